@@ -1,0 +1,126 @@
+"""Findings about a plan: values that every stage collects and no stage raises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from planrunner.source import Span
+
+Severity = Literal["error", "warning", "note"]
+
+
+class Rule(NamedTuple):
+    """What a code stands for; its long explanation is ``planrunner/explanations/<code>.md``."""
+
+    code: str
+    name: str
+    severity: Severity
+    title: str
+
+
+class Label(NamedTuple):
+    """A second place that helps to understand a finding, with a few words about it."""
+
+    span: Span
+    text: str
+
+
+class Edit(NamedTuple):
+    """Replace the characters of ``span`` by ``text``."""
+
+    span: Span
+    text: str
+
+
+class Fix(NamedTuple):
+    """Edits that mend a finding; ``safe`` means that the plan keeps its meaning or could not load before."""
+
+    title: str
+    edits: tuple[Edit, ...]
+    safe: bool = True
+
+
+class Diagnostic(NamedTuple):
+    """One finding: what is wrong (``message``), where (``span``, ``label``), what else matters and the way out (``help``)."""
+
+    code: str
+    message: str
+    span: Span
+    label: str = ""
+    labels: tuple[Label, ...] = ()
+    help: str = ""
+    fix: Fix | None = None
+
+    @property
+    def severity(self) -> Severity:
+        return RULES[self.code].severity
+
+    @property
+    def name(self) -> str:
+        return RULES[self.code].name
+
+
+def arrange(findings: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Findings in the order of the text, each once: shared YAML anchors make the same finding arise several times."""
+    seen: set[tuple[str, Span, str]] = set()
+    kept: list[Diagnostic] = []
+    for finding in sorted(findings, key=lambda item: (item.span, item.code)):
+        key = (finding.code, finding.span, finding.message)
+        if key not in seen:
+            seen.add(key)
+            kept.append(finding)
+    return tuple(kept)
+
+
+def has_errors(findings: Iterable[Diagnostic]) -> bool:
+    return any(finding.severity == "error" for finding in findings)
+
+
+def _rules(*rows: tuple[str, str, Severity, str]) -> dict[str, Rule]:
+    return {row[0]: Rule(*row) for row in rows}
+
+
+RULES: dict[str, Rule] = _rules(
+    ("PLAN001", "syntax-error", "error", "the text does not parse"),
+    ("PLAN002", "duplicate-key", "error", "a key stands twice in one mapping"),
+    ("PLAN003", "unknown-key", "error", "a key the plan language does not have"),
+    ("PLAN004", "missing-key", "error", "a required key is missing"),
+    ("PLAN005", "wrong-type", "error", "a value of the wrong type"),
+    ("PLAN006", "invalid-value", "error", "a value outside what is allowed"),
+    ("PLAN007", "unknown-capability", "error", "no installed capability has that name"),
+    ("PLAN008", "capability-input", "error", "inputs that the capability does not take"),
+    ("PLAN009", "conflicting-keys", "error", "keys that exclude each other"),
+    ("PLAN010", "yaml-1.1-trap", "warning", "a scalar that older YAML readers take for something else"),
+    ("PLAN011", "too-large", "error", "the text passes a limit on size, depth, nodes or aliases"),
+    ("PLAN012", "not-text", "error", "the file is not UTF-8 text"),
+    ("PLAN013", "unsupported-yaml", "error", "a YAML feature that plans do not use"),
+    ("PLAN020", "not-executed-yet", "warning", "a construct that loads but that this version does not run"),
+    ("PLAN101", "undefined-need", "error", "a need or an edge names no task"),
+    ("PLAN102", "duplicate-task-id", "error", "two tasks share an id"),
+    ("PLAN103", "dependency-cycle", "error", "tasks wait for each other in a circle"),
+    ("PLAN104", "self-dependency", "error", "a task needs itself"),
+    ("PLAN105", "unreachable-task", "warning", "no path leads to a task"),
+    ("PLAN106", "dead-edge", "warning", "an edge that can never fire"),
+    ("PLAN108", "impossible-join", "error", "a join that can never be met"),
+    ("PLAN109", "unbounded-loop", "error", "a loop without a bound"),
+    ("PLAN110", "role-mismatch", "error", "a declared node role differs from the task's place in the graph"),
+    ("PLAN201", "undefined-variable", "error", "a name that nothing defines"),
+    ("PLAN202", "undefined-output", "error", "a task has no output of that name"),
+    ("PLAN203", "output-not-upstream", "error", "a read of a task that does not run before"),
+    ("PLAN204", "maybe-missing", "warning", "a read of a task that may not have run"),
+    ("PLAN205", "type-mismatch", "error", "an expression compares or combines types that do not fit"),
+    ("PLAN206", "constant-condition", "warning", "a condition that is always true or always false"),
+    ("PLAN207", "expression-syntax", "error", "an expression that does not parse"),
+    ("PLAN208", "unknown-function", "error", "a function the language does not have, or a wrong number of arguments"),
+    ("PLAN209", "unused-parameter", "note", "a parameter that nothing reads"),
+    ("PLAN210", "template-syntax", "error", "a template that does not parse"),
+    ("PLAN211", "template-in-shell", "error", "a template in a place of a script where no value can be passed safely"),
+    ("PLAN212", "template-not-evaluated", "warning", "a template in a field that is taken literally"),
+    ("PLAN501", "no-timeout", "warning", "a task that could run for ever"),
+    ("PLAN504", "retries-exceed-timeout", "warning", "more retry time than the plan allows"),
+    ("PLAN507", "suspicious-unit", "warning", "a duration without a unit"),
+    ("PLAN601", "nobody-carries-it-out", "note", "an instruction in plain words without an agent"),
+    ("PLAN701", "criterion-in-words", "warning", "a criterion that only a person or a judge can decide"),
+    ("PLAN703", "criterion-always-true", "warning", "a criterion that cannot fail"),
+)

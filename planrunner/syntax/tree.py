@@ -1,0 +1,90 @@
+"""The node tree that both notations give: scalars, sequences and mappings, each with its place in the text."""
+
+from __future__ import annotations
+
+from typing import Union
+
+from planrunner.source import Span
+
+Plain = Union[str, int, float, bool, None]
+
+
+class Scalar:
+    """A leaf. ``value`` is typed by YAML 1.2 core rules, ``raw`` is the text as written, ``style`` one of ``'"|>`` or empty."""
+
+    __slots__ = ("anchor", "end", "raw", "start", "style", "value")
+
+    def __init__(self, value: Plain, start: int, end: int, raw: str = "", style: str = "") -> None:
+        self.value = value
+        self.start = start
+        self.end = end
+        self.raw = raw
+        self.style = style
+        self.anchor = ""
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.end)
+
+
+class Sequence:
+    """An ordered list of nodes; ``flow`` tells ``[a, b]`` from lines that start with a dash."""
+
+    __slots__ = ("anchor", "end", "flow", "items", "start")
+
+    def __init__(self, items: list[Node], start: int, end: int, flow: bool = False) -> None:
+        self.items = items
+        self.start = start
+        self.end = end
+        self.flow = flow
+        self.anchor = ""
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.end)
+
+
+class Mapping:
+    """Keys and values in the order of the text; merge keys are resolved into ``entries`` and kept in ``merged`` as well."""
+
+    __slots__ = ("anchor", "end", "entries", "flow", "merged", "start")
+
+    def __init__(self, entries: list[tuple[Scalar, Node]], start: int, end: int, flow: bool = False) -> None:
+        self.entries = entries
+        self.start = start
+        self.end = end
+        self.flow = flow
+        self.anchor = ""
+        self.merged: tuple[Mapping, ...] = ()
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.end)
+
+    def get(self, key: str) -> Node | None:
+        """The value of a key, or None."""
+        for name, value in self.entries:
+            if name.value == key:
+                return value
+        return None
+
+    def key(self, key: str) -> Scalar | None:
+        """The node of a key itself, for labels that point at it."""
+        for name, _ in self.entries:
+            if name.value == key:
+                return name
+        return None
+
+
+Node = Union[Scalar, Sequence, Mapping]
+
+Json = Union[str, int, float, bool, None, list["Json"], dict[str, "Json"]]
+
+
+def to_json(node: Node) -> Json:
+    """The plain data of a tree; keys become strings. The caller has bounded depth and size while parsing."""
+    if isinstance(node, Scalar):
+        return node.value
+    if isinstance(node, Sequence):
+        return [to_json(item) for item in node.items]
+    return {str(key.value): to_json(value) for key, value in node.entries}
