@@ -1,0 +1,94 @@
+"""What a capability is given and what it gives back: the surface that built-ins and plugins share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from planrunner.machine.events import Outcome
+from planrunner.plan.model import Task
+
+Json = Any
+
+
+class Failure(Exception):
+    """Raised by a capability to fail its attempt in a class of its choice; any other exception fails it as ``logic``.
+
+    ``failure`` is ``transient`` (worth another attempt), ``logic``, ``policy`` or a class of the plugin's own.
+    """
+
+    def __init__(self, message: str, failure: str = "logic", outputs: Mapping[str, Json] | None = None) -> None:
+        super().__init__(message)
+        self.failure = failure
+        self.outputs = dict(outputs or {})
+
+
+class Log(Protocol):
+    """Where a capability writes what people may want to read; bounded and kept with the attempt."""
+
+    def write(self, data: bytes, stream: str = "stdout") -> None: ...
+
+
+class Call(NamedTuple):
+    """One attempt of one task, with every template rendered.
+
+    ``script`` and ``values`` belong to tasks with ``run`` (see ``plan/shelltext.py``); ``directory`` is the working
+    directory, ``scratch`` a folder of the attempt's own that is created when first needed.
+    """
+
+    run_id: str
+    task: Task
+    attempt: int
+    key: str
+    inputs: dict[str, Json]
+    script: str
+    arguments: tuple[str, ...]
+    values: Mapping[str, str]
+    env: Mapping[str, str]
+    directory: str
+    scratch: str
+    timeout: float | None
+    dry: bool = False
+
+
+class Context(NamedTuple):
+    """Handed to a capability function whose first parameter is named ``context``."""
+
+    call: Call
+    log: Log
+    cancelled: Callable[[], bool]
+    """True once the attempt should stop (timeout, Ctrl-C); long-running functions look at it now and then."""
+
+
+class Spawn(NamedTuple):
+    """Returned by a capability that is a process: the engine starts it, streams its output, and kills its group at the
+    timeout. ``finish`` turns exit code and tails into the outcome; None means: zero is success, else a logic failure.
+    ``env`` is laid over the environment the run gives its processes; an empty ``directory`` means that of the run."""
+
+    arguments: tuple[str, ...]
+    env: Mapping[str, str]
+    directory: str
+    stdin: bytes = b""
+    finish: Callable[[Exit], Outcome] | None = None
+    keep: int = 65536
+    """How many bytes at the end of its standard output ``finish`` gets to see."""
+
+
+class Exit(NamedTuple):
+    """How a process ended. ``code`` is the exit code or minus the signal number; the tails are bounded text."""
+
+    code: int
+    duration: float
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+    interrupted: bool = False
+    dropped: int = 0
+    """Bytes of standard output that came before the tail and are no longer held."""
+
+
+class Pause(NamedTuple):
+    """Returned by a capability that only lets time pass: the engine ends the attempt with ``outcome`` after ``seconds``."""
+
+    seconds: float
+    outcome: Outcome = Outcome()

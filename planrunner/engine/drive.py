@@ -1,0 +1,178 @@
+"""The loop that joins machine, journal and effects. Every mode is this loop with another journal and other effects.
+
+Decide; turn each command into its event; append durably; only then act; wait for what happens; repeat. The outcome of one
+task and the intents of the next share a commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from planrunner.capabilities.contract import Call
+from planrunner.engine.calls import Place, prepare
+from planrunner.engine.effects import Effect, Effects, Observe, Probe, StartCall
+from planrunner.machine.commands import AskFacts, AskProbe, Command, End, Record, Start
+from planrunner.machine.decide import decide
+from planrunner.machine.events import (
+    AttemptEnded,
+    Entry,
+    Event,
+    FactsRequested,
+    Outcome,
+    RunEnded,
+    StopRequested,
+    TaskSettled,
+)
+from planrunner.machine.evolve import evolve, forget_candidates
+from planrunner.machine.scope import TaskScope
+from planrunner.machine.state import State
+from planrunner.plan.expressions.evaluate import EvaluationError
+from planrunner.plan.template import TemplateError, render
+
+TICK = 0.12
+"""Seconds between two looks at the clock while nothing happens."""
+
+SETTLE_ROUNDS = 1_000_000
+"""Decisions without an effect in between; a plan of 100,000 tasks needs a few thousand, more is a bug."""
+
+
+class Appender(Protocol):
+    """The journal of one run, held by this process: raises StorageFailed or Fenced when nothing was written."""
+
+    def append(self, entries: Sequence[Entry]) -> None: ...
+
+
+class Onlooker(Protocol):
+    """Told of every entry once it is durable, and of the time at least every ``TICK`` seconds."""
+
+    def event(self, entry: Entry) -> None: ...
+
+    def tick(self, now: float) -> None: ...
+
+
+class Driver:
+    """Drives one run until it ends or parks. ``seq`` is the number of the last entry in the journal."""
+
+    __slots__ = ("_appender", "_effects", "_fresh", "_onlooker", "_place", "_seq", "state")
+
+    def __init__(
+        self, state: State, appender: Appender, effects: Effects, place: Place, onlooker: Onlooker, seq: int
+    ) -> None:
+        self.state = state
+        self._appender = appender
+        self._effects = effects
+        self._place = place
+        self._onlooker = onlooker
+        self._seq = seq
+        self._fresh: list[Entry] = []
+
+    def record(self, event: Event) -> None:
+        """Fold an event and keep it for the next commit."""
+        now = self._effects.now()
+        evolve(self.state, event, now)
+        self._seq += 1
+        self._fresh.append(Entry(self._seq, now, event))
+
+    def run(self) -> None:
+        """Loop until the run ended or parked. What was decided but not written when storage fails never took effect."""
+        while True:
+            todo = self._decide_all()
+            self._commit()
+            if todo:
+                self._effects.start(todo)
+            if self._resting():
+                return
+            for event in self._wait():
+                self._arrived(event)
+
+    def _wait(self) -> list[Event]:
+        """What happens next; empty when a timer is due or the time budget is used up."""
+        timers = self.state.timers
+        due = self._until(timers[0][0] if timers else None)
+        while True:
+            now = self._effects.now()
+            self._onlooker.tick(now)
+            if due is not None and due <= now:
+                return []
+            events = self._effects.wait(now + TICK if due is None else min(due, now + TICK))
+            if events:
+                return events
+
+    def _until(self, due: float | None) -> float | None:
+        limit = self.state.plan.budgets.time
+        if limit is None or self.state.stop_reason:
+            return due
+        now = self._effects.now()
+        deadline = now + limit - self.state.spent_time(now)
+        return deadline if due is None else min(due, deadline)
+
+    def _resting(self) -> bool:
+        return self.state.status not in ("running", "pending")
+
+    def _arrived(self, event: Event) -> None:
+        if isinstance(event, StopRequested):
+            self._effects.stop()
+            if self.state.stop_reason:
+                return
+        self.record(event)
+
+    def _decide_all(self) -> list[Effect]:
+        """Decide until nothing more follows without the world: one commit for all of it."""
+        todo: list[Effect] = []
+        for _ in range(SETTLE_ROUNDS):
+            decision = decide(self.state, self._effects.now())
+            forget_candidates(self.state, decision.left)
+            for command in decision.commands:
+                self._enact(command, todo)
+            if not decision.commands or self._resting():
+                return todo
+        raise RuntimeError("the decisions of this run do not come to rest")
+
+    def _enact(self, command: Command, todo: list[Effect]) -> None:
+        if isinstance(command, Start):
+            prepared = prepare(self.state, command, self._place)
+            self.record(prepared.intent)
+            if prepared.call is not None:
+                todo.append(StartCall(prepared.call))
+            else:
+                self.record(AttemptEnded(prepared.intent.task, command.attempt, prepared.outcome or Outcome()))
+        elif isinstance(command, Record):
+            self.record(command.event)
+            if isinstance(command.event, StopRequested):
+                self._effects.stop()
+        elif isinstance(command, AskFacts):
+            task = self.state.plan.tasks[command.number].id
+            self.record(FactsRequested(task, command.names))
+            todo.append(Observe(task, command.names))
+        elif isinstance(command, AskProbe):
+            todo.append(Probe(self._probe(command)))
+        else:
+            self._end(command)
+
+    def _probe(self, command: AskProbe) -> Call:
+        prepared = prepare(self.state, Start(command.number, command.attempt), self._place)
+        self.record(TaskSettled(prepared.intent.task, "in_doubt", "probe", "asks the capability whether it took effect"))
+        if prepared.call is None:
+            raise RuntimeError(f"the call of `{prepared.intent.task}` was rendered before and cannot be rendered now")
+        return prepared.call
+
+    def _end(self, command: End) -> None:
+        outputs = {}
+        scope = TaskScope(self.state, -1)
+        for output in self.state.plan.outputs:
+            try:
+                outputs[output.name] = render(output.value, scope)
+            except (TemplateError, EvaluationError):
+                outputs[output.name] = None
+        self.record(RunEnded(command.status, command.reason, outputs))  # type: ignore[arg-type]
+
+    def _commit(self) -> None:
+        if not self._fresh:
+            return
+        fresh, self._fresh = self._fresh, []
+        self._appender.append(fresh)
+        for entry in fresh:
+            self._onlooker.event(entry)
+
+

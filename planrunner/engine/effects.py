@@ -1,0 +1,48 @@
+"""The outside world in three verbs. Live, imagined and scripted effects differ; the loop that uses them does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, Union
+
+from planrunner.capabilities.contract import Call
+from planrunner.machine.events import Event
+
+
+class StartCall(NamedTuple):
+    """Run one attempt whose intent is durable."""
+
+    call: Call
+
+
+class Observe(NamedTuple):
+    """Look at facts of the world for the preconditions of a task."""
+
+    task: str
+    names: tuple[str, ...]
+
+
+class Probe(NamedTuple):
+    """Ask a checkable capability whether an attempt of unknown end took effect."""
+
+    call: Call
+
+
+Effect = Union[StartCall, Observe, Probe]
+
+
+class Effects(Protocol):
+    """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970) passed and
+    gives the events that arose: AttemptEnded, FactsObserved, DoubtSettled, StopRequested."""
+
+    def start(self, effects: Sequence[Effect]) -> None: ...
+
+    def wait(self, until: float | None) -> list[Event]: ...
+
+    def now(self) -> float: ...
+
+    def stop(self) -> None:
+        """End every running attempt in order (TERM, then KILL); their outcomes come from ``wait`` as ``interrupted``."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,85 @@
+"""Effects that only happen on paper: for dry runs, simulation and tests of plans, on a virtual clock."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from planrunner.capabilities.contract import Call
+from planrunner.engine.effects import Effect, Observe, StartCall
+from planrunner.machine.events import AttemptEnded, DoubtSettled, Event, FactsObserved, Outcome
+
+Json = Any
+
+
+class Script(NamedTuple):
+    """How the imagined world answers: the outcome of a call with the seconds it takes (in ``Outcome.duration``), the facts
+    it shows, and what a probe finds (``retry``, ``completed`` or ``failed``)."""
+
+    outcome: Callable[[Call], Outcome]
+    facts: Callable[[tuple[str, ...]], dict[str, Json]]
+    probe: Callable[[Call], str] = lambda call: "retry"
+
+
+class ImaginedEffects:
+    """An ``Effects`` whose time jumps to the next thing that happens."""
+
+    __slots__ = ("_clock", "_coming", "_count", "_script", "started")
+
+    def __init__(self, script: Script, start: float) -> None:
+        self._script = script
+        self._clock = start
+        self._coming: list[tuple[float, int, Event]] = []
+        self._count = 0
+        self.started: list[Call] = []
+
+    def start(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, StartCall):
+                call = effect.call
+                self.started.append(call)
+                outcome = self._script.outcome(call)
+                if call.timeout is not None and outcome.duration > call.timeout:
+                    message = f"stopped after its timeout of {call.timeout:g} s"
+                    outcome = Outcome(failure="timeout", message=message, duration=call.timeout)
+                self._later(outcome.duration, AttemptEnded(call.task.id, call.attempt, outcome))
+            elif isinstance(effect, Observe):
+                self._later(0.0, FactsObserved(effect.task, self._script.facts(effect.names)))
+            else:
+                found = self._script.probe(effect.call)
+                self._later(0.0, DoubtSettled(effect.call.task.id, effect.call.attempt, found, "probe"))  # type: ignore[arg-type]
+
+    def wait(self, until: float | None) -> list[Event]:
+        if not self._coming or (until is not None and until < self._coming[0][0]):
+            if until is None:
+                raise RuntimeError("nothing will ever happen in this imagined world, and somebody waits for it")
+            self._clock = max(self._clock, until)
+            return []
+        self._clock = max(self._clock, self._coming[0][0])
+        events = []
+        while self._coming and self._coming[0][0] <= self._clock:
+            events.append(heapq.heappop(self._coming)[2])
+        return events
+
+    def now(self) -> float:
+        return self._clock
+
+    def stop(self) -> None:
+        """Whatever is under way ends now, as interrupted."""
+        stopped: list[tuple[float, int, Event]] = []
+        for _, count, event in self._coming:
+            if isinstance(event, AttemptEnded):
+                outcome = Outcome(failure="interrupted", message="stopped in order")
+                stopped.append((self._clock, count, AttemptEnded(event.task, event.attempt, outcome)))
+            else:
+                stopped.append((self._clock, count, event))
+        heapq.heapify(stopped)
+        self._coming = stopped
+
+    def close(self) -> None:
+        self._coming = []
+
+    def _later(self, seconds: float, event: Event) -> None:
+        self._count += 1
+        heapq.heappush(self._coming, (self._clock + seconds, self._count, event))

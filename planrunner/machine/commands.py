@@ -1,0 +1,56 @@
+"""What ``decide`` asks for. A command is never stored: the driver turns it into its event first and acts afterwards.
+
+In books on event sourcing a command goes into the decider; here, as in durable-execution engines, it comes out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Union
+
+from planrunner.machine.events import (
+    DoubtSettled,
+    FailureResolved,
+    RetryScheduled,
+    RunParked,
+    StopRequested,
+    TaskQueued,
+    TaskSettled,
+)
+
+
+class Start(NamedTuple):
+    """Begin an attempt; ``reissue`` above 0 begins the same attempt again, with the same key."""
+
+    number: int
+    attempt: int
+    reissue: int = 0
+
+
+class AskFacts(NamedTuple):
+    """Look at the facts that a task's preconditions read."""
+
+    number: int
+    names: tuple[str, ...]
+
+
+class AskProbe(NamedTuple):
+    """Let the capability find out whether an attempt of unknown end took effect."""
+
+    number: int
+    attempt: int
+
+
+class Record(NamedTuple):
+    """A decision with no effect outside: its event is all there is to it."""
+
+    event: TaskQueued | TaskSettled | RetryScheduled | FailureResolved | DoubtSettled | RunParked | StopRequested
+
+
+class End(NamedTuple):
+    """Everything is settled; ``reason`` is empty, ``failed`` or ``budget``."""
+
+    status: str
+    reason: str = ""
+
+
+Command = Union[Start, AskFacts, AskProbe, Record, End]

@@ -1,0 +1,311 @@
+"""``decide``: from the state to what should happen next. Pure; the order of policies and nothing else."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from planrunner.machine.commands import AskFacts, Command, End, Record, Start
+from planrunner.machine.events import (
+    FailureResolved,
+    RetryScheduled,
+    RunParked,
+    StopRequested,
+    TaskQueued,
+    TaskSettled,
+    TaskStatus,
+)
+from planrunner.machine.joins import needs_verdict
+from planrunner.machine.judge import judge, unmet
+from planrunner.machine.recovery import recover
+from planrunner.machine.retry import again, delay
+from planrunner.machine.routes import handlers, routes_verdict
+from planrunner.machine.scope import TaskScope, facts_read
+from planrunner.machine.state import State
+from planrunner.machine.statuses import SETTLED, IllegalMove
+from planrunner.plan.expressions.evaluate import EvaluationError, truth
+from planrunner.plan.model import Task
+
+INSTANT_BATCH = 2000
+"""Instant tasks started by one decision at the most: bounds one transaction."""
+
+
+class Decision(NamedTuple):
+    """What follows from a state. ``left`` are candidates that were not looked at, since the batch was full."""
+
+    commands: list[Command]
+    left: tuple[int, ...] = ()
+
+
+_NOTHING = Decision([])
+
+
+def decide(state: State, now: float) -> Decision:
+    """The commands that follow from the state at ``now`` (seconds since 1970); the same state gives the same commands.
+
+    No commands means: wait for something to happen, or for the first of ``state.timers``.
+    """
+    if state.ended_at is not None:
+        return _NOTHING
+    if _out_of_time(state, now):
+        return Decision([Record(StopRequested("deadline"))], tuple(state.candidates))
+    commands: list[Command] = []
+    ready: list[int] = []
+    numbers = _due(state, now)
+    for position, number in enumerate(numbers):
+        if len(ready) >= INSTANT_BATCH:
+            left = tuple(numbers[position:])
+            break
+        _look(state, number, now, commands, ready)
+    else:
+        left = ()
+    _admit(state, ready, commands)
+    return Decision(commands or _finish(state), left)
+
+
+def _out_of_time(state: State, now: float) -> bool:
+    limit = state.plan.budgets.time
+    return limit is not None and not state.stop_reason and bool(state.open) and state.spent_time(now) >= limit
+
+
+def _due(state: State, now: float) -> list[int]:
+    numbers = set(state.candidates)
+    for due, number in state.timers:
+        if due > now:
+            break
+        numbers.add(number)
+    return sorted(numbers)
+
+
+def _look(state: State, number: int, now: float, commands: list[Command], ready: list[int]) -> None:
+    """One candidate: what its status calls for."""
+    found = state.tasks[number]
+    command: Command | None = None
+    if found.status == "running":
+        command = _after_attempt(state, number, now)
+    elif found.status in ("pending", "blocked"):
+        command = _before_attempt(state, number, now, ready)
+    elif found.status == "queued":
+        command = _while_queued(state, number)
+    elif found.status == "in_doubt":
+        command = recover(state, number) if found.judged else _after_attempt(state, number, now)
+    elif number in state.recovering:
+        command = _resolve(state, number)
+    if command is not None:
+        commands.append(command)
+
+
+def _settle(task: Task, status: TaskStatus, reason: str, detail: str = "", failure: str = "") -> Record:
+    return Record(TaskSettled(task.id, status, reason, detail, failure))
+
+
+def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> Command | None:
+    task = state.plan.tasks[number]
+    found = state.tasks[number]
+    if state.stop_reason and not (task.finally_ and state.stop_reason == "deadline"):
+        return _stopped(state, task)
+    if task.finally_ and (state.open or state.recovering):
+        return None
+    if found.due is not None:
+        if found.due <= now:
+            ready.append(number)
+            return None
+        return _settle(task, "cancelled", "stopped", _stop_detail(state)) if _is_cut(state, number) else None
+    verdict, why = needs_verdict(state, number)
+    if verdict != "unmet":
+        route, why_route = routes_verdict(state, number)
+        if route != "met":
+            verdict, why = route, why_route
+    if verdict == "unmet":
+        return _settle(task, "omitted", "join", why)
+    if _is_cut(state, number):
+        return _settle(task, "cancelled", "stopped", _stop_detail(state))
+    if verdict == "waiting":
+        return None
+    return _conditions(state, number, ready)
+
+
+def _is_cut(state: State, number: int) -> bool:
+    """The run is failing and this task is neither a handler nor under ``finally``."""
+    return (
+        state.failing
+        and state.plan.on_failure != "continue"
+        and number not in state.shape.tolerant
+        and not state.plan.tasks[number].finally_
+    )
+
+
+def _stop_detail(state: State) -> str:
+    failed = [f"`{task.id}`" for task, found in zip(state.plan.tasks, state.tasks) if found.standing == "failed"]
+    return f"not started: {', '.join(failed[:3])} failed and the plan's `on_failure` is {state.plan.on_failure}"
+
+
+def _stopped(state: State, task: Task) -> Command | None:
+    """Nothing starts any more: a used-up budget cancels for good, an interruption leaves the task for the resume."""
+    if state.stop_reason == "deadline":
+        return _settle(task, "cancelled", "budget", "the time budget of the plan is used up")
+    return None
+
+
+def _while_queued(state: State, number: int) -> Command | None:
+    task = state.plan.tasks[number]
+    if state.stop_reason:
+        return _stopped(state, task)
+    if _is_cut(state, number):
+        return _settle(task, "cancelled", "stopped", _stop_detail(state))
+    return None
+
+
+def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
+    """Needs and edges allow the task: ``when``, preconditions and what kind of work it is decide."""
+    task = state.plan.tasks[number]
+    found = state.tasks[number]
+    if task.when is not None:
+        try:
+            if not truth(task.when.tree, TaskScope(state, number)):
+                return _settle(task, "skipped", "when", f"`{task.when.text}` is false")
+        except EvaluationError as error:
+            return _settle(task, "failed", "when", f"`{task.when.text}` has no value: {error}", "logic")
+    if task.preconditions:
+        command = _preconditions(state, number)
+        if command is not None or (found.facts is None and facts_read(task)):
+            return command
+    waits_for = _by_hand(task)
+    if waits_for:
+        return None if found.status == "blocked" else _settle(task, "blocked", waits_for[0], waits_for[1])
+    if found.status != "blocked":
+        ready.append(number)
+    return None
+
+
+def _preconditions(state: State, number: int) -> Command | None:
+    task = state.plan.tasks[number]
+    found = state.tasks[number]
+    names = facts_read(task)
+    if names and found.facts is None:
+        return AskFacts(number, names)
+    scope = TaskScope(state, number)
+    words = []
+    for criterion in task.preconditions:
+        if criterion.expression is None:
+            words.append(criterion.text)
+            continue
+        why = unmet(criterion, scope)
+        if why:
+            return _settle(task, "failed", "precondition", "precondition not met: " + why, "precondition")
+    if words and found.status != "blocked":
+        return _settle(task, "blocked", "words", "a person has to confirm: " + "; ".join(words))
+    return None
+
+
+def _by_hand(task: Task) -> tuple[str, str] | None:
+    """Why a task waits for somebody instead of starting."""
+    if task.gate is not None:
+        return "gate", task.gate.ask or f"waits for a decision ({task.gate.kind})"
+    if task.uses:
+        return None
+    if task.command:
+        return "instruction", "nobody here carries out an instruction in plain words: " + task.command.strip()
+    if task.steps or task.subplan:
+        return "instruction", "its steps are in plain words and nobody here carries them out"
+    return "instruction", "nothing says how to do it: no `uses`, `run` or `command`"
+
+
+def _after_attempt(state: State, number: int, now: float) -> Command | None:
+    task = state.plan.tasks[number]
+    found = state.tasks[number]
+    if found.outcome is None:
+        return recover(state, number) if found.uncertain and not state.stop_reason else None
+    if found.outcome.failure == "interrupted":
+        if state.stop_reason == "deadline":
+            return _settle(task, "cancelled", "budget", "stopped: the time budget of the plan is used up")
+        return None
+    verdict = judge(state, number)
+    if not verdict.failure:
+        if verdict.words:
+            return _settle(task, "blocked", "words", "a person has to judge: " + "; ".join(verdict.words))
+        return _settle(task, "completed", "")
+    if not state.stop_reason and again(task.retry, found.attempts, verdict.failure):
+        key = f"{state.seed}:{task.id}:{found.attempts}"
+        due = now + delay(task.retry, found.attempts, key)
+        return Record(RetryScheduled(task.id, found.attempts, due, verdict.failure))
+    return _settle(task, "failed", verdict.reason, verdict.detail, verdict.failure)
+
+
+def _resolve(state: State, number: int) -> Command | None:
+    """A failed task waits for its handlers: the first that completed stands in for it."""
+    task = state.plan.tasks[number]
+    targets = handlers(state, number)
+    for target in targets:
+        if state.tasks[target].status == "completed":
+            return Record(FailureResolved(task.id, state.plan.tasks[target].id))
+    if all(state.tasks[target].status in SETTLED for target in targets):
+        return Record(FailureResolved(task.id))
+    return None
+
+
+def _admit(state: State, ready: list[int], commands: list[Command]) -> None:
+    """Give slots to the best of those that became ready and those that wait; the rest of the former queue up."""
+    tasks = state.plan.tasks
+    slow: list[tuple[int, int]] = []
+    for number in ready:
+        if state.trait(tasks[number]).instant:
+            commands.append(Start(number, state.tasks[number].attempts + 1))
+        else:
+            slow.append((-tasks[number].priority, number))
+    free = state.max_parallel - state.slots
+    chosen = _choose(state, slow, free) if free > 0 and (slow or state.queue.lines) else []
+    commands.extend(Start(number, state.tasks[number].attempts + 1) for number in chosen)
+    if slow:
+        slow.sort()
+        started = set(chosen)
+        commands.extend(Record(TaskQueued(tasks[number].id)) for _, number in slow if number not in started)
+
+
+def _choose(state: State, fresh: list[tuple[int, int]], free: int) -> list[int]:
+    """The tasks that start now, best first, as slots and label limits allow."""
+    if state.stop_reason and state.stop_reason != "deadline":
+        return []
+    room = {label: limit - state.labels_running.get(label, 0) for label, limit in state.limits.items()}
+    lines: dict[tuple[str, ...], list[tuple[int, int]]] = {
+        labels: [(-priority, -minus) for priority, minus in line[-free:]] for labels, line in state.queue.lines.items()
+    }
+    for entry in fresh:
+        lines.setdefault(state.limited_labels(state.plan.tasks[entry[1]]), []).append(entry)
+    for line in lines.values():
+        line.sort(reverse=True)
+    chosen: list[int] = []
+    while len(chosen) < free:
+        fitting = [labels for labels, line in lines.items() if line and all(room[label] > 0 for label in labels)]
+        if not fitting:
+            break
+        labels = min(fitting, key=lambda key: lines[key][-1])
+        chosen.append(lines[labels].pop()[1])
+        for label in labels:
+            room[label] -= 1
+    return chosen
+
+
+def _finish(state: State) -> list[Command]:
+    """Nothing to start and nothing to record: wait, park or end."""
+    if state.asked or any(state.tasks[number].outcome is None for number in state.running):
+        return []
+    if state.stop_reason and state.stop_reason != "deadline":
+        return [Record(RunParked(state.stop_reason))]
+    if state.open or state.finals_open or state.recovering:
+        return [] if state.timers else [_stuck(state)]
+    if state.stop_reason == "deadline":
+        return [End("failed", "budget")]
+    failed = any(found.standing == "failed" for found in state.tasks)
+    return [End("failed", "failed") if failed else End("completed")]
+
+
+def _stuck(state: State) -> Record:
+    """Open tasks, and none that moves: they wait for a person, or for a handler that itself waits for the task it should
+    recover. The latter recovers nothing, so the failure stands."""
+    waiting = [task.id for task, found in zip(state.plan.tasks, state.tasks) if found.status in ("blocked", "in_doubt")]
+    if waiting:
+        return Record(RunParked("waiting", tuple(waiting)))
+    if state.recovering:
+        return Record(FailureResolved(state.plan.tasks[min(state.recovering)].id))
+    open_tasks = [task.id for task, found in zip(state.plan.tasks, state.tasks) if not found.standing]
+    raise IllegalMove(f"the run can neither go on nor end; undecided: {', '.join(open_tasks[:10])}")

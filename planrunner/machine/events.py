@@ -1,0 +1,181 @@
+"""Facts and intents: what the journal keeps for ever. Past tense; every field is plain JSON data.
+
+An event is stored as (seq, at, kind, version, body); ``at`` is seconds since 1970. Kinds and fields change only with a
+new version and an upcaster in ``journal/codec.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, Union
+
+Json = Any
+
+TaskStatus = Literal[
+    "pending",
+    "queued",
+    "running",
+    "blocked",
+    "completed",
+    "failed",
+    "skipped",
+    "omitted",
+    "cancelled",
+    "abandoned",
+    "in_doubt",
+    "rolled_back",
+]
+RunStatus = Literal["pending", "running", "paused", "blocked", "completed", "failed", "cancelled"]
+
+
+class Outcome(NamedTuple):
+    """How an attempt ended. ``failure`` is a failure class (transient, logic, policy, timeout, interrupted or a plugin's
+    own), empty when it went well. ``duration`` is seconds; ``stdout`` and ``stderr`` are bounded tails of the text."""
+
+    failure: str = ""
+    message: str = ""
+    outputs: dict[str, Json] = {}
+    exit_code: int | None = None
+    duration: float = 0.0
+    stdout: str = ""
+    stderr: str = ""
+    artifacts: tuple[dict[str, Json], ...] = ()
+
+
+class RunStarted(NamedTuple):
+    """The run exists. ``selected`` names the tasks of ``--only`` or ``--until`` (None: all); ``traits`` gives for each
+    capability the plan uses its effect class, whether it is instant and whether it has a probe; ``environment`` holds
+    engine and schema versions, plugin versions, host, python and platform."""
+
+    plan_digest: str
+    params: dict[str, Json]
+    seed: int
+    selected: tuple[str, ...] | None = None
+    max_parallel: int | None = None
+    traits: dict[str, Json] = {}
+    environment: dict[str, Json] = {}
+
+
+class RunResumed(NamedTuple):
+    """A runner took the run over; attempts without an end are from now on uncertain."""
+
+    epoch: int
+    by: str = ""
+
+
+class TaskQueued(NamedTuple):
+    """Ready, but no slot is free."""
+
+    task: str
+
+
+class FactsRequested(NamedTuple):
+    """The preconditions of a task read facts of the world (``memory.has_space``, ``network.online`` …)."""
+
+    task: str
+    names: tuple[str, ...]
+
+
+class FactsObserved(NamedTuple):
+    task: str
+    facts: dict[str, Json]
+
+
+class AttemptStarted(NamedTuple):
+    """The intent to act, durable before the act. ``key`` is the idempotency key ``run:task:attempt``, kept when the same
+    attempt is issued again after a crash (``reissue`` counts those); ``inputs`` is the digest of the rendered call."""
+
+    task: str
+    attempt: int
+    key: str
+    inputs: str = ""
+    effect: str = "unsafe"
+    reissue: int = 0
+
+
+class AttemptEnded(NamedTuple):
+    task: str
+    attempt: int
+    outcome: Outcome
+
+
+class RetryScheduled(NamedTuple):
+    """The failed attempt is followed by another one at ``due`` (seconds since 1970)."""
+
+    task: str
+    attempt: int
+    due: float
+    failure: str
+
+
+class TaskSettled(NamedTuple):
+    """The task reached a final status, or ``blocked`` and ``in_doubt``, which wait for somebody. ``reason`` is a short
+    code, ``detail`` the sentence people read; ``failure`` is the class of a failed one."""
+
+    task: str
+    status: TaskStatus
+    reason: str = ""
+    detail: str = ""
+    failure: str = ""
+
+
+class FailureResolved(NamedTuple):
+    """The handlers of a failed task are done: ``recovered_by`` stands in for it, or nobody (empty)."""
+
+    task: str
+    recovered_by: str = ""
+
+
+class DoubtSettled(NamedTuple):
+    """What became of an attempt whose end nobody saw: ``retry`` (issue again), ``completed`` or ``failed``, and who said so.
+    ``failure`` is the class of the failure where it is known."""
+
+    task: str
+    attempt: int
+    resolution: Literal["retry", "completed", "failed"]
+    by: str = ""
+    failure: str = ""
+
+
+class StopRequested(NamedTuple):
+    """No task starts from now on. ``reason`` is interrupted, terminated, deadline or storage."""
+
+    reason: str
+
+
+class RunParked(NamedTuple):
+    """The runner lets go of the run, which can be resumed. ``waiting`` names what it waits for."""
+
+    reason: str
+    waiting: tuple[str, ...] = ()
+
+
+class RunEnded(NamedTuple):
+    status: RunStatus
+    reason: str = ""
+    outputs: dict[str, Json] = {}
+
+
+Event = Union[
+    RunStarted,
+    RunResumed,
+    TaskQueued,
+    FactsRequested,
+    FactsObserved,
+    AttemptStarted,
+    AttemptEnded,
+    RetryScheduled,
+    TaskSettled,
+    FailureResolved,
+    DoubtSettled,
+    StopRequested,
+    RunParked,
+    RunEnded,
+]
+
+
+class Entry(NamedTuple):
+    """One row of the journal of a run."""
+
+    seq: int
+    at: float
+    event: Event

@@ -1,0 +1,114 @@
+"""Why a task runs, waits, was skipped, was tried again or failed: the rules that apply, with the values they saw."""
+
+from __future__ import annotations
+
+from planrunner.machine.joins import needs_verdict
+from planrunner.machine.routes import fired, routes_verdict
+from planrunner.machine.scope import TaskScope
+from planrunner.machine.state import State
+from planrunner.plan.expressions.evaluate import EvaluationError, truth
+
+
+def why(state: State, task_id: str) -> list[str]:
+    """Sentences from the most to the least important; raises KeyError for a task the plan does not have."""
+    number = state.index[task_id]
+    found = state.tasks[number]
+    lines = [_headline(state, number)]
+    if found.status in ("pending", "queued"):
+        lines += _waiting(state, number)
+    lines += _needs(state, number)
+    lines += _routes(state, number)
+    if state.plan.tasks[number].when is not None and found.status not in ("pending",):
+        lines.append(_when(state, number))
+    lines += _attempts(state, number)
+    return lines
+
+
+def _headline(state: State, number: int) -> str:
+    task, found = state.plan.tasks[number], state.tasks[number]
+    text = f"`{task.id}` is {found.status.replace('_', ' ')}"
+    if found.detail:
+        text += f": {found.detail}"
+    if found.recovered_by:
+        text += f"; `{found.recovered_by}` stands in for it"
+    elif found.standing == "tolerated" and found.status == "failed":
+        text += "; its failure is allowed, so the others go on"
+    elif number in state.recovering:
+        text += "; a handler may still recover it"
+    return text
+
+
+def _waiting(state: State, number: int) -> list[str]:
+    task, found = state.plan.tasks[number], state.tasks[number]
+    if found.status == "queued":
+        lines = [f"it is ready and waits for a slot: {state.slots} of {state.max_parallel} are taken"]
+        lines += [
+            f"label `{label}` allows {state.limits[label]} at a time, {state.labels_running.get(label, 0)} run"
+            for label in state.limited_labels(task)
+        ]
+        return lines
+    if found.due is not None:
+        return [f"attempt {found.attempts + 1} starts at {found.due:.3f} (seconds since 1970)"]
+    if task.finally_ and state.open:
+        return [f"it stands under `finally` and starts when the other {state.open} open tasks are settled"]
+    if number in state.asked:
+        return ["its preconditions are being looked at"]
+    if state.stop_reason:
+        return [f"nothing starts: the run was stopped ({state.stop_reason})"]
+    return []
+
+
+def _needs(state: State, number: int) -> list[str]:
+    needs = state.shape.needs[number]
+    if not needs:
+        return []
+    task = state.plan.tasks[number]
+    verdict, reason = needs_verdict(state, number)
+    kind = task.join.expression.text if task.join.expression is not None else task.join.kind
+    lines = [f"needs (join {kind}): {verdict}" + (f", {reason}" if reason else "")]
+    for need in needs[:20]:
+        found = state.tasks[need]
+        lines.append(f"  `{state.plan.tasks[need].id}` is {found.status}" + (f": {found.detail}" if found.detail else ""))
+    if len(needs) > 20:
+        lines.append(f"  and {len(needs) - 20} more")
+    return lines
+
+
+def _routes(state: State, number: int) -> list[str]:
+    routes = state.shape.routes_in.get(number, ())
+    if not routes:
+        return []
+    verdict, reason = routes_verdict(state, number)
+    lines = [f"edges that lead here: {verdict}" + (f", {reason}" if reason else "")]
+    words = {True: "fired", False: "did not fire", None: "is not decided yet"}
+    for route in routes:
+        edge = route.edge
+        condition = f" when `{edge.condition.text}`" if edge.condition is not None else ""
+        only = f" ({edge.failure_class})" if edge.failure_class else ""
+        source = state.plan.tasks[route.source].id
+        lines.append(f"  on {edge.on}{only} of `{source}`{condition}: {words[fired(state, route)]}")
+    return lines
+
+
+def _when(state: State, number: int) -> str:
+    when = state.plan.tasks[number].when
+    assert when is not None
+    try:
+        return f"when `{when.text}`: {'true' if truth(when.tree, TaskScope(state, number)) else 'false'}"
+    except EvaluationError as error:
+        return f"when `{when.text}`: no value, {error}"
+
+
+def _attempts(state: State, number: int) -> list[str]:
+    task, found = state.plan.tasks[number], state.tasks[number]
+    if not found.attempts:
+        return []
+    text = f"attempt {found.attempts} of at most {task.retry.attempts}"
+    if found.reissues:
+        text += f", issued again {found.reissues} times after a crash"
+    outcome = found.outcome
+    if outcome is not None and outcome.failure:
+        text += f": {outcome.failure} failure, {outcome.message}"
+    elif outcome is not None:
+        text += f": ended well after {outcome.duration:.2f} s"
+    return [text]

@@ -1,0 +1,89 @@
+"""What an ended attempt means: failure modes, criteria and the class of a failure. Nothing here depends on time."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from planrunner.machine.events import Outcome
+from planrunner.machine.scope import TaskScope
+from planrunner.machine.state import State
+from planrunner.plan.expressions.evaluate import EvaluationError, explain, truth
+from planrunner.plan.model import Criterion, Task
+
+_READS_EXIT = re.compile(r"\bexit_code\b")
+
+
+class Verdict(NamedTuple):
+    """``failure`` is the class of the failure, empty when the attempt did what the task asks; ``words`` are the criteria
+    that only a judge or a person can decide."""
+
+    failure: str = ""
+    reason: str = ""
+    detail: str = ""
+    words: tuple[str, ...] = ()
+
+
+def judge(state: State, number: int) -> Verdict:
+    """The verdict on the attempt that ended last."""
+    task = state.plan.tasks[number]
+    found = state.tasks[number]
+    outcome = found.outcome
+    assert outcome is not None
+    if found.reason == "settled":
+        return Verdict(outcome.failure, "doubt" if outcome.failure else "", outcome.message if outcome.failure else "")
+    if not (outcome.failure or task.expect or task.postconditions or task.failure_modes):
+        return _DONE
+    scope = TaskScope(state, number)
+    mode = _failure_mode(task, scope)
+    if mode is not None:
+        return mode
+    if outcome.failure and not _exit_is_judged(task, outcome):
+        return Verdict(outcome.failure, "failed", outcome.message)
+    return _criteria((*task.expect, *task.postconditions), scope)
+
+
+_DONE = Verdict()
+
+
+def _exit_is_judged(task: Task, outcome: Outcome) -> bool:
+    """A task whose own criteria read the exit code decides by them what a non-zero code means."""
+    return outcome.failure == "logic" and bool(outcome.exit_code) and any(
+        criterion.expression is not None and _READS_EXIT.search(criterion.text)
+        for criterion in (*task.expect, *task.postconditions)
+    )
+
+
+def _failure_mode(task: Task, scope: TaskScope) -> Verdict | None:
+    for mode in task.failure_modes:
+        if mode.detect is None or mode.detect.expression is None:
+            continue
+        try:
+            found = truth(mode.detect.expression.tree, scope)
+        except EvaluationError:
+            continue
+        if found:
+            return Verdict(mode.name, "failure_mode", f"failure mode `{mode.name}`: `{mode.detect.text}`")
+    return None
+
+
+def _criteria(criteria: tuple[Criterion, ...], scope: TaskScope) -> Verdict:
+    words = []
+    for criterion in criteria:
+        if criterion.expression is None:
+            words.append(criterion.text)
+            continue
+        failed = unmet(criterion, scope)
+        if failed:
+            return Verdict("logic", "criterion", failed)
+    return Verdict(words=tuple(words)) if words else _DONE
+
+
+def unmet(criterion: Criterion, scope: TaskScope) -> str:
+    """Why an expression does not hold, with the values it read; empty when it holds."""
+    assert criterion.expression is not None
+    tree = criterion.expression.tree
+    try:
+        return "" if truth(tree, scope) else explain(tree, scope)
+    except EvaluationError as error:
+        return f"`{criterion.text}` has no value: {error}"

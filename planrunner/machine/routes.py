@@ -1,0 +1,53 @@
+"""Edges: whether one has fired, and whether a task that edges point to may start."""
+
+from __future__ import annotations
+
+from planrunner.machine.joins import Verdict
+from planrunner.machine.scope import TaskScope
+from planrunner.machine.shape import Route
+from planrunner.machine.state import State
+from planrunner.plan.expressions.evaluate import EvaluationError, truth
+
+
+def routes_verdict(state: State, number: int) -> tuple[Verdict, str]:
+    """A task that edges point to starts only when one of them fires; without such edges it is free to start."""
+    routes = [route for route in state.shape.routes_in.get(number, ()) if _in_play(state, route)]
+    if not routes:
+        return "met", ""
+    verdicts = [fired(state, route) for route in routes]
+    if True in verdicts:
+        return "met", ""
+    if None in verdicts:
+        return "waiting", ""
+    sources = ", ".join(f"`{state.plan.tasks[route.source].id}`" for route in routes)
+    return "unmet", f"no edge from {sources} led here"
+
+
+def _in_play(state: State, route: Route) -> bool:
+    return state.selected is None or state.plan.tasks[route.source].id in state.selected
+
+
+def fired(state: State, route: Route) -> bool | None:
+    """True or False once the source is decided, None before. A condition that has no value does not fire."""
+    source = state.tasks[route.source]
+    if source.status not in ("completed", "failed"):
+        return None if source.status not in ("skipped", "omitted", "cancelled", "abandoned") else False
+    edge = route.edge
+    if edge.on == "success" and source.status != "completed":
+        return False
+    if edge.on == "failure" and source.status != "failed":
+        return False
+    if edge.failure_class and source.failure != edge.failure_class:
+        return False
+    if edge.condition is None:
+        return True
+    try:
+        return truth(edge.condition.tree, TaskScope(state, route.source))
+    except EvaluationError:
+        return False
+
+
+def handlers(state: State, number: int) -> list[int]:
+    """The tasks whose completion would recover the failure of ``number``."""
+    routes = state.shape.routes_out.get(number, ())
+    return [route.target for route in routes if route.edge.recovers and fired(state, route)]

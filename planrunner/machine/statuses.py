@@ -1,0 +1,53 @@
+"""Which status may follow which: the only way a task or a run changes."""
+
+from __future__ import annotations
+
+from planrunner.machine.events import RunStatus, TaskStatus
+
+TASK: dict[TaskStatus, frozenset[TaskStatus]] = {
+    "pending": frozenset({"queued", "running", "blocked", "completed", "failed", "skipped", "omitted", "cancelled"}),
+    "queued": frozenset({"running", "cancelled", "pending"}),
+    "running": frozenset({"pending", "running", "blocked", "completed", "failed", "cancelled", "in_doubt"}),
+    "in_doubt": frozenset({"running", "in_doubt", "completed", "failed", "cancelled"}),
+    "blocked": frozenset({"pending", "running", "completed", "failed", "cancelled", "abandoned"}),
+    "completed": frozenset({"rolled_back"}),
+    "failed": frozenset({"rolled_back"}),
+    "skipped": frozenset(),
+    "omitted": frozenset(),
+    "cancelled": frozenset(),
+    "abandoned": frozenset(),
+    "rolled_back": frozenset(),
+}
+"""``running`` to ``pending`` is a retry that waits for its time, ``running`` to ``running`` the same attempt issued again
+after a crash."""
+
+RUN: dict[RunStatus, frozenset[RunStatus]] = {
+    "pending": frozenset({"running"}),
+    "running": frozenset({"running", "paused", "blocked", "completed", "failed", "cancelled"}),
+    "paused": frozenset({"running", "cancelled"}),
+    "blocked": frozenset({"running", "cancelled"}),
+    "completed": frozenset(),
+    "failed": frozenset(),
+    "cancelled": frozenset(),
+}
+
+SETTLED: frozenset[TaskStatus] = frozenset(
+    {"completed", "failed", "skipped", "omitted", "cancelled", "abandoned", "rolled_back"}
+)
+"""Statuses in which a task asks for nothing any more."""
+
+
+class IllegalMove(Exception):
+    """A status change that the tables do not have: a bug of the engine or a journal that was tampered with."""
+
+
+def check_task(task: str, old: TaskStatus, new: TaskStatus) -> None:
+    """Raises IllegalMove unless a task may go from ``old`` to ``new``."""
+    if new not in TASK[old]:
+        raise IllegalMove(f"task `{task}` cannot go from {old} to {new}")
+
+
+def check_run(old: RunStatus, new: RunStatus) -> None:
+    """Raises IllegalMove unless a run may go from ``old`` to ``new``."""
+    if new not in RUN[old]:
+        raise IllegalMove(f"the run cannot go from {old} to {new}")

@@ -1,0 +1,257 @@
+"""One run of a plan in an imagined world, with seeded outcomes, crashes at chosen journal writes and a check of every
+promise that can be checked without a disk."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from planrunner.capabilities.contract import Call
+from planrunner.engine.calls import Place
+from planrunner.engine.drive import Driver
+from planrunner.engine.effects import Effect, StartCall
+from planrunner.engine.imagined import ImaginedEffects, Script
+from planrunner.machine.decide import decide
+from planrunner.machine.events import (
+    AttemptEnded,
+    AttemptStarted,
+    DoubtSettled,
+    Entry,
+    Outcome,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    TaskSettled,
+)
+from planrunner.machine.evolve import fold
+from planrunner.machine.state import State
+from planrunner.machine.statuses import SETTLED
+from planrunner.plan.model import Plan
+
+Json = Any
+
+START = 1_700_000_000.0
+RUN_ID = "20231114-2213-000000"
+PLACE = Place("/", "/nowhere")
+
+
+class Crash(Exception):
+    """The process dies at a journal write."""
+
+
+class Broken(Exception):
+    """A promise does not hold; the message says which one and for what."""
+
+
+class Disk:
+    """The journal of one run in memory, dying at the writes it is told to: ``dies`` maps the number of a write (over all
+    lives of the process) to whether the entries still reach the disk."""
+
+    def __init__(self, dies: dict[int, bool] | None = None) -> None:
+        self.entries: list[Entry] = []
+        self.writes = 0
+        self._dies = dies or {}
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        self.writes += 1
+        dies = self._dies.get(self.writes)
+        if dies is None or dies:
+            self._store(entries)
+        if dies is not None:
+            raise Crash
+
+    def _store(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if entry.seq != len(self.entries) + 1:
+                raise Broken(f"P1: entry {entry.seq} follows {len(self.entries)}")
+            self.entries.append(entry)
+
+
+class Nobody:
+    """An onlooker who does not look."""
+
+    def event(self, entry: Entry) -> None:
+        pass
+
+    def tick(self, now: float) -> None:
+        pass
+
+
+class WatchedEffects(ImaginedEffects):
+    """Imagined effects that refuse to act without a durable intent, and count what acted."""
+
+    __slots__ = ("acted", "disk")
+
+    def __init__(self, script: Script, start: float, disk: Disk, acted: list[tuple[str, int]]) -> None:
+        super().__init__(script, start)
+        self.disk = disk
+        self.acted = acted
+
+    def start(self, effects: Sequence[Effect]) -> None:
+        intents = {
+            (entry.event.task, entry.event.attempt, entry.event.key)
+            for entry in self.disk.entries
+            if isinstance(entry.event, AttemptStarted)
+        }
+        for effect in effects:
+            if isinstance(effect, StartCall):
+                call = effect.call
+                if (call.task.id, call.attempt, call.key) not in intents:
+                    raise Broken(f"P2: attempt {call.attempt} of {call.task.id} acted before its intent was durable")
+                self.acted.append((call.task.id, call.attempt))
+        super().start(effects)
+
+
+class World(NamedTuple):
+    """A plan, its capabilities' traits, and the seed that decides every outcome."""
+
+    plan: Plan
+    traits: dict[str, Json]
+    seed: int
+    failure_rate: float = 0.3
+
+
+def outcome_for(world: World, call: Call) -> Outcome:
+    """The same task and attempt always end the same way, whoever asks and whenever."""
+    rng = random.Random(f"{world.seed}/{call.task.id}/{call.attempt}")
+    duration = rng.choice([0.0, 0.1, 1.0, rng.random() * 30])
+    if rng.random() < world.failure_rate:
+        failure = rng.choice(["transient", "logic", "logic", "policy"])
+        return Outcome(failure=failure, message="imagined", exit_code=1, duration=duration)
+    return Outcome(outputs={"value": rng.randint(0, 9)}, exit_code=0, duration=duration)
+
+
+class Simulated(NamedTuple):
+    """``acted`` is each effect that began, in order; ``lives`` how often a process had to take the run up."""
+
+    state: State
+    entries: list[Entry]
+    acted: list[tuple[str, int]]
+    writes: int
+    lives: int
+
+
+def simulate(world: World, dies: dict[int, bool] | None = None) -> Simulated:
+    """Run to the end through every crash. Doubts are settled as a person would who can see what happened: an attempt that
+    never acted is issued again, one that acted is told as it ended. Raises Broken when a promise does not hold."""
+    disk = Disk(dies)
+    acted: list[tuple[str, int]] = []
+    clock = START
+    for life in range(1, 1000):
+        effects = WatchedEffects(_script(world), clock, disk, acted)
+        try:
+            state = _live(world, disk, effects, life)
+        except Crash:
+            clock = effects.now() + 1.0
+            continue
+        doubts = [task for task, found in zip(world.plan.tasks, state.tasks) if found.status == "in_doubt"]
+        if state.ended_at is not None or not doubts:
+            check(world, state, disk.entries, acted)
+            return Simulated(state, disk.entries, acted, disk.writes, life)
+        clock = effects.now() + 1.0
+    raise Broken("the run does not come to an end")
+
+
+def _script(world: World) -> Script:
+    return Script(lambda call: outcome_for(world, call), lambda names: dict.fromkeys(names, 1))
+
+
+def _live(world: World, disk: Disk, effects: WatchedEffects, life: int) -> State:
+    """One life of the process: from what the disk holds until the run rests or the process dies."""
+    state = fold(world.plan, RUN_ID, disk.entries)
+    if state.ended_at is not None:
+        return state
+    driver = Driver(state, disk, effects, PLACE, Nobody(), len(disk.entries))
+    if not disk.entries:
+        driver.record(RunStarted("sha256:test", {"flag": world.plan.params[0].default}, world.seed, traits=world.traits))
+    else:
+        driver.record(RunResumed(life))
+        for task, found in zip(world.plan.tasks, state.tasks):
+            if found.status == "in_doubt" or (found.uncertain and state.trait(task).effect == "unsafe"):
+                driver.record(_answer(world, effects, task.id, found.attempts))
+    driver.run()
+    return state
+
+
+def _answer(world: World, effects: WatchedEffects, task: str, attempt: int) -> DoubtSettled:
+    if (task, attempt) not in effects.acted:
+        return DoubtSettled(task, attempt, "retry", "test")
+    rng_call = next(item for item in world.plan.tasks if item.id == task)
+    outcome = outcome_for(world, Call("", rng_call, attempt, "", {}, "", (), {}, {}, "", "", None))
+    return DoubtSettled(task, attempt, "failed" if outcome.failure else "completed", "test", outcome.failure)
+
+
+def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[tuple[str, int]]) -> None:
+    """The promises that the record of a run can show; raises Broken."""
+    again = fold(world.plan, RUN_ID, entries)
+    if summary(again) != summary(state):
+        raise Broken("the state is not the fold of the journal")
+    if state.ended_at is not None and decide(state, entries[-1].at).commands:
+        raise Broken("something is decided after the end")
+    _check_settled_once(entries)
+    _check_slots(world, entries)
+    _check_unsafe(world, entries, acted)
+    if state.ended_at is None:
+        return
+    if not isinstance(entries[-1].event, RunEnded):
+        raise Broken("the end is not the last entry")
+    for task, found in zip(world.plan.tasks, state.tasks):
+        if found.status not in SETTLED:
+            raise Broken(f"the run ended while {task.id} is {found.status}")
+    failed = any(found.standing == "failed" for found in state.tasks)
+    if (state.status == "failed") != failed:
+        raise Broken(f"the run is {state.status} and failed tasks: {failed}")
+
+
+def _check_settled_once(entries: Sequence[Entry]) -> None:
+    settled: set[str] = set()
+    ended: set[tuple[str, int]] = set()
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, TaskSettled) and event.status in SETTLED:
+            if event.task in settled:
+                raise Broken(f"P1: {event.task} was settled twice")
+            settled.add(event.task)
+        elif isinstance(event, AttemptEnded):
+            if (event.task, event.attempt) in ended:
+                raise Broken(f"P1: attempt {event.attempt} of {event.task} ended twice")
+            ended.add((event.task, event.attempt))
+        elif isinstance(event, AttemptStarted) and event.task in settled:
+            raise Broken(f"P1: {event.task} started after it was settled")
+
+
+def _check_slots(world: World, entries: Sequence[Entry]) -> None:
+    labels = {task.id: task.labels for task in world.plan.tasks}
+    running: set[str] = set()
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, AttemptStarted):
+            running.add(event.task)
+        elif isinstance(event, (AttemptEnded, DoubtSettled)):
+            running.discard(event.task)
+        elif isinstance(event, TaskSettled):
+            running.discard(event.task)
+        if len(running) > world.plan.max_parallel:
+            raise Broken(f"{len(running)} tasks run at entry {entry.seq}, {world.plan.max_parallel} may")
+        for label, limit in world.plan.limits:
+            taken = sum(label in labels[task] for task in running)
+            if taken > limit:
+                raise Broken(f"{taken} tasks with label {label} run at entry {entry.seq}, {limit} may")
+
+
+def _check_unsafe(world: World, entries: Sequence[Entry], acted: Sequence[tuple[str, int]]) -> None:
+    unsafe = {entry.event.task for entry in entries if isinstance(entry.event, AttemptStarted) and entry.event.effect == "unsafe"}
+    seen: set[tuple[str, int]] = set()
+    for key in acted:
+        if key in seen and key[0] in unsafe:
+            raise Broken(f"P3: the unsafe attempt {key[1]} of {key[0]} acted twice")
+        seen.add(key)
+
+
+def summary(state: State) -> list[tuple[str, str, str, int, str]]:
+    """What must be the same however the run came to its end: statuses, standings, attempts and who recovered what."""
+    return [
+        (task.id, found.status, found.standing, found.attempts, found.recovered_by)
+        for task, found in zip(state.plan.tasks, state.tasks)
+    ]
