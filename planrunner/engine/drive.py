@@ -7,9 +7,10 @@ task and the intents of the next share a commit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from planrunner.capabilities.contract import Call
+from planrunner.engine.commits import Commits
 from planrunner.engine.calls import Place, prepare
 from planrunner.engine.effects import Effect, Effects, Observe, Probe, StartCall
 from planrunner.machine.commands import AskFacts, AskProbe, Command, End, Record, Start
@@ -37,10 +38,7 @@ SETTLE_ROUNDS = 1_000_000
 """Decisions without an effect in between; a plan of 100,000 tasks needs a few thousand, more is a bug."""
 
 
-class Appender(Protocol):
-    """The journal of one run, held by this process: raises StorageFailed or Fenced when nothing was written."""
-
-    def append(self, entries: Sequence[Entry]) -> None: ...
+NOT_BEGUN = Outcome(failure="unstarted", message="the run was stopped before this began")
 
 
 class Onlooker(Protocol):
@@ -51,21 +49,30 @@ class Onlooker(Protocol):
     def tick(self, now: float) -> None: ...
 
 
+class Batch(NamedTuple):
+    """Entries that are durable together, and the effects that may begin then."""
+
+    entries: list[Entry]
+    effects: list[Effect]
+
+
 class Driver:
     """Drives one run until it ends or parks. ``seq`` is the number of the last entry in the journal."""
 
-    __slots__ = ("_appender", "_effects", "_fresh", "_onlooker", "_place", "_seq", "state")
+    __slots__ = ("_commits", "_effects", "_fresh", "_onlooker", "_place", "_seq", "_todo", "_travelling", "state")
 
     def __init__(
-        self, state: State, appender: Appender, effects: Effects, place: Place, onlooker: Onlooker, seq: int
+        self, state: State, commits: Commits, effects: Effects, place: Place, onlooker: Onlooker, seq: int
     ) -> None:
         self.state = state
-        self._appender = appender
+        self._commits = commits
         self._effects = effects
         self._place = place
         self._onlooker = onlooker
         self._seq = seq
         self._fresh: list[Entry] = []
+        self._todo: list[Effect] = []
+        self._travelling: Batch | None = None
 
     def record(self, event: Event) -> None:
         """Fold an event and keep it for the next commit."""
@@ -77,14 +84,60 @@ class Driver:
     def run(self) -> None:
         """Loop until the run ended or parked. What was decided but not written when storage fails never took effect."""
         while True:
-            todo = self._decide_all()
-            self._commit()
-            if todo:
-                self._effects.start(todo)
+            self._decide_all()
+            self._flush()
+            if self._fresh and self._travelling is None:
+                continue  # effects that were left out have to be recorded too
             if self._resting():
                 return
             for event in self._wait():
                 self._arrived(event)
+
+    def _flush(self) -> None:
+        """Bring the journal up to date and start what it allows. With other effects under way the commit runs beside the
+        loop; with none, or at the end, it is waited for."""
+        landed = self._land(wait=self._resting())
+        if self._fresh and self._travelling is None:
+            batch = Batch(self._fresh, self._todo)
+            self._fresh, self._todo = [], []
+            if self._overlaps(batch) or (landed is not None and not self._resting()):
+                self._commits.begin(batch.entries)
+                self._travelling = batch
+            else:
+                self._commits.append(batch.entries)
+                self._begin(landed)
+                landed = batch
+        self._begin(landed)
+
+    def _overlaps(self, batch: Batch) -> bool:
+        return len(self.state.running) > len(batch.effects) and not self._resting()
+
+    def _land(self, wait: bool) -> Batch | None:
+        """The batch that became durable since the last look."""
+        if self._travelling is None or not self._commits.finished(wait):
+            return None
+        landed, self._travelling = self._travelling, None
+        return landed
+
+    def _begin(self, batch: Batch | None) -> None:
+        if batch is not None:
+            for entry in batch.entries:
+                self._onlooker.event(entry)
+            if batch.effects and not self._stopping():
+                self._effects.start(batch.effects)
+            elif batch.effects:
+                self._leave_out(batch.effects)
+
+    def _stopping(self) -> bool:
+        """Somebody asked the run to stop while these effects waited for their intents; only ``finally`` outlives that."""
+        return bool(self.state.stop_reason) and (self.state.stop_reason != "deadline" or bool(self.state.open))
+
+    def _leave_out(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, StartCall):
+                self.record(AttemptEnded(effect.call.task.id, effect.call.attempt, NOT_BEGUN))
+            else:
+                self._effects.start([effect])
 
     def _wait(self) -> list[Event]:
         """What happens next; empty when a timer is due or the time budget is used up."""
@@ -96,7 +149,7 @@ class Driver:
             if due is not None and due <= now:
                 return []
             events = self._effects.wait(now + TICK if due is None else min(due, now + TICK))
-            if events:
+            if events or (self._travelling is not None and self._commits.finished()):
                 return events
 
     def _until(self, due: float | None) -> float | None:
@@ -117,24 +170,23 @@ class Driver:
                 return
         self.record(event)
 
-    def _decide_all(self) -> list[Effect]:
+    def _decide_all(self) -> None:
         """Decide until nothing more follows without the world: one commit for all of it."""
-        todo: list[Effect] = []
         for _ in range(SETTLE_ROUNDS):
             decision = decide(self.state, self._effects.now())
             forget_candidates(self.state, decision.left)
             for command in decision.commands:
-                self._enact(command, todo)
+                self._enact(command)
             if not decision.commands or self._resting():
-                return todo
+                return
         raise RuntimeError("the decisions of this run do not come to rest")
 
-    def _enact(self, command: Command, todo: list[Effect]) -> None:
+    def _enact(self, command: Command) -> None:
         if isinstance(command, Start):
             prepared = prepare(self.state, command, self._place)
             self.record(prepared.intent)
             if prepared.call is not None:
-                todo.append(StartCall(prepared.call))
+                self._todo.append(StartCall(prepared.call))
             else:
                 self.record(AttemptEnded(prepared.intent.task, command.attempt, prepared.outcome or Outcome()))
         elif isinstance(command, Record):
@@ -144,9 +196,9 @@ class Driver:
         elif isinstance(command, AskFacts):
             task = self.state.plan.tasks[command.number].id
             self.record(FactsRequested(task, command.names))
-            todo.append(Observe(task, command.names))
+            self._todo.append(Observe(task, command.names))
         elif isinstance(command, AskProbe):
-            todo.append(Probe(self._probe(command)))
+            self._todo.append(Probe(self._probe(command)))
         else:
             self._end(command)
 
@@ -166,13 +218,3 @@ class Driver:
             except (TemplateError, EvaluationError):
                 outputs[output.name] = None
         self.record(RunEnded(command.status, command.reason, outputs))  # type: ignore[arg-type]
-
-    def _commit(self) -> None:
-        if not self._fresh:
-            return
-        fresh, self._fresh = self._fresh, []
-        self._appender.append(fresh)
-        for entry in fresh:
-            self._onlooker.event(entry)
-
-

@@ -14,6 +14,7 @@ from planrunner.machine.events import (
     TaskSettled,
     TaskStatus,
 )
+from planrunner.machine.evolve import CUT_OFF
 from planrunner.machine.joins import needs_verdict
 from planrunner.machine.judge import judge, unmet
 from planrunner.machine.recovery import recover
@@ -117,17 +118,17 @@ def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> 
             verdict, why = route, why_route
     if verdict == "unmet":
         return _settle(task, "omitted", "join", why)
-    if _is_cut(state, number):
-        return _settle(task, "cancelled", "stopped", _stop_detail(state))
     if verdict == "waiting":
         return None
+    if _is_cut(state, number):
+        return _settle(task, "cancelled", "stopped", _stop_detail(state))
     return _conditions(state, number, ready)
 
 
 def _is_cut(state: State, number: int) -> bool:
     """The run is failing and this task is neither a handler nor under ``finally``."""
     return (
-        state.failing
+        bool(state.failures)
         and state.plan.on_failure != "continue"
         and number not in state.shape.tolerant
         and not state.plan.tasks[number].finally_
@@ -135,8 +136,8 @@ def _is_cut(state: State, number: int) -> bool:
 
 
 def _stop_detail(state: State) -> str:
-    failed = [f"`{task.id}`" for task, found in zip(state.plan.tasks, state.tasks) if found.standing == "failed"]
-    return f"not started: {', '.join(failed[:3])} failed and the plan's `on_failure` is {state.plan.on_failure}"
+    failed = ", ".join(f"`{state.plan.tasks[number].id}`" for number in state.failures[:3])
+    return f"not started: {failed} failed and the plan's `on_failure` is {state.plan.on_failure}"
 
 
 def _stopped(state: State, task: Task) -> Command | None:
@@ -215,7 +216,7 @@ def _after_attempt(state: State, number: int, now: float) -> Command | None:
     found = state.tasks[number]
     if found.outcome is None:
         return recover(state, number) if found.uncertain and not state.stop_reason else None
-    if found.outcome.failure == "interrupted":
+    if found.outcome.failure in CUT_OFF:
         if state.stop_reason == "deadline":
             return _settle(task, "cancelled", "budget", "stopped: the time budget of the plan is used up")
         return None
@@ -295,8 +296,7 @@ def _finish(state: State) -> list[Command]:
         return [] if state.timers else [_stuck(state)]
     if state.stop_reason == "deadline":
         return [End("failed", "budget")]
-    failed = any(found.standing == "failed" for found in state.tasks)
-    return [End("failed", "failed") if failed else End("completed")]
+    return [End("failed", "failed") if state.failures else End("completed")]
 
 
 def _stuck(state: State) -> Record:

@@ -37,6 +37,9 @@ _STANDINGS: dict[str, Standing] = {
     "cancelled": "cancelled",
     "abandoned": "cancelled",
 }
+CUT_OFF = ("interrupted", "unstarted")
+"""Ends that are none: stopped in the middle, or stopped before it began. The attempt goes on with the next resume."""
+
 _COUNTED_JOINS = frozenset({"all"})
 """Joins that are met when a count of missing needs reaches nought; any other is looked at whenever a need is decided."""
 
@@ -110,8 +113,9 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
     state.asked.clear()
     for number in state.running:
         task = state.tasks[number]
-        if task.outcome is None or task.outcome.failure == "interrupted":
+        if task.outcome is None or task.outcome.failure in CUT_OFF:
             task.uncertain = True
+            task.reason = "retry" if task.outcome is not None and task.outcome.failure == "unstarted" else task.reason
             task.outcome = None
     for number, task in enumerate(state.tasks):
         if task.status not in SETTLED or number in state.recovering:
@@ -169,7 +173,7 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
     found.uncertain = False
     found.ended = at
     state.candidates[number] = None
-    if event.outcome.failure != "interrupted":
+    if event.outcome.failure not in CUT_OFF:
         _free_slot(state, number)
 
 
@@ -334,7 +338,7 @@ def _stand(state: State, number: int, standing: Standing) -> None:
     state.tasks[number].standing = standing
     plan, tasks, candidates = state.plan, state.tasks, state.candidates
     if standing == "failed":
-        state.failing = True
+        state.failures.append(number)
         if plan.on_failure != "continue":
             for other, found in enumerate(tasks):
                 if found.status in ("pending", "queued"):

@@ -175,7 +175,7 @@ _DIMENSIONS: dict[str, Any] = {"duration": "time", "size": "size", "money": "mon
 
 def _run(state: State) -> dict[str, Json]:
     """``run.status`` is what a task under ``finally`` wants to know: whether the run is failing."""
-    return {"id": state.run_id, "seed": state.seed, "status": "failed" if state.failing else str(state.status)}
+    return {"id": state.run_id, "seed": state.seed, "status": "failed" if state.failures else str(state.status)}
 
 
 _ROOTS: dict[str, Callable[[State], Json]] = {

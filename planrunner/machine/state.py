@@ -97,7 +97,7 @@ class Queue:
 
 class State:
     """A whole run. ``candidates`` are the tasks that the next decision has to look at; ``open`` counts the tasks of the
-    main part that are not settled, ``finals_open`` those under ``finally``; ``asked`` are tasks for which facts or a probe
+    main part that are not settled, ``finals_open`` those under ``finally``; ``failures`` are the tasks that stand as failed, in the order in which they did; ``asked`` are tasks for which facts or a probe
     were asked for and have not come."""
 
     __slots__ = (
@@ -109,7 +109,7 @@ class State:
         "ended_at",
         "environment",
         "epoch",
-        "failing",
+        "failures",
         "finals_open",
         "index",
         "labels_running",
@@ -152,7 +152,7 @@ class State:
         self.max_parallel = plan.max_parallel
         self.limits = dict(plan.limits)
         self.epoch = 0
-        self.failing = False
+        self.failures: list[int] = []
         self.stop_reason = ""
         self.candidates: dict[int, None] = {}
         self.asked: set[int] = set()

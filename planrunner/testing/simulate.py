@@ -18,13 +18,15 @@ from planrunner.machine.events import (
     AttemptStarted,
     DoubtSettled,
     Entry,
+    Event,
     Outcome,
     RunEnded,
     RunResumed,
     RunStarted,
+    StopRequested,
     TaskSettled,
 )
-from planrunner.machine.evolve import fold
+from planrunner.machine.evolve import CUT_OFF, fold
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Plan
@@ -68,6 +70,35 @@ class Disk:
             self.entries.append(entry)
 
 
+class SlowCommits:
+    """Commits that take a random number of looks until they are durable, as a busy disk would."""
+
+    def __init__(self, disk: Disk, seed: int) -> None:
+        self.append = disk.append
+        self._rng = random.Random(seed)
+        self._batch: Sequence[Entry] | None = None
+        self._looks = 0
+
+    def begin(self, entries: Sequence[Entry]) -> None:
+        if self._batch is not None:
+            raise Broken("a batch is begun before the one before it is durable")
+        self._batch = entries
+        self._looks = self._rng.randint(0, 3)
+
+    def finished(self, wait: bool = False) -> bool:
+        if self._batch is None:
+            return True
+        self._looks -= 1
+        if self._looks > 0 and not wait:
+            return False
+        batch, self._batch = self._batch, None
+        self.append(batch)
+        return True
+
+    def close(self) -> None:
+        pass
+
+
 class Nobody:
     """An onlooker who does not look."""
 
@@ -81,12 +112,22 @@ class Nobody:
 class WatchedEffects(ImaginedEffects):
     """Imagined effects that refuse to act without a durable intent, and count what acted."""
 
-    __slots__ = ("acted", "disk")
+    __slots__ = ("_stop_at", "_waits", "acted", "disk")
 
-    def __init__(self, script: Script, start: float, disk: Disk, acted: list[tuple[str, int]]) -> None:
+    def __init__(
+        self, script: Script, start: float, disk: Disk, acted: list[tuple[str, int]], stop_at: int = 0
+    ) -> None:
         super().__init__(script, start)
         self.disk = disk
         self.acted = acted
+        self._stop_at = stop_at
+        self._waits = 0
+
+    def wait(self, until: float | None) -> list[Event]:
+        self._waits += 1
+        if self._waits == self._stop_at:
+            return [StopRequested("interrupted")]
+        return super().wait(until)
 
     def start(self, effects: Sequence[Effect]) -> None:
         intents = {
@@ -132,21 +173,22 @@ class Simulated(NamedTuple):
     lives: int
 
 
-def simulate(world: World, dies: dict[int, bool] | None = None) -> Simulated:
+def simulate(world: World, dies: dict[int, bool] | None = None, stop_at: int = 0) -> Simulated:
     """Run to the end through every crash. Doubts are settled as a person would who can see what happened: an attempt that
-    never acted is issued again, one that acted is told as it ended. Raises Broken when a promise does not hold."""
+    never acted is issued again, one that acted is told as it ended. In its first life the run is asked to stop at its
+    ``stop_at``-th wait. Raises Broken when a promise does not hold."""
     disk = Disk(dies)
     acted: list[tuple[str, int]] = []
     clock = START
     for life in range(1, 1000):
-        effects = WatchedEffects(_script(world), clock, disk, acted)
+        effects = WatchedEffects(_script(world), clock, disk, acted, stop_at if life == 1 else 0)
         try:
             state = _live(world, disk, effects, life)
         except Crash:
             clock = effects.now() + 1.0
             continue
         doubts = [task for task, found in zip(world.plan.tasks, state.tasks) if found.status == "in_doubt"]
-        if state.ended_at is not None or not doubts:
+        if state.ended_at is not None or not (doubts or state.status == "paused"):
             check(world, state, disk.entries, acted)
             return Simulated(state, disk.entries, acted, disk.writes, life)
         clock = effects.now() + 1.0
@@ -162,7 +204,7 @@ def _live(world: World, disk: Disk, effects: WatchedEffects, life: int) -> State
     state = fold(world.plan, RUN_ID, disk.entries)
     if state.ended_at is not None:
         return state
-    driver = Driver(state, disk, effects, PLACE, Nobody(), len(disk.entries))
+    driver = Driver(state, SlowCommits(disk, world.seed), effects, PLACE, Nobody(), len(disk.entries))
     if not disk.entries:
         driver.record(RunStarted("sha256:test", {"flag": world.plan.params[0].default}, world.seed, traits=world.traits))
     else:
@@ -213,7 +255,7 @@ def _check_settled_once(entries: Sequence[Entry]) -> None:
             if event.task in settled:
                 raise Broken(f"P1: {event.task} was settled twice")
             settled.add(event.task)
-        elif isinstance(event, AttemptEnded):
+        elif isinstance(event, AttemptEnded) and event.outcome.failure not in CUT_OFF:
             if (event.task, event.attempt) in ended:
                 raise Broken(f"P1: attempt {event.attempt} of {event.task} ended twice")
             ended.add((event.task, event.attempt))

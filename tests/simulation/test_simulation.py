@@ -89,3 +89,14 @@ def test_an_attempt_issued_again_keeps_its_key_and_number() -> None:
                     reissued += entry.event.reissue > 0
             assert all(len(keys) == 1 for keys in starts.values())
     assert reissued
+
+
+def test_a_stop_in_order_and_a_resume_lead_to_the_same_final_state() -> None:
+    parked = 0
+    for found in worlds(range(400, 500), on_failure="continue"):
+        calm = simulate(found)
+        for wait in range(1, 12):
+            stopped = simulate(found, stop_at=wait)
+            parked += stopped.lives > 1
+            assert summary(stopped.state) == summary(calm.state), (found.seed, wait)
+    assert parked > 100

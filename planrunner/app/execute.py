@@ -1,0 +1,343 @@
+"""Run a plan, and go on with a run: the composition root for everything that acts."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from planrunner import __version__, errors
+from planrunner.app.sight import Seen, environment_of, sight
+from planrunner.engine.calls import Place
+from planrunner.engine.commits import ThreadedCommits
+from planrunner.engine.drive import Driver, Onlooker
+from planrunner.errors import UsageError
+from planrunner.journal.records import NewRun, RunHandle, StoredPlan
+from planrunner.journal.runids import new_run_id
+from planrunner.journal.workspace import find_project, find_state
+from planrunner.machine.events import DoubtSettled, Entry, RunResumed, RunStarted
+from planrunner.machine.evolve import evolve
+from planrunner.machine.state import State
+from planrunner.plan.params import bind_params
+from planrunner.plugins import Registry
+from planrunner.source import notation_of
+
+if TYPE_CHECKING:
+    from planrunner.engine.effects import Effects
+    from planrunner.journal.port import JournalPort
+    from planrunner.plan.model import Plan
+
+Json = Any
+
+
+class ExecRequest(NamedTuple):
+    """What ``planrunner exec`` was asked for. ``only`` and ``until`` are task ids; ``state`` is the state directory."""
+
+    plan: str
+    params: tuple[tuple[str, Json], ...] = ()
+    only: tuple[str, ...] = ()
+    until: tuple[str, ...] = ()
+    max_parallel: int | None = None
+    state: str | None = None
+    dry_run: bool = False
+    seed: int | None = None
+
+
+class RunResult(NamedTuple):
+    """How a run stands when its runner lets go of it."""
+
+    run_id: str
+    plan: str
+    revision: str
+    status: str
+    exit_code: int
+    state: State
+    entries_seen: int
+    state_dir: str
+
+
+class Watch(Protocol):
+    """Somebody who looks on: told of the run, of each durable entry, of output, and now and then of the time."""
+
+    def started(self, run_id: str, plan: Plan, state: State) -> None: ...
+
+    def event(self, entry: Entry) -> None: ...
+
+    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None: ...
+
+    def tick(self, now: float) -> None:
+        """Called at least every half second while the run goes on."""
+        ...
+
+    def ended(self, result: RunResult) -> None: ...
+
+
+def execute(request: ExecRequest, watch: Watch) -> RunResult:
+    """Run a plan until it ends or parks.
+
+    Raises NotFound, PlanInvalid, UsageError (parameters, task names), StorageFailed and Fenced; whatever the tasks of the
+    plan do ends in the result.
+    """
+    registry = Registry()
+    state_dir = find_state(request.plan, request.state)
+    journal = _journal(state_dir, request.dry_run)
+    try:
+        seen = sight(request.plan, journal, registry)
+        return _begin(request, _Site(journal, registry, state_dir, watch), seen)
+    finally:
+        journal.close()
+
+
+class _Site(NamedTuple):
+    journal: JournalPort
+    registry: Registry
+    state_dir: str
+    watch: Watch
+
+
+def _journal(state_dir: str, in_memory: bool) -> JournalPort:
+    if in_memory:
+        from planrunner.journal.memory import MemoryJournal
+
+        return MemoryJournal()
+    from planrunner.journal.sqlite import open_journal
+
+    return open_journal(state_dir)
+
+
+def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
+    bound = bind_params(seen.plan, dict(request.params))
+    if bound.problems:
+        raise UsageError("; ".join(bound.problems))
+    plan = seen.plan
+    selected = None
+    if request.only or request.until:
+        from planrunner.app.selection import select
+
+        selected = select(plan, request.only, request.until)
+    if request.max_parallel is not None and request.max_parallel < 1:
+        raise UsageError(f"--max-parallel takes a number from 1, not {request.max_parallel}")
+    traits = seen.traits
+    if request.dry_run:
+        from planrunner.app.dry import TRAIT, assumed
+
+        plan, traits = assumed(plan), {**traits, "noop": TRAIT}
+    now = time.time()
+    run_id = new_run_id(now, os.urandom(8))
+    started = RunStarted(
+        plan_digest=seen.digest,
+        params=bound.values,
+        seed=_seed(request, plan),
+        selected=selected,
+        max_parallel=request.max_parallel,
+        traits=traits,
+        environment=_environment(request.plan, seen.env),
+    )
+    state = State(plan, run_id)
+    evolve(state, started, now)
+    first = Entry(1, now, started)
+    stored = StoredPlan(seen.digest, seen.text, request.plan, notation_of(request.plan), seen.compiled.encode())
+    handle = site.journal.create_run(NewRun(run_id, plan.id, seen.digest, now, stored), [first])
+    with _Held(site, state, handle, seen.digest) as held:
+        site.watch.started(run_id, plan, state)
+        site.watch.event(first)
+        return held.drive((), _imagined() if request.dry_run else None)
+
+
+def _seed(request: ExecRequest, plan: Plan) -> int:
+    if request.seed is not None:
+        return request.seed
+    return plan.seed if plan.seed is not None else int.from_bytes(os.urandom(4), "big")
+
+
+def _environment(path: str, names: tuple[str, ...]) -> dict[str, Json]:
+    system = os.uname()
+    return {
+        "planrunner": __version__,
+        "schema": 1,
+        "python": sys.version.split()[0],
+        "system": f"{system.sysname} {system.release} {system.machine}",
+        "host": system.nodename,
+        "plan": os.path.abspath(path),
+        "directory": find_project(path),
+        "env": environment_of(names),
+    }
+
+
+def resume(run: str, settle: Sequence[tuple[str, str]], state: str | None, watch: Watch) -> RunResult:
+    """Go on with a run that was interrupted, killed or waits.
+
+    ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed``). Raises NotFound, RunHeld, UsageError for a run
+    that has ended or a task that is not in doubt, StorageFailed, Fenced.
+    """
+    state_dir = find_state(None, state)
+    journal = _journal(state_dir, False)
+    try:
+        site = _Site(journal, Registry(), state_dir, watch)
+        return _go_on(site, journal.find_run(run), settle)
+    finally:
+        journal.close()
+
+
+def _go_on(site: _Site, run_id: str, settle: Sequence[tuple[str, str]]) -> RunResult:
+    from planrunner.app.reading import stored_plan
+
+    row = site.journal.run(run_id)
+    if row.status:
+        raise UsageError(f"run {run_id} has ended: it is {row.status}", f"planrunner show {run_id}")
+    handle = site.journal.hold(run_id)
+    state = State(stored_plan(site.journal, row.plan_digest), run_id)
+    with _Held(site, state, handle, row.plan_digest) as held:
+        for entry in site.journal.entries(run_id):
+            evolve(state, entry.event, entry.at)
+        _reap(run_id)
+        site.watch.started(run_id, state.plan, state)
+        return held.drive((RunResumed(handle.epoch, _user()), *_answers(state, settle)))
+
+
+def _answers(state: State, settle: Sequence[tuple[str, str]]) -> list[DoubtSettled]:
+    """What a person said about attempts of unknown end; raises UsageError where there is no doubt to settle."""
+    answers = []
+    for task, resolution in settle:
+        number = state.index.get(task)
+        if number is None:
+            raise UsageError(f"plan `{state.plan.id}` has no task `{task}`")
+        found = state.tasks[number]
+        if found.status not in ("in_doubt", "running"):
+            raise UsageError(f"task `{task}` is not in doubt: it is {found.status}", f"planrunner why {state.run_id} {task}")
+        if resolution not in ("retry", "completed", "failed"):
+            raise UsageError(f"`{resolution}` settles nothing", "say retry, completed or failed")
+        answers.append(DoubtSettled(task, found.attempts, resolution, _user()))  # type: ignore[arg-type]
+    return answers
+
+
+def _reap(run_id: str) -> None:
+    """Processes that an earlier runner of this run left behind end before anything else starts."""
+    from planrunner.engine.strays import reap_run
+
+    reap_run(run_id)
+
+
+def _user() -> str:
+    return os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())
+
+
+def _imagined() -> Effects:
+    from planrunner.app.dry import imagined_effects
+
+    return imagined_effects(time.time())
+
+
+class _Held:
+    """A run this process acts on: it can be driven, and is let go of whatever happens."""
+
+    __slots__ = ("_digest", "_handle", "_site", "_state")
+
+    def __init__(self, site: _Site, state: State, handle: RunHandle, digest: str) -> None:
+        self._site = site
+        self._state = state
+        self._handle = handle
+        self._digest = digest
+
+    def __enter__(self) -> _Held:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._site.journal.release(self._handle)
+
+    def _append(self, entries: Sequence[Entry]) -> None:
+        self._site.journal.append(self._handle, entries)
+
+    def drive(self, first: Sequence[RunResumed | DoubtSettled], effects: Effects | None = None) -> RunResult:
+        """Drive the run until it ends or parks, by live effects unless others are given."""
+        state, site = self._state, self._site
+        place = Place(
+            str(state.environment.get("directory") or os.getcwd()), os.path.join(site.state_dir, "tmp", state.run_id)
+        )
+        effects = effects or _live(site, state)
+        commits = ThreadedCommits(self._append, effects.wake)
+        driver = Driver(state, commits, effects, place, _onlooker(site, state.run_id), self._handle.last_seq)
+        try:
+            for event in first:
+                driver.record(event)
+            driver.run()
+        finally:
+            commits.close()
+            effects.close()
+            _tidy(place.scratch)
+        code = exit_code(state)
+        result = RunResult(
+            state.run_id, state.plan.id, self._digest, state.status, code, state, self._handle.last_seq, site.state_dir
+        )
+        site.watch.ended(result)
+        return result
+
+
+def _onlooker(site: _Site, run_id: str) -> Onlooker:
+    observe = site.registry.observer()
+    return site.watch if observe is None else _Observed(site.watch, run_id, observe)
+
+
+class _Observed:
+    """The watch, and the plugins that observe; they are told last and cannot change anything."""
+
+    __slots__ = ("_observe", "_run_id", "_watch")
+
+    def __init__(self, watch: Watch, run_id: str, observe: Callable[[str, Entry], None]) -> None:
+        self._watch = watch
+        self._run_id = run_id
+        self._observe = observe
+
+    def event(self, entry: Entry) -> None:
+        self._watch.event(entry)
+        self._observe(self._run_id, entry)
+
+    def tick(self, now: float) -> None:
+        self._watch.tick(now)
+
+
+def _live(site: _Site, state: State) -> Effects:
+    from planrunner.engine.live import LiveEffects, LiveSettings
+
+    settings = LiveSettings(
+        state_dir=site.state_dir,
+        run_id=state.run_id,
+        resolve=site.registry.resolve,
+        keep=_keeper(site.state_dir),
+        on_output=site.watch.output,
+    )
+    return LiveEffects(settings)
+
+
+def _keeper(state_dir: str) -> Callable[[str], dict[str, Json]]:
+    """Keeps the file of an artifact by content; the store is opened with the first one."""
+
+    def keep(path: str) -> dict[str, Json]:
+        from planrunner.knowledge.artifacts import ArtifactStore
+
+        return ArtifactStore(state_dir).keep(path)
+
+    return keep
+
+
+def _tidy(scratch: str) -> None:
+    if os.path.isdir(scratch):
+        import shutil
+
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+_REST_CODES = {"interrupted": errors.INTERRUPTED, "terminated": errors.TERMINATED, "storage": errors.STORAGE}
+
+
+def exit_code(state: State) -> int:
+    """The exit code of the contract for a run as its runner leaves it."""
+    if state.status == "completed":
+        return errors.OK
+    if state.status == "blocked":
+        return errors.WAITING
+    if state.status == "paused":
+        return _REST_CODES.get(state.reason, errors.WAITING)
+    return errors.BUDGET if state.reason == "budget" else errors.FAILED

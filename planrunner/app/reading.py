@@ -1,0 +1,29 @@
+"""Runs read back from the journal: the plan they are pinned to and the state their events come to."""
+
+from __future__ import annotations
+
+from planrunner.journal.port import JournalPort
+from planrunner.machine.evolve import fold
+from planrunner.machine.state import State
+from planrunner.plan import compiled
+from planrunner.plan.model import Plan
+
+
+def stored_plan(journal: JournalPort, digest: str) -> Plan:
+    """The plan a run is pinned to; the file it came from may have changed or gone. Raises NotFound."""
+    stored = journal.plan(digest)
+    if stored.compiled is None:
+        from planrunner.plan.load import load
+        from planrunner.plugins import Registry
+        from planrunner.source import Source
+
+        loaded = load(Source(stored.text, stored.name, stored.notation), Registry())  # type: ignore[arg-type]
+        assert loaded.plan is not None, "only plans without errors are stored"
+        return loaded.plan
+    return compiled.load(stored.compiled.decode())
+
+
+def stored_state(journal: JournalPort, run_id: str) -> State:
+    """The state of a run as its journal tells it; raises NotFound."""
+    row = journal.run(run_id)
+    return fold(stored_plan(journal, row.plan_digest), run_id, journal.entries(run_id))

@@ -1,0 +1,125 @@
+"""A plan file as the engine needs it, read once: what the text came to is kept by content, so that a plan seen before opens
+no YAML, no grammar and no schema."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from planrunner import __version__
+from planrunner.errors import PlanInvalid
+from planrunner.journal.port import JournalPort
+from planrunner.plan import compiled
+from planrunner.plan.model import Capability, Expression, Plan
+from planrunner.plugins import Registry
+from planrunner.source import Source, notation_of
+
+Json = Any
+
+FORMAT = "1"
+
+
+class Seen(NamedTuple):
+    """A plan ready to run. ``traits`` and ``env`` (names of environment variables it reads) go into the run's record;
+    ``notices`` counts warnings and notes."""
+
+    plan: Plan
+    digest: str
+    text: str
+    compiled: str
+    traits: dict[str, Json]
+    env: tuple[str, ...]
+    notices: int
+
+
+def sight(path: str, journal: JournalPort, registry: Registry) -> Seen:
+    """Read, check and compile a plan file, or take what was compiled before.
+
+    Raises NotFound without such a file and PlanInvalid with every finding when the plan may not run.
+    """
+    data = _read(path)
+    key = _key(path, data, registry)
+    kept = journal.compiled_get(key)
+    if kept is not None:
+        return _restore(kept, data)
+    seen = _first_sight(path, registry)
+    head = json.dumps([seen.digest, seen.traits, seen.env, seen.notices], separators=(",", ":"))
+    journal.compiled_put(key, f"{head}\n{seen.compiled}".encode())
+    return seen
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        from planrunner.plan.load import read_plan  # only for its error, which knows the files of similar names
+
+        return read_plan(path).source.text.encode()
+
+
+def _key(path: str, data: bytes, registry: Registry) -> str:
+    parts = (FORMAT, __version__, notation_of(path), *map(str, registry.installed()))
+    digest = hashlib.sha256("\0".join(parts).encode())
+    digest.update(data)
+    return digest.hexdigest()
+
+
+def _restore(kept: bytes, data: bytes) -> Seen:
+    head, _, body = kept.decode().partition("\n")
+    digest, traits, env, notices = json.loads(head)
+    return Seen(compiled.load(body), digest, data.decode("utf-8-sig", "replace"), body, traits, tuple(env), notices)
+
+
+def _first_sight(path: str, registry: Registry) -> Seen:
+    from planrunner.plan.digest import digest
+    from planrunner.plan.load import load, read_plan
+
+    file = read_plan(path)
+    loaded = load(file.source, registry)
+    findings = (*file.findings, *loaded.findings)
+    stopping = [item for item in findings if item.severity == "error" or item.code == "PLAN020"]
+    if stopping or loaded.plan is None:
+        raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
+    plan = loaded.plan
+    traits = {name: _trait(registry.find(name)) for name in sorted({task.uses for task in plan.tasks if task.uses})}
+    return Seen(
+        plan, digest(plan), file.source.text, compiled.dump(plan), traits, _env_names(plan, file.source), len(findings)
+    )
+
+
+def _trait(capability: Capability | None) -> list[Json]:
+    assert capability is not None, "lint has refused unknown capabilities"
+    return [capability.effect, capability.instant, capability.probe]
+
+
+def _env_names(plan: Plan, source: Source) -> tuple[str, ...]:
+    """Environment variables that expressions and templates read, so that their values can be recorded with the run."""
+    if "env." not in source.text and "env[" not in source.text:
+        return ()
+    return tuple(sorted({path[1] for path in _paths(plan) if path[0] == "env" and len(path) > 1}))
+
+
+def _paths(value: Json) -> Iterator[tuple[str, ...]]:
+    from planrunner.plan.template import references
+
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, Expression):
+            yield from item.paths
+        elif isinstance(item, str):
+            if "{{" in item:
+                yield from (found[0] for found in references(item))
+        elif isinstance(item, dict):
+            todo.extend(item.values())
+        elif isinstance(item, (tuple, list)):
+            todo.extend(item)
+
+
+def environment_of(names: tuple[str, ...]) -> dict[str, str]:
+    """The values of environment variables that are set."""
+    return {name: os.environ[name] for name in names if name in os.environ}

@@ -1,0 +1,109 @@
+"""One attempt on its way, and what becomes of it: the outcome out of an exit code, declared outputs and artifacts."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from planrunner.capabilities.contract import Call, Context, Exit, Failure, Spawn
+from planrunner.capabilities.outputs import settle_outputs
+from planrunner.engine.tails import TAIL, Record
+from planrunner.machine.events import Outcome
+
+if TYPE_CHECKING:
+    from planrunner.engine.processes import Process
+    from planrunner.engine.threads import Job, Workers
+
+Json = Any
+Keep = Callable[[str], Mapping[str, Json]]
+INTERRUPTED = Outcome("interrupted", "stopped before it was done")
+
+
+class Attempt:
+    """A call on its way. It is also the ``Log`` that a capability function writes to, from whatever thread."""
+
+    __slots__ = ("_workers", "call", "job", "process", "reason", "record", "started", "timer")
+
+    def __init__(self, call: Call, record: Record) -> None:
+        self.call = call
+        self.record = record
+        self.started = time.monotonic()
+        self.process: Process | None = None
+        self.job: Job | None = None
+        self.timer = 0
+        self.reason = ""
+        self._workers: Workers | None = None
+
+    @property
+    def context(self) -> Context:
+        return Context(self.call, self, self.cancelled)
+
+    def cancelled(self) -> bool:
+        return self.reason != ""
+
+    def write(self, data: bytes, stream: str = "stdout") -> None:
+        if self._workers is None:
+            self.record.take(stream, data)
+        else:
+            self._workers.post(partial(self._taken, stream, data))
+
+    def _taken(self, stream: str, data: bytes) -> None:
+        if self.job is not None and not self.job.abandoned:
+            self.record.take(stream, data)
+
+    def run_in(self, workers: Workers, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self._workers = workers
+        self.job = workers.submit(work, done)
+
+
+def settled(call: Call, outcome: Outcome, keep: Keep | None) -> Outcome:
+    """The outcome with its declared outputs typed and its artifacts kept; either may turn it into a failure."""
+    task = call.task
+    if outcome.failure or not (task.outputs or task.artifacts):
+        return outcome
+    try:
+        outputs = settle_outputs(task.outputs, outcome.outputs, call.directory)
+        return outcome._replace(outputs=outputs, artifacts=outcome.artifacts + _kept(call, keep))
+    except Failure as failure:
+        return outcome._replace(failure=failure.failure, message=str(failure), outputs=failure.outputs)
+
+
+def _kept(call: Call, keep: Keep | None) -> tuple[dict[str, Json], ...]:
+    kept = []
+    for artifact in call.task.artifacts:
+        if not artifact.path or keep is None:
+            continue
+        path = os.path.join(call.directory, artifact.path)
+        try:
+            record = dict(keep(path))
+        except OSError as error:
+            raise Failure(f"the artifact `{artifact.name}` is missing: {artifact.path}: {error.strerror}") from None
+        kept.append({"name": artifact.name, "path": artifact.path, "type": artifact.type, **record})
+    return tuple(kept)
+
+
+def finished(spawn: Spawn, ended: Exit) -> Outcome:
+    """The outcome of a process that ended by itself, as its capability sees it."""
+    if spawn.finish is None:
+        failure, message = ("logic", f"exit code {ended.code}") if ended.code else ("", "")
+        return Outcome(failure, message, {}, ended.code, ended.duration, **tails(ended))
+    try:
+        outcome = spawn.finish(ended)
+    except Failure as failure:
+        outcome = Outcome(failure.failure, str(failure), failure.outputs, ended.code, ended.duration, **tails(ended))
+    except Exception as error:  # a capability's own fault
+        outcome = Outcome("logic", f"{type(error).__name__}: {error}", {}, ended.code, ended.duration, **tails(ended))
+    return outcome if len(outcome.stdout) <= TAIL else outcome._replace(stdout=outcome.stdout[-TAIL:])
+
+
+def tails(ended: Exit) -> dict[str, Any]:
+    """The two texts of an outcome."""
+    return {"stdout": ended.stdout[-TAIL:], "stderr": ended.stderr}
+
+
+def timed_out(timeout: float | None) -> Outcome:
+    """The outcome of an attempt that ran out of time."""
+    return Outcome("timeout", f"ran longer than its timeout of {timeout:g} s")

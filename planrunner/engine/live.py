@@ -1,0 +1,308 @@
+"""Effects on the real world: processes, functions in threads, timers, signals and facts, waited for in one place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from planrunner.capabilities.binding import Binding, Result, bind, invoke, not_json, probe
+from planrunner.capabilities.contract import Call, Exit, Pause, Spawn
+from planrunner.engine.attempts import INTERRUPTED, Attempt, finished, settled, tails, timed_out
+from planrunner.engine.effects import Effect, Observe, Probe, StartCall
+from planrunner.engine.facts import observe
+from planrunner.engine.poller import Poller
+from planrunner.engine.processes import Launch, Supervisor
+from planrunner.engine.programs import SpawnFailed
+from planrunner.engine.signals import Signals
+from planrunner.engine.tails import Record
+from planrunner.machine.events import AttemptEnded, DoubtSettled, Event, FactsObserved, Outcome, StopRequested
+
+if TYPE_CHECKING:
+    from planrunner.engine.threads import Workers
+
+Json = Any
+_REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated"}
+
+
+class LiveSettings(NamedTuple):
+    """What live effects need to know of the run.
+
+    ``resolve`` gives the function of a capability (KeyError: there is none); ``keep`` stores an artifact's file and
+    gives its record (digest, size …); ``on_output`` is told task, attempt, stream and bytes as they come. Processes get
+    ``environment`` (None: that of this process) below their own, and ``grace`` seconds between TERM and KILL.
+    ``signals`` False leaves Ctrl-C to the caller.
+    """
+
+    state_dir: str
+    run_id: str
+    resolve: Callable[[str], Callable[..., Any]]
+    keep: Callable[[str], Mapping[str, Json]] | None = None
+    on_output: Callable[[str, int, str, bytes], None] | None = None
+    environment: Mapping[str, str] | None = None
+    grace: float = 2.0
+    signals: bool = True
+
+
+class LiveEffects:
+    """``Effects`` on the real world. Use from one thread; signals are caught when that is the main one.
+
+    ``forced`` becomes True at the second Ctrl-C: everything is killed, and the caller should leave.
+    """
+
+    def __init__(self, settings: LiveSettings) -> None:
+        self.forced = False
+        self._settings = settings
+        self._poller = Poller()
+        self._poller.on_wake = self._woken
+        self._supervisor = Supervisor(self._poller, settings.environment or os.environ, settings.grace)
+        self._bindings: dict[str, Binding] = {}
+        self._attempts: dict[str, Attempt] = {}
+        self._events: list[Event] = []
+        self._nudged = False
+        self._workers: Workers | None = None
+        self._signals = Signals(self._poller.wake_descriptor) if settings.signals else None
+
+    def now(self) -> float:
+        return time.time()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What went wrong on the side, such as a log that could not be written."""
+        return tuple(self._supervisor.problems)
+
+    # Starting
+
+    def start(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if type(effect) is StartCall:
+                self._start(effect.call)
+            elif isinstance(effect, Observe):
+                facts = observe(effect.names, self._settings.state_dir)
+                self._events.append(FactsObserved(effect.task, facts))
+            elif isinstance(effect, Probe):
+                self._probe(effect.call)
+
+    def _start(self, call: Call) -> None:
+        binding = self._bindings.get(call.task.uses)
+        if binding is None:
+            found = self._bind(call.task.uses)
+            if isinstance(found, Outcome):
+                self._report(call, found)
+                return
+            binding = found
+        declaration = binding.declaration
+        if declaration.instant and not binding.wants_context:
+            result = invoke(binding, call.inputs, None)
+            if isinstance(result, Outcome):
+                self._report(call, settled(call, result, self._settings.keep))
+                return
+            self._go_on(self._attempt(call), result)
+        elif declaration.instant or declaration.process:
+            attempt = self._attempt(call)
+            self._go_on(attempt, invoke(binding, call.inputs, attempt.context))
+        else:
+            self._start_thread(binding, self._attempt(call))
+
+    def _bind(self, name: str) -> Binding | Outcome:
+        try:
+            binding = bind(name, self._settings.resolve(name))
+        except KeyError:
+            return Outcome("logic", f"no installed capability is named `{name}`")
+        except Exception as error:  # a plugin that cannot be imported fails its tasks, not the run
+            return Outcome("logic", f"the capability `{name}` cannot be loaded: {type(error).__name__}: {error}")
+        self._bindings[name] = binding
+        return binding
+
+    def _attempt(self, call: Call) -> Attempt:
+        settings = self._settings
+        watcher = partial(settings.on_output, call.task.id, call.attempt) if settings.on_output else None
+        name = call.task.id.replace("/", "_").replace("\0", "_").lstrip(".")
+        log = f"{settings.state_dir}/logs/{settings.run_id}/{name}.{call.attempt}.log"
+        attempt = Attempt(call, Record(log, watcher))
+        self._attempts[call.key] = attempt
+        return attempt
+
+    def _go_on(self, attempt: Attempt, result: Result) -> None:
+        """From what the function returned to what the attempt waits for now, or to its end."""
+        if isinstance(result, Spawn):
+            self._start_process(attempt, result)
+        elif isinstance(result, Pause):
+            self._start_pause(attempt, result)
+        else:
+            self._end(attempt, result)
+
+    def _start_process(self, attempt: Attempt, spawn: Spawn) -> None:
+        call, record = attempt.call, attempt.record
+        record.keep = spawn.keep
+        markers = {
+            "PLANRUNNER_RUN_ID": call.run_id,
+            "PLANRUNNER_TASK": call.task.id,
+            "PLANRUNNER_ATTEMPT": str(call.attempt),
+            "PLANRUNNER_KEY": call.key,
+        }
+        launch = Launch(spawn, markers, call.timeout, record, partial(self._exited, attempt, spawn))
+        try:
+            attempt.process = self._supervisor.start(launch)
+        except SpawnFailed as failed:
+            self._end(attempt, Outcome(failed.failure, failed.message))
+
+    def _start_pause(self, attempt: Attempt, pause: Pause) -> None:
+        timeout = attempt.call.timeout
+        if timeout is not None and timeout < pause.seconds:
+            attempt.timer = self._poller.after(timeout, partial(self._end, attempt, timed_out(timeout)))
+        else:
+            attempt.timer = self._poller.after(pause.seconds, partial(self._end, attempt, pause.outcome))
+
+    def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
+        if self._workers is None:
+            from planrunner.engine.threads import Workers  # late: runs of processes need no threads
+
+            self._workers = Workers(self._poller.wake)
+        work = partial(invoke, binding, attempt.call.inputs, attempt.context)
+        attempt.run_in(self._workers, work, partial(self._returned, attempt))
+        self._supervisor.foreign_children = True
+        if attempt.call.timeout is not None:
+            attempt.timer = self._poller.after(attempt.call.timeout, partial(self._cancel, attempt, "timeout"))
+
+    def _probe(self, call: Call) -> None:
+        binding = self._bindings.get(call.task.uses) or self._bind(call.task.uses)
+        answer = probe(binding, Attempt(call, Record("")).context) if isinstance(binding, Binding) else None
+        resolution: Literal["retry", "completed", "failed"] = "failed"
+        if answer is not None:
+            resolution = "completed" if answer else "retry"
+        by = "probe" if answer is not None else "probe could not tell"
+        self._events.append(DoubtSettled(call.task.id, call.attempt, resolution, by))
+
+    # Ending
+
+    def _exited(self, attempt: Attempt, spawn: Spawn, ended: Exit) -> None:
+        if ended.timed_out:
+            outcome = timed_out(attempt.call.timeout)
+        elif ended.interrupted:
+            outcome = INTERRUPTED
+        else:
+            self._end(attempt, finished(spawn, ended))
+            return
+        self._end(attempt, outcome._replace(exit_code=ended.code, duration=ended.duration, **tails(ended)))
+
+    def _returned(self, attempt: Attempt, result: Result) -> None:
+        """A function in a thread is done: success before a stop reached it counts, success past the timeout not."""
+        self._poller.cancel(attempt.timer)
+        self._supervisor.foreign_children = self._workers is not None and self._workers.busy > 0
+        attempt.job = None
+        if attempt.reason == "timeout":
+            result = timed_out(attempt.call.timeout)
+        elif attempt.reason and (not isinstance(result, Outcome) or result.failure):
+            result = INTERRUPTED
+        if isinstance(result, Outcome) and (why := not_json(result.outputs, "the result")):
+            result = Outcome("logic", why)
+        self._go_on(attempt, result)
+
+    def _end(self, attempt: Attempt, outcome: Outcome) -> None:
+        if self._attempts.pop(attempt.call.key, None) is None:
+            return
+        record = attempt.record
+        if attempt.process is None:
+            if problem := record.close():
+                self._supervisor.problems.append(problem)
+            stdout, stderr = record.texts()
+            outcome = outcome._replace(
+                duration=outcome.duration or time.monotonic() - attempt.started,
+                stdout=outcome.stdout or stdout,
+                stderr=outcome.stderr or stderr,
+            )
+        self._report(attempt.call, settled(attempt.call, outcome, self._settings.keep))
+
+    def _report(self, call: Call, outcome: Outcome) -> None:
+        self._events.append(AttemptEnded(call.task.id, call.attempt, outcome))
+
+    # Waiting and stopping
+
+    def wait(self, until: float | None) -> list[Event]:
+        """See ``Effects``; returns nothing at once when nothing is on its way and no time is given."""
+        if self._attempts and self._events:
+            self._poller.turn(0.0)
+        while not self._events:
+            self._take_signals()
+            if self._events or (until is None and not self._attempts):
+                break
+            rest = None if until is None else until - time.time()
+            if rest is not None and rest <= 0:
+                self._poller.turn(0.0)
+                break
+            self._poller.turn(rest)
+            if self._nudged:
+                break
+        self._nudged = False
+        self._take_signals()
+        events, self._events = self._events, []
+        return events
+
+    def wake(self) -> None:
+        """See ``Effects``."""
+        self._nudged = True
+        self._poller.wake()
+
+    def _woken(self, _: bytes) -> None:
+        if self._workers is not None:
+            self._workers.collect()
+
+    def _take_signals(self) -> None:
+        if self._signals is None:
+            return
+        for number in self._signals.take():
+            if self.forced or self._signals.asked > 1:
+                self.forced = True
+                self._stop(forced=True)
+            else:
+                self._events.append(StopRequested(_REASONS[number]))
+
+    def stop(self) -> None:
+        self._poller.turn(0.0)  # what is over already was not interrupted
+        self._stop(forced=False)
+
+    def _stop(self, forced: bool) -> None:
+        for attempt in list(self._attempts.values()):
+            if attempt.process is not None:
+                self._supervisor.interrupt(attempt.process, forced)
+            elif attempt.job is None:
+                self._poller.cancel(attempt.timer)
+                self._end(attempt, INTERRUPTED)
+            elif forced:
+                self._abandon(attempt, attempt.reason or "interrupted")
+            else:
+                self._cancel(attempt, "interrupted")
+
+    def _cancel(self, attempt: Attempt, reason: str) -> None:
+        """Ask a function to stop; one that has not after the grace is left to itself."""
+        if attempt.reason:
+            return
+        attempt.reason = reason
+        self._poller.cancel(attempt.timer)
+        attempt.timer = self._poller.after(self._settings.grace, partial(self._abandon, attempt, reason))
+
+    def _abandon(self, attempt: Attempt, reason: str) -> None:
+        if attempt.job is None or self._workers is None:
+            return
+        attempt.reason = reason
+        self._workers.abandon(attempt.job)
+        outcome = timed_out(attempt.call.timeout) if reason == "timeout" else INTERRUPTED
+        self._end(attempt, outcome._replace(message=f"{outcome.message}; it did not stop and was abandoned"))
+
+    def close(self) -> None:
+        """End whatever still runs, see that nothing of the run is left, and give signals back."""
+        self._stop(forced=True)
+        deadline = time.monotonic() + 5
+        while self._supervisor.running and time.monotonic() < deadline:
+            self._poller.turn(0.1)
+        self._supervisor.sweep_run(self._settings.run_id)
+        if self._workers is not None:
+            self._workers.close()
+        if self._signals is not None:
+            self._signals.close()
+        self._supervisor.close()
+        self._poller.close()

@@ -1,0 +1,294 @@
+"""The supervisor of processes: start, stream, time out, end with everything that was started on the way.
+
+One epoll watches a pidfd for each process. Pipes join it only when a process has lived a moment: most commands are over
+by then, and what they wrote lies in the pipe. ``subprocess`` and ``asyncio`` cost more at import and per process than
+the processes themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from planrunner.capabilities.contract import Exit, Spawn
+from planrunner.engine import strays
+from planrunner.engine.poller import Poller
+from planrunner.engine.programs import Programs, SpawnFailed
+from planrunner.engine.tails import Record
+
+YOUNG = 0.002
+"""Seconds a process runs before its pipes are watched."""
+SETTLED = 0.03
+"""Seconds a process runs before this one becomes a subreaper."""
+PATIENCE = 1.0
+"""Seconds that the end of an attempt waits for killed processes to be gone."""
+_CHUNK = 65536
+_DRAIN = 17
+"""Reads after the end: a pipe holds 1 MiB at most, whoever keeps it open and goes on writing."""
+
+
+class Launch(NamedTuple):
+    """A process to start. ``markers`` are its PLANRUNNER_… variables, PLANRUNNER_KEY among them; ``record`` takes what
+    it prints."""
+
+    spawn: Spawn
+    markers: Mapping[str, str]
+    timeout: float | None
+    record: Record
+    done: Callable[[Exit], None]
+
+
+class Process:
+    """One running process and what belongs to it."""
+
+    __slots__ = (
+        "code",
+        "deadline",
+        "duration",
+        "err",
+        "interrupted",
+        "launch",
+        "out",
+        "pid",
+        "pidfd",
+        "started",
+        "timed_out",
+        "timer",
+        "watched",
+    )
+
+    def __init__(self, launch: Launch, out: int, err: int) -> None:
+        self.launch = launch
+        self.out = out
+        self.err = err
+        self.pid = self.pidfd = self.code = 0
+        self.timer = 0
+        self.started = self.duration = self.deadline = 0.0
+        self.timed_out = self.interrupted = self.watched = False
+
+    @property
+    def marker(self) -> bytes:
+        return b"PLANRUNNER_KEY=" + os.fsencode(self.launch.markers["PLANRUNNER_KEY"])
+
+    def exit(self) -> Exit:
+        record = self.launch.record
+        dropped = record.out.dropped if record.out else 0
+        return Exit(self.code, self.duration, *record.texts(), self.timed_out, self.interrupted, dropped)
+
+
+class Supervisor:
+    """Starts processes and reports how each ended, after nothing of it is left alive."""
+
+    def __init__(self, poller: Poller, environment: Mapping[str, str], grace: float = 2.0) -> None:
+        self.running: dict[int, Process] = {}
+        self.problems: list[str] = []
+        self.foreign_children = False
+        """True while capabilities run in threads: they may have children that are not ours to reap or end."""
+        self._poller = poller
+        self._grace = grace
+        self._programs = Programs(environment)
+        self._young: list[Process] = []
+        self._first = 0
+        self._subreaper = False
+
+    def start(self, launch: Launch) -> Process:
+        """Start a process; raises SpawnFailed with the reason when it cannot be started."""
+        out_read, out_write = os.pipe2(os.O_CLOEXEC)
+        try:
+            err_read, err_write = os.pipe2(os.O_CLOEXEC)
+        except OSError as error:
+            os.close(out_read)
+            os.close(out_write)
+            raise SpawnFailed("transient", f"no process can be started: {error.strerror}") from None
+        process = Process(launch, out_read, err_read)
+        try:
+            process.pid = self._programs.spawn(launch.spawn, launch.markers, out_write, err_write)
+            process.pidfd = _open_pidfd(process.pid)
+        except BaseException:
+            os.close(out_read)
+            os.close(err_read)
+            raise
+        finally:
+            os.close(out_write)
+            os.close(err_write)
+        self._watch(process)
+        return process
+
+    def _watch(self, process: Process) -> None:
+        process.started = time.monotonic()
+        os.set_blocking(process.out, False)
+        os.set_blocking(process.err, False)
+        self.running[process.pid] = process
+        self._first = self._first or process.pid
+        self._poller.watch(process.pidfd, partial(self._ended, process))
+        if not self._young:
+            self._poller.after(YOUNG, self._watch_pipes)
+        self._young.append(process)
+        if process.launch.timeout is not None:
+            process.timer = self._poller.after(process.launch.timeout, lambda: self._expire(process))
+
+    def _watch_pipes(self) -> None:
+        """Watch the pipes of processes that are no longer young."""
+        now = time.monotonic()
+        young = [process for process in self._young if process.pid in self.running and not process.watched]
+        self._young = [process for process in young if now - process.started < YOUNG]
+        for process in young:
+            if now - process.started >= YOUNG:
+                process.watched = True
+                self._poller.watch(process.out, partial(self._readable, process, "stdout"))
+                self._poller.watch(process.err, partial(self._readable, process, "stderr"))
+        if self._young:
+            self._poller.after(YOUNG, self._watch_pipes)
+        if not self._subreaper and len(young) > len(self._young):
+            self._poller.after(SETTLED, self._settle)
+
+    def _settle(self) -> None:
+        if not self._subreaper and self.running:
+            self._subreaper = strays.become_subreaper()
+
+    # Output
+
+    def _read(self, process: Process, stream: str, chunks: int = 4) -> bool:
+        """Take what a pipe holds; True once nobody holds its other end any more."""
+        pipe = process.out if stream == "stdout" else process.err
+        while chunks > 0 and pipe >= 0:
+            try:
+                data = os.read(pipe, _CHUNK)
+            except BlockingIOError:
+                return False
+            if not data:
+                self._close(process, stream)
+                return True
+            process.launch.record.take(stream, data)
+            chunks -= 1
+        return pipe < 0
+
+    def _readable(self, process: Process, stream: str, _: int) -> None:
+        self._read(process, stream)
+
+    def _close(self, process: Process, stream: str) -> None:
+        pipe = process.out if stream == "stdout" else process.err
+        if pipe < 0:
+            return
+        self._poller.unwatch(pipe)
+        os.close(pipe)
+        if stream == "stdout":
+            process.out = -1
+        else:
+            process.err = -1
+
+    # End
+
+    def _expire(self, process: Process) -> None:
+        process.timed_out = True
+        self._terminate(process)
+
+    def interrupt(self, process: Process, forced: bool = False) -> None:
+        """End a process: TERM and, after the grace, KILL; ``forced`` is KILL at once."""
+        if process.pidfd < 0:
+            return
+        already = process.interrupted or process.timed_out
+        process.interrupted = process.interrupted or not process.timed_out
+        if forced:
+            self._kill(process)
+        elif not already:
+            self._terminate(process)
+
+    def _terminate(self, process: Process) -> None:
+        self._poller.cancel(process.timer)
+        _signal_group(process.pid, signal.SIGTERM)
+        _signal_group(process.pid, signal.SIGCONT)
+        process.timer = self._poller.after(self._grace, lambda: self._kill(process))
+
+    def _kill(self, process: Process) -> None:
+        """KILL the whole family while the leader still ties it together."""
+        self._poller.cancel(process.timer)
+        _signal_group(process.pid, signal.SIGSTOP)
+        members = strays.family(process.pid)
+        _signal_group(process.pid, signal.SIGKILL)
+        for seen in members:
+            strays.end(seen.pid, strays.same(seen))
+
+    def _ended(self, process: Process, _: int) -> None:
+        """The leader is over but not reaped: its number, and so its group's, cannot belong to anybody else yet."""
+        process.duration = time.monotonic() - process.started
+        self._poller.unwatch(process.pidfd)
+        self._poller.cancel(process.timer)
+        os.close(process.pidfd)
+        process.pidfd = -1
+        _signal_group(process.pid, signal.SIGKILL)
+        process.code = os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1])
+        clean = self._read(process, "stdout", _DRAIN) & self._read(process, "stderr", _DRAIN)
+        if clean and not process.timed_out and not process.interrupted and not self._left_orphans():
+            self._finish(process)
+        else:
+            process.deadline = time.monotonic() + PATIENCE
+            self._sweep(process)
+
+    def _left_orphans(self) -> bool:
+        return self._subreaper and bool(strays.adopted(self.running))
+
+    def _sweep(self, process: Process) -> None:
+        """End what left the group; look again until it is gone."""
+        left = strays.end_carriers(process.marker)
+        if self._subreaper:
+            left += self._sweep_adopted(process)
+        if left and time.monotonic() < process.deadline:
+            self._poller.after(0.005, lambda: self._sweep(process))
+            return
+        self._read(process, "stdout", _DRAIN)
+        self._read(process, "stderr", _DRAIN)
+        self._finish(process)
+
+    def _sweep_adopted(self, process: Process) -> int:
+        """Orphans without our variables belong to this attempt for certain only when it is the only thing running."""
+        found = strays.adopted(self.running)
+        if self.foreign_children:
+            return 0
+        strays.reap(found)
+        ours = (process.timed_out or process.interrupted) and list(self.running) == [process.pid]
+        left = [one for one in found if one.state not in "ZX"] if ours else []
+        for one in left:
+            strays.end(one.pid, strays.same(one))
+        return len(left)
+
+    def _finish(self, process: Process) -> None:
+        self._close(process, "stdout")
+        self._close(process, "stderr")
+        if problem := process.launch.record.close():
+            self.problems.append(problem)
+        self.running.pop(process.pid, None)
+        process.launch.done(process.exit())
+
+    def stop(self, forced: bool = False) -> None:
+        """End every running process; how each ended is reported as usual."""
+        for process in list(self.running.values()):
+            self.interrupt(process, forced)
+
+    def close(self) -> None:
+        self._programs.close()
+
+    def sweep_run(self, run_id: str) -> None:
+        """End what finished attempts of the run left behind in sessions of their own."""
+        if self._first:
+            strays.end_carriers(b"PLANRUNNER_RUN_ID=" + os.fsencode(run_id), strays.since(self._first))
+
+
+def _open_pidfd(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        _signal_group(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise SpawnFailed("transient", f"no process can be watched: {error.strerror}") from None
+
+
+def _signal_group(leader: int, number: int) -> None:
+    try:
+        os.killpg(leader, number)
+    except (ProcessLookupError, PermissionError):
+        pass

@@ -1,0 +1,147 @@
+"""Starting a program with ``posix_spawn``: environment, directory, place on the PATH, and why it cannot start."""
+
+from __future__ import annotations
+
+import _thread
+import errno
+import os
+import signal
+from collections.abc import Mapping
+
+from planrunner.capabilities.contract import Spawn
+
+_ENTER = 'cd -- "$1" || exit 126; unset OLDPWD; shift; exec "$@"'
+_TRANSIENT = frozenset((errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY))
+
+
+class SpawnFailed(Exception):
+    """A process could not be started; ``failure`` is the failure class of the attempt."""
+
+    def __init__(self, failure: str, message: str) -> None:
+        super().__init__(message)
+        self.failure = failure
+        self.message = message
+
+
+class Programs:
+    """Spawns programs in one base environment; remembers where on the PATH they are."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = dict(environment)
+        self._found: dict[tuple[str, str, str], str] = {}
+        self._null = _above_standard_descriptors()
+        _keep_descriptors()
+
+    def spawn(self, spawn: Spawn, markers: Mapping[str, str], out: int, err: int) -> int:
+        """The process number of the started program; raises SpawnFailed."""
+        env = {**self._environment, **spawn.env, **markers}
+        arguments, enter = spawn.arguments, self._directory(spawn.directory)
+        if not arguments or not arguments[0]:
+            raise SpawnFailed("logic", "there is no command to execute")
+        if enter and _thread._count():
+            # another thread would see the change of directory, so a shell makes it
+            path = self._locate(arguments[0], env, enter)
+            if not os.access(os.path.join(enter, path), os.X_OK):
+                code = errno.EACCES if os.path.exists(os.path.join(enter, path)) else errno.ENOENT
+                raise _explained(OSError(code, os.strerror(code)), arguments[0])
+            arguments, enter = ("/bin/sh", "-c", _ENTER, "sh", enter, *arguments), ""
+        stdin = _memory_file(spawn.stdin) if spawn.stdin else self._null
+        try:
+            return self._spawn(arguments, env, enter, (stdin, out, err))
+        except ValueError as error:
+            raise SpawnFailed("logic", f"the command cannot be started: {error}") from None
+        except OSError as error:
+            raise _explained(error, arguments[0]) from None
+        finally:
+            if stdin != self._null:
+                os.close(stdin)
+
+    def _spawn(self, arguments: tuple[str, ...], env: dict[str, str], enter: str, streams: tuple[int, int, int]) -> int:
+        path = self._locate(arguments[0], env, enter)
+        actions = [(os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)]
+        home = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if enter else -1
+        try:
+            if enter:
+                os.chdir(enter)
+            return os.posix_spawn(
+                path,
+                arguments,
+                env,
+                file_actions=actions,
+                setsid=True,
+                setsigmask=(),
+                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores these two, and a child would inherit that
+            )
+        finally:
+            if enter:
+                os.fchdir(home)
+                os.close(home)
+
+    def _directory(self, directory: str) -> str:
+        """The directory to enter, or nothing when the process would be there anyway."""
+        if not directory or directory == os.getcwd():
+            return ""
+        if not os.path.isdir(directory):
+            raise SpawnFailed("logic", f"the working directory {directory} does not exist")
+        return directory
+
+    def _locate(self, name: str, env: Mapping[str, str], directory: str) -> str:
+        if "/" in name:
+            return name
+        path = env.get("PATH", os.defpath)
+        found = self._found.get((name, path, directory))
+        if found is None or not os.access(found, os.X_OK):
+            found = self._found[name, path, directory] = _search(name, path, directory)
+        return found
+
+    def close(self) -> None:
+        os.close(self._null)
+
+
+def _search(name: str, path: str, directory: str) -> str:
+    for folder in path.split(os.pathsep):
+        candidate = os.path.join(directory, folder, name) if folder[:1] != "/" else f"{folder}/{name}"
+        if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
+            return candidate
+    raise SpawnFailed("logic", f"command not found: {name} is not on the PATH")
+
+
+def _explained(error: OSError, name: str) -> SpawnFailed:
+    code = error.errno
+    if code in _TRANSIENT:
+        return SpawnFailed("transient", f"{name} could not be started for now: {error.strerror}")
+    if code == errno.ENOENT:
+        return SpawnFailed("logic", f"command not found: {name}")
+    if code == errno.E2BIG:
+        return SpawnFailed("logic", f"{name} is given more text than a process may start with; hand it over in a file")
+    if code == errno.ENOEXEC:
+        return SpawnFailed("logic", f"{name} is neither a program nor a script with a #! line")
+    return SpawnFailed("logic", f"{name} cannot be executed: {error.strerror}")
+
+
+def _memory_file(data: bytes) -> int:
+    """A descriptor that reads ``data``: a pipe would have to be fed while the process runs."""
+    handle = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+    os.lseek(handle, 0, os.SEEK_SET)
+    return handle
+
+
+def _keep_descriptors() -> None:
+    """Descriptors that whoever started planrunner left open are not for the tasks."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            try:
+                os.set_inheritable(int(name), False)
+            except OSError:
+                continue  # the one that listed them
+
+
+def _above_standard_descriptors() -> int:
+    """/dev/null on a descriptor above 2; closed standard streams are filled so that no pipe takes their numbers."""
+    handle = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    while handle <= 2:
+        handle = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    return handle

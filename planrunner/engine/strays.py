@@ -1,0 +1,184 @@
+"""Processes that outlive what started them: how they are recognised, ended and reaped.
+
+Every process of a task carries ``PLANRUNNER_KEY`` and ``PLANRUNNER_RUN_ID`` in its environment from its start, whatever
+sessions and groups it moves to. A daemon that clears its environment is still found as a descendant of the task, or as
+an orphan handed to this process when it has become a subreaper.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Seen(NamedTuple):
+    """A line of the process table; ``state`` is the letter of ``/proc/PID/stat`` (Z: ended and not yet reaped)."""
+
+    pid: int
+    state: str
+    parent: int
+    group: int
+    session: int
+
+
+def pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def look(pid: int) -> Seen | None:
+    """The entry of a process, or None when it is gone."""
+    text = _read(f"/proc/{pid}/stat")
+    end = text.rfind(b")")  # the name in parentheses may hold anything, parentheses included
+    fields = text[end + 2 :].split(None, 4)
+    if end < 0 or len(fields) < 4:
+        return None
+    return Seen(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]))
+
+
+def carries(pid: int, marker: bytes) -> bool:
+    """Whether the process started with the environment entry ``marker`` (``NAME=value``)."""
+    return marker in _read(f"/proc/{pid}/environ").split(b"\0")
+
+
+def _read(path: str) -> bytes:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        parts = []
+        while part := os.read(handle, 65536):
+            parts.append(part)
+        return b"".join(parts)
+    except OSError:
+        return b""
+    finally:
+        os.close(handle)
+
+
+def carriers(marker: bytes, among: Iterable[int] | None = None) -> list[int]:
+    """Living processes that carry ``marker``, this one and its ancestors left out."""
+    spared = _lineage()
+    found = [pid for pid in (pids() if among is None else among) if pid not in spared and carries(pid, marker)]
+    return [pid for pid in found if (seen := look(pid)) is not None and seen.state not in "ZX"]
+
+
+def _lineage() -> set[int]:
+    """This process and everything above it: a nested run must not end the run it is part of."""
+    spared, pid = {0, 1}, os.getpid()
+    while pid > 1 and pid not in spared:
+        spared.add(pid)
+        seen = look(pid)
+        pid = seen.parent if seen else 0
+    return spared
+
+
+def family(leader: int) -> list[Seen]:
+    """Living members of the leader's session and group, and all its descendants."""
+    table = {seen.pid: seen for pid in pids() if (seen := look(pid)) is not None}
+    spared = _lineage()
+    chosen = {pid for pid, seen in table.items() if leader in (pid, seen.group, seen.session)}
+    grown = True
+    while grown:
+        more = {pid for pid, seen in table.items() if seen.parent in chosen and pid not in chosen}
+        chosen |= more
+        grown = bool(more)
+    return [table[pid] for pid in chosen - spared if table[pid].state not in "ZX"]
+
+
+def same(seen: Seen) -> Callable[[int], bool]:
+    """Tells whether a number still belongs to the process that was seen, as far as its session says."""
+
+    def still(pid: int) -> bool:
+        now = look(pid)
+        return now is not None and now.session == seen.session
+
+    return still
+
+
+def end(pid: int, still: Callable[[int], bool]) -> None:
+    """KILL a process if ``still`` holds once its number can no longer pass to another one."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        if still(pid):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
+
+
+def end_carriers(marker: bytes, among: Iterable[int] | None = None) -> int:
+    """KILL every process that carries ``marker``; how many there were."""
+    found = carriers(marker, among)
+    for pid in found:
+        end(pid, lambda one: carries(one, marker))
+    return len(found)
+
+
+def reap_run(run_id: str, patience: float = 2.0) -> int:
+    """End every process that an earlier runner of this run left behind, and see them gone.
+
+    Called on resume, with the lock of the run held and before anything starts. Gives how many were found; waits at most
+    ``patience`` seconds.
+    """
+    marker = b"PLANRUNNER_RUN_ID=" + os.fsencode(run_id)
+    deadline = time.monotonic() + patience
+    found = end_carriers(marker)
+    left = found
+    while left and time.monotonic() < deadline:
+        time.sleep(0.005)
+        left = end_carriers(marker)
+    return found
+
+
+def since(first: int) -> list[int]:
+    """Processes that may be younger than ``first``: all of them when numbers have started again from the bottom."""
+    numbers = pids()
+    newest = _read("/proc/loadavg").split()[-1:]
+    if not newest or int(newest[0]) < first:
+        return numbers
+    return [pid for pid in numbers if pid > first]
+
+
+def children() -> list[int]:
+    """Direct children of this process, adopted ones included; empty where the kernel does not list them."""
+    found: list[int] = []
+    for thread in os.listdir("/proc/self/task"):
+        found.extend(map(int, _read(f"/proc/self/task/{thread}/children").split()))
+    return found
+
+
+def become_subreaper() -> bool:
+    """Have the kernel hand orphaned descendants to this process rather than to init; False where it refuses."""
+    try:
+        import ctypes  # late: costs more than a short run may spend
+
+        return bool(ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    except (ImportError, OSError, AttributeError):
+        return False
+
+
+def adopted(known: Iterable[int]) -> list[Seen]:
+    """Children handed to this process: those in a session of their own that nobody here started as a task."""
+    session, started = os.getsid(0), set(known)
+    seen = [look(pid) for pid in children() if pid not in started]
+    return [one for one in seen if one is not None and one.session != session]
+
+
+def reap(ended: Iterable[Seen]) -> None:
+    """Take ended children off the process table."""
+    for one in ended:
+        if one.state == "Z":
+            try:
+                os.waitpid(one.pid, os.WNOHANG)
+            except ChildProcessError:
+                pass

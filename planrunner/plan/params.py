@@ -1,0 +1,171 @@
+"""Values for the parameters of a plan: from text on the command line or data in a file to typed data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_size
+from planrunner.plan.model import Param, Plan
+from planrunner.plan.nearest import nearest
+
+Json = Any
+
+
+class Bound(NamedTuple):
+    """Values by parameter name (durations in seconds, sizes in bytes, money in dollars), and what was wrong."""
+
+    values: dict[str, Json]
+    problems: tuple[str, ...]
+
+
+def bind_params(plan: Plan, given: Mapping[str, Json]) -> Bound:
+    """Check and convert what was given, fill in defaults. Text is read by the parameter's type; other data must fit it."""
+    known = {param.name: param for param in plan.params}
+    problems = [_unknown(name, known) for name in given if name not in known]
+    values: dict[str, Json] = {}
+    for param in plan.params:
+        if param.name in given:
+            value, problem = _read(param, given[param.name])
+        elif param.required:
+            problem = f"parameter `{param.name}` is required: -p {param.name}=VALUE"
+            value = None
+        else:
+            value, problem = (None, "") if param.default is None else _read(param, param.default)
+        values[param.name] = value
+        if problem:
+            problems.append(problem)
+    return Bound(values, tuple(problems))
+
+
+def _unknown(name: str, known: Mapping[str, Param]) -> str:
+    near = nearest(name, tuple(known))
+    if near:
+        return f"the plan has no parameter `{name}`; did you mean `{near}`?"
+    return f"the plan has no parameter `{name}`" + (f"; it has {', '.join(known)}" if known else "; it has none")
+
+
+def _read(param: Param, value: Json) -> tuple[Json, str]:
+    reader = _READERS.get(param.type, _any)
+    try:
+        found = reader(value)
+    except ValueError:
+        return None, f"parameter `{param.name}` takes {_WORDS[param.type]}, not {_shown(value)}"
+    if param.choices and found not in [_quiet(reader, choice) for choice in param.choices]:
+        listed = ", ".join(str(choice) for choice in param.choices)
+        return None, f"parameter `{param.name}` takes one of {listed}, not {_shown(value)}"
+    return found, ""
+
+
+def _quiet(reader: Callable[[Json], Json], value: Json) -> Json:
+    try:
+        return reader(value)
+    except ValueError:
+        return value
+
+
+def _shown(value: Json) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return f"`{text[:60]}`"
+
+
+def _any(value: Json) -> Json:
+    return value
+
+
+def _string(value: Json) -> Json:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or value is None or isinstance(value, (list, dict)):
+        raise ValueError
+    return str(value)
+
+
+def _int(value: Json) -> Json:
+    if isinstance(value, str):
+        counted = parse_count(value)
+        if counted is None:
+            return int(value)
+        value = counted
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or int(value) != value:
+        raise ValueError
+    return int(value)
+
+
+def _number(value: Json) -> Json:
+    if isinstance(value, str):
+        counted = parse_count(value)
+        number = float(value) if counted is None else counted
+        if number != number or number in (float("inf"), float("-inf")):
+            raise ValueError
+        return int(number) if number == int(number) and "." not in value else number
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError
+    return value
+
+
+def _bool(value: Json) -> Json:
+    if isinstance(value, bool):
+        return value
+    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    if not isinstance(value, str) or value.lower() not in words:
+        raise ValueError
+    return words[value.lower()]
+
+
+def _data(kind: type) -> Callable[[Json], Json]:
+    def read(value: Json) -> Json:
+        found = json.loads(value) if isinstance(value, str) else value
+        if not isinstance(found, kind):
+            raise ValueError
+        return found
+
+    return read
+
+
+def _list(value: Json) -> Json:
+    if isinstance(value, str) and not value.lstrip().startswith("["):
+        return [part.strip() for part in value.split(",")] if value.strip() else []
+    return _data(list)(value)
+
+
+def _quantity(parse: Callable[[str], float | None]) -> Callable[[Json], Json]:
+    def read(value: Json) -> Json:
+        if isinstance(value, bool):
+            raise ValueError
+        if isinstance(value, (int, float)):
+            return value
+        found = parse(value) if isinstance(value, str) else None
+        if found is None:
+            raise ValueError
+        return found
+
+    return read
+
+
+_READERS: dict[str, Callable[[Json], Json]] = {
+    "string": _string,
+    "int": _int,
+    "number": _number,
+    "bool": _bool,
+    "duration": _quantity(parse_duration),
+    "size": _quantity(parse_size),
+    "money": _quantity(parse_money),
+    "list": _list,
+    "map": _data(dict),
+    "any": _any,
+}
+
+_WORDS = {
+    "string": "text",
+    "int": "a whole number",
+    "number": "a number",
+    "bool": "true or false",
+    "duration": "a duration such as 90s or 10m",
+    "size": "a size such as 50MB",
+    "money": "an amount such as $2",
+    "list": "a list (a,b,c or JSON)",
+    "map": "a JSON object",
+    "any": "any value",
+}

@@ -1,0 +1,285 @@
+"""How runs go: joins, edges, conditions, failure intents, limits. Outcomes in, statuses and order compared."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from planrunner.machine.events import Outcome, RunParked, TaskSettled
+from planrunner.machine.explain import why
+from planrunner.plan.load import load
+from planrunner.plan.model import Plan
+from planrunner.plugins import Registry
+from planrunner.source import Source
+from planrunner.testing.rehearse import Rehearsal, rehearse
+
+BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
+FLAKY = Outcome("transient", "try later", duration=1.0)
+GOOD = Outcome(exit_code=0, duration=1.0)
+
+
+def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
+    filled = [{"run": "work", **task} if not {"uses", "command", "gate", "run"} & set(task) else task for task in tasks]
+    document = {"plan": "p", "defaults": {"timeout": "1h"}, "tasks": filled, **keys}
+    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
+    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
+    return loaded.plan
+
+
+def run(*tasks: dict[str, Any], bad: tuple[str, ...] = (), **keys: Any) -> Rehearsal:
+    return rehearse(plan(*tasks, **keys), {task: [BAD] for task in bad})
+
+
+def test_a_chain_runs_in_order_and_completes() -> None:
+    ran = run({"id": "c", "needs": ["b"]}, {"id": "a"}, {"id": "b", "needs": ["a"]})
+    assert ran.order == ["a", "b", "c"]
+    assert ran.state.status == "completed"
+
+
+def test_a_failed_need_omits_what_depends_on_it_and_fails_the_run() -> None:
+    ran = run({"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "c", "needs": ["b"]}, bad=("a",))
+    assert ran.statuses() == {"a": "failed", "b": "omitted", "c": "omitted"}
+    assert ran.state.status == "failed"
+    assert "needs `a`, which failed" in ran.state.tasks[1].detail
+
+
+def test_the_stop_policy_cancels_what_has_nothing_to_do_with_the_failure() -> None:
+    tasks = ({"id": "a"}, {"id": "slow"}, {"id": "other", "needs": ["slow"]})
+    stopped = rehearse(plan(*tasks), {"a": [BAD], "slow": [Outcome(duration=60.0)]})
+    assert stopped.statuses() == {"a": "failed", "slow": "completed", "other": "cancelled"}
+    going_on = rehearse(plan(*tasks, on_failure="continue"), {"a": [BAD], "slow": [Outcome(duration=60.0)]})
+    assert going_on.statuses() == {"a": "failed", "slow": "completed", "other": "completed"}
+
+
+def test_a_failure_edge_runs_its_handler_and_the_run_still_fails() -> None:
+    ran = run({"id": "a", "on_failure": "explain"}, {"id": "explain"}, {"id": "b", "needs": ["a"]}, bad=("a",))
+    assert ran.statuses() == {"a": "failed", "explain": "completed", "b": "omitted"}
+    assert ran.state.status == "failed"
+
+
+def test_a_handler_is_omitted_when_nothing_failed() -> None:
+    ran = run({"id": "a", "on_failure": "explain"}, {"id": "explain"})
+    assert ran.statuses() == {"a": "completed", "explain": "omitted"}
+    assert ran.state.status == "completed"
+
+
+def test_a_recovering_handler_stands_in_with_its_outputs() -> None:
+    tasks = (
+        {"id": "a", "on_failure": {"to": "mirror", "recovers": True}, "outputs": {"url": {"type": "string"}}},
+        {"id": "mirror", "outputs": {"url": {"type": "string"}}},
+        {"id": "b", "needs": ["a"], "when": "tasks.a.outputs.url == 'm'"},
+    )
+    ran = rehearse(plan(*tasks), {"a": [BAD], "mirror": [Outcome(outputs={"url": "m"}, duration=1.0)]})
+    assert ran.statuses() == {"a": "failed", "mirror": "completed", "b": "completed"}
+    assert ran.state.status == "completed"
+    assert ran.state.tasks[0].recovered_by == "mirror"
+
+
+def test_a_handler_that_fails_recovers_nothing() -> None:
+    ran = run(
+        {"id": "a", "on_failure": {"to": "mirror", "recovers": True}},
+        {"id": "mirror"},
+        {"id": "b", "needs": ["a"]},
+        bad=("a", "mirror"),
+    )
+    assert ran.statuses() == {"a": "failed", "mirror": "failed", "b": "omitted"}
+    assert ran.state.status == "failed"
+
+
+def test_an_allowed_failure_lets_the_others_go_on_and_the_run_complete() -> None:
+    ran = run({"id": "a", "allow_failure": True}, {"id": "b", "needs": ["a"]}, bad=("a",))
+    assert ran.statuses() == {"a": "failed", "b": "completed"}
+    assert ran.state.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("join", "bad", "expected"),
+    [
+        ("all", (), "completed"),
+        ("all", ("x",), "omitted"),
+        ("any", ("x",), "completed"),
+        ("any", ("x", "y", "z"), "omitted"),
+        ({"at_least": 2}, ("x",), "completed"),
+        ({"at_least": 2}, ("x", "y"), "omitted"),
+        ("always", ("x", "y", "z"), "completed"),
+        ("all_done", ("x",), "completed"),
+        ("one_failed", ("y",), "completed"),
+        ("one_failed", (), "omitted"),
+        ("all_failed", ("x", "y", "z"), "completed"),
+        ("all_failed", ("x", "y"), "omitted"),
+        ("none_failed", (), "completed"),
+        ("none_failed", ("z",), "omitted"),
+    ],
+)
+def test_joins(join: Any, bad: tuple[str, ...], expected: str) -> None:
+    ran = run(
+        {"id": "x"}, {"id": "y"}, {"id": "z"}, {"id": "j", "needs": ["x", "y", "z"], "join": join},
+        bad=bad, on_failure="continue",
+    )  # fmt: skip
+    assert ran.statuses()["j"] == expected
+
+
+def test_an_any_join_does_not_wait_for_the_slow_ones() -> None:
+    ran = rehearse(
+        plan({"id": "quick"}, {"id": "slow"}, {"id": "j", "needs": ["quick", "slow"], "join": "any"}),
+        {"slow": [Outcome(duration=1000.0)]},
+    )
+    started = ran.state.tasks[2].started
+    assert started is not None
+    assert started - ran.state.started_at < 10
+
+
+def test_a_needs_expression_reads_results() -> None:
+    tasks = ({"id": "test"}, {"id": "sign-off"}, {"id": "go", "needs": "test.ok and (sign-off.ok or sign-off.failed)"})
+    assert run(*tasks, bad=("sign-off",), on_failure="continue").statuses()["go"] == "completed"
+    assert run(*tasks, bad=("test",), on_failure="continue").statuses()["go"] == "omitted"
+
+
+def test_a_false_when_skips_and_a_skip_omits_those_that_need_it() -> None:
+    ran = run(
+        {"id": "a", "when": "params.deploy"},
+        {"id": "b", "needs": ["a"]},
+        {"id": "c", "needs": ["a"], "join": "none_failed"},
+        params={"deploy": {"type": "bool", "default": False}},
+    )
+    ran = rehearse(ran.state.plan, params={"deploy": False})
+    assert ran.statuses() == {"a": "skipped", "b": "omitted", "c": "completed"}
+    assert ran.state.status == "completed"
+
+
+def test_retries_follow_the_class_and_are_all_recorded() -> None:
+    task = {"id": "a", "retry": {"attempts": 3, "delay": "10s", "backoff": "fixed", "jitter": 0, "on": ["transient"]}}
+    ran = rehearse(plan(task), {"a": [FLAKY, FLAKY, GOOD]})
+    assert ran.order == ["a", "a", "a"]
+    assert ran.state.status == "completed"
+    assert ran.entries[-1].at - ran.entries[0].at == pytest.approx(23.0)
+    assert rehearse(plan(task), {"a": [FLAKY, BAD]}).order == ["a", "a"]
+
+
+def test_a_waiting_retry_holds_no_slot() -> None:
+    tasks = (
+        {"id": "a", "priority": "high", "retry": {"attempts": 2, "delay": "100s", "jitter": 0}},
+        {"id": "b"},
+    )
+    ran = rehearse(plan(*tasks, max_parallel=1), {"a": [FLAKY, GOOD]})
+    assert ran.order == ["a", "b", "a"]
+
+
+def test_criteria_that_do_not_hold_fail_the_task_with_the_values_they_saw() -> None:
+    ran = rehearse(plan({"id": "a", "expect": ["exit_code == 0", "duration < 10s"]}), {"a": [Outcome(exit_code=0, duration=60.0)]})
+    assert ran.statuses() == {"a": "failed"}
+    assert "duration" in ran.state.tasks[0].detail
+    assert "1m" in ran.state.tasks[0].detail
+
+
+def test_a_criterion_about_the_exit_code_decides_what_it_means() -> None:
+    ran = rehearse(plan({"id": "a", "expect": ["exit_code in [0, 1]"]}), {"a": [BAD]})
+    assert ran.statuses() == {"a": "completed"}
+
+
+def test_words_among_the_criteria_wait_for_a_person() -> None:
+    ran = rehearse(plan({"id": "a", "expect": ["reads well"]}, {"id": "b", "needs": ["a"]}, {"id": "c"}))
+    assert ran.statuses() == {"a": "blocked", "b": "pending", "c": "completed"}
+    assert ran.state.status == "blocked"
+    assert isinstance(ran.entries[-1].event, RunParked)
+
+
+def test_a_failure_mode_names_the_class_and_routes_it() -> None:
+    tasks = (
+        {
+            "id": "a",
+            "failure_modes": [{"name": "no_disk", "detect": "stderr contains 'No space left'"}],
+            "next": [{"on": "no_disk", "to": "clean"}, {"on": "success", "to": "go-on"}],
+            "retry": {"attempts": 3, "on": ["transient"]},
+        },
+        {"id": "clean"},
+        {"id": "go-on"},
+    )
+    ran = rehearse(plan(*tasks), {"a": [Outcome("logic", "exit code 1", exit_code=1, stderr="No space left on device")]})
+    assert ran.statuses() == {"a": "failed", "clean": "completed", "go-on": "omitted"}
+    assert ran.state.tasks[0].failure == "no_disk"
+
+
+def test_preconditions_read_facts_before_the_start() -> None:
+    task = {"id": "a", "preconditions": ["disk.free >= 50MB", "network.online == true"]}
+    met = rehearse(plan(task), facts={"disk.free": 60_000_000, "network.online": True})
+    assert met.statuses() == {"a": "completed"}
+    unmet = rehearse(plan(task), facts={"disk.free": 10_000_000, "network.online": True})
+    assert unmet.statuses() == {"a": "failed"}
+    assert unmet.order == []
+    assert unmet.state.tasks[0].failure == "precondition"
+
+
+def test_finally_runs_last_whatever_happened_and_heals_nothing() -> None:
+    ran = run({"id": "a"}, bad=("a",), **{"finally": [{"id": "tidy", "run": "rm -r x"}]})
+    assert ran.order == ["a", "tidy"]
+    assert ran.statuses() == {"a": "failed", "tidy": "completed"}
+    assert ran.state.status == "failed"
+
+
+def test_a_failing_finally_fails_a_run_that_went_well() -> None:
+    ran = run({"id": "a"}, bad=("tidy",), **{"finally": [{"id": "tidy", "run": "rm -r x"}]})
+    assert ran.state.status == "failed"
+
+
+def test_priorities_decide_who_gets_a_slot_and_the_text_decides_ties() -> None:
+    ran = run({"id": "low", "priority": "low"}, {"id": "n1"}, {"id": "n2"}, {"id": "high", "priority": "high"}, max_parallel=1)
+    assert ran.order == ["high", "n1", "n2", "low"]
+
+
+def test_a_label_limit_holds_back_its_tasks_and_nobody_else() -> None:
+    tasks = [{"id": f"db{number}", "labels": ["db"]} for number in range(4)] + [{"id": f"x{number}"} for number in range(2)]
+    ran = run(*tasks, limits={"db": 1}, max_parallel=5)
+    assert ran.order[:3] == ["db0", "x0", "x1"]
+    starts = [found.started for found in ran.state.tasks[:4] if found.started is not None]
+    assert len(set(starts)) == 4
+
+
+def test_a_used_up_time_budget_stops_the_run_but_not_its_finally() -> None:
+    ran = rehearse(
+        plan({"id": "a"}, {"id": "b", "needs": ["a"]}, budgets={"time": "30s"}, **{"finally": [{"id": "tidy", "run": "x"}]}),
+        {"a": [Outcome(duration=100.0)]},
+    )
+    assert ran.statuses() == {"a": "cancelled", "b": "cancelled", "tidy": "completed"}
+    assert (ran.state.status, ran.state.reason) == ("failed", "budget")
+
+
+def test_only_selected_tasks_run_and_the_others_count_as_done() -> None:
+    ran = rehearse(plan({"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "c"}), started={"selected": ("b",)})
+    assert ran.order == ["b"]
+    assert ran.statuses() == {"a": "skipped", "b": "completed", "c": "skipped"}
+    assert ran.state.status == "completed"
+
+
+def test_a_handler_that_needs_what_it_should_recover_does_not_hang_the_run() -> None:
+    chained = plan({"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "h", "needs": ["b"]}, on_failure="continue")
+    edge = plan({"id": "a", "on_failure": {"to": "h", "recovers": True}}, {"id": "h"}).tasks[0].edges
+    tasks = (chained.tasks[0]._replace(edges=edge), *chained.tasks[1:])
+    ran = rehearse(chained._replace(tasks=tasks), {"a": [BAD]})
+    assert ran.statuses() == {"a": "failed", "b": "omitted", "h": "omitted"}
+
+
+def test_a_conditional_edge_fires_on_the_outputs_of_its_task() -> None:
+    tasks = (
+        {"id": "a", "outputs": {"n": {"type": "int"}}, "on_success": {"to": "many", "when": "outputs.n > 3"}},
+        {"id": "many"},
+    )
+    assert rehearse(plan(*tasks), {"a": [Outcome(outputs={"n": 5})]}).statuses()["many"] == "completed"
+    assert rehearse(plan(*tasks), {"a": [Outcome(outputs={"n": 1})]}).statuses()["many"] == "omitted"
+
+
+def test_a_task_is_settled_once_and_every_decision_has_an_event() -> None:
+    ran = run({"id": "a"}, {"id": "b", "needs": ["a"]}, bad=("a",))
+    settled = [entry.event.task for entry in ran.entries if isinstance(entry.event, TaskSettled)]
+    assert sorted(settled) == ["a", "b"]
+
+
+def test_why_names_the_need_that_failed_and_the_edge_that_did_not_fire() -> None:
+    ran = run({"id": "a", "on_success": "h"}, {"id": "b", "needs": ["a"]}, {"id": "h"}, bad=("a",))
+    told = "\n".join(why(ran.state, "b"))
+    assert "`b` is omitted" in told
+    assert "`a`, which failed" in told
+    told = "\n".join(why(ran.state, "h"))
+    assert "on success of `a`: did not fire" in told

@@ -1,0 +1,39 @@
+"""The tables of statuses are the only way anything changes."""
+
+from __future__ import annotations
+
+import itertools
+from typing import get_args
+
+import pytest
+
+from planrunner.machine.events import RunStatus, TaskStatus
+from planrunner.machine.statuses import RUN, SETTLED, TASK, IllegalMove, check_run, check_task
+
+
+def test_every_status_has_a_row() -> None:
+    assert set(TASK) == set(get_args(TaskStatus))
+    assert set(RUN) == set(get_args(RunStatus))
+
+
+@pytest.mark.parametrize(("old", "new"), list(itertools.product(TASK, TASK)))
+def test_a_move_of_a_task_is_allowed_exactly_when_the_table_has_it(old: TaskStatus, new: TaskStatus) -> None:
+    if new in TASK[old]:
+        check_task("t", old, new)
+    else:
+        with pytest.raises(IllegalMove, match="cannot go from"):
+            check_task("t", old, new)
+
+
+@pytest.mark.parametrize(("old", "new"), list(itertools.product(RUN, RUN)))
+def test_a_move_of_a_run_is_allowed_exactly_when_the_table_has_it(old: RunStatus, new: RunStatus) -> None:
+    if new in RUN[old]:
+        check_run(old, new)
+    else:
+        with pytest.raises(IllegalMove, match="cannot go from"):
+            check_run(old, new)
+
+
+def test_nothing_leaves_a_settled_status_but_a_rollback() -> None:
+    for status in SETTLED:
+        assert TASK[status] <= {"rolled_back"}
