@@ -88,7 +88,7 @@ class Exit(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """Returned by a capability that only lets time pass: the engine ends the attempt with ``outcome`` after ``seconds``."""
+    """Returned by a capability that lets time pass: the engine ends the attempt with ``outcome`` after ``seconds``."""
 
     seconds: float
     outcome: Outcome = Outcome()

@@ -55,6 +55,8 @@ class LiveEffects:
 
     def __init__(self, settings: LiveSettings) -> None:
         self.forced = False
+        self._asked = 0
+        self._closed = False
         self._settings = settings
         self._poller = Poller()
         self._poller.on_wake = self._woken
@@ -255,11 +257,12 @@ class LiveEffects:
         if self._signals is None:
             return
         for number in self._signals.take():
-            if self.forced or self._signals.asked > 1:
+            self._asked += 1
+            if self._asked == 1:
+                self._events.append(StopRequested(_REASONS[number]))
+            else:
                 self.forced = True
                 self._stop(forced=True)
-            else:
-                self._events.append(StopRequested(_REASONS[number]))
 
     def stop(self) -> None:
         self._poller.turn(0.0)  # what is over already was not interrupted
@@ -295,6 +298,9 @@ class LiveEffects:
 
     def close(self) -> None:
         """End whatever still runs, see that nothing of the run is left, and give signals back."""
+        if self._closed:
+            return
+        self._closed = True
         self._stop(forced=True)
         deadline = time.monotonic() + 5
         while self._supervisor.running and time.monotonic() < deadline:

@@ -210,7 +210,8 @@ def _live(world: World, disk: Disk, effects: WatchedEffects, life: int) -> State
     else:
         driver.record(RunResumed(life))
         for task, found in zip(world.plan.tasks, state.tasks):
-            if found.status == "in_doubt" or (found.uncertain and state.trait(task).effect == "unsafe"):
+            at_once = world.seed % 2 == 0 and found.uncertain and state.trait(task).effect == "unsafe"
+            if found.status == "in_doubt" or at_once:
                 driver.record(_answer(world, effects, task.id, found.attempts))
     driver.run()
     return state

@@ -1,0 +1,209 @@
+"""Work on plan files: check, mend, format, convert, draw. Nothing here runs a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from planrunner import syntax
+from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_errors
+from planrunner.errors import NotFound, PlanInvalid, UsageError
+from planrunner.plan.canonical import canonical, ordered
+from planrunner.plan.fixes import apply
+from planrunner.plan.load import Capabilities, File, load, read_plan
+from planrunner.plan.model import Capability, Plan
+from planrunner.plan.nearest import nearest
+from planrunner.source import Notation, Source, notation_of
+from planrunner.syntax.tree import Mapping as MappingNode
+
+ROUNDS = 10
+"""How often a text is mended and read again: a fix may make room for another one."""
+
+_WEIGHT: dict[Severity, int] = {"note": 0, "warning": 1, "error": 2}
+
+
+class Choice(NamedTuple):
+    """Which findings count: codes, names or beginnings of codes such as ``PLAN5``; an empty ``select`` takes all."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+
+class Checked(NamedTuple):
+    """One plan after a check. ``before`` is the text as it was found; it differs from ``source.text`` after fixes."""
+
+    source: Source
+    findings: tuple[Diagnostic, ...]
+    before: str
+    fixed: int = 0
+
+
+def registry() -> Capabilities:
+    """The installed capabilities; late, because most commands look none up."""
+    from planrunner.plugins import Registry
+
+    found: Capabilities = Registry()
+    return found
+
+
+def catalogue() -> list[Capability]:
+    """Every installed capability, by name."""
+    known = registry()
+    return [found for name in sorted(known.names()) if (found := known.find(name)) is not None]
+
+
+def capability(name: str) -> Capability:
+    """One capability; raises NotFound with the nearest name."""
+    known = registry()
+    found = known.find(name)
+    if found is None:
+        near = nearest(name, known.names())
+        raise NotFound(
+            f"no installed capability is named `{name}`",
+            f"did you mean `{near}`?" if near else "`planrunner capabilities` lists them",
+        )
+    return found
+
+
+def source_of(text: str, name: str) -> File:
+    """A plan that came by standard input, under the name it is known by."""
+    return File(Source(text, name, notation_of(name)))
+
+
+def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checked:
+    """The findings about one plan."""
+    findings = _chosen(arrange((*file.findings, *load(file.source, capabilities).findings)), choice)
+    return Checked(file.source, findings, file.source.text)
+
+
+def mend_file(file: File, choice: Choice, capabilities: Capabilities, unsafe: bool) -> Checked:
+    """The findings that remain after mending, with the mended text in ``source``; nothing is written.
+
+    A fix that would bring an error the text did not have is taken back, and the text stays as it was before that round.
+    """
+    checked = check_file(file, choice, capabilities)
+    if file.findings:
+        return checked
+    fixed = 0
+    for _ in range(ROUNDS):
+        done = apply(checked.source, checked.findings, unsafe)
+        if not done.findings or done.text == checked.source.text:
+            break
+        fresh = Source(done.text, file.source.name, file.source.notation)
+        after = check_file(File(fresh), choice, capabilities)
+        if _errors(after.findings) > _errors(checked.findings):
+            break
+        checked, fixed = after, fixed + len(done.findings)
+    return checked._replace(before=file.source.text, fixed=fixed)
+
+
+def reaches(findings: Iterable[Diagnostic], severity: Severity) -> bool:
+    """Whether a finding is at least that severe."""
+    return any(_WEIGHT[finding.severity] >= _WEIGHT[severity] for finding in findings)
+
+
+def check_codes(words: Iterable[str]) -> tuple[str, ...]:
+    """Codes, names and beginnings of codes as ``Choice`` holds them. Raises UsageError for a word that fits no rule."""
+    found = []
+    for word in (part.strip() for words_ in words for part in words_.split(",")):
+        if not word:
+            continue
+        known = [rule for rule in RULES.values() if _fits(rule.code, rule.name, word)]
+        if not known:
+            near = nearest(word.upper(), RULES) or nearest(word.lower(), [rule.name for rule in RULES.values()])
+            hint = f"did you mean `{near}`?" if near else "`planrunner rule --all` lists them"
+            raise UsageError(f"there is no rule `{word}`", hint)
+        found.append(word)
+    return tuple(found)
+
+
+def _chosen(findings: Sequence[Diagnostic], choice: Choice) -> tuple[Diagnostic, ...]:
+    if not choice.select and not choice.ignore:
+        return tuple(findings)
+
+    def among(finding: Diagnostic, words: tuple[str, ...]) -> bool:
+        return any(_fits(finding.code, finding.name, word) for word in words)
+
+    return tuple(
+        finding
+        for finding in findings
+        if (not choice.select or among(finding, choice.select)) and not among(finding, choice.ignore)
+    )
+
+
+def _fits(code: str, name: str, word: str) -> bool:
+    return code.startswith(word.upper()) or name == word.lower()
+
+
+def _errors(findings: Iterable[Diagnostic]) -> int:
+    return sum(1 for finding in findings if finding.severity == "error")
+
+
+def load_plan(path: str) -> Plan:
+    """The plan of a file. Raises NotFound, PlanInvalid."""
+    file = read_plan(path)
+    loaded = load(file.source, registry())
+    findings = arrange((*file.findings, *loaded.findings))
+    if loaded.plan is None or file.findings:
+        raise PlanInvalid(f"`{path}` is not a valid plan", file.source, findings)
+    return loaded.plan
+
+
+def format_text(file: File) -> str:
+    """The plan in canonical form, in its own notation, comments kept. Raises PlanInvalid where it does not parse."""
+    return _written(file, file.source.notation, reorder=True)
+
+
+def convert_text(file: File, notation: Notation) -> str:
+    """The plan in another notation, with canonical keys. Raises PlanInvalid where it does not parse."""
+    return _written(file, notation, reorder=False)
+
+
+def _written(file: File, notation: Notation, reorder: bool) -> str:
+    source = file.source
+    parsed = syntax.parse(source)
+    findings = (*file.findings, *parsed.findings)
+    if parsed.tree is None or has_errors(findings):
+        raise PlanInvalid(f"`{source.name}` does not parse", source, arrange(findings))
+    comments = syntax.read_comments(source, parsed.tree) if source.notation != "json" else None
+    tree = parsed.tree
+    if isinstance(tree, MappingNode):
+        tree = ordered(tree) if reorder else canonical(tree)
+    return syntax.write(tree, notation, comments)
+
+
+def draw_graph(plan: Plan, form: str, statuses: Mapping[str, str] | None = None) -> str:
+    """A plan's graph as ``mermaid``, ``dot`` or ``json`` text; ``statuses`` colours it by a run."""
+    # Late: one format is drawn, and the others are not needed.
+    from planrunner.views.graph import drawing, graph_object
+
+    drawn = drawing(plan, statuses)
+    if form == "mermaid":
+        from planrunner.views.graph_mermaid import render
+
+        return render(drawn)
+    if form == "dot":
+        from planrunner.views.graph_dot import render as render_dot
+
+        return render_dot(drawn)
+    import json
+
+    return json.dumps(graph_object(drawn), indent=2, ensure_ascii=False) + "\n"
+
+
+def plan_schema_text() -> str:
+    """The schema of plans with the inputs of the installed capabilities, as a file holds it."""
+    import json
+
+    return json.dumps(schema_for(None, complete=True), indent=2, ensure_ascii=False) + "\n"
+
+
+def schema_for(path: str | None, complete: bool) -> dict[str, Any]:
+    """The schema of plans, of ``capabilities``, or of what stands under a path of keys; ``complete`` adds the inputs of
+    the installed capabilities. Raises NotFound for a key that plans do not have."""
+    from planrunner.app.schemas import capabilities_schema, part, plan_schema
+
+    if path == "capabilities":
+        return capabilities_schema(catalogue())
+    schema = plan_schema(catalogue() if complete else ())
+    return part(schema, path) if path else schema

@@ -1,0 +1,141 @@
+"""Checks an installation and its surroundings: what works, what is missing, what to do about it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
+
+from planrunner import __version__
+from planrunner.errors import PlanrunnerError
+from planrunner.journal.workspace import check_state, find_state
+
+Verdict = Literal["ok", "note", "problem"]
+
+_TOOLS = (("sh", "problem"), ("git", "note"), ("dot", "note"))
+_LEAST_SQLITE = (3, 35, 0)
+
+
+class Check(NamedTuple):
+    """One thing that was looked at; ``advice`` says what to do about it."""
+
+    name: str
+    verdict: Verdict
+    found: str
+    advice: str = ""
+
+
+def examine(state: str | None) -> list[Check]:
+    """Every check, in a fixed order. Nothing is changed but a trial file in the state directory, which is removed."""
+    found: list[Check] = []
+    for look in _LOOKS:
+        try:
+            found += look()
+        except Exception as error:  # a check that breaks is a finding, and the others still run
+            found.append(Check(look.__name__.strip("_"), "problem", f"{type(error).__name__}: {error}"))
+    return [*found, _state(find_state(None, state))]
+
+
+def _versions() -> Iterator[Check]:
+    yield Check("planrunner", "ok", __version__)
+    python = platform.python_version()
+    good = sys.version_info >= (3, 11)
+    advice = "" if good else "use 3.11 or newer"
+    yield Check("python", "ok" if good else "problem", f"{python} at {sys.executable}", advice)
+    yield Check("system", "ok" if sys.platform == "linux" else "note", f"{platform.system()} {platform.release()}")
+
+
+def _sqlite() -> Iterator[Check]:
+    import sqlite3
+
+    good = sqlite3.sqlite_version_info >= _LEAST_SQLITE
+    advice = "" if good else "3.35 or newer is needed"
+    yield Check("sqlite", "ok" if good else "problem", sqlite3.sqlite_version, advice)
+
+
+def _yaml() -> Iterator[Check]:
+    import importlib.util
+
+    fast = importlib.util.find_spec("_ruamel_yaml") is not None
+    advice = "" if fast else "install ruamel.yaml.clib: large plans load many times faster"
+    yield Check("yaml parser", "ok" if fast else "note", "C" if fast else "pure Python", advice)
+
+
+def _tools() -> Iterator[Check]:
+    for name, severity in _TOOLS:
+        path = shutil.which(name)
+        missing: Verdict = "problem" if severity == "problem" else "note"
+        yield Check(name, "ok" if path else missing, path or "not on PATH")
+
+
+def _plugins() -> Iterator[Check]:
+    from importlib.metadata import entry_points
+
+    for point in sorted(entry_points(group="planrunner"), key=lambda each: each.name):
+        try:
+            point.load()
+        except Exception as error:  # whatever a plugin does wrong, doctor tells of it
+            advice = "mend or remove the package it comes from"
+            yield Check(f"plugin {point.name}", "problem", f"{type(error).__name__}: {error}", advice)
+            continue
+        yield Check(f"plugin {point.name}", "ok", point.value)
+
+
+def _command() -> Iterator[Check]:
+    path = shutil.which("planrunner")
+    advice = "" if path else "it can be called as `python -m planrunner`"
+    yield Check("command", "ok" if path else "note", path or "planrunner is not on PATH", advice)
+
+
+def _terminal() -> Iterator[Check]:
+    encoding = (sys.stdout.encoding or "unknown").lower()
+    kind = os.environ.get("TERM", "unknown")
+    utf8 = encoding.replace("-", "") == "utf8"
+    yield Check(
+        "terminal",
+        "ok" if utf8 else "note",
+        f"{kind}, {encoding}, {'a terminal' if sys.stdout.isatty() else 'not a terminal'}",
+        "" if utf8 else "signs are drawn in ASCII; set a UTF-8 locale to see the others",
+    )
+
+
+def _state(state: str) -> Check:
+    """Whether the state directory can be written to, or made where it is missing."""
+    folder = state
+    try:
+        check_state(state)
+    except FileNotFoundError:
+        while not os.path.isdir(folder):
+            folder = os.path.dirname(folder)
+    except PlanrunnerError as error:
+        return Check("state", "problem", error.message, error.hint)
+    if folder == state and not _can_write(state):
+        return Check("state", "problem", f"{state} cannot be written", "choose another with --state DIR")
+    if folder != state and not os.access(folder, os.W_OK):
+        return Check("state", "problem", f"{state} cannot be made", "choose another with --state DIR")
+    return Check("state", "ok", state if folder == state else f"{state} (made by the first run)")
+
+
+def _can_write(folder: str) -> bool:
+    path = os.path.join(folder, f"tmp-doctor-{os.getpid()}")
+    try:
+        with open(path, "xb") as file:
+            file.write(b"x")
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
+
+
+_LOOKS: tuple[Callable[[], Iterator[Check]], ...] = (
+    _versions,
+    _sqlite,
+    _yaml,
+    _tools,
+    _command,
+    _plugins,
+    _terminal,
+)

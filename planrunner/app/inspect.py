@@ -1,0 +1,235 @@
+"""Look at runs: lists, how one stands, what its tasks wrote, its journal, and why things are as they are."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from planrunner.errors import NotFound
+from planrunner.journal.records import RunRow
+from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.workspace import find_state
+from planrunner.machine.events import Entry, RunParked
+from planrunner.machine.evolve import fold
+from planrunner.machine.explain import why
+from planrunner.machine.state import State
+from planrunner.plan.model import Plan
+from planrunner.plan.nearest import nearest
+
+POLL = 0.2
+"""Seconds between two looks of a follower."""
+
+
+class RunSummary(NamedTuple):
+    """A run as lists show it. Times are seconds since 1970; ``status`` is never a stored ``running``: that is asked of
+    the kernel."""
+
+    run: str
+    plan_id: str
+    revision: str
+    status: str
+    reason: str
+    created: float
+    ended: float | None
+
+
+class Look(NamedTuple):
+    """How a run stands. ``exit_code`` is None while a process acts on it; ``entries`` is its journal."""
+
+    row: RunRow
+    state: State
+    exit_code: int | None
+    entries: tuple[Entry, ...]
+    directory: str
+
+
+class Log(NamedTuple):
+    """What one attempt wrote. ``path`` is the log file; ``text`` is what the journal keeps where there is none."""
+
+    task: str
+    attempt: int
+    path: str
+    text: str
+
+    def size(self) -> int:
+        """How many bytes there are so far."""
+        try:
+            return os.path.getsize(self.path)
+        except OSError:
+            return len(self.text.encode())
+
+
+def recent_runs(state: str | None, limit: int, status: str | None = None) -> list[RunSummary]:
+    """The newest runs first; with ``status`` only those that stand so. A place without runs gives an empty list."""
+    try:
+        journal = open_journal(find_state(None, state), readonly=True)
+    except NotFound:
+        return []
+    try:
+        return _matching(journal, limit, status)
+    finally:
+        journal.close()
+
+
+def _matching(journal: Journal, limit: int, status: str | None) -> list[RunSummary]:
+    found: list[RunSummary] = []
+    offset = 0
+    while len(found) < limit:
+        rows = journal.runs(limit, offset)
+        found += [run for run in (_summary(journal, row) for row in rows) if status in (None, run.status)]
+        if len(rows) < limit:
+            break
+        offset += len(rows)
+    return found[:limit]
+
+
+def _summary(journal: Journal, row: RunRow) -> RunSummary:
+    status, reason = row.status, ""
+    if row.held:
+        status = "running"
+    elif not status:
+        status, reason = _parked(journal, row)
+    return RunSummary(row.run, row.plan_id, row.plan_digest, status, reason, row.created, row.ended)
+
+
+def _parked(journal: Journal, row: RunRow) -> tuple[str, str]:
+    """Status and reason of a run that nobody holds and that did not end, by its last entry."""
+    for entry in journal.entries(row.run, row.last_seq - 1):
+        if isinstance(entry.event, RunParked):
+            return ("blocked" if entry.event.reason == "waiting" else "paused"), entry.event.reason
+    return "paused", "cut off"
+
+
+def look(wanted: str, state: str | None) -> Look:
+    """How a run stands; ``wanted`` is ``last``, an id or the start of one. Raises NotFound."""
+    directory = find_state(None, state)
+    journal = open_journal(directory, readonly=True)
+    try:
+        row = journal.run(journal.find_run(wanted))
+        entries = tuple(journal.entries(row.run))
+        plan = _plan(journal, row)
+    finally:
+        journal.close()
+    found = fold(plan, row.run, entries)
+    if found.status == "running" and not row.held:
+        found.status, found.reason = "paused", "cut off"
+    return Look(row, found, None if row.held else exit_code(found), entries, directory)
+
+
+def exit_code(state: State) -> int:
+    """The exit code of the contract for how a run stands."""
+    from planrunner.app.execute import exit_code as code
+
+    return code(state)
+
+
+def _plan(journal: Journal, row: RunRow) -> Plan:
+    """The plan a run is pinned to."""
+    from planrunner.app.reading import stored_plan
+
+    return stored_plan(journal, row.plan_digest)
+
+
+def journal_entries(wanted: str, state: str | None, follow: bool = False) -> Iterator[tuple[RunRow, Entry]]:
+    """The entries of a run in order; with ``follow`` also those to come, as long as a process acts on the run."""
+    directory = find_state(None, state)
+    journal = open_journal(directory, readonly=True)
+    try:
+        run = journal.find_run(wanted)
+        after = 0
+        while True:
+            row = journal.run(run)
+            for entry in journal.entries(run, after):
+                after = entry.seq
+                yield row, entry
+            if not (follow and row.held):
+                return
+            time.sleep(POLL)
+    finally:
+        journal.close()
+
+
+def why_task(found: Look, task: str) -> list[str]:
+    """The sentences that explain a task, most important first. Raises NotFound with the nearest name."""
+    check_task(found.state, task)
+    return why(found.state, task)
+
+
+def check_task(state: State, task: str) -> None:
+    """Raises NotFound, with the nearest name, unless the plan of the run has the task."""
+    if task not in state.index:
+        near = nearest(task, state.index)
+        hint = f"did you mean `{near}`?" if near else f"it has {', '.join(list(state.index)[:20])}"
+        raise NotFound(f"the plan `{state.plan.id}` has no task `{task}`", hint)
+
+
+def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:
+    """What attempts wrote, in the order of the plan: of one task or all, of one attempt (1 is the first) or each."""
+    if task is not None:
+        check_task(found.state, task)
+    kept: list[Log] = []
+    for plan_task, seen in zip(found.state.plan.tasks, found.state.tasks, strict=True):
+        if task in (None, plan_task.id):
+            numbers = range(1, seen.attempts + 1) if attempt is None else [attempt]
+            kept += [_log(found, plan_task.id, number) for number in numbers if number <= seen.attempts]
+    if attempt is not None and task is not None and not kept:
+        raise NotFound(f"task `{task}` had no attempt {attempt}")
+    return kept
+
+
+def _log(found: Look, task: str, attempt: int) -> Log:
+    path = os.path.join(found.directory, "logs", found.row.run, f"{_file_name(task)}.{attempt}.log")
+    text = ""
+    if not os.path.exists(path):
+        for _, _, event in found.entries:
+            if getattr(event, "outcome", None) and event.task == task and event.attempt == attempt:  # type: ignore[union-attr]
+                text = event.outcome.stdout + event.outcome.stderr  # type: ignore[union-attr]
+    return Log(task, attempt, path, text)
+
+
+def _file_name(task: str) -> str:
+    """The name of a task as its log files have it."""
+    return task.replace("/", "_").replace("\0", "_").lstrip(".")
+
+
+def read_log(log: Log, after: int = 0, tail: int | None = None) -> Iterator[bytes]:
+    """The bytes of a log in pieces from the place ``after`` on; with ``tail`` only its last lines. Memory stays
+    bounded, whatever the log's size."""
+    try:
+        with open(log.path, "rb") as file:
+            if tail is not None:
+                _seek_tail(file, tail)
+            else:
+                file.seek(after)
+            while piece := file.read(65_536):
+                yield piece
+    except FileNotFoundError:
+        data = log.text.encode()
+        if tail is not None:
+            lines = data.splitlines(keepends=True)
+            data = b"".join(lines[max(0, len(lines) - tail) :])
+        if after < len(data):
+            yield data[after:]
+
+
+def _seek_tail(file: Any, lines: int) -> None:
+    """Place a binary file before its last ``lines`` lines."""
+    if not lines:
+        file.seek(0, os.SEEK_END)
+        return
+    at = file.seek(0, os.SEEK_END)
+    size, seen = at, 0
+    while at > 0:
+        step = min(65_536, at)
+        at -= step
+        file.seek(at)
+        piece = file.read(step)
+        stop = len(piece) - 1 if at + step == size and piece.endswith(b"\n") else len(piece)
+        while (stop := piece.rfind(b"\n", 0, stop)) >= 0:
+            seen += 1
+            if seen == lines:
+                file.seek(at + stop + 1)
+                return
+    file.seek(0)

@@ -1,0 +1,80 @@
+"""Lint many files at once, and what belongs to changing them: diffs and writing back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from planrunner.app.authoring import Checked, Choice, check_file, mend_file, registry
+from planrunner.app.planfiles import find_plans
+from planrunner.errors import UsageError
+from planrunner.plan.load import File, read_plan
+from planrunner.source import Source, notation_of
+
+
+def lint_paths(
+    paths: Iterable[str], choice: Choice, mend: str | None = None, stdin: tuple[str, bytes] = ("<stdin>", b"")
+) -> list[Checked]:
+    """Check every plan below ``paths``, in order. ``mend`` is None, ``safe`` or ``all``: then the result holds the
+    mended text, which the caller writes. ``stdin`` is the name and content that stand for the path ``-``.
+
+    Raises NotFound where there is no plan.
+    """
+    capabilities = registry()
+    results = []
+    for file in read_files(paths, stdin):
+        if mend:
+            results.append(mend_file(file, choice, capabilities, unsafe=mend == "all"))
+        else:
+            results.append(check_file(file, choice, capabilities))
+    return results
+
+
+def read_files(paths: Iterable[str], stdin: tuple[str, bytes]) -> list[File]:
+    """The plans below ``paths``, ``-`` being standard input. Raises NotFound."""
+    wanted = list(paths)
+    named = [path for path in wanted if path != "-"]
+    files = [decode(*stdin)] if "-" in wanted else []
+    if named or not wanted:
+        files += [read_plan(path) for path in find_plans(named)]
+    return files
+
+
+def decode(name: str, content: bytes) -> File:
+    """A plan from bytes, as ``read_plan`` gives it."""
+    import tempfile
+
+    try:
+        return File(Source(content.decode("utf-8"), name, notation_of(name)))
+    except UnicodeDecodeError:
+        # The wording and place of the finding are those of files.
+        with tempfile.NamedTemporaryFile(suffix=os.path.splitext(name)[1]) as copy:
+            copy.write(content)
+            copy.flush()
+            found = read_plan(copy.name)
+        return File(Source(found.source.text, name, found.source.notation), found.findings)
+
+
+def diff_text(name: str, before: str, after: str) -> str:
+    """A unified diff, empty where nothing changes."""
+    from difflib import unified_diff
+
+    lines = unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), name, name)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def write_text(path: str, text: str) -> None:
+    """Replace a file as a whole, keeping its mode: a crash leaves the old text or the new one. Raises UsageError."""
+    target = os.path.realpath(path)
+    scratch = f"{target}.{os.getpid()}.tmp"
+    try:
+        mode = os.stat(target).st_mode & 0o7777
+        with open(scratch, "x", encoding="utf-8", newline="") as file:
+            file.write(text)
+        os.chmod(scratch, mode)
+        os.replace(scratch, target)
+    except OSError as error:
+        raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
+    finally:
+        if os.path.exists(scratch):
+            os.unlink(scratch)

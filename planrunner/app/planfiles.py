@@ -1,0 +1,63 @@
+"""Which files are plans: by their names, and in doubt by their first keys."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+
+from planrunner.errors import NotFound
+from planrunner.plan.load import read_plan
+
+_SURE = (".plan", ".plan.yaml", ".plan.yml", ".plan.json")
+_YAML = (".yaml", ".yml")
+_SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+_HEAD = 65_536
+_PLAN_KEY = re.compile(r"^(plan|plan_id|id):", re.MULTILINE)
+_TASKS_KEY = re.compile(r"^(tasks|nodes|steps):", re.MULTILINE)
+
+
+def find_plans(paths: Iterable[str]) -> list[str]:
+    """The plan files among ``paths``: files as they are named, folders searched through; no path means the working
+    directory. Raises NotFound for a path that is not there, and where there is no plan at all."""
+    wanted = list(paths) or ["."]
+    found: dict[str, None] = {}
+    for path in wanted:
+        if os.path.isdir(path):
+            found.update(dict.fromkeys(_search(path)))
+        else:
+            if not os.path.exists(path):
+                read_plan(path)  # raises NotFound with the nearest name
+            found[path] = None
+    if not found:
+        places = ", ".join(f"`{path}`" for path in wanted)
+        hint = "plans are named *.plan, *.plan.yaml or plans/*.yaml; `planrunner init` writes one"
+        raise NotFound(f"no plan in {places}", hint)
+    return list(found)
+
+
+def _search(folder: str) -> Iterator[str]:
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
+        for name in sorted(files):
+            path = os.path.normpath(os.path.join(here, name))
+            if name.endswith(_SURE) or (name.endswith(_YAML) and (_in_plans(path) or _looks_like_plan(path))):
+                yield path
+
+
+def _in_plans(path: str) -> bool:
+    """Whether a file lies in a folder called plans, and has no name that says it is something else."""
+    return os.path.basename(os.path.dirname(os.path.abspath(path))) == "plans" and _looks_like(path, _TASKS_KEY)
+
+
+def _looks_like_plan(path: str) -> bool:
+    return _looks_like(path, _PLAN_KEY, _TASKS_KEY)
+
+
+def _looks_like(path: str, *patterns: re.Pattern[str]) -> bool:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        return False
+    return all(pattern.search(head) for pattern in patterns)

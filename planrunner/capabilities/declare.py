@@ -1,0 +1,66 @@
+"""The decorator that makes a function a capability: it only tags, so that importing a plugin costs next to nothing.
+
+Schema, documentation, completion and lint come from the signature and are read when somebody asks (``signature.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from planrunner.plan.model import EffectClass
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+TAG = "__planrunner_capability__"
+
+
+class Doc:
+    """What a parameter is for, in an annotation: ``city: Annotated[str, Doc("name of the city")]``.
+
+    ``quantity`` names a type of the plan language that Python has no word for: duration, size or money.
+    """
+
+    __slots__ = ("quantity", "text")
+
+    def __init__(self, text: str, quantity: str = "") -> None:
+        self.text = text
+        self.quantity = quantity
+
+
+class Declaration(NamedTuple):
+    """What the decorator was told. ``process`` functions return a ``Spawn`` at once and are called without a thread;
+    ``probe`` takes the same inputs and says whether an earlier attempt took effect (True, False, None: cannot tell)."""
+
+    name: str
+    effect: EffectClass = "unsafe"
+    instant: bool = False
+    process: bool = False
+    takes_run: bool = False
+    open_inputs: bool = False
+    open_outputs: bool = False
+    probe: Callable[..., bool | None] | None = None
+    risks: tuple[str, ...] = ()
+
+
+def capability(name: str, *, effect: EffectClass = "unsafe", **options: Any) -> Callable[[Function], Function]:
+    """Tag a function as the capability ``name`` (``family.verb``); ``options`` are the other fields of ``Declaration``.
+
+    The function's parameters are the inputs; one named ``context``, in the first place, is handed the ``Context``. It
+    returns its outputs (a dict, TypedDict or NamedTuple; any other value becomes the output ``value``), an ``Outcome``,
+    a ``Spawn`` or a ``Pause``. An input whose name is a Python keyword belongs to the parameter with ``_`` appended.
+    Raises TypeError for an unknown option.
+    """
+    declaration = Declaration(name, effect, **options)
+
+    def tag(function: Function) -> Function:
+        vars(function)[TAG] = declaration
+        return function
+
+    return tag
+
+
+def declaration_of(function: object) -> Declaration | None:
+    """The tag of a function, or None where it has none."""
+    found = getattr(function, TAG, None)
+    return found if isinstance(found, Declaration) else None

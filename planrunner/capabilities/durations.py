@@ -1,0 +1,46 @@
+"""Durations, sizes and money as capabilities get them: amounts already, or text with a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def seconds(value: object) -> float:
+    """``10``, ``"10s"``, ``"1h30m"``, ``"12.5"`` as seconds; raises ValueError for anything else or a negative one."""
+    from planrunner.plan.expressions.quantities import parse_duration  # late: compiles patterns, few tasks need them
+
+    return _amount(value, parse_duration, "a duration such as 10s")
+
+
+def size(value: object) -> int:
+    """``1024``, ``"50MB"``, ``"2GiB"`` as bytes; raises ValueError for anything else or a negative one."""
+    from planrunner.plan.expressions.quantities import parse_size  # late, as above
+
+    return int(_amount(value, parse_size, "a size such as 50MB"))
+
+
+def money(value: object) -> float:
+    """``0.5``, ``"$2"`` as US dollars; raises ValueError for anything else or a negative one."""
+    from planrunner.plan.expressions.quantities import parse_money  # late, as above
+
+    return _amount(value, parse_money, "an amount of money such as $0.50")
+
+
+def _amount(value: object, parse: Callable[[str], float | None], wanted: str) -> float:
+    amount: float | None = None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        amount = float(value)
+    elif isinstance(value, str):
+        amount = parse(value)
+        if amount is None:
+            amount = _plain(value)
+    if amount is None or not 0 <= amount < float("inf"):
+        raise ValueError(f"expected {wanted}, found {value!r}")
+    return amount
+
+
+def _plain(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

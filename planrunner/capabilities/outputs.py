@@ -1,0 +1,260 @@
+"""What a task gives back: read from the file its process wrote, typed, and held against what the plan declares."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from planrunner.capabilities.contract import Failure, Json
+from planrunner.capabilities.durations import money, seconds, size
+from planrunner.plan.model import Output
+
+LIMIT = 1 << 20
+
+
+def read_output_file(path: str) -> dict[str, Json]:
+    """The outputs in the file named by ``PLANRUNNER_OUTPUT``, which is then removed; no file means none.
+
+    Raises Failure (logic) for a file above 1 MiB, one that is no regular file, or a line that is neither a JSON object,
+    ``key=value`` nor ``key<<END``.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise Failure(f"the output file cannot be read: {error.strerror}") from None  # a link, a folder
+    try:
+        return parse_outputs(_read_all(handle))
+    finally:
+        os.close(handle)
+        os.unlink(path)
+
+
+def _read_all(handle: int) -> bytes:
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise Failure("the output file is not a regular file")
+    chunks: list[bytes] = []
+    total = 0
+    while data := os.read(handle, LIMIT + 1 - total):
+        chunks.append(data)
+        total += len(data)
+        if total > LIMIT:
+            raise Failure("the output file is larger than 1 MiB; keep large results in a file and declare an artifact")
+    return b"".join(chunks)
+
+
+def parse_outputs(data: bytes) -> dict[str, Json]:
+    """Outputs line by line: JSON objects are merged, ``key=value`` is text, ``key<<END`` takes lines up to ``END``."""
+    try:
+        lines = data.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise Failure(f"line {data[: error.start].count(10) + 1} of the output file is not UTF-8 text") from None
+    outputs: dict[str, Json] = {}
+    at = 0
+    while at < len(lines):
+        line = lines[at].rstrip("\r")
+        at += 1
+        if line.startswith("{"):
+            outputs.update(_json_object(line, at))
+        elif line.strip():
+            key, mark, rest = _split(line, at)
+            if mark == "=":
+                outputs[key] = rest
+            else:
+                outputs[key], at = _heredoc(lines, at, rest.strip(), key)
+    return outputs
+
+
+def _json_object(line: str, number: int) -> dict[str, Json]:
+    import json  # late: most tasks write no outputs
+
+    try:
+        value = json.loads(line, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise Failure(f"line {number} of the output file is not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise Failure(f"line {number} of the output file is not a JSON object")
+    return value
+
+
+def _refuse(constant: str) -> Json:
+    raise ValueError(f"{constant} is not a JSON value")
+
+
+def _split(line: str, number: int) -> tuple[str, str, str]:
+    """Key, mark and rest of a line; whichever of ``=`` and ``<<`` stands first decides."""
+    equals, here = line.find("="), line.find("<<")
+    if here >= 0 and (equals < 0 or here < equals):
+        key, mark, rest = line[:here], "<<", line[here + 2 :]
+    else:
+        key, mark, rest = line[: max(equals, 0)], "=", line[equals + 1 :]
+    key = key.strip()
+    if not _is_name(key) or (mark == "<<" and not rest.strip()):
+        raise Failure(
+            f"line {number} of the output file is neither a JSON object, `key=value` nor `key<<END`: {_cut(line)}"
+        )
+    return key, mark, rest
+
+
+def _heredoc(lines: list[str], at: int, end: str, key: str) -> tuple[str, int]:
+    for index in range(at, len(lines)):
+        if lines[index].rstrip("\r") == end:
+            return "\n".join(lines[at:index]), index + 1
+    raise Failure(f"line {at} of the output file opens `{key}<<{end}` and no line `{end}` closes it")
+
+
+def _is_name(text: str) -> bool:
+    return text.replace("-", "_").isidentifier()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def stdout_outputs(how: str, text: str, declared: Iterable[Output]) -> dict[str, Json]:
+    """Outputs out of standard output, as ``stdout: json | text | lines`` asks.
+
+    ``json`` gives the members of an object, unless just one output is declared and the object lacks it; anything else
+    is one output, as it is for ``text`` (without the last line ending) and ``lines``. That one has the name of the only
+    declared output, else ``value``. Raises Failure when the text is not JSON.
+    """
+    names = [output.name for output in declared if output.value is None and not output.path]
+    name = names[0] if len(names) == 1 else "value"
+    if how == "text":
+        return {name: text.removesuffix("\n")}
+    if how == "lines":
+        return {name: text.splitlines()}
+    import json  # late: most tasks do not ask for it
+
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise Failure(f"standard output is not valid JSON: {error}") from None
+    if isinstance(value, dict) and (len(names) != 1 or name in value):
+        return value
+    return {name: value}
+
+
+def settle_outputs(declared: Iterable[Output], found: Mapping[str, Json], directory: str) -> dict[str, Json]:
+    """``found`` with every declared output there and of its type; outputs with a ``value`` are the engine's to render.
+
+    An output with a ``path`` is that path when its type is any or file, else the typed content of the file. Raises
+    Failure (logic) naming the output that is missing or of another type.
+    """
+    outputs = dict(found)
+    for output in declared:
+        if output.value is not None:
+            continue
+        if output.path:
+            outputs[output.name] = _from_path(output, directory)
+        elif output.name not in outputs:
+            raise Failure(f"the declared output `{output.name}` was not given", outputs=outputs)
+        else:
+            outputs[output.name] = typed(output.name, output.type, outputs[output.name])
+    return outputs
+
+
+def _from_path(output: Output, directory: str) -> Json:
+    path = os.path.join(directory, output.path)
+    if output.type in ("any", "file", "path", ""):
+        if not os.path.exists(path):
+            raise Failure(f"the declared output `{output.name}` is missing: {output.path} does not exist")
+        return output.path
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise Failure(f"the declared output `{output.name}` is missing: {output.path}: {error.strerror}") from None
+    try:
+        text = _read_all(handle).decode("utf-8").removesuffix("\n")
+    except UnicodeDecodeError:
+        raise Failure(f"the declared output `{output.name}` is not UTF-8 text: {output.path}") from None
+    finally:
+        os.close(handle)
+    return typed(output.name, output.type, text)
+
+
+def typed(name: str, kind: str, value: Json) -> Json:
+    """A value as the declared type, text converted where it says what the type wants; raises Failure otherwise."""
+    try:
+        return _CONVERT.get(kind, _any)(value)
+    except (ValueError, OverflowError) as error:
+        detail = f" ({error})" if str(error) else ""
+        raise Failure(f"the output `{name}` is declared {kind}, found {_cut(repr(value))}{detail}") from None
+
+
+def _any(value: Json) -> Json:
+    return value
+
+
+def _string(value: Json) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+def _int(value: Json) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError
+    if isinstance(value, float) and not value.is_integer():
+        raise ValueError
+    try:
+        return int(value)
+    except ValueError:
+        raise ValueError from None
+
+
+def _number(value: Json) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError
+    if isinstance(value, (int, float)):
+        return value
+    text = value.strip()
+    try:
+        number: float = int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        raise ValueError from None
+    if number - number != 0:
+        raise ValueError
+    return number
+
+
+def _bool(value: Json) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "True", "TRUE"):
+        return True
+    if value in ("false", "False", "FALSE"):
+        return False
+    raise ValueError
+
+
+def _parsed(kind: type) -> Any:
+    def convert(value: Json) -> Json:
+        if isinstance(value, str):
+            import json  # late: only typed text needs it
+
+            try:
+                value = json.loads(value, parse_constant=_refuse)
+            except RecursionError:
+                raise ValueError from None
+        if not isinstance(value, kind):
+            raise ValueError
+        return value
+
+    return convert
+
+
+_CONVERT: dict[str, Any] = {
+    "string": _string,
+    "int": _int,
+    "number": _number,
+    "bool": _bool,
+    "duration": seconds,
+    "size": size,
+    "money": money,
+    "list": _parsed(list),
+    "map": _parsed(dict),
+}

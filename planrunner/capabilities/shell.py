@@ -1,0 +1,109 @@
+"""``shell``: run a script or a program. Values of the plan reach it as data, in environment variables or arguments."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from planrunner.capabilities.contract import Context, Exit, Failure, Json, Spawn
+from planrunner.capabilities.declare import capability
+from planrunner.capabilities.outputs import LIMIT, read_output_file, stdout_outputs
+from planrunner.machine.events import Outcome
+
+_POSIX_SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
+_SENT_FROM_OUTSIDE = {1: "HUP", 2: "INT", 9: "KILL, perhaps for lack of memory", 15: "TERM"}
+_TRY_AGAIN = 75
+"""``EX_TEMPFAIL`` of sysexits.h: a program's own word for a failure that may pass."""
+_ensured: set[str] = set()
+_incarnation = f"{os.getpid():x}-{time.time_ns():x}"
+"""Sets the output file apart from one that a killed runner, or what survived it, wrote for the same attempt."""
+
+
+@capability("shell", effect="unsafe", process=True, takes_run=True, open_outputs=True)
+def shell(context: Context) -> Spawn:
+    """Run a script with `sh -e`, or a program without a shell when `run` is a list.
+
+    The outputs of the task are what it writes to the file named by `$PLANRUNNER_OUTPUT` (JSON objects, `key=value` or
+    `key<<END` lines), or its standard output when the task says `stdout: json | text | lines`.
+
+    The exit code decides: 0 is success, 75 a transient failure. A script ended from outside by HUP, INT, TERM or KILL
+    has failed transiently as well; everything else is a logic failure.
+    """
+    call = context.call
+    arguments = call.arguments or _script_arguments(call.task.shell or "sh", call.script)
+    env = {**call.env, **call.values}
+    output = _output_file(call.scratch)
+    if output:
+        env["PLANRUNNER_OUTPUT"] = output
+
+    def finish(ended: Exit) -> Outcome:
+        return _finish(context, ended, output)
+
+    return Spawn(arguments, env, call.directory, finish=finish, keep=LIMIT if call.task.stdout else 65536)
+
+
+def _script_arguments(interpreter: str, script: str) -> tuple[str, ...]:
+    """How to hand a script over: shells stop at the first command that fails, other interpreters just get it."""
+    words = interpreter.split()
+    options = ("-e", "-c") if os.path.basename(words[0]) in _POSIX_SHELLS else ("-c",)
+    return (*words, *options, script)
+
+
+def _output_file(scratch: str) -> str:
+    """A path beside the scratch folder, which itself need not exist."""
+    if not scratch:
+        return ""
+    folder = os.path.dirname(scratch)
+    if folder not in _ensured:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        _ensured.add(folder)
+    return f"{scratch}.{_incarnation}.outputs"
+
+
+def _finish(context: Context, ended: Exit, output: str) -> Outcome:
+    failure, message = classify(ended, bool(context.call.arguments))
+    outputs: dict[str, Json] = {}
+    try:
+        written = read_output_file(output) if output else {}
+        if not failure:
+            outputs = {**_printed(context, ended), **written}
+    except Failure as fault:
+        if not failure:
+            failure, message = fault.failure, str(fault)
+    return Outcome(failure, message, outputs, ended.code, ended.duration, ended.stdout, ended.stderr)
+
+
+def _printed(context: Context, ended: Exit) -> dict[str, Json]:
+    task = context.call.task
+    if not task.stdout:
+        return {}
+    if ended.dropped:
+        raise Failure("standard output is larger than 1 MiB; keep large results in a file and declare an artifact")
+    return stdout_outputs(task.stdout, ended.stdout, task.outputs)
+
+
+def classify(ended: Exit, direct: bool = True) -> tuple[str, str]:
+    """Failure class and message of an exit code; two empty strings when it went well.
+
+    ``direct`` tells a program from a script: a shell reports a command that died of signal n as 128 + n.
+    """
+    code = ended.code
+    if code == 0:
+        return "", ""
+    if code == _TRY_AGAIN:
+        return "transient", _with_last_line("exit code 75 (try again later)", ended)
+    signal = -code if code < 0 else code - 128 if not direct and code > 128 else 0
+    if signal in _SENT_FROM_OUTSIDE:
+        return "transient", f"ended from outside by signal {signal} ({_SENT_FROM_OUTSIDE[signal]})"
+    if signal and code < 0:
+        return "logic", _with_last_line(f"ended by signal {signal}", ended)
+    if code == 127 and not direct:
+        return "logic", _with_last_line("a command of the script was not found (exit code 127)", ended)
+    if code == 126 and not direct:
+        return "logic", _with_last_line("a command of the script could not be executed (exit code 126)", ended)
+    return "logic", _with_last_line(f"exit code {code}", ended)
+
+
+def _with_last_line(message: str, ended: Exit) -> str:
+    last = ended.stderr.rstrip().rpartition("\n")[2].strip()
+    return f"{message}: {last[:200]}" if last else message

@@ -1,0 +1,164 @@
+"""What a capability function says about itself: inputs, outputs and texts out of its signature and docstring.
+
+Loads ``inspect`` and so is imported only where somebody asks: listing, lint of a plugin's capability, the caches of
+``plugins.py`` and the test that holds the built-ins' descriptions to it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from planrunner.capabilities.declare import Declaration, Doc, declaration_of
+from planrunner.plan.model import Capability, Field
+
+_TYPES: dict[Any, tuple[str, Any]] = {
+    str: ("string", {"type": "string"}),
+    int: ("int", {"type": "integer"}),
+    float: ("number", {"type": "number"}),
+    bool: ("bool", {"type": "boolean"}),
+    list: ("list", {"type": "array"}),
+    tuple: ("list", {"type": "array"}),
+    dict: ("map", {"type": "object"}),
+    type(None): ("any", {"type": "null"}),
+}
+_QUANTITY = {"type": ["string", "number"]}
+
+
+def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capability:
+    """The description of a tagged function. Raises TypeError where there is no tag or no plan could call it."""
+    declaration = declaration_of(function)
+    if declaration is None:
+        raise TypeError(f"{getattr(function, '__qualname__', function)!r} is not marked with @capability")
+    hints = get_type_hints(function, include_extras=True)
+    summary, description, texts = _texts(inspect.getdoc(function) or "")
+    inputs = tuple(_inputs(function, hints, texts))
+    return Capability(
+        name=declaration.name,
+        summary=summary,
+        description=description,
+        effect=declaration.effect,
+        inputs=inputs,
+        outputs=_outputs(hints.get("return")),
+        instant=declaration.instant,
+        takes_run=declaration.takes_run,
+        open_inputs=declaration.open_inputs or _takes_any(function),
+        open_outputs=declaration.open_outputs or _gives_any(declaration, hints.get("return")),
+        probe=declaration.probe is not None,
+        risks=declaration.risks,
+        plugin=plugin,
+    )
+
+
+def _inputs(function: Callable[..., Any], hints: Mapping[str, Any], texts: Mapping[str, str]) -> list[Field]:
+    fields: list[Field] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name == "context" and not fields:
+            continue
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
+            raise TypeError(f"the parameter `{name}` of {function.__qualname__} cannot be given by name")
+        required = parameter.default is parameter.empty
+        default = None if required else parameter.default
+        fields.append(field(name.removesuffix("_"), hints.get(name, Any), required, default, texts.get(name, "")))
+    return fields
+
+
+def field(name: str, annotation: Any, required: bool = False, default: Any = None, text: str = "") -> Field:
+    """One input or output out of its annotation."""
+    doc = _doc(annotation)
+    kind, schema = schema_of(annotation)
+    return Field(name, kind, required, default, doc.text if doc and doc.text else text, schema)
+
+
+def _doc(annotation: Any) -> Doc | None:
+    return next((extra for extra in getattr(annotation, "__metadata__", ()) if isinstance(extra, Doc)), None)
+
+
+def schema_of(annotation: Any) -> tuple[str, Any]:
+    """The plan language's type and the JSON Schema of an annotation; ("any", {}) where nothing is known."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        doc = _doc(annotation)
+        return (doc.quantity, dict(_QUANTITY)) if doc and doc.quantity else schema_of(get_args(annotation)[0])
+    if origin is Literal:
+        return _choice(get_args(annotation))
+    if origin in (Union, types.UnionType):
+        return _union(get_args(annotation))
+    if is_typeddict(annotation) or hasattr(annotation, "_fields"):
+        return "map", _members(annotation)
+    kind, schema = _TYPES.get(origin or annotation, ("any", {}))
+    arguments = get_args(annotation)
+    if kind == "list" and arguments:
+        return kind, {**schema, "items": schema_of(arguments[0])[1]}
+    if kind == "map" and len(arguments) == 2:
+        return kind, {**schema, "additionalProperties": schema_of(arguments[1])[1]}
+    return kind, dict(schema)
+
+
+def _choice(values: tuple[Any, ...]) -> tuple[str, Any]:
+    kinds = {_TYPES.get(type(value), ("any", {}))[0] for value in values}
+    return (kinds.pop() if len(kinds) == 1 else "any"), {"enum": list(values)}
+
+
+def _union(members: tuple[Any, ...]) -> tuple[str, Any]:
+    found = [schema_of(member) for member in members]
+    kinds = {kind for (kind, _), member in zip(found, members, strict=True) if member is not type(None)}
+    return (kinds.pop() if len(kinds) == 1 else "any"), {"anyOf": [schema for _, schema in found]}
+
+
+def _members(record: Any) -> dict[str, Any]:
+    hints = get_type_hints(record, include_extras=True)
+    return {"type": "object", "properties": {name: schema_of(hint)[1] for name, hint in hints.items()}}
+
+
+def _outputs(annotation: Any) -> tuple[Field, ...]:
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if annotation is None or annotation is type(None) or _is_vehicle(annotation):
+        return ()
+    if is_typeddict(annotation) or hasattr(annotation, "_fields"):
+        hints = get_type_hints(annotation, include_extras=True)
+        return tuple(field(name, hint, required=True) for name, hint in hints.items())
+    if schema_of(annotation)[0] in ("map", "any"):
+        return ()
+    return (field("value", annotation, required=True),)
+
+
+def _is_vehicle(annotation: Any) -> bool:
+    """Outcome, Spawn and Pause are how a function answers, not what it answers."""
+    return getattr(annotation, "__name__", "") in ("Outcome", "Spawn", "Pause")
+
+
+def _gives_any(declaration: Declaration, annotation: Any) -> bool:
+    """A plain dict promises no names, so any output a plan declares may be in it."""
+    return not declaration.process and (get_origin(annotation) or annotation) is dict
+
+
+def _takes_any(function: Callable[..., Any]) -> bool:
+    return any(one.kind is one.VAR_KEYWORD for one in inspect.signature(function).parameters.values())
+
+
+def _texts(docstring: str) -> tuple[str, str, dict[str, str]]:
+    """Summary, description and the texts of ``:param name:`` lines or of an ``Args:`` section."""
+    body: list[str] = []
+    texts: dict[str, str] = {}
+    section = False
+    for line in docstring.splitlines():
+        stripped = line.strip()
+        if stripped.startswith(":param ") and ":" in stripped[7:]:
+            name, _, text = stripped[7:].partition(":")
+            texts[name.split()[-1]] = text.strip()
+        elif stripped in ("Args:", "Arguments:", "Parameters:"):
+            section = True
+        elif section and line[:1].isspace() and ":" in stripped:
+            name, _, text = stripped.partition(":")
+            texts[name.split("(")[0].strip()] = text.strip()
+        else:
+            section = section and not stripped
+            body.append(line)
+    summary, _, description = "\n".join(body).strip().partition("\n")
+    return summary, description.strip(), texts

@@ -1,0 +1,42 @@
+"""The command line. ``main`` answers help, version and ordinary runs itself; everything else goes through click,
+whose import costs more than a short run."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command and give its exit code; ``argv`` is without the program's name (default: ``sys.argv[1:]``)."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if not arguments or arguments[0] in ("--help", "-h"):
+        return _print_help()
+    if arguments[0] == "--version":
+        return _print_version()
+    # Late: help and version need nothing of it.
+    from planrunner.cli.guard import guarded
+
+    return guarded(arguments)
+
+
+def _print_help() -> int:
+    from planrunner.cli.table import help_text
+
+    return _print(help_text())
+
+
+def _print_version() -> int:
+    from planrunner import __version__
+
+    return _print(f"planrunner {__version__}\n")
+
+
+def _print(text: str) -> int:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        from planrunner.cli.guard import broken_pipe
+
+        return broken_pipe()
+    return 0

@@ -1,0 +1,172 @@
+"""Answers the shells' requests for completion: commands from the table, the rest as cheaply as it can be had.
+
+The scripts call ``planrunner __complete WORDS…`` with the words up to the cursor, the last one possibly empty. Each
+line of the answer is a candidate, a tab and a description; the line ``:files`` asks the shell to complete file names.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from planrunner.cli.table import COMMANDS, module_of
+
+FILES = ":files"
+
+SCRIPTS: dict[str, str] = {
+    "bash": """\
+_planrunner() {
+    local line
+    COMPREPLY=()
+    while IFS= read -r line; do
+        if [ "$line" = ":files" ]; then
+            compopt -o filenames 2>/dev/null
+            local IFS=$'\\n'
+            COMPREPLY+=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}"))
+        else
+            COMPREPLY+=("${line%%$'\\t'*}")
+        fi
+    done < <("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -F _planrunner planrunner
+""",
+    "zsh": """\
+#compdef planrunner
+_planrunner() {
+    local line
+    local -a found
+    for line in "${(@f)$(${words[1]} __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+        if [[ "$line" == ":files" ]]; then
+            _files
+        elif [[ -n "$line" ]]; then
+            found+=("${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}")
+        fi
+    done
+    (( ${#found} )) && _describe planrunner found
+}
+if [ "$funcstack[1]" = "_planrunner" ]; then _planrunner "$@"; else compdef _planrunner planrunner; fi
+""",
+    "fish": """\
+function __planrunner_complete
+    set -l words (commandline -opc) (commandline -ct)
+    for line in ($words[1] __complete $words[2..-1] 2>/dev/null)
+        if test "$line" = ":files"
+            __fish_complete_path (commandline -ct)
+        else
+            echo $line
+        end
+    end
+end
+complete -c planrunner -f -a "(__planrunner_complete)"
+""",
+}
+
+_TAKES_FILES = frozenset({"exec", "lint", "fmt", "convert", "graph", "init"})
+_TAKES_RUN = frozenset({"resume", "show", "logs", "events", "why"})
+_TAKES_TASK = frozenset({"logs", "why"})
+_VALUED = ("--state", "--color")
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "--color": ("auto", "always", "never"),
+    "--progress": ("auto", "tree", "plain", "jsonl", "quiet"),
+    "--to": ("yaml", "plan", "json"),
+    "--fail-on": ("error", "warning", "note"),
+}
+_GLOBALS = ("--state", "--color", "--no-input", "--version", "--help")
+
+
+def answer(words: list[str]) -> int:
+    """Print the candidates for the last word; never fails, because nobody would see why."""
+    try:
+        lines = candidates(words)
+    except Exception:
+        lines = []
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return 0
+
+
+def candidates(words: list[str]) -> list[str]:
+    """The lines of the answer, only those that begin with the last word."""
+    *before, last = words or [""]
+    state, rest = _globals(before)
+    found = _for_command(rest, last, state) if rest else _at_top(before, last)
+    return [line for line in found if line == FILES or line.startswith(last)]
+
+
+def _globals(before: list[str]) -> tuple[str | None, list[str]]:
+    """The state directory that is named before the command, and the words from the command on."""
+    state = None
+    at = 0
+    while at < len(before) and before[at].startswith("-"):
+        name, equals, value = before[at].partition("=")
+        if name in _VALUED and not equals:
+            at += 1
+            value = before[at] if at < len(before) else ""
+        if name == "--state":
+            state = value
+        at += 1
+    return state or None, before[at:]
+
+
+def _at_top(before: list[str], last: str) -> list[str]:
+    if before and before[-1] in _VALUED:
+        return list(_CHOICES.get(before[-1], (FILES,)))
+    if last.startswith("-"):
+        return list(_GLOBALS)
+    return [f"{name}\t{text}" for name, _, text, _ in COMMANDS]
+
+
+def _for_command(words: list[str], last: str, state: str | None) -> list[str]:
+    command, *given = words
+    if module_of(command) is None:
+        return []
+    previous = given[-1] if given else ""
+    if previous in _CHOICES:
+        return list(_CHOICES[previous])
+    if command == "graph" and previous == "--format":
+        return ["text", "mermaid", "dot", "json"]
+    if command == "lint" and previous == "--format":
+        return ["text", "concise", "json"]
+    if last.startswith("-"):
+        return _options(command)
+    places = [word for word in given if not word.startswith("-")]
+    if command in _TAKES_RUN and not places:
+        return [*_runs(state), *(_tasks("last", state) if command == "why" else [])]
+    if command in _TAKES_TASK and len(places) == 1:
+        return _tasks(places[0], state)
+    if command == "completion":
+        return sorted(SCRIPTS)
+    if command == "rule":
+        return _rules()
+    if command == "capabilities":
+        return _capabilities()
+    return [FILES] if command in _TAKES_FILES else []
+
+
+def _options(command: str) -> list[str]:
+    from planrunner.cli.option_table import OPTIONS
+
+    return ["--help\tTell more about the command.", *(f"{name}\t{text}" for name, text in OPTIONS[command])]
+
+
+def _runs(state: str | None) -> list[str]:
+    from planrunner.app.inspect import recent_runs
+
+    return ["last\tthe newest run", *(f"{row.run}\t{row.plan_id}" for row in recent_runs(state, 30))]
+
+
+def _tasks(run: str, state: str | None) -> list[str]:
+    from planrunner.app.inspect import look
+
+    found = look(run, state)
+    return [f"{task.id}\t{task.title}" for task in found.state.plan.tasks]
+
+
+def _rules() -> list[str]:
+    from planrunner.diagnostics import RULES
+
+    return [f"{rule.code}\t{rule.title}" for rule in RULES.values()]
+
+
+def _capabilities() -> list[str]:
+    from planrunner.app.authoring import catalogue
+
+    return [f"{capability.name}\t{capability.summary}" for capability in catalogue()]

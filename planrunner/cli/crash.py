@@ -1,0 +1,52 @@
+"""The report of an internal error: everything a maintainer asks for, in a file and never on the screen."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from itertools import pairwise
+
+from planrunner import __version__
+
+
+def write_report(error: BaseException, arguments: Sequence[str]) -> str:
+    """Write the report and give its path, empty where no place can be written to."""
+    name = f"crash-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.txt"
+    for folder in (*_log_folders(arguments), tempfile.gettempdir()):
+        path = os.path.join(folder, name)
+        try:
+            os.makedirs(folder, exist_ok=True)
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(_report(error, arguments))
+        except OSError:
+            continue
+        return path
+    return ""
+
+
+def _log_folders(arguments: Sequence[str]) -> list[str]:
+    """The logs of the state folder, where one is named or stands here already; a crash creates no new state folder."""
+    given = dict(pairwise(arguments)).get("--state")
+    state = given or os.environ.get("PLANRUNNER_STATE") or ".planrunner"
+    return [os.path.abspath(os.path.join(state, "logs"))] if os.path.isdir(state) else []
+
+
+def _report(error: BaseException, arguments: Sequence[str]) -> str:
+    facts = [
+        f"planrunner {__version__}",
+        f"python {sys.version}",
+        f"platform {platform.platform()}",
+        f"arguments {' '.join(_masked(arguments))}",
+        "",
+    ]
+    return "\n".join(facts) + "\n" + "".join(traceback.format_exception(error))
+
+
+def _masked(arguments: Sequence[str]) -> list[str]:
+    """The arguments without the values of parameters, which may be secrets."""
+    return [word.partition("=")[0] + "=***" if "=" in word else word for word in arguments]

@@ -1,0 +1,51 @@
+"""``planrunner exec``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from planrunner.cli import running
+from planrunner.cli.group import given_settings
+from planrunner.cli.options import PROGRESS, ExecOptions, pair
+
+
+def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    found = []
+    for value in values:
+        split = pair(value)
+        if split is None:
+            raise click.BadParameter(f"`{value}` is not NAME=VALUE", ctx, param)
+        found.append(split)
+    return tuple(found)
+
+
+@click.command("exec")
+@click.argument("plan")
+@click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=_pairs, help="Set a parameter.")
+@click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p comes before it.")
+@click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")
+@click.option("--until", multiple=True, metavar="TASK", help="Run this task and what it needs; may be repeated.")
+@click.option("--max-parallel", type=click.IntRange(1), metavar="N", help="At most N tasks at once.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of everything random in the run.")
+@click.option("--dry-run", is_flag=True, help="Go through the plan without acting.")
+@click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
+@click.option(
+    "--progress",
+    type=click.Choice(PROGRESS),
+    default="auto",
+    help="How progress is shown (auto: tree on a terminal, plain elsewhere).",
+)
+@click.option("--no-wait", is_flag=True, help="Leave with code 8 where the run waits (as it does without it).")
+@click.pass_context
+def command(ctx: click.Context, /, no_wait: bool, **options: Any) -> int:
+    """Run a plan.
+
+    \b
+    Examples:
+      planrunner exec plans/release.yaml
+      planrunner exec plans/release.yaml -p ref=v1.2 --until test
+      planrunner exec plans/release.yaml --json > result.json
+    """
+    return running.exec_plan(given_settings(ctx), ExecOptions(**options))

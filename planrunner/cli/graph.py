@@ -1,0 +1,49 @@
+"""``planrunner graph``."""
+
+from __future__ import annotations
+
+import click
+
+from planrunner.cli.group import given_settings
+from planrunner.cli.settings import output
+from planrunner.errors import UsageError
+
+
+@click.command("graph")
+@click.argument("plan", required=False)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "mermaid", "dot", "json"]), default="text", help="What to write."
+)
+@click.option("--run", metavar="RUN", help="Colour by how a run stands; without PLAN its own plan is drawn.")
+@click.pass_context
+def command(ctx: click.Context, /, plan: str | None, form: str, run: str | None) -> int:
+    """Draw the graph of a plan.
+
+    \b
+    Examples:
+      planrunner graph plans/release.yaml
+      planrunner graph plans/release.yaml --format mermaid
+      planrunner graph --run last --format dot | dot -Tsvg > run.svg
+    """
+    from planrunner.app.authoring import draw_graph, load_plan
+
+    given = given_settings(ctx)
+    statuses = None
+    if run is not None:
+        from planrunner.app.inspect import look
+
+        state = look(run, given.state).state
+        statuses = {task.id: found.status for task, found in zip(state.plan.tasks, state.tasks, strict=True)}
+        drawn = state.plan if plan is None else load_plan(plan)
+    elif plan is not None:
+        drawn = load_plan(plan)
+    else:
+        raise UsageError("name a plan or a run", "planrunner graph plans/release.yaml")
+    screen = output(given)
+    if form == "text":
+        from planrunner.views.graph_text import render
+
+        screen.write(render(drawn, screen, statuses))
+    else:
+        screen.write(draw_graph(drawn, form, statuses))
+    return 0

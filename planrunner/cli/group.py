@@ -1,0 +1,90 @@
+"""The commands as click sees them: each module is imported when its command is called, never to list it."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from planrunner import __version__
+from planrunner.cli.settings import COLORS, Settings, settings
+from planrunner.cli.table import COMMANDS, help_text, module_of
+from planrunner.errors import INTERRUPTED, USAGE
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands from the table."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name, *_ in COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return load(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if module_of(args[0]) is None and not args[0].startswith("-"):
+            ctx.fail(f"no command `{args[0]}`{nearest(args[0], self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
+    def get_help(self, ctx: click.Context) -> str:
+        return help_text().rstrip("\n")
+
+
+def load(name: str) -> click.Command | None:
+    """The command of that name, None where the table has none."""
+    module = module_of(name)
+    if module is None:
+        return None
+    command: click.Command = import_module(module).command
+    return command
+
+
+def nearest(word: str, names: list[str]) -> str:
+    """``: did you mean `lint`?``, or nothing where no name is close."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, names, 1, 0.6)
+    return f": did you mean `{found[0]}`?" if found else ""
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--state", metavar="DIR")
+@click.option("--color", type=click.Choice(COLORS), default="auto")
+@click.option("--no-input", is_flag=True)
+@click.version_option(__version__, message="planrunner %(version)s")
+@click.pass_context
+def planrunner(ctx: click.Context, state: str | None, color: str, no_input: bool) -> None:
+    """People write plans as files, lint them and run them with one command."""
+    ctx.obj = settings(state, color, no_input)
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command through click; gives its exit code. Closed pipes and Ctrl-C are the caller's."""
+    try:
+        with planrunner.make_context("planrunner", list(arguments)) as ctx:
+            result: Any = planrunner.invoke(ctx)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        return _wrong_call(error)
+    except click.exceptions.Abort:
+        return INTERRUPTED
+    return result if isinstance(result, int) else 0
+
+
+def _wrong_call(error: click.ClickException) -> int:
+    """Say what is wrong with the call, and where help is."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "planrunner"
+    sys.stderr.write(f"error: {error.format_message()}\n  `{path} --help` tells how\n")
+    return USAGE
+
+
+def given_settings(ctx: click.Context) -> Settings:
+    """The settings that stood before the command."""
+    found = ctx.find_object(Settings)
+    return found if found is not None else settings()

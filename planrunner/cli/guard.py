@@ -1,0 +1,108 @@
+"""Runs a command and turns whatever goes wrong into a message on standard error and an exit code of the contract."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from planrunner.errors import INTERNAL, INTERRUPTED, STORAGE, PlanInvalid, PlanrunnerError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
+PIPE_CLOSED = 141
+"""What shells report for a program that SIGPIPE ended: the reader went away before everything was written."""
+
+
+def guarded(arguments: list[str]) -> int:
+    """Run the command that ``arguments`` ask for; never raises."""
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
+    except PlanInvalid as error:
+        return _invalid(error, arguments)
+    except PlanrunnerError as error:
+        _say(f"error: {error.message}", error.hint)
+        return error.exit_code
+    except BrokenPipeError:
+        return broken_pipe()
+    except OSError as error:
+        return _full(error) if error.errno in _DISK and error.filename is None else _bug(error, arguments)
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return INTERRUPTED
+    except Exception as error:
+        return _bug(error, arguments)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if arguments[0] == "__complete":
+        from planrunner.cli.complete import answer
+
+        return answer(arguments[1:])
+    from planrunner.cli.quick import read
+
+    call = read(arguments)
+    if call is None:
+        # Late: click costs more than a short run.
+        from planrunner.cli.group import run
+
+        return run(arguments)
+    from planrunner.cli.options import ExecOptions
+    from planrunner.cli.running import exec_plan, resume_run
+
+    given, options = call
+    return exec_plan(given, options) if isinstance(options, ExecOptions) else resume_run(given, options)
+
+
+def broken_pipe() -> int:
+    """Leave quietly; the interpreter's own flush at the end must not fail a second time."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+    return PIPE_CLOSED
+
+
+def _say(message: str, hint: str = "") -> None:
+    try:
+        sys.stderr.write(message + "\n" + (f"  {hint}\n" if hint else ""))
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass
+
+
+def _full(error: OSError) -> int:
+    """Standard output goes to a file on a disk that is full or fails."""
+    broken_pipe()
+    _say(f"error: standard output cannot be written: {error.strerror}")
+    return STORAGE
+
+
+def _invalid(error: PlanInvalid, arguments: Sequence[str]) -> int:
+    # Late: only plans with faults need the renderer.
+    from planrunner.cli.settings import COLORS, messages, settings
+    from planrunner.views.findings import render_text
+
+    words = "=".join(arguments).split("=")
+    color = next((value for option, value in pairwise(words) if option == "--color" and value in COLORS), "auto")
+    screen = messages(settings(color=color))
+    screen.write(render_text(error.findings, error.source, screen.color) + "\n")
+    _say(f"error: {error.message}", error.hint)
+    return error.exit_code
+
+
+def _bug(error: Exception, arguments: Sequence[str]) -> int:
+    # Late: this is for faults of our own.
+    from planrunner.cli.crash import write_report
+
+    path = write_report(error, arguments)
+    _say(
+        f"internal error: {type(error).__name__}: {error}",
+        f"this is a fault of planrunner; a report is in {path}" if path else "this is a fault of planrunner",
+    )
+    return INTERNAL

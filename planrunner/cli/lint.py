@@ -1,0 +1,116 @@
+"""``planrunner lint``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from planrunner.cli.group import given_settings
+from planrunner.cli.settings import Settings, output
+from planrunner.errors import UsageError
+
+if TYPE_CHECKING:
+    from planrunner.app.authoring import Checked
+    from planrunner.diagnostics import Severity
+
+
+class LintOptions(NamedTuple):
+    paths: tuple[str, ...]
+    form: str
+    fix: bool
+    unsafe_fixes: bool
+    diff: bool
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    fail_on: Severity
+    stdin_filename: str
+
+
+class LintCommand(click.Command):
+    """``--fix`` may be followed by a path, so a value is only what stands behind an equals sign."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        meant = {"--fix=safe": "--fix", "--fix=all": "--unsafe-fixes"}
+        return super().parse_args(ctx, [meant.get(word, word) for word in args])
+
+
+@click.command("lint", cls=LintCommand)
+@click.argument("paths", nargs=-1)
+@click.option("--format", "form", type=click.Choice(["text", "concise", "json"]), default="text", help="How to print.")
+@click.option("--fix", is_flag=True, help="Mend what can be mended without changing the plan's meaning.")
+@click.option("--unsafe-fixes", is_flag=True, help="Mend also where the meaning may change; --fix=all is the same.")
+@click.option("--diff", is_flag=True, help="Show what --fix would change, write nothing.")
+@click.option("--select", multiple=True, metavar="CODES", help="Only these rules: codes, names or beginnings.")
+@click.option("--ignore", multiple=True, metavar="CODES", help="Without these rules.")
+@click.option("--fail-on", type=click.Choice(["error", "warning", "note"]), default="error", help="What gives code 1.")
+@click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="What the plan on standard input is called.")
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> int:
+    """Check plans. PATH is a file, a folder or `-` for standard input; without one the working directory is searched.
+
+    Codes: 0 nothing at or above --fail-on, 1 findings, 3 no plan found.
+
+    \b
+    Examples:
+      planrunner lint
+      planrunner lint plans/release.yaml --fix
+      planrunner lint --format json plans > findings.json
+    """
+    return _lint(given_settings(ctx), LintOptions(**options))
+
+
+def _lint(given: Settings, options: LintOptions) -> int:
+    from planrunner.app.authoring import Choice, check_codes, reaches
+    from planrunner.app.linting import lint_paths
+
+    choice = Choice(check_codes(options.select), check_codes(options.ignore))
+    mend = "all" if options.unsafe_fixes else "safe" if options.fix or options.diff else None
+    if mend and "-" in options.paths and not options.diff:
+        raise UsageError("standard input cannot be mended in place", "add --diff, or name a file")
+    stdin = sys.stdin.buffer.read() if "-" in options.paths else b""
+    results = lint_paths(options.paths, choice, mend, (options.stdin_filename, stdin))
+    if options.diff:
+        _print_diff(results)
+    else:
+        _write_back(results)
+        _print(given, options.form, results)
+    findings = [finding for checked in results for finding in checked.findings]
+    return 1 if reaches(findings, options.fail_on) else 0
+
+
+def _write_back(results: list[Checked]) -> None:
+    from planrunner.app.linting import write_text
+
+    for checked in results:
+        if checked.source.text != checked.before:
+            write_text(checked.source.name, checked.source.text)
+
+
+def _print(given: Settings, form: str, results: list[Checked]) -> None:
+    screen = output(given)
+    if form == "json":
+        from planrunner.views.findings_json import render_json
+
+        screen.write(render_json((checked.source, checked.findings) for checked in results))
+        return
+    from planrunner.views.findings import render_concise, render_summary, render_text
+
+    for checked in results:
+        if not checked.findings:
+            continue
+        if form == "concise":
+            screen.write(render_concise(checked.findings, checked.source).rstrip("\n") + "\n")
+        else:
+            screen.write(render_text(checked.findings, checked.source, screen.color).rstrip("\n") + "\n\n")
+    fixed = sum(checked.fixed for checked in results)
+    summary = render_summary([finding for checked in results for finding in checked.findings], len(results))
+    click.echo(summary.rstrip("\n") + (f" ({fixed} mended)" if fixed else ""), err=form == "concise")
+
+
+def _print_diff(results: list[Checked]) -> None:
+    from planrunner.app.linting import diff_text
+
+    for checked in results:
+        click.echo(diff_text(checked.source.name, checked.before, checked.source.text), nl=False)

@@ -1,0 +1,65 @@
+"""``planrunner logs``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from planrunner.cli.group import given_settings
+from planrunner.cli.settings import Settings, messages
+
+if TYPE_CHECKING:
+    from planrunner.app.inspect import Log
+
+
+@click.command("logs")
+@click.argument("run", default="last")
+@click.argument("task", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on as long as the run does.")
+@click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only attempt N.")
+@click.option("--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines of each.")
+@click.pass_context
+def command(
+    ctx: click.Context, /, run: str, task: str | None, follow: bool, attempt: int | None, tail: int | None
+) -> int:
+    """Print what the tasks of a run wrote. RUN is an id, the start of one, or `last`.
+
+    \b
+    Examples:
+      planrunner logs last test
+      planrunner logs last test --attempt 2 --tail 50
+      planrunner logs last -f
+    """
+    from planrunner.app.inspect import POLL, logs, look
+
+    given = given_settings(ctx)
+    printed: dict[tuple[str, int], int] = {}
+    sys.stdout.flush()
+    while True:
+        found = look(run, given.state)
+        chosen = logs(found, task, attempt)
+        for log in chosen:
+            _print(given, log, tail, printed, heading=task is None or len(chosen) > 1)
+        if not (follow and found.row.held):
+            return 0
+        time.sleep(POLL)
+
+
+def _print(given: Settings, log: Log, tail: int | None, printed: dict[tuple[str, int], int], heading: bool) -> None:
+    """Print what was not printed yet, byte for byte. Headings are messages, the text is data."""
+    from planrunner.app.inspect import read_log
+
+    key = (log.task, log.attempt)
+    first = key not in printed
+    after = printed.get(key, 0)
+    for piece in read_log(log, after, tail if first else None):
+        if heading:
+            messages(given).write(f"==> {log.task}, attempt {log.attempt} <==\n")
+            heading = False
+        sys.stdout.buffer.write(piece)
+        after += len(piece)
+    sys.stdout.buffer.flush()
+    printed[key] = after if tail is None or not first else log.size()

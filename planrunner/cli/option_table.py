@@ -1,0 +1,89 @@
+"""The options of every command with their help, for completion, to which the import of click would be slow.
+
+Printed by ``python -m planrunner.cli.reference option_table.py``.
+"""
+
+from __future__ import annotations
+
+OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
+    "exec": (
+        ("--param", "Set a parameter."),
+        ("--params-file", "Read parameters from a YAML or JSON file; -p comes before it."),
+        ("--only", "Run only this task; may be repeated."),
+        ("--until", "Run this task and what it needs; may be repeated."),
+        ("--max-parallel", "At most N tasks at once."),
+        ("--seed", "Seed of everything random in the run."),
+        ("--dry-run", "Go through the plan without acting."),
+        ("--json", "Print one JSON object about the run at the end."),
+        ("--progress", "How progress is shown (auto: tree on a terminal, plain elsewhere)."),
+        ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
+    ),
+    "resume": (
+        ("--settle", "Say what became of a task in doubt: retry, completed or failed."),
+        ("--json", "Print one JSON object about the run at the end."),
+        ("--progress", "How progress is shown."),
+        ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
+    ),
+    "init": (
+    ),
+    "lint": (
+        ("--format", "How to print."),
+        ("--fix", "Mend what can be mended without changing the plan's meaning."),
+        ("--unsafe-fixes", "Mend also where the meaning may change; --fix=all is the same."),
+        ("--diff", "Show what --fix would change, write nothing."),
+        ("--select", "Only these rules: codes, names or beginnings."),
+        ("--ignore", "Without these rules."),
+        ("--fail-on", "What gives code 1."),
+        ("--stdin-filename", "What the plan on standard input is called."),
+    ),
+    "fmt": (
+        ("--check", "Write nothing; code 1 where a plan is not in canonical form."),
+        ("--diff", "Write nothing; show what would change."),
+        ("--stdin-filename", "What the plan on standard input is called."),
+    ),
+    "convert": (
+        ("--to", "The notation to write."),
+        ("--output", "Write to a file, which must not exist."),
+        ("--stdin-filename", "What the plan on standard input is called."),
+    ),
+    "graph": (
+        ("--format", "What to write."),
+        ("--run", "Colour by how a run stands; without PLAN its own plan is drawn."),
+    ),
+    "schema": (
+        ("--write", "Write to a file, with the inputs of the installed capabilities."),
+    ),
+    "rule": (
+        ("--all", "Every rule."),
+        ("--json", "Print JSON."),
+    ),
+    "runs": (
+        ("--limit", "At most N (20)."),
+        ("--status", "Only runs that stand so."),
+        ("--json", "Print JSON."),
+    ),
+    "show": (
+        ("--json", "Print the JSON object that `exec --json` prints."),
+        ("--timeline", "Add a bar for each attempt."),
+    ),
+    "logs": (
+        ("--follow", "Go on as long as the run does."),
+        ("--attempt", "Only attempt N."),
+        ("--tail", "Only the last N lines of each."),
+    ),
+    "events": (
+        ("--json", "Print JSON lines."),
+        ("--follow", "Go on as long as the run does."),
+    ),
+    "why": (
+        ("--json", "Print JSON."),
+    ),
+    "capabilities": (
+        ("--json", "Print JSON, with the schema of the inputs."),
+    ),
+    "doctor": (
+        ("--json", "Print JSON, for reports of faults."),
+    ),
+    "completion": (
+    ),
+}

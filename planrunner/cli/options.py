@@ -1,0 +1,74 @@
+"""The options of ``exec`` and ``resume`` once they are read, by whichever reader.
+
+Plain classes: making a named tuple of ten fields takes longer than reading the arguments.
+"""
+
+from __future__ import annotations
+
+PROGRESS = ("auto", "tree", "plain", "jsonl", "quiet")
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+class ExecOptions:
+    """What ``planrunner exec`` was told; ``params`` are pairs as written, later ones win."""
+
+    __slots__ = (
+        "dry_run",
+        "json",
+        "max_parallel",
+        "only",
+        "params",
+        "params_file",
+        "plan",
+        "progress",
+        "seed",
+        "until",
+    )
+
+    plan: str
+    params: Pairs
+    params_file: str | None
+    only: tuple[str, ...]
+    until: tuple[str, ...]
+    max_parallel: int | None
+    dry_run: bool
+    seed: int | None
+    json: bool
+    progress: str
+
+    def __init__(self, plan: str, **given: object) -> None:
+        """``given`` holds any of the other slots by name."""
+        self.plan = plan
+        self.params = self.only = self.until = ()
+        self.params_file = self.max_parallel = self.seed = None
+        self.dry_run = self.json = False
+        self.progress = "auto"
+        for name, value in given.items():
+            setattr(self, name, value)
+
+
+class ResumeOptions:
+    """What ``planrunner resume`` was told; ``settle`` pairs a task with retry, completed or failed."""
+
+    __slots__ = ("json", "progress", "run", "settle")
+
+    run: str
+    settle: Pairs
+    json: bool
+    progress: str
+
+    def __init__(self, run: str, **given: object) -> None:
+        """``given`` holds any of the other slots by name."""
+        self.run = run
+        self.settle = ()
+        self.json = False
+        self.progress = "auto"
+        for name, value in given.items():
+            setattr(self, name, value)
+
+
+def pair(text: str) -> tuple[str, str] | None:
+    """``name=value`` as a pair, None without a name or an equals sign."""
+    name, equals, value = text.partition("=")
+    return (name, value) if equals and name else None

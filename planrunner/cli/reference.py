@@ -1,0 +1,104 @@
+"""What the commands declare, as text: the page of the reference and the table that completion reads.
+
+``python -m planrunner.cli.reference cli.md`` prints ``docs/reference/cli.md``, ``… option_table.py`` the module of that
+name. A test holds both files against what the commands say today.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+
+import click
+
+from planrunner.cli.group import load
+from planrunner.cli.table import COMMANDS, GLOBAL_OPTIONS, GROUPS
+
+_HEAD = """\
+# Command line
+
+`planrunner [OPTIONS] COMMAND [ARGS]...`
+
+Standard output carries data, standard error messages. Every command ends with a code of
+[exit-codes.md](exit-codes.md). This page is printed from the commands themselves.
+"""
+
+
+def page() -> str:
+    """The Markdown of the reference."""
+    parts = [_HEAD, "## Options before the command\n", _table(GLOBAL_OPTIONS)]
+    for group, title in GROUPS:
+        parts.append(f"## {title}\n")
+        parts += [_section(name) for name, _, _, of in COMMANDS if of == group]
+    return "\n".join(parts)
+
+
+def table_module() -> str:
+    """The module ``planrunner/cli/option_table.py``."""
+    lines = [
+        '"""The options of every command with their help, for completion, to which the import of click would be slow.',
+        "",
+        "Printed by ``python -m planrunner.cli.reference option_table.py``.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {",
+    ]
+    for name, *_ in COMMANDS:
+        rows = [(flag, option.help or "") for option in _options(name) for flag in option.opts if flag.startswith("--")]
+        lines.append(f'    "{name}": (')
+        lines += [f"        ({_quoted(flag)}, {_quoted(text)})," for flag, text in rows]
+        lines.append("    ),")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _command(name: str) -> click.Command:
+    found = load(name)
+    assert found is not None, f"the table names a command `{name}` that no module declares"
+    return found
+
+
+def _options(name: str) -> list[click.Option]:
+    return [param for param in _command(name).params if isinstance(param, click.Option)]
+
+
+def _section(name: str) -> str:
+    command = _command(name)
+    context = click.Context(command, info_name=name)
+    usage = " ".join(["planrunner", name, *command.collect_usage_pieces(context)])
+    text = inspect.cleandoc(command.help or "").partition("\n\n\b\n")
+    parts = [f"### {name}\n", f"`{usage}`\n"]
+    parts += [" ".join(paragraph.splitlines()) + "\n" for paragraph in text[0].split("\n\n")]
+    if text[2]:
+        examples = "\n".join(line.strip() for line in text[2].splitlines()[1:])
+        parts.append(f"```sh\n{examples}\n```\n")
+    rows = tuple((_spelling(option), option.help or "") for option in _options(name))
+    if rows:
+        parts.append(_table(rows))
+    return "\n".join(parts)
+
+
+def _spelling(option: click.Option) -> str:
+    names = ", ".join(option.opts)
+    if option.is_flag:
+        return names
+    if isinstance(option.type, click.Choice):
+        return f"{names} {'|'.join(option.type.choices)}"
+    return f"{names} {option.metavar or 'TEXT'}"
+
+
+def _table(rows: tuple[tuple[str, str], ...]) -> str:
+    lines = ["| option | meaning |", "|---|---|"]
+    for name, text in rows:
+        spelling = name.replace("|", "\\|")
+        lines.append(f"| `{spelling}` | {text} |")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table_module() if sys.argv[1:] == ["option_table.py"] else page())

@@ -1,0 +1,46 @@
+"""``planrunner resume``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from planrunner.cli import running
+from planrunner.cli.group import given_settings
+from planrunner.cli.options import PROGRESS, ResumeOptions, pair
+from planrunner.cli.quick import RESOLUTIONS
+
+
+def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    found = []
+    for value in values:
+        split = pair(value)
+        if split is None or split[1] not in RESOLUTIONS:
+            raise click.BadParameter(f"`{value}` is not TASK=retry, TASK=completed or TASK=failed", ctx, param)
+        found.append(split)
+    return tuple(found)
+
+
+@click.command("resume")
+@click.argument("run")
+@click.option(
+    "--settle",
+    multiple=True,
+    metavar="TASK=HOW",
+    callback=_settled,
+    help="Say what became of a task in doubt: retry, completed or failed.",
+)
+@click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
+@click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
+@click.option("--no-wait", is_flag=True, help="Leave with code 8 where the run waits (as it does without it).")
+@click.pass_context
+def command(ctx: click.Context, /, no_wait: bool, **options: Any) -> int:
+    """Go on with a run that was interrupted or waits. RUN is an id, the start of one, or `last`.
+
+    \b
+    Examples:
+      planrunner resume last
+      planrunner resume last --settle tag=completed
+    """
+    return running.resume_run(given_settings(ctx), ResumeOptions(**options))

@@ -1,0 +1,87 @@
+"""Runs a plan and shows it: what ``exec`` and ``resume`` share, free of click."""
+
+from __future__ import annotations
+
+import os
+import sys
+from time import time
+from typing import TYPE_CHECKING
+
+from planrunner.cli.options import PROGRESS, ExecOptions, ResumeOptions
+from planrunner.cli.settings import Settings, messages, terminal
+from planrunner.errors import UsageError
+
+if TYPE_CHECKING:
+    from planrunner.app.execute import RunResult, Watch
+
+
+def exec_plan(given: Settings, options: ExecOptions) -> int:
+    """Run a plan; the exit code of the contract."""
+    from planrunner.app.execute import ExecRequest, execute
+
+    params = options.params
+    if options.params_file is not None:
+        from planrunner.app.paramfile import read_params
+
+        params = (*read_params(options.params_file), *params)
+    request = ExecRequest(
+        options.plan,
+        params,
+        options.only,
+        options.until,
+        options.max_parallel,
+        given.state,
+        options.dry_run,
+        options.seed,
+    )
+    return _report(execute(request, watch(given, options.progress)), options.json)
+
+
+def resume_run(given: Settings, options: ResumeOptions) -> int:
+    """Go on with a run; the exit code of the contract."""
+    from planrunner.app.execute import resume
+
+    return _report(resume(options.run, options.settle, given.state, watch(given, options.progress)), options.json)
+
+
+def watch(given: Settings, mode: str) -> Watch:
+    """The renderer for a progress mode; only that one is imported. JSON lines are data and go to standard output."""
+    mode = _mode(given, mode)
+    if mode == "tree":
+        from planrunner.views.progress_tree import TreeProgress
+
+        return TreeProgress(messages(given))
+    if mode == "jsonl":
+        from planrunner.views.progress_jsonl import JsonLinesProgress
+
+        return JsonLinesProgress(terminal(sys.stdout, given))
+    if mode == "quiet":
+        from planrunner.views.progress_quiet import QuietProgress
+
+        return QuietProgress(messages(given))
+    from planrunner.views.progress_plain import PlainProgress
+
+    return PlainProgress(messages(given))
+
+
+def _mode(given: Settings, mode: str) -> str:
+    """``auto`` is PLANRUNNER_PROGRESS, else a tree where the cursor can be moved and lines where it cannot."""
+    if mode == "auto":
+        mode = os.environ.get("PLANRUNNER_PROGRESS") or "auto"
+        if mode not in PROGRESS:
+            raise UsageError(f"PLANRUNNER_PROGRESS is `{mode}`", f"it may be {', '.join(PROGRESS)}")
+    if mode == "auto":
+        mode = "tree" if messages(given).live else "plain"
+    return mode
+
+
+def _report(result: RunResult, as_json: bool) -> int:
+    if as_json:
+        from json import dumps
+
+        from planrunner.views.run import run_object
+
+        found = run_object(result.state, result.revision, result.exit_code, time())
+        sys.stdout.write(dumps(found, ensure_ascii=False, default=str) + "\n")
+        sys.stdout.flush()
+    return result.exit_code

@@ -1,0 +1,64 @@
+"""What stands before the command: where runs are kept, colour, and whether anything may be asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from planrunner.views.terminal import Terminal
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+COLORS = ("auto", "always", "never")
+
+
+class Settings:
+    """The options of every command; ``state`` is None where neither the option nor PLANRUNNER_STATE names a place."""
+
+    __slots__ = ("color", "no_input", "state")
+
+    def __init__(self, state: str | None = None, color: str = "auto", no_input: bool = False) -> None:
+        self.state = state
+        self.color = color
+        self.no_input = no_input
+
+
+def settings(state: str | None = None, color: str = "auto", no_input: bool = False) -> Settings:
+    """The settings from options, with the environment where an option is missing."""
+    return Settings(state or os.environ.get("PLANRUNNER_STATE") or None, color, no_input)
+
+
+def terminal(stream: TextIO, given: Settings) -> Terminal:
+    """A stream with its abilities, by ``--color``, NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE, TERM and encoding."""
+    is_tty = stream.isatty()
+    smart = is_tty and os.environ.get("TERM", "") not in ("", "dumb")
+    return Terminal(stream, _wants_color(smart, given.color), _has_unicode(stream), smart)
+
+
+def output(given: Settings) -> Terminal:
+    """Standard output, which carries data: whoever prints it must learn that it could not be written."""
+    found = terminal(sys.stdout, given)
+    found.strict = True
+    return found
+
+
+def messages(given: Settings) -> Terminal:
+    """Standard error."""
+    return terminal(sys.stderr, given)
+
+
+def _wants_color(smart: bool, choice: str) -> bool:
+    if choice != "auto":
+        return choice == "always"
+    get = os.environ.get
+    if get("NO_COLOR"):
+        return False
+    if get("FORCE_COLOR") not in (None, "", "0") or get("CLICOLOR_FORCE") not in (None, "", "0"):
+        return True
+    return smart
+
+
+def _has_unicode(stream: TextIO) -> bool:
+    return (stream.encoding or "").lower().replace("-", "").replace("_", "") in ("utf8", "utf8sig")

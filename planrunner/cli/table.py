@@ -1,0 +1,71 @@
+"""The commands: name, module, one line of help and group. Top-level help and completion are printed from this table."""
+
+from __future__ import annotations
+
+GROUPS: tuple[tuple[str, str], ...] = (
+    ("run", "Run plans"),
+    ("write", "Write plans"),
+    ("look", "Look at runs"),
+    ("surroundings", "Surroundings"),
+)
+
+COMMANDS: tuple[tuple[str, str, str, str], ...] = (
+    ("exec", "exec", "Run a plan.", "run"),
+    ("resume", "resume", "Go on with a run that was interrupted or waits.", "run"),
+    ("init", "init", "Write a first plan to start from.", "write"),
+    ("lint", "lint", "Check plans; findings have exact positions.", "write"),
+    ("fmt", "fmt", "Rewrite plans in the canonical form.", "write"),
+    ("convert", "convert", "Turn a plan into YAML, the text notation or JSON.", "write"),
+    ("graph", "graph", "Draw the graph of a plan.", "write"),
+    ("schema", "schema", "Print the JSON Schema of plans, or a part of it.", "write"),
+    ("rule", "rule", "Explain a lint rule.", "write"),
+    ("runs", "runs", "List runs.", "look"),
+    ("show", "show", "Show how a run stands or ended.", "look"),
+    ("logs", "logs", "Print what the tasks of a run wrote.", "look"),
+    ("events", "events", "Print the journal of a run.", "look"),
+    ("why", "why", "Tell why a task ran, waited, was skipped or failed.", "look"),
+    ("capabilities", "capabilities", "List what tasks can call.", "surroundings"),
+    ("doctor", "doctor", "Check this installation and its surroundings.", "surroundings"),
+    ("completion", "completion", "Print a completion script for a shell.", "surroundings"),
+)
+"""(name, module in ``planrunner.cli``, help, group)."""
+
+GLOBAL_OPTIONS: tuple[tuple[str, str], ...] = (
+    ("--state DIR", "Where runs are kept (else PLANRUNNER_STATE, else .planrunner of the project)."),
+    ("--color auto|always|never", "Colour; NO_COLOR and FORCE_COLOR are heeded too."),
+    ("--no-input", "Never ask anything."),
+    ("--version", "Print the version."),
+    ("-h, --help", "Print this text."),
+)
+
+USAGE = "Usage: planrunner [OPTIONS] COMMAND [ARGS]..."
+
+
+def help_text() -> str:
+    """What ``planrunner --help`` prints."""
+    lines = [
+        USAGE,
+        "",
+        "  People write plans as files, lint them and run them with one command.",
+        "",
+        "Examples:",
+        "  planrunner init                      write plans/hello.yaml",
+        "  planrunner lint plans/hello.yaml     check it",
+        "  planrunner exec plans/hello.yaml     run it",
+        "  planrunner show last                 see how it went",
+    ]
+    for group, title in GROUPS:
+        lines += ["", f"{title}:"]
+        lines += [f"  {name:<14}{text}" for name, _, text, of in COMMANDS if of == group]
+    lines += ["", "Options:"]
+    lines += [f"  {option:<28}{text}" for option, text in GLOBAL_OPTIONS]
+    lines += ["", "'planrunner COMMAND --help' tells more about a command."]
+    return "\n".join(lines) + "\n"
+
+
+def module_of(name: str) -> str | None:
+    """The module that declares a command, or None."""
+    for command, module, _, _ in COMMANDS:
+        if command == name:
+            return f"planrunner.cli.{module}"
+    return None

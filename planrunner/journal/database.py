@@ -1,0 +1,193 @@
+"""The database file: opening it, laying out its tables, and saying in plain words what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from typing import Any
+
+from planrunner.errors import NotFound, PlanrunnerError, StorageFailed
+
+__all__ = ["BUSY_SECONDS", "FILE", "Connection", "failure", "open_database", "sqlite3"]
+
+try:  # the package around it imports datetime and more, which a short run never needs
+    import _sqlite3 as sqlite3
+except ImportError:
+    import sqlite3  # type: ignore[no-redef]
+
+FILE = "journal.db"
+APPLICATION = 0x706C616E
+"""Marks the file as ours in its header: "plan" in ASCII."""
+
+BUSY_SECONDS = 30.0
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE plans (
+            digest TEXT PRIMARY KEY, text TEXT NOT NULL, name TEXT NOT NULL, notation TEXT NOT NULL, compiled BLOB
+        ) WITHOUT ROWID""",
+        """CREATE TABLE compiled (number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, value BLOB NOT NULL)""",
+        """CREATE TABLE runs (
+            number INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, plan_id TEXT NOT NULL, plan_digest TEXT NOT NULL,
+            created REAL NOT NULL, epoch INTEGER NOT NULL, last_seq INTEGER NOT NULL, status TEXT NOT NULL, ended REAL
+        )""",
+        """CREATE TABLE events (
+            run TEXT NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL,
+            body TEXT NOT NULL, PRIMARY KEY (run, seq)
+        ) WITHOUT ROWID""",
+    ),
+)
+"""What makes each version of the tables out of the one before; ``PRAGMA user_version`` counts those that are done."""
+
+Connection = sqlite3.Connection
+
+
+def open_database(state: str, *, readonly: bool = False) -> Connection:
+    """A connection to ``journal.db`` of a state directory, its tables made or brought up to date.
+
+    Raises NotFound for a read-only opening of what is not there, StorageFailed for a file that is foreign, damaged,
+    newer than this program, or out of reach.
+    """
+    path = os.path.join(state, FILE)
+    _check_files(path)
+    try:
+        return _open_reader(path) if readonly else _open_writer(path)
+    except sqlite3.Error as error:
+        raise failure(error, path) from error
+
+
+def failure(error: Exception, path: str) -> PlanrunnerError:
+    """The error to show for an error of SQLite."""
+    name = getattr(error, "sqlite_errorname", "")
+    for prefix, (message, hint) in _FAILURES.items():
+        if name.startswith(prefix):
+            return StorageFailed(message.format(path=path, error=error), hint)
+    return StorageFailed(f"the journal `{path}` failed: {error}", _RESUME)
+
+
+_RESUME = "when the cause is mended, go on with `planrunner resume`"
+_COPY = "restore it from a copy, or move it away to start a new journal"
+_ELSEWHERE = "choose another state directory with --state DIR"
+_FAILURES = {
+    "SQLITE_FULL": ("no space is left for the journal `{path}`", "free some, then go on with `planrunner resume`"),
+    "SQLITE_IOERR": (
+        "the journal `{path}` cannot be written: {error}",
+        "free some space or mend the disk, then go on with `planrunner resume`",
+    ),
+    "SQLITE_READONLY": ("the journal `{path}` is read-only here", _ELSEWHERE),
+    "SQLITE_CANTOPEN": ("the journal `{path}` cannot be opened", _ELSEWHERE),
+    "SQLITE_PERM": ("the journal `{path}` may not be opened", _ELSEWHERE),
+    "SQLITE_NOTADB": ("`{path}` is not a journal of planrunner, or is damaged", _COPY),
+    "SQLITE_CORRUPT": ("the journal `{path}` is damaged: {error}", _COPY),
+    "SQLITE_BUSY": (
+        f"the journal `{{path}}` was busy for {BUSY_SECONDS:.0f} seconds",
+        "see which other program has it open, " + _RESUME,
+    ),
+}
+
+
+def _check_files(path: str) -> None:
+    """A checkout of somebody's repository may carry a state directory: its links must not lead our writes elsewhere."""
+    for part in (path, f"{path}-wal", f"{path}-shm", os.path.join(os.path.dirname(path), "locks")):
+        try:
+            mode = os.lstat(part).st_mode
+        except OSError:
+            continue
+        wanted = stat.S_ISDIR if part.endswith("locks") else stat.S_ISREG
+        if not wanted(mode):
+            raise StorageFailed(f"`{part}` is a link or of another kind, and is not followed", _ELSEWHERE)
+
+
+def _open_writer(path: str) -> Connection:
+    _create_private(path)
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        version = _version(connection, path)
+        if _write_ahead(connection) != "wal":
+            raise StorageFailed(f"`{path}` lies on a file system without shared memory", _ELSEWHERE)
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        connection.execute("PRAGMA trusted_schema=OFF")
+        if sys.platform == "darwin":
+            connection.execute("PRAGMA fullfsync=ON")
+        if version < len(MIGRATIONS):
+            _migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _write_ahead(connection: Connection) -> str:
+    """Switch to a write-ahead log; the switch of a new file does not wait for others by itself."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return str(connection.execute("PRAGMA journal_mode=WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+
+
+def _open_reader(path: str) -> Connection:
+    if not os.path.lexists(path):
+        raise NotFound(f"there are no runs in `{os.path.dirname(path)}`", "start one with `planrunner exec PLAN`")
+    # where nothing can be written there is no shared memory, and without a log none is needed
+    frozen = not os.access(os.path.dirname(path), os.W_OK) and not os.path.lexists(f"{path}-wal")
+    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    uri = f"file:{quoted}?mode=ro{'&immutable=1' if frozen else ''}"
+    connection = sqlite3.connect(uri, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
+    try:
+        connection.execute("PRAGMA trusted_schema=OFF")
+        if _version(connection, path) < len(MIGRATIONS):
+            raise StorageFailed(f"the journal `{path}` is empty or older", "open it once with `planrunner exec`")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _create_private(path: str) -> None:
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise StorageFailed(f"the journal `{path}` cannot be made: {error.strerror}", _ELSEWHERE) from error
+
+
+def _version(connection: Connection, path: str) -> int:
+    version = _pragma(connection, "user_version")
+    if _pragma(connection, "application_id") != APPLICATION:
+        if version or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+            raise StorageFailed(f"`{path}` is a database of another program", _COPY)
+        return 0
+    if version > len(MIGRATIONS):
+        raise StorageFailed(
+            f"the journal `{path}` has version {version}, this program knows up to {len(MIGRATIONS)}",
+            "a newer planrunner wrote it: upgrade planrunner",
+        )
+    return version
+
+
+def _migrate(connection: Connection, path: str) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statements in MIGRATIONS[_version(connection, path) :]:  # asked again: another process may have been first
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id={APPLICATION}")
+        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _pragma(connection: Connection, name: str) -> int:
+    row: Any = connection.execute(f"PRAGMA {name}").fetchone()
+    return int(row[0])

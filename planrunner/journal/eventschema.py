@@ -1,0 +1,90 @@
+"""The JSON Schema of events as the journal stores them, made from the event types.
+
+``python -m planrunner.journal.eventschema`` prints it; ``schemas/journal-event.schema.json`` is its output.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from planrunner.journal.codec import event_types, version_of
+from planrunner.machine.events import Outcome
+
+Json = Any
+
+_SIMPLE: dict[object, Json] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    type(None): {"type": "null"},
+    Any: {},
+}
+
+
+def event_schema() -> dict[str, Json]:
+    """A schema for one row with its body parsed."""
+    kinds = event_types()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "One event as the journal of planrunner stores it",
+        "type": "object",
+        "required": ["seq", "at", "kind", "version", "body"],
+        "properties": {
+            "run": {"type": "string", "description": "id of the run"},
+            "seq": {"type": "integer", "minimum": 1, "description": "place in the run, without gaps from 1"},
+            "at": {
+                "type": "number",
+                "description": "seconds since 1970 by the clock of the runner; order is that of seq",
+            },
+            "kind": {"enum": list(kinds)},
+            "version": {"type": "integer", "minimum": 1},
+            "body": {"type": "object", "description": "fields that have their default are left out"},
+        },
+        "oneOf": [_line(kind) for kind in kinds],
+        "$defs": {"outcome": _record(Outcome), **{kind: _record(event) for kind, event in kinds.items()}},
+    }
+
+
+def _line(kind: str) -> Json:
+    body = {"$ref": f"#/$defs/{kind}"}
+    return {"properties": {"kind": {"const": kind}, "version": {"const": version_of(kind)}, "body": body}}
+
+
+def _record(record: Any) -> Json:
+    hints = get_type_hints(record)
+    described = {"description": " ".join(record.__doc__.split())} if _has_own_text(record) else {}
+    return {
+        **described,
+        "type": "object",
+        "required": [name for name in record._fields if name not in record._field_defaults],
+        "properties": {name: _value(hints[name]) for name in record._fields},
+        "additionalProperties": False,
+    }
+
+
+def _has_own_text(record: Any) -> bool:
+    """NamedTuple invents a docstring that repeats the signature."""
+    return bool(record.__doc__) and not record.__doc__.startswith(f"{record.__name__}(")
+
+
+def _value(hint: Any) -> Json:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in {Union, types.UnionType}:
+        return {"anyOf": [_value(argument) for argument in arguments]}
+    if origin is tuple:
+        return {"type": "array", "items": _value(arguments[0])}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _value(arguments[1]) or True}
+    if hint is Outcome:
+        return {"$ref": "#/$defs/outcome"}
+    return dict(_SIMPLE[hint])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(event_schema(), indent=2) + "\n")

@@ -1,0 +1,159 @@
+"""Locks that the kernel frees when their holder dies, whatever it dies of.
+
+``locks/<run>.lock`` is held by the one process that acts on a run. ``locks/journal.lock`` is shared by every writer
+that has the database open, and exclusive for the one who moves its write-ahead log into it: SQLite before 3.51.3 can
+damage a database in which one connection does that while another writes.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+
+from planrunner.errors import RunHeld, StorageFailed
+
+_BUSY = (errno.EAGAIN, errno.EACCES)
+_PAUSES = (0.0, 0.002, 0.004, 0.008, 0.016)
+"""Seconds before each try: ``is_locked`` of others holds the lock for microseconds, a holder holds it longer."""
+
+
+def lock_path(state: str, run: str) -> str:
+    return os.path.join(state, "locks", f"{run}.lock")
+
+
+def lock_run(state: str, run: str) -> int:
+    """Take the lock of a run and return the descriptor that holds it.
+
+    Raises RunHeld naming the holder, StorageFailed where the file cannot be made.
+    """
+    path = lock_path(state, run)
+    for pause in _PAUSES:
+        time.sleep(pause)
+        try:
+            descriptor = _try_lock(path)
+        except OSError as error:
+            raise StorageFailed(f"the lock of run `{run}` cannot be taken: {error.strerror}: `{path}`") from error
+        if descriptor is not None:
+            _sign(descriptor)
+            return descriptor
+    raise RunHeld(f"run `{run}` is held by {_holder(path)}", f"wait for it, or stop it with `planrunner cancel {run}`")
+
+
+def unlock_run(state: str, run: str, descriptor: int) -> None:
+    """Let go of a run. The file goes while it is still locked: nobody locks a file that is about to vanish."""
+    try:
+        os.unlink(lock_path(state, run))
+    except OSError:
+        pass  # an unlocked file means the same as none
+    os.close(descriptor)
+
+
+def is_locked(state: str, run: str) -> bool:
+    """Whether a living process holds the run."""
+    try:
+        descriptor = os.open(lock_path(state, run), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except OSError as error:
+        return error.errno in _BUSY
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(path: str) -> int | None:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(descriptor, path):
+                return descriptor
+            os.close(descriptor)  # its last holder removed it between our open and our lock
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in _BUSY:
+                return None
+            raise
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    try:
+        there = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(descriptor), there)
+
+
+def _sign(descriptor: int) -> None:
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
+    text = f"process {os.getpid()} on {os.uname().nodename} since {since}\n"
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text.encode("utf-8", "replace"), 0)
+    except OSError:
+        pass  # only what people read about the holder is lost
+
+
+def _holder(path: str) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return "another process"
+    try:
+        return os.read(descriptor, 300).decode("utf-8", "replace").strip() or "another process"
+    finally:
+        os.close(descriptor)
+
+
+class JournalLock:
+    """The lock of the database. Its file is never removed."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, state: str) -> None:
+        """Share the lock; raises OSError where the file cannot be opened, StorageFailed after ``_PATIENCE``."""
+        path = os.path.join(state, "locks", "journal.lock")
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            self.share()
+        except BaseException:
+            self.close()
+            raise
+
+    def alone(self) -> bool:
+        """Try to become the only one who has the database open; ``share`` when done. Refused, it is shared again."""
+        if self._descriptor < 0:
+            return False
+        if self._take(fcntl.LOCK_EX):
+            return True
+        self.share()  # a refused conversion may have lost the lock
+        return False
+
+    def share(self) -> None:
+        """Let others open the database (again); waits while somebody is alone with it."""
+        deadline = time.monotonic() + _PATIENCE
+        while not self._take(fcntl.LOCK_SH):
+            if time.monotonic() > deadline:
+                raise StorageFailed(f"another process has kept the journal to itself for {_PATIENCE} seconds")
+            time.sleep(0.005)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _take(self, how: int) -> bool:
+        try:
+            fcntl.flock(self._descriptor, how | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in _BUSY:
+                return False
+            raise
+        return True
+
+
+_PATIENCE = 30

@@ -1,0 +1,83 @@
+"""What the stores of the journal are given and give back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from planrunner.machine.events import Entry, RunEnded
+
+
+class StoredPlan(NamedTuple):
+    """The text a run is pinned to. ``compiled`` is the loader's own form of it, or None."""
+
+    digest: str
+    text: str
+    name: str
+    notation: str
+    compiled: bytes | None = None
+
+
+class NewRun(NamedTuple):
+    """A run about to exist. ``created`` is seconds since 1970; ``plan`` is stored unless its digest is known."""
+
+    run: str
+    plan_id: str
+    plan_digest: str
+    created: float
+    plan: StoredPlan | None = None
+
+
+class RunRow(NamedTuple):
+    """A run as lists show it.
+
+    ``held`` is whether a process acts on it this moment, asked of the kernel. ``status`` and ``ended`` (seconds since
+    1970) are known of a run whose last event is RunEnded; of any other the status is empty: fold its events.
+    """
+
+    run: str
+    plan_id: str
+    plan_digest: str
+    created: float
+    epoch: int
+    last_seq: int
+    status: str = ""
+    ended: float | None = None
+    held: bool = False
+
+
+class RunHandle:
+    """The right to write to a run, from ``create_run`` or ``hold`` until ``release``.
+
+    ``last_seq`` is the last entry that is durable. ``broken`` is set once a write failed: nothing more is written
+    through this handle, because what the disk holds is known only after the run is opened again.
+    """
+
+    __slots__ = ("broken", "epoch", "last_seq", "lock", "run")
+
+    def __init__(self, run: str, epoch: int, last_seq: int, lock: int = -1) -> None:
+        self.run = run
+        self.epoch = epoch
+        self.last_seq = last_seq
+        self.lock = lock
+        """Descriptor of the locked file, -1 where there is none or it is released."""
+        self.broken = False
+
+    def __repr__(self) -> str:
+        return f"RunHandle({self.run!r}, epoch={self.epoch}, last_seq={self.last_seq})"
+
+
+def check_order(entries: Sequence[Entry], first: int) -> None:
+    """Raise ValueError unless the entries are numbered without a gap from ``first``."""
+    for number, entry in enumerate(entries, first):
+        if entry.seq != number:
+            raise ValueError(f"entry {entry.seq} is given where {number} follows")
+
+
+def ending(entries: Sequence[Entry]) -> tuple[str, float | None]:
+    """Status and time of a run whose last entries these are: empty and None unless the very last is its end."""
+    if entries:
+        _, at, event = entries[-1]
+        if isinstance(event, RunEnded):
+            return event.status, at
+    return "", None

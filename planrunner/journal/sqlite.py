@@ -1,0 +1,312 @@
+"""The journal in SQLite: one database for a workspace, one writer at a time, durable when ``append`` returns."""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
+from planrunner.journal import locks, runids
+from planrunner.journal.codec import decode_rows, encode_rows
+from planrunner.journal.database import BUSY_SECONDS, FILE, Connection, failure, open_database, sqlite3
+from planrunner.journal.locks import JournalLock
+from planrunner.journal.records import NewRun, RunHandle, RunRow, StoredPlan, check_order, ending
+from planrunner.journal.wal import FULL, WriteAheadLog
+from planrunner.journal.workspace import check_state, prepare_state
+from planrunner.machine.events import Entry
+
+_PAGE = 512
+_CACHED_PLANS = 200
+_READERS_MS = 100
+"""How long the one who moves the log waits for readers in the midst of a query."""
+
+_ADVANCE = "UPDATE runs SET last_seq = ?, status = ?, ended = ? WHERE run = ? AND epoch = ? AND last_seq = ?"
+_INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)"
+_READ = "SELECT seq, at, kind, version, body FROM events WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
+_RUNS = "SELECT run, plan_id, plan_digest, created, epoch, last_seq, status, ended FROM runs"
+
+
+def open_journal(state: str, *, readonly: bool = False) -> Journal:
+    """The journal of a state directory, which is made where it is missing (unless ``readonly``).
+
+    Raises StorageFailed for a place or a database that cannot be used, NotFound for a read-only opening of nothing.
+    """
+    state = os.path.abspath(state)
+    lock = _open_lock(state, readonly)
+    try:
+        return Journal(state, open_database(state, readonly=readonly), lock)
+    except BaseException:
+        if lock is not None:
+            lock.close()
+        raise
+
+
+def _open_lock(state: str, readonly: bool) -> JournalLock | None:
+    """None for a reader: it never moves the log, so it need not keep others from doing so."""
+    try:
+        check_state(state)
+        return None if readonly else JournalLock(state)
+    except FileNotFoundError as error:
+        if readonly:
+            raise NotFound(f"there are no runs in `{state}`", "start one with `planrunner exec PLAN`") from error
+    except OSError as error:
+        raise StorageFailed(f"the state directory `{state}` cannot be used: {error.strerror}") from error
+    prepare_state(state)
+    try:
+        return JournalLock(state)
+    except OSError as error:
+        raise StorageFailed(f"the state directory `{state}` cannot be used: {error.strerror}") from error
+
+
+class Journal:
+    """One connection, whose threads take turns: appending in one while another reads is fine."""
+
+    __slots__ = ("_connection", "_lock", "_path", "_state", "_turn", "_wal")
+
+    def __init__(self, state: str, connection: Connection, lock: JournalLock | None) -> None:
+        self._state = state
+        self._path = os.path.join(state, FILE)
+        self._connection = connection
+        self._lock = lock
+        self._turn = allocate_lock()
+        self._wal = WriteAheadLog(f"{self._path}-wal")
+
+    def create_run(self, new: NewRun, entries: Sequence[Entry] = ()) -> RunHandle:
+        """Take the lock of a new run and store it, its plan and its first entries (from seq 1) in one transaction.
+
+        Raises UsageError for an id that is taken or cannot be a file name, RunHeld, StorageFailed.
+        """
+        check_order(entries, 1)
+        if not new.run.replace("-", "").replace("_", "").isalnum() or new.run == "journal":
+            raise UsageError(f"`{new.run}` cannot name a run", "use letters, digits, hyphens and underscores")
+        rows = encode_rows(new.run, entries)
+        handle = RunHandle(new.run, 1, 0, locks.lock_run(self._state, new.run))
+        try:
+            self._transact(lambda: self._insert_run(new, entries, rows))
+        except BaseException as error:
+            self.release(handle)
+            if isinstance(error.__cause__, sqlite3.IntegrityError):
+                raise UsageError(f"there is a run `{new.run}` already") from error
+            raise
+        handle.last_seq = len(rows)
+        return handle
+
+    def append(self, run: RunHandle, entries: Sequence[Entry]) -> None:
+        """Store entries that follow ``run.last_seq`` in one transaction; they survive power loss on return.
+
+        Raises Fenced when another runner took the run over, StorageFailed when the entries could not be stored: none of
+        them is acknowledged then and the handle writes no more. TypeError and ValueError are for entries that are no
+        JSON data or are numbered wrongly; they leave the handle as it was.
+        """
+        if not entries:
+            return
+        if run.broken or run.lock < 0:
+            raise StorageFailed(
+                f"run `{run.run}` is not written to any more after a failure", "go on with `planrunner resume`"
+            )
+        check_order(entries, run.last_seq + 1)
+        rows = encode_rows(run.run, entries)
+        try:
+            self._transact(lambda: self._advance(run, entries, rows))
+        except BaseException:
+            run.broken = True
+            raise
+        run.last_seq += len(rows)
+        if self._wal.size() > FULL:
+            self._checkpoint()
+
+    def entries(self, run: str, after: int = 0) -> Iterator[Entry]:
+        """The entries of a run with a seq above ``after``, read page by page; ends with what is durable at that time.
+
+        Raises StorageFailed for a damaged row or one of a newer program.
+        """
+        while True:
+            rows = self._query(_READ, run, after, _PAGE)
+            yield from decode_rows(rows)
+            if len(rows) < _PAGE:
+                return
+            after = rows[-1][0]
+
+    def runs(self, limit: int = 100, offset: int = 0) -> list[RunRow]:
+        """Runs, the newest first."""
+        rows = self._query(f"{_RUNS} ORDER BY number DESC LIMIT ? OFFSET ?", limit, offset)
+        return [self._row(row) for row in rows]
+
+    def run(self, run: str) -> RunRow:
+        """One run by its whole id; raises NotFound."""
+        rows = self._query(f"{_RUNS} WHERE run = ?", run)
+        if not rows:
+            raise self._unknown(run)
+        return self._row(rows[0])
+
+    def find_run(self, wanted: str) -> str:
+        """The id of the run that people mean: ``last``, a whole id, a unique prefix, or what follows its last hyphen.
+
+        Raises NotFound naming the candidates or the nearest name.
+        """
+        if wanted == "last":
+            newest = self._query("SELECT run FROM runs ORDER BY number DESC LIMIT 1")
+            if not newest:
+                raise runids.no_match(wanted, ())
+            return str(newest[0][0])
+        if self._query("SELECT 1 FROM runs WHERE run = ?", wanted):
+            return wanted
+        like = _literal(wanted)
+        for pattern in (f"{like}%", f"%-{like}"):
+            found = self._query("SELECT run FROM runs WHERE run LIKE ? ESCAPE '\\' ORDER BY number DESC", pattern)
+            if found and wanted:
+                return runids.only_match(wanted, [str(row[0]) for row in found])
+        raise self._unknown(wanted)
+
+    def hold(self, run: str) -> RunHandle:
+        """Become the one process that acts on a run; whoever held it before is fenced off from now on.
+
+        Raises NotFound, RunHeld naming the holder, StorageFailed.
+        """
+        self.run(run)
+        handle = RunHandle(run, 0, 0, locks.lock_run(self._state, run))
+        try:
+            self._transact(lambda: self._take_over(handle))
+        except BaseException:
+            self.release(handle)
+            raise
+        return handle
+
+    def release(self, run: RunHandle) -> None:
+        """Let go of a run. Nothing can be appended through the handle afterwards."""
+        if run.lock >= 0:
+            descriptor, run.lock = run.lock, -1
+            locks.unlock_run(self._state, run.run, descriptor)
+
+    def is_held(self, run: str) -> bool:
+        """Whether a living process acts on the run, this one included; asked of the kernel."""
+        return locks.is_locked(self._state, run)
+
+    def plan(self, digest: str) -> StoredPlan:
+        """The plan a run is pinned to; raises NotFound."""
+        rows = self._query("SELECT digest, text, name, notation, compiled FROM plans WHERE digest = ?", digest)
+        if not rows:
+            raise NotFound(f"there is no plan with digest `{digest}` in the journal")
+        return StoredPlan(*rows[0])
+
+    def keep_plan(self, plan: StoredPlan) -> None:
+        """Store the text of a plan, as a revision needs it; what is known under the digest stays."""
+        self._transact(lambda: self._insert_plan(plan))
+
+    def compiled_get(self, key: str) -> bytes | None:
+        """What ``compiled_put`` kept under the key, or None."""
+        rows = self._query("SELECT value FROM compiled WHERE key = ?", key)
+        return rows[0][0] if rows else None
+
+    def compiled_put(self, key: str, value: bytes) -> None:
+        """Keep the loader's form of a plan. A cache: only the last ones stay, and power loss may take the newest."""
+        self._transact(lambda: self._insert_compiled(key, value), synchronous="OFF")
+
+    def close(self) -> None:
+        """Close the database; the last one out moves the write-ahead log into it."""
+        try:
+            if self._lock is not None:
+                self._lock.alone()  # where it is refused somebody else is the last one out
+            self._connection.close()  # SQLite empties the log itself when no other connection is left
+        except (sqlite3.Error, OSError):
+            pass  # what was acknowledged is in the log and will be found there
+        finally:
+            if self._lock is not None:
+                self._lock.close()
+
+    def _transact(self, write: Callable[[], None], synchronous: str = "FULL") -> None:
+        with self._turn:
+            try:
+                if synchronous != "FULL":
+                    self._connection.execute(f"PRAGMA synchronous={synchronous}")
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._wal.make_room()
+                write()
+                self._connection.execute("COMMIT")
+            except BaseException as error:
+                self._undo()
+                if isinstance(error, sqlite3.Error):
+                    raise failure(error, self._path) from error
+                raise
+            finally:
+                if synchronous != "FULL":
+                    self._connection.execute("PRAGMA synchronous=FULL")
+
+    def _undo(self) -> None:
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            pass  # a failing disk: the transaction has no commit mark and is void in any case
+
+    def _advance(self, run: RunHandle, entries: Sequence[Entry], rows: Sequence[Sequence[object]]) -> None:
+        status, ended = ending(entries)
+        last = entries[-1].seq
+        moved = self._connection.execute(_ADVANCE, (last, status, ended, run.run, run.epoch, run.last_seq))
+        if moved.rowcount != 1:
+            raise Fenced(
+                f"another runner took over run `{run.run}`; this one stops writing",
+                f"`planrunner show {run.run}` tells how it goes on",
+            )
+        self._connection.executemany(_INSERT, rows)
+
+    def _insert_run(self, new: NewRun, entries: Sequence[Entry], rows: Sequence[Sequence[object]]) -> None:
+        if new.plan is not None:
+            self._insert_plan(new.plan)
+        self._connection.execute(
+            "INSERT INTO runs (run, plan_id, plan_digest, created, epoch, last_seq, status, ended)"
+            " VALUES (?, ?, ?, ?, 1, ?, ?, ?)",
+            (new.run, new.plan_id, new.plan_digest, new.created, len(rows), *ending(entries)),
+        )
+        self._connection.executemany(_INSERT, rows)
+
+    def _insert_plan(self, plan: StoredPlan) -> None:
+        self._connection.execute("INSERT OR IGNORE INTO plans VALUES (?, ?, ?, ?, ?)", plan)
+
+    def _insert_compiled(self, key: str, value: bytes) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO compiled (key, value) VALUES (?, ?)", (key, value))
+        self._connection.execute(
+            "DELETE FROM compiled WHERE number <= (SELECT max(number) FROM compiled) - ?", (_CACHED_PLANS,)
+        )
+
+    def _take_over(self, handle: RunHandle) -> None:
+        found = self._connection.execute(
+            "UPDATE runs SET epoch = epoch + 1 WHERE run = ? RETURNING epoch, last_seq", (handle.run,)
+        ).fetchall()
+        handle.epoch, handle.last_seq = found[0]
+
+    def _checkpoint(self) -> None:
+        """Move the log into the database if no other writer has it open; it goes on growing until that is so."""
+        if self._lock is None or not self._lock.alone():
+            return
+        with self._turn:
+            try:
+                self._connection.execute(f"PRAGMA busy_timeout={_READERS_MS}")
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                self._wal.emptied()
+            except sqlite3.Error:
+                pass  # the log stays whole; a disk that really fails shows at the next append
+            finally:
+                self._connection.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
+                self._lock.share()
+
+    def _query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._turn:
+            try:
+                return self._connection.execute(sql, values).fetchall()
+            except sqlite3.Error as error:
+                raise failure(error, self._path) from error
+
+    def _row(self, row: tuple[Any, ...]) -> RunRow:
+        found = RunRow(*row)
+        return found._replace(held=self.is_held(found.run))
+
+    def _unknown(self, wanted: str) -> NotFound:
+        rows = self._query("SELECT run FROM runs ORDER BY number DESC LIMIT 1000")
+        return runids.no_match(wanted, [str(row[0]) for row in rows])
+
+
+def _literal(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -1,0 +1,119 @@
+"""The state directory of a project: where it is, that it is ours, and what lies in it."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from planrunner.errors import StorageFailed
+
+NAME = ".planrunner"
+FOLDERS = ("artifacts", "cache", "locks", "logs", "tmp")
+_MARKS = (NAME, "planrunner.yaml", ".git")
+_ELSEWHERE = "choose another state directory with --state DIR or PLANRUNNER_STATE"
+
+
+def find_state(plan_path: str | None, chosen: str | None = None) -> str:
+    """The absolute path of the state directory; nothing is created.
+
+    ``chosen`` (``--state``) wins, then the environment variable PLANRUNNER_STATE. Else it is ``.planrunner`` in the
+    nearest directory, upwards from the plan (without a plan: from the working directory), that holds ``.planrunner``,
+    ``planrunner.yaml`` or ``.git``; where none does, ``.planrunner`` in the working directory.
+    """
+    chosen = chosen or os.environ.get("PLANRUNNER_STATE")
+    return os.path.abspath(chosen) if chosen else os.path.join(find_project(plan_path), NAME)
+
+
+def find_project(plan_path: str | None) -> str:
+    """The directory a plan belongs to, which is where its tasks run: see ``find_state``."""
+    here = os.getcwd()
+    start = os.path.dirname(os.path.join(here, plan_path)) if plan_path else here
+    return _project(os.path.normpath(start)) or here
+
+
+def _project(directory: str) -> str | None:
+    while True:
+        for mark in _MARKS:
+            if os.path.lexists(os.path.join(directory, mark)):
+                return directory
+        above = os.path.dirname(directory)
+        if above == directory:
+            return None
+        directory = above
+
+
+def prepare_state(state: str) -> None:
+    """Make the state directory (mode 0700) and what belongs in it, where it is missing.
+
+    The entries are durable on return. Raises StorageFailed for a place that cannot be written, and as ``check_state``.
+    """
+    try:
+        if not os.path.lexists(state):
+            os.makedirs(os.path.dirname(state), exist_ok=True)
+            os.mkdir(state, 0o700)
+            _sync(os.path.dirname(state))
+    except FileExistsError:
+        pass  # another process was first
+    except OSError as error:
+        raise _unusable(state, error) from error
+    check_state(state)
+    try:
+        for folder in FOLDERS:
+            _make(os.path.join(state, folder))
+        _ignore(state)
+        _sync(state)
+    except OSError as error:
+        raise _unusable(state, error) from error
+
+
+def check_state(state: str) -> None:
+    """Refuse a state directory somebody else could have laid out: a link, another owner, writable by everybody.
+
+    Raises StorageFailed; FileNotFoundError where there is none.
+    """
+    try:
+        found = os.lstat(state)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _unusable(state, error) from error
+    if stat.S_ISLNK(found.st_mode):
+        raise StorageFailed(f"the state directory `{state}` is a symbolic link, which is not followed", _ELSEWHERE)
+    if not stat.S_ISDIR(found.st_mode):
+        raise StorageFailed(f"the state directory `{state}` is not a directory", _ELSEWHERE)
+    if found.st_uid != os.geteuid():
+        users = f"user {found.st_uid}, not to you (user {os.geteuid()})"
+        raise StorageFailed(f"the state directory `{state}` belongs to {users}", _ELSEWHERE)
+    if found.st_mode & stat.S_IWOTH:
+        raise StorageFailed(f"the state directory `{state}` can be written by everybody", f"chmod 700 {state}")
+
+
+def _make(folder: str) -> None:
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        if not stat.S_ISDIR(os.lstat(folder).st_mode):
+            raise
+
+
+def _ignore(state: str) -> None:
+    try:
+        file = os.open(os.path.join(state, ".gitignore"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return
+    try:
+        os.write(file, b"*\n")
+    finally:
+        os.close(file)
+
+
+def _sync(directory: str) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unusable(state: str, error: OSError) -> StorageFailed:
+    return StorageFailed(f"the state directory `{state}` cannot be used: {error.strerror or error}", _ELSEWHERE)

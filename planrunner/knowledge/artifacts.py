@@ -1,0 +1,273 @@
+"""Artifacts by content: a file is kept once, under its SHA-256, and never changes again.
+
+``artifacts/sha256/ab/cdef…`` holds the bytes of the artifact whose digest is ``abcdef…``. A directory is kept as a tar
+archive that is the same for the same content: sorted, without owners and times.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from io import BufferedRandom, BufferedReader
+from typing import TYPE_CHECKING, NamedTuple
+
+from planrunner.errors import NotFound, StorageFailed
+
+if TYPE_CHECKING:
+    from tarfile import TarFile, TarInfo
+
+_CHUNK = 1 << 20
+_DEEPEST = 64
+_STORE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+"""While a directory is packed these come from writing the store, others from reading the directory."""
+_HINT = "free some space or mend the disk, then go on with `planrunner resume`"
+
+
+class ArtifactRefused(OSError):
+    """The file named as an artifact cannot be one: missing, unreadable, a symbolic link, a device, a pipe, a socket.
+
+    ``filename`` is its path and ``strerror`` the reason.
+    """
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(errno.EINVAL, why, path)
+
+    def __str__(self) -> str:
+        return f"`{self.filename}` cannot be kept as an artifact: {self.strerror}"
+
+
+class Digest(NamedTuple):
+    """What was copied: SHA-256 in hexadecimal and the number of bytes."""
+
+    sha256: str
+    size: int
+
+
+class ArtifactStore:
+    """The store of one state directory. Any number of processes may use it at once."""
+
+    __slots__ = ("_root",)
+
+    def __init__(self, state: str) -> None:
+        self._root = os.path.join(state, "artifacts")
+
+    def keep(self, path: str, name: str = "", type: str = "") -> dict[str, str | int]:
+        """Copy a file or a directory into the store and return ``sha256, size`` (in bytes) with ``name`` and ``type``.
+
+        What is not given is left out; a directory, which is kept as a tar archive, is then of type ``directory``. The
+        last part of the path may not be a symbolic link; inside a directory links stay links. The copy survives power
+        loss on return. Raises ArtifactRefused for what cannot be kept, StorageFailed when the store cannot be written.
+        """
+        source = _open_source(path)
+        try:
+            folder = stat.S_ISDIR(os.fstat(source).st_mode)
+            digest = self._store(lambda target: _pack(path, source, target) if folder else _copy(path, source, target))
+        finally:
+            os.close(source)
+        return _described(digest, name, type or ("directory" if folder else ""))
+
+    def keep_bytes(self, data: bytes, name: str = "", type: str = "") -> dict[str, str | int]:
+        """Like ``keep`` for data in memory."""
+        return _described(self._store(lambda target: _write(target, [data])), name, type)
+
+    def path_of(self, sha256: str) -> str:
+        """Where the bytes of an artifact lie; it need not be there. Raises NotFound for what is no SHA-256."""
+        if len(sha256) != 64 or sha256.strip("0123456789abcdef"):
+            raise NotFound(f"`{sha256}` is not the digest of an artifact", "expected 64 hexadecimal digits")
+        return os.path.join(self._root, "sha256", sha256[:2], sha256[2:])
+
+    def has(self, sha256: str) -> bool:
+        return os.path.isfile(self.path_of(sha256))
+
+    def open(self, sha256: str) -> BufferedReader:
+        """The bytes of an artifact as a file; raises NotFound."""
+        try:
+            descriptor = os.open(self.path_of(sha256), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            raise NotFound(f"there is no artifact `{sha256}` in the store: {error.strerror}") from error
+        return os.fdopen(descriptor, "rb")
+
+    def read(self, sha256: str) -> bytes:
+        """The whole of an artifact, compared with its digest. Raises NotFound, StorageFailed where it was damaged."""
+        with self.open(sha256) as file:
+            data = file.read()
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise StorageFailed(f"artifact `{sha256}` is damaged: `{self.path_of(sha256)}`", "restore it from a copy")
+        return data
+
+    def is_whole(self, sha256: str) -> bool:
+        """Whether the artifact is there and has the content its digest stands for."""
+        try:
+            with self.open(sha256) as file:
+                return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+        except NotFound:
+            return False
+
+    def __iter__(self) -> Iterator[str]:
+        """Every digest in the store, in order."""
+        top = os.path.join(self._root, "sha256")
+        for first in sorted(_names(top)):
+            for rest in sorted(_names(os.path.join(top, first))):
+                yield first + rest
+
+    def sweep(self, before: float) -> None:
+        """Remove what writers that were killed left half copied; ``before`` is seconds since 1970."""
+        folder = os.path.join(self._root, "tmp")
+        for name in _names(folder):
+            path = os.path.join(folder, name)
+            try:
+                if os.lstat(path).st_mtime < before:
+                    os.unlink(path)
+            except OSError:
+                continue
+
+    def _store(self, fill: Callable[[BufferedRandom], Digest]) -> Digest:
+        temporary = os.path.join(self._root, "tmp", f"{os.getpid()}-{os.urandom(6).hex()}")
+        try:
+            for folder in (self._root, os.path.dirname(temporary)):
+                _make(folder)
+            file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                with os.fdopen(file, "r+b") as target:
+                    digest = fill(target)
+                    target.flush()
+                    os.fchmod(target.fileno(), 0o444)
+                    os.fsync(target.fileno())
+                self._place(temporary, digest)
+            finally:
+                if os.path.lexists(temporary):
+                    os.unlink(temporary)
+        except ArtifactRefused:
+            raise
+        except OSError as error:
+            raise StorageFailed(
+                f"the artifact store `{self._root}` cannot be written: {error.strerror}", _HINT
+            ) from error
+        return digest
+
+    def _place(self, temporary: str, digest: Digest) -> None:
+        path = self.path_of(digest.sha256)
+        folder = os.path.dirname(path)
+        _make(os.path.dirname(folder))
+        _make(folder)
+        if not _is_stored(path, digest.size):
+            os.rename(temporary, path)
+        _sync(folder)  # also for one that is there: whoever placed it may not have come so far yet
+
+
+def _described(digest: Digest, name: str, kind: str) -> dict[str, str | int]:
+    given = {key: text for key, text in (("name", name), ("type", kind)) if text}
+    return {**given, **digest._asdict()}
+
+
+def _is_stored(path: str, size: int) -> bool:
+    try:
+        there = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(there.st_mode) and there.st_size == size
+
+
+def _open_source(path: str, folder: int | None = None) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+    except OSError as error:
+        why = "it is a symbolic link, which is not followed" if error.errno == errno.ELOOP else error.strerror
+        raise ArtifactRefused(path, why or str(error)) from error
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return descriptor
+    os.close(descriptor)
+    raise ArtifactRefused(path, "it is neither a file nor a directory")
+
+
+def _copy(path: str, source: int, target: BufferedRandom) -> Digest:
+    return _write(target, _chunks(path, source))
+
+
+def _chunks(path: str, source: int) -> Iterator[bytes]:
+    while True:
+        try:
+            data = os.read(source, _CHUNK)
+        except OSError as error:
+            raise ArtifactRefused(path, error.strerror or str(error)) from error
+        if not data:
+            return
+        yield data
+
+
+def _write(target: BufferedRandom, chunks: Iterable[bytes]) -> Digest:
+    hashed, size = hashlib.sha256(), 0
+    for data in chunks:
+        hashed.update(data)
+        size += len(data)
+        target.write(data)
+    return Digest(hashed.hexdigest(), size)
+
+
+def _pack(path: str, source: int, target: BufferedRandom) -> Digest:
+    import tarfile  # only a directory needs it
+
+    try:
+        with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            _pack_folder(archive, tarfile.TarInfo, source, "")
+    except OSError as error:
+        if isinstance(error, ArtifactRefused) or error.errno in _STORE_FAULTS:
+            raise
+        raise ArtifactRefused(path, error.strerror or str(error)) from error
+    target.seek(0)
+    hashed = hashlib.file_digest(target, "sha256")
+    return Digest(hashed.hexdigest(), target.tell())
+
+
+def _pack_folder(archive: TarFile, member: type[TarInfo], folder: int, prefix: str) -> None:
+    """Add what lies in an open directory, each entry opened relative to it: no link is followed on the way."""
+    if prefix.count("/") > _DEEPEST:
+        raise ArtifactRefused(prefix, f"it lies more than {_DEEPEST} directories deep")
+    for name in sorted(os.listdir(folder)):
+        entry, found = member(prefix + name), os.lstat(name, dir_fd=folder)
+        if stat.S_ISLNK(found.st_mode):
+            entry.type, entry.linkname, entry.mode = b"2", os.readlink(name, dir_fd=folder), 0o777
+            archive.addfile(entry)
+            continue
+        descriptor = _open_source(name, folder)
+        try:
+            found = os.fstat(descriptor)
+            if stat.S_ISDIR(found.st_mode):
+                entry.type, entry.mode = b"5", 0o755
+                archive.addfile(entry)
+                _pack_folder(archive, member, descriptor, f"{prefix}{name}/")
+            else:
+                entry.size, entry.mode = found.st_size, 0o755 if found.st_mode & stat.S_IXUSR else 0o644
+                with os.fdopen(os.dup(descriptor), "rb") as file:
+                    archive.addfile(entry, file)
+        finally:
+            os.close(descriptor)
+
+
+def _make(folder: str) -> None:
+    """Make a directory durably; one that is there must not be a link."""
+    try:
+        os.mkdir(folder, 0o700)
+        _sync(os.path.dirname(folder))
+    except FileExistsError:
+        if not stat.S_ISDIR(os.lstat(folder).st_mode):
+            raise
+
+
+def _sync(directory: str) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []

@@ -1,0 +1,240 @@
+"""One spelling for every key: aliases become canonical keys, in the tree, before anything is lowered or formatted.
+
+Nodes are used again as they are; only mappings with an alias in them (or below them) are built anew, with the places of
+the originals, so that comments found by their place stay where they were. A node that anchors share is rewritten once
+and stays shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from planrunner.syntax.tree import Mapping, Node, Plain, Scalar, Sequence
+
+PLAN_ALIASES = {
+    "plan_id": "plan",
+    "id": "plan",
+    "definition_of_done": "done",
+    "budget": "budgets",
+    "policies": "policy",
+    "nodes": "tasks",
+    "steps": "tasks",
+}
+TASK_ALIASES = {
+    "name": "title",
+    "using": "uses",
+    "inputs": "with",
+    "input": "with",
+    "depends_on": "needs",
+    "dependsOn": "needs",
+    "if": "when",
+    "success_criteria": "expect",
+    "criteria": "expect",
+    "continue_on_failure": "allow_failure",
+    "continue_on_error": "allow_failure",
+    "budget": "budgets",
+    "environment": "env",
+}
+BUDGET_ALIASES = {"timeMin": "time", "costUSD": "cost"}
+
+PLAN_ORDER = (
+    *("plan", "title", "description", "owner", "version", "created_at", "state", "stakeholders", "labels", "deadline", "done"),
+    *("params", "budgets", "policy", "defaults", "env", "max_parallel", "limits", "seed", "on_failure"),
+    *("memory", "hypotheses", "outputs", "artifacts", "gates", "tasks", "finally", "subplans"),
+)
+TASK_ORDER = (
+    *("id", "title", "description", "kind", "role", "status", "priority", "owner", "labels", "deadline"),
+    *("needs", "join", "when", "assumptions", "risks", "capabilities", "preconditions"),
+    *("foreach", "matrix", "as", "max_parallel", "max_items", "tolerate"),
+    *("uses", "with", "run", "command", "loop", "subplan", "params"),
+    *("gate", "ask", "checks", "options", "approvers", "expires", "on_expiry", "on_reject"),
+    *("cwd", "shell", "env", "environment", "stdout", "timeout", "timebox", "retry", "on_doubt", "allow_failure"),
+    *("budgets", "policy", "effect", "effects", "expect", "postconditions", "validation", "failure_modes"),
+    *("outputs", "artifacts", "evidence", "rollback", "on_success", "on_failure", "next"),
+)
+_PLAN_RANK = {key: rank for rank, key in enumerate(PLAN_ORDER)}
+_TASK_RANK = {key: rank for rank, key in enumerate(TASK_ORDER)}
+
+_Rewrite = Callable[["_Canon", Node], Node]
+
+
+def canonical(tree: Mapping) -> Mapping:
+    """The plan with canonical keys in the order of the text. Where an alias and its key stand together both are kept as
+    they are: the schema check reports them."""
+    return _as_mapping(_Canon(keep_order=True).plan(tree), tree)
+
+
+def ordered(tree: Mapping) -> Mapping:
+    """The plan with canonical keys in canonical order, as the formatter writes it; keys it does not know come last."""
+    return _as_mapping(_Canon(keep_order=False).plan(tree), tree)
+
+
+class _Canon:
+    """One pass over one tree. ``_done`` holds what became of each shared node, by the node and by what it is read as."""
+
+    __slots__ = ("_done", "_keep_order")
+
+    def __init__(self, keep_order: bool) -> None:
+        self._keep_order = keep_order
+        self._done: dict[tuple[int, _Rewrite], Node] = {}
+
+    def plan(self, node: Node) -> Node:
+        return self._mapping(node, PLAN_ALIASES, _PLAN_RANK, _PLAN_PARTS)
+
+    def task(self, node: Node) -> Node:
+        return self._mapping(node, TASK_ALIASES, _TASK_RANK, _TASK_PARTS)
+
+    def tasks(self, node: Node) -> Node:
+        if not isinstance(node, Sequence):
+            return node
+        items = [self._shared(item, _Canon.task) for item in node.items]
+        if all(new is old for new, old in zip(items, node.items, strict=True)):
+            return node
+        fresh = Sequence(items, node.start, node.end, node.flow)
+        fresh.anchor = node.anchor
+        return fresh
+
+    def loop(self, node: Node) -> Node:
+        return self._mapping(node, {}, {}, {"tasks": _Canon.tasks})
+
+    def subplans(self, node: Node) -> Node:
+        names = [str(key.value) for key, _ in node.entries] if isinstance(node, Mapping) else []
+        return self._mapping(node, {}, {}, dict.fromkeys(names, _Canon.subplan))
+
+    def subplan(self, node: Node) -> Node:
+        return self._mapping(node, {}, _PLAN_RANK, {"tasks": _Canon.tasks, "budgets": _Canon.budgets})
+
+    def digits(self, node: Node) -> Node:
+        """Numbers that are used as text (``env``, arguments, ``version``) as the text that was written: JSON would make
+        ``3.10`` a ``3.1``."""
+        if isinstance(node, Scalar):
+            return _spelled(node)
+        if isinstance(node, Sequence):
+            items = [_spelled(item) for item in node.items]
+            if all(new is old for new, old in zip(items, node.items, strict=True)):
+                return node
+            fresh = Sequence(items, node.start, node.end, node.flow)
+            fresh.anchor = node.anchor
+            return fresh
+        entries = [(key, _spelled(value)) for key, value in node.entries]
+        if all(new[1] is old[1] for new, old in zip(entries, node.entries, strict=True)):
+            return node
+        return _like(node, entries)
+
+    def budgets(self, node: Node) -> Node:
+        if not isinstance(node, Mapping) or not any(key.value in BUDGET_ALIASES for key, _ in node.entries):
+            return node
+        names = {key.value for key, _ in node.entries}
+        entries = [self._budget(key, value, names) for key, value in node.entries]
+        return _like(node, entries)
+
+    def _budget(self, key: Scalar, value: Node, names: set[Plain]) -> tuple[Scalar, Node]:
+        name = BUDGET_ALIASES.get(str(key.value))
+        if name is None or name in names or not _is_number(value):
+            return key, value
+        text = _digits(value)
+        return _renamed(key, name), _rewritten(value, f"{text}m" if name == "time" else f"${text}")
+
+    def _mapping(self, node: Node, aliases: dict[str, str], rank: dict[str, int], parts: dict[str, _Rewrite]) -> Node:
+        """A mapping with its keys renamed and its parts rewritten: the node itself where nothing changes."""
+        if not isinstance(node, Mapping):
+            return node
+        entries: list[tuple[Scalar, Node]] = []
+        changed = False
+        names: set[Plain] | None = None
+        for entry in node.entries:
+            key, value = entry
+            name = aliases.get(key.value)  # type: ignore[arg-type]
+            if name is not None:
+                names = names or {other.value for other, _ in node.entries}
+                fits = name != "env" or isinstance(value, Mapping)
+                if fits and name not in names and _first(node, key, name, aliases):
+                    key, changed = _renamed(key, name), True
+            rewrite = parts.get(key.value)  # type: ignore[arg-type]
+            if rewrite is not None:
+                fresh = self._shared(value, rewrite)
+                changed = changed or fresh is not value
+                value = fresh
+            entries.append((key, value) if changed else entry)
+        if not self._keep_order:
+            entries, changed = _sorted(entries, rank, changed)
+        return _like(node, entries) if changed else node
+
+    def _shared(self, node: Node, rewrite: _Rewrite) -> Node:
+        if not node.anchor:
+            return rewrite(self, node)
+        key = (id(node), rewrite)
+        if key not in self._done:
+            self._done[key] = rewrite(self, node)
+        return self._done[key]
+
+
+_TASK_PARTS: dict[str, _Rewrite] = {
+    "budgets": _Canon.budgets,
+    "loop": _Canon.loop,
+    "subplan": _Canon.tasks,
+    "env": _Canon.digits,
+    "run": _Canon.digits,
+}
+_PLAN_PARTS: dict[str, _Rewrite] = {
+    "budgets": _Canon.budgets,
+    "tasks": _Canon.tasks,
+    "finally": _Canon.tasks,
+    "subplans": _Canon.subplans,
+    "defaults": _Canon.task,
+    "env": _Canon.digits,
+    "version": _Canon.digits,
+}
+
+
+def _first(node: Mapping, key: Scalar, name: str, aliases: dict[str, str]) -> bool:
+    """Whether a key is the first of several aliases of one name: only that one is renamed."""
+    return next(other for other, _ in node.entries if aliases.get(str(other.value)) == name) is key
+
+
+def _sorted(
+    entries: list[tuple[Scalar, Node]], rank: dict[str, int], changed: bool
+) -> tuple[list[tuple[Scalar, Node]], bool]:
+    last = len(rank)
+    arranged = sorted(entries, key=lambda entry: rank.get(str(entry[0].value), last))
+    return arranged, changed or any(new is not old for new, old in zip(arranged, entries, strict=True))
+
+
+def _renamed(key: Scalar, name: str) -> Scalar:
+    """The key under its canonical name at the place where the alias stands."""
+    return Scalar(name, key.start, key.end, name)
+
+
+def _rewritten(value: Node, text: str) -> Scalar:
+    return Scalar(text, value.start, value.end, text)
+
+
+def _spelled(node: Node) -> Node:
+    """A number whose spelling JSON would not keep becomes the text of its spelling."""
+    if not isinstance(node, Scalar) or isinstance(node.value, str | bool | None) or node.raw in ("", str(node.value)):
+        return node
+    return Scalar(node.raw, node.start, node.end, node.raw)
+
+
+def _like(node: Mapping, entries: list[tuple[Scalar, Node]]) -> Mapping:
+    fresh = Mapping(entries, node.start, node.end, node.flow)
+    fresh.anchor = node.anchor
+    fresh.merged = node.merged
+    return fresh
+
+
+def _is_number(node: Node) -> bool:
+    if not isinstance(node, Scalar) or isinstance(node.value, bool):
+        return False
+    return isinstance(node.value, int | float) and node.value >= 0
+
+
+def _digits(node: Node) -> str:
+    """A number as a quantity writes it: no exponent, no trailing zeros."""
+    value = node.value if isinstance(node, Scalar) else 0
+    text = f"{value:.6f}" if isinstance(value, float) else str(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _as_mapping(node: Node, tree: Mapping) -> Mapping:
+    return node if isinstance(node, Mapping) else tree

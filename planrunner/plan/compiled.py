@@ -1,0 +1,222 @@
+"""A loaded plan as text that loads without any parser: JSON arrays by position, places included.
+
+A record is a flat array ``[index, value, index, value, …]`` of the fields that differ from their defaults; which kind it
+is follows from the field that holds it, as the tables below say. Expressions of one text share one entry of a pool. The
+text begins with the number of the layout, so that what another version wrote is not misread. Data of the author (inputs,
+notes …) is kept as JSON has it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Callable
+from typing import Any
+
+from planrunner.plan.model import (
+    Action,
+    Artifact,
+    Budgets,
+    Criterion,
+    Edge,
+    Expression,
+    FailureMode,
+    Fanout,
+    Gate,
+    Join,
+    Loop,
+    Output,
+    Param,
+    Plan,
+    Retry,
+    Task,
+)
+from planrunner.source import Span
+
+LAYOUT = 1
+
+_Pool = dict[Any, Any]
+"""While packing: the number of each expression text. While making: text, tree and paths by number."""
+_Turn = Callable[[Any, _Pool], Any]
+_Codec = tuple[_Turn, _Turn]
+"""Packs a value for JSON, and makes it again."""
+
+
+def dump(plan: Plan) -> str:
+    """The plan as text, complete: ``load(dump(plan)) == plan``."""
+    pool: _Pool = {}
+    packed = _PLAN[0](plan, pool)
+    expressions = [[text, tree, paths] for text, (_, tree, paths) in pool.items()]
+    return json.dumps([LAYOUT, expressions, packed], separators=(",", ":"), ensure_ascii=False)
+
+
+def load(text: str) -> Plan:
+    """The plan of a text that ``dump`` wrote. Raises ValueError where it is damaged or of another layout."""
+    collecting = gc.isenabled()
+    gc.disable()  # everything made here stays alive: a collection in between only costs
+    try:
+        return _load(text)
+    except (TypeError, IndexError, KeyError) as error:
+        raise ValueError("the compiled plan is damaged") from error
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _load(text: str) -> Plan:
+    layout, expressions, packed = json.loads(text)
+    if layout != LAYOUT:
+        raise ValueError(f"the compiled plan has layout {layout!r}, this version reads {LAYOUT}")
+    pool = {number: (words, _tuple(tree), _tuple(paths)) for number, (words, tree, paths) in enumerate(expressions)}
+    plan: Plan = _PLAN[1](packed, pool)
+    return plan
+
+
+def _record(kind: Any, **codecs: _Codec) -> _Codec:
+    """The codec of a NamedTuple; fields without a codec are JSON already."""
+    fields: tuple[str, ...] = kind._fields
+    defaults = [kind._field_defaults.get(name, _REQUIRED) for name in fields]
+    packers = [codecs[name][0] if name in codecs else None for name in fields]
+    makers = [codecs[name][1] if name in codecs else None for name in fields]
+    build = tuple.__new__
+
+    def pack(value: Any, pool: _Pool) -> Any:
+        row: list[Any] = []
+        for at, item in enumerate(value):
+            default = defaults[at]
+            if item is not default and (item != default or item.__class__ is not default.__class__):
+                packer = packers[at]
+                row += (at, item if packer is None else packer(item, pool))
+        return row
+
+    def make(row: Any, pool: _Pool) -> Any:
+        values = defaults[:]
+        pairs = iter(row)
+        for at, item in zip(pairs, pairs, strict=True):
+            maker = makers[at]
+            values[at] = item if maker is None else maker(item, pool)
+        return build(kind, values)
+
+    return pack, make
+
+
+_REQUIRED = object()
+
+
+def _optional(codec: _Codec) -> _Codec:
+    """A value or None, for fields that must be given and may be None."""
+    pack, make = codec
+    return (
+        lambda value, pool: None if value is None else pack(value, pool),
+        lambda packed, pool: None if packed is None else make(packed, pool),
+    )
+
+
+def _many(codec: _Codec) -> _Codec:
+    pack, make = codec
+    return (
+        lambda values, pool: [pack(value, pool) for value in values],
+        lambda packed, pool: tuple([make(item, pool) for item in packed]),
+    )
+
+
+def _pack_expression(value: Any, pool: _Pool) -> Any:
+    text, tree, paths, span = value
+    entry = pool.get(text)
+    if entry is None:
+        entry = pool[text] = (len(pool), tree, paths)
+    return (entry[0], *span)
+
+
+def _make_expression(packed: Any, pool: _Pool) -> Any:
+    number, start, end = packed
+    build = tuple.__new__
+    return build(Expression, (*pool[number], build(Span, (start, end))))
+
+
+def _tuple(value: Any) -> Any:
+    """Lists that were tuples, all the way down: expression trees and paths hold no other lists."""
+    return tuple([_tuple(item) if item.__class__ is list else item for item in value])
+
+
+def _same(value: Any, _pool: _Pool) -> Any:
+    return value
+
+
+def _make_spans(packed: Any, _pool: _Pool) -> tuple[tuple[str, Span], ...]:
+    """Places of keys, flat: ``[key, start, end, key, start, end, …]``."""
+    rest = iter(packed)
+    build = tuple.__new__
+    return tuple([(key, build(Span, (start, end))) for key, start, end in zip(rest, rest, rest, strict=True)])
+
+
+def _pack_spans(spans: Any, _pool: _Pool) -> Any:
+    return [part for key, span in spans for part in (key, *span)]
+
+
+_SPAN: _Codec = (_same, lambda packed, _pool: tuple.__new__(Span, packed))
+_TUPLES: _Codec = (_same, lambda packed, _pool: _tuple(packed))
+_SPANS: _Codec = (_pack_spans, _make_spans)
+_RUN: _Codec = (_same, lambda packed, _pool: tuple(packed) if packed.__class__ is list else packed)
+_WORDS: _Codec = (_same, lambda packed, _pool: tuple(packed))
+_EXPRESSION: _Codec = (_pack_expression, _make_expression)
+
+_CRITERION = _record(Criterion, expression=_optional(_EXPRESSION), span=_SPAN)
+_CRITERIA = _many(_CRITERION)
+_OUTPUTS = _many(_record(Output, span=_SPAN))
+_ARTIFACTS = _many(_record(Artifact, span=_SPAN))
+_BUDGETS = _record(Budgets)
+_INNER: list[_Codec] = []
+"""The codec of a list of tasks, which tasks hold themselves."""
+
+
+def _pack_tasks(tasks: Any, pool: _Pool) -> Any:
+    return _INNER[0][0](tasks, pool)
+
+
+def _make_tasks(packed: Any, pool: _Pool) -> Any:
+    return _INNER[0][1](packed, pool)
+
+
+_TASKS: _Codec = (_pack_tasks, _make_tasks)
+_INNER.append(
+    _many(
+        _record(
+            Task,
+            labels=_WORDS,
+            run=_RUN,
+            gate=_record(Gate, checks=_CRITERIA),
+            steps=_WORDS,
+            subplan=_TASKS,
+            loop=_record(Loop, until=_optional(_EXPRESSION), tasks=_TASKS),
+            fanout=_record(Fanout, foreach=_EXPRESSION),
+            needs=_WORDS,
+            join=_record(Join, expression=_EXPRESSION, span=_SPAN),
+            edges=_many(_record(Edge, condition=_EXPRESSION, span=_SPAN)),
+            when=_EXPRESSION,
+            preconditions=_CRITERIA,
+            postconditions=_CRITERIA,
+            expect=_CRITERIA,
+            failure_modes=_many(_record(FailureMode, detect=_CRITERION, span=_SPAN)),
+            retry=_record(Retry, on=_WORDS),
+            env=_TUPLES,
+            outputs=_OUTPUTS,
+            artifacts=_ARTIFACTS,
+            budgets=_BUDGETS,
+            rollback=_record(Action, run=_RUN),
+            span=_SPAN,
+            spans=_SPANS,
+        )
+    )
+)
+_PLAN = _record(
+    Plan,
+    params=_many(_record(Param, choices=_WORDS, span=_SPAN)),
+    tasks=_TASKS,
+    budgets=_BUDGETS,
+    limits=_TUPLES,
+    env=_TUPLES,
+    outputs=_OUTPUTS,
+    artifacts=_ARTIFACTS,
+    span=_SPAN,
+)

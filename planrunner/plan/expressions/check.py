@@ -1,0 +1,361 @@
+"""Expressions against the types of names: what the linter says before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from planrunner.plan.expressions.arithmetic import misfit
+from planrunner.plan.expressions.constants import constant
+from planrunner.plan.expressions.evaluate import BUILT_IN
+from planrunner.plan.expressions.functions import FUNCTIONS, Function
+from planrunner.plan.expressions.problem import Problem
+from planrunner.plan.expressions.show import show
+from planrunner.plan.expressions.types import ANY, BOOL, NULL, NUMBER, PERCENT, STRING, Kind, Type, list_of
+from planrunner.plan.expressions.values import NAMES, EvaluationError
+from planrunner.plan.model import Expression
+from planrunner.plan.nearest import nearest
+
+__all__ = ["Problem", "Type", "check", "check_condition", "constant"]
+
+Tree = Any
+UNITS = ("time", "size", "money")
+ORDERED = ("number", "percent", "string", *UNITS)
+
+
+def check(expression: Expression, names: Mapping[str, Type]) -> tuple[Type, list[Problem]]:
+    """The type of an expression and what is wrong with it; ``names`` are the names that exist, with their types.
+
+    Offsets of problems count from the start of the expression's text (see ``Problem`` for places in the file). Codes:
+    PLAN201 unknown name, PLAN202 unknown output, PLAN204 may be missing, PLAN205 types that do not fit, PLAN207 a
+    pattern that cannot be read, PLAN208 unknown function or wrong number of arguments.
+    """
+    checker = _Checker(names)
+    return checker.type(expression.tree), checker.problems
+
+
+def check_condition(expression: Expression, names: Mapping[str, Type]) -> list[Problem]:
+    """Like ``check`` for an expression that must be true or false, with PLAN206 for one that is always the same."""
+    found, problems = check(expression, names)
+    _, start, end, *_ = expression.tree
+    if found.kind not in ("bool", "any"):
+        way_out = "compare it, or ask `… is not empty`" if found.kind in ("string", "list", "map") else "compare it"
+        problems.append(
+            Problem("PLAN205", f"`{show(expression.tree)}` is {_name(found)}, not true or false", start, end, way_out)
+        )
+    verdict = None if problems else constant(expression)
+    if verdict is not None:
+        problems.append(Problem("PLAN206", f"`{show(expression.tree)}` is always {str(verdict).lower()}", start, end))
+    return problems
+
+
+class _Checker:
+    __slots__ = ("guarded", "names", "problems")
+
+    def __init__(self, names: Mapping[str, Type]) -> None:
+        self.names = names
+        self.problems: list[Problem] = []
+        self.guarded = 0
+
+    def type(self, tree: Tree) -> Type:
+        return _TYPES[tree[0]](self, tree)
+
+    def report(self, code: str, message: str, tree: Tree, way_out: str = "", start: int | None = None) -> Type:
+        self.problems.append(Problem(code, message, tree[1] if start is None else start, tree[2], way_out))
+        return ANY
+
+    def read(self, tree: Tree) -> Type:
+        """A name or a member: the type, with the finding where it may be missing."""
+        found = self.reach(tree)
+        if found.optional and not self.guarded:
+            way_out = f"write `default({show(tree)}, …)` or `exists(…)`"
+            self.report("PLAN204", f"`{show(tree)}` may be missing here", tree, way_out)
+        return found._replace(optional=False)
+
+    def reach(self, tree: Tree) -> Type:
+        if tree[0] == "name":
+            found = self.names.get(tree[3])
+            if found is None:
+                return self.unknown("PLAN201", f"nothing is called `{tree[3]}` here", tree, tree[3], self.names)
+            return found
+        if tree[0] == "attr":
+            return self.member(tree, self.reach(tree[3]), tree[4])
+        if tree[0] == "index":
+            return self.item(tree)
+        return self.type(tree)
+
+    def member(self, tree: Tree, holder: Type, name: str) -> Type:
+        if holder.kind == "object":
+            found = holder.fields.get(name)
+            if found is None:
+                what = holder.what or f"`{show(tree[3])}`"
+                return self.unknown(holder.code, f"{what} has no {_noun(holder)}`{name}`", tree, name, holder.fields)
+            return found._replace(optional=True) if holder.optional else found
+        if holder.kind == "map":
+            return (holder.item or ANY)._replace(optional=holder.optional)
+        if holder.kind == "any":
+            return holder
+        return self.report("PLAN205", f"`{show(tree[3])}` is {_name(holder)}, it has no `{name}`", tree)
+
+    def item(self, tree: Tree) -> Type:
+        holder, key = self.reach(tree[3]), tree[4]
+        if key[0] == "const" and isinstance(key[3], str):
+            return self.member(tree, holder, key[3])
+        index = self.type(key)
+        if holder.kind in ("list", "string"):
+            if index.kind not in ("number", "any"):
+                self.report("PLAN205", f"an item of a list is named by a number, not by {_name(index)}", key)
+            item = STRING if holder.kind == "string" else holder.item or ANY
+            return item._replace(optional=holder.optional)
+        if holder.kind in ("map", "object"):
+            return holder.item or ANY
+        if holder.kind != "any":
+            self.report("PLAN205", f"`{show(tree[3])}` is {_name(holder)}, it has no items", tree)
+        return ANY
+
+    def unknown(self, code: str, message: str, tree: Tree, name: str, known: Mapping[str, Type]) -> Type:
+        meant = nearest(name, known)
+        way_out = f"did you mean `{meant}`?" if meant else ""
+        if not way_out and 0 < len(known) <= 8:
+            way_out = f"there is {', '.join(f'`{item}`' for item in known)}"
+        return self.report(code, message, tree, way_out, _name_start(tree, name))
+
+    def guard(self, tree: Tree) -> Type:
+        """Inside ``exists`` and ``default`` a value may be missing."""
+        self.guarded += 1
+        found = self.type(tree)
+        self.guarded -= 1
+        return found
+
+    def flag(self, tree: Tree) -> None:
+        found = self.type(tree)
+        if found.kind not in ("bool", "any"):
+            way_out = "compare it, or ask `… is not empty`"
+            self.report("PLAN205", f"`{show(tree)}` is {_name(found)}, not true or false", tree, way_out)
+
+    def flags(self, tree: Tree) -> Type:
+        for item in [tree[3]] if tree[0] == "not" else tree[3]:
+            self.flag(item)
+        return BOOL
+
+    def choose(self, tree: Tree) -> Type:
+        self.flag(tree[3])
+        then, otherwise = self.type(tree[4]), self.type(tree[5])
+        return then if then.kind == otherwise.kind else ANY
+
+    def compare(self, tree: Tree) -> Type:
+        _, _, _, operator, left_tree, right_tree = tree
+        left, right = self.type(left_tree), self.type(right_tree)
+        words = _misfit(operator, left.kind, right.kind)
+        if words:
+            self.report("PLAN205", f"`{show(tree)}`: {words}", tree, self.hyphen(tree) or _unit_hint(left, right))
+        if operator.endswith("matches") and not words:
+            self.pattern(right_tree)
+        return BOOL
+
+    def pattern(self, tree: Tree) -> None:
+        if tree[0] != "const" or not isinstance(tree[3], str):
+            return
+        from planrunner.plan.expressions.patterns import compiled  # late: few expressions have patterns
+
+        try:
+            compiled(tree[3])
+        except EvaluationError as error:
+            self.report("PLAN207", error.message, tree)
+
+    def binary(self, tree: Tree) -> Type:
+        _, _, _, sign, left_tree, right_tree = tree
+        before = len(self.problems)
+        left, right = self.type(left_tree), self.type(right_tree)
+        if hint := self.hyphen(tree):
+            self.problems[before:] = [item._replace(help=hint) for item in self.problems[before:]]
+        result = _computed(sign, left, right)
+        return result or self.report("PLAN205", misfit(sign, _plain(left), _plain(right)), tree, self.hyphen(tree))
+
+    def hyphen(self, tree: Tree) -> str:
+        """The way out where a name with a hyphen was read as a subtraction: ``params.base-branch``."""
+        if tree[0] != "binary" or tree[3] != "-" or tree[4][0] != "attr" or tree[5][0] != "name":
+            return ""
+        if tree[4][2] + 1 != tree[5][1]:
+            return ""
+        meant = f"{tree[4][4]}-{tree[5][3]}"
+        holder = _Checker(self.names).reach(tree[4][3])
+        if holder.kind == "object":
+            meant = nearest(meant, holder.fields) or ""
+        return f'a name with a hyphen is written `{show(tree[4][3])}["{meant}"]`' if meant else ""
+
+    def sign(self, tree: Tree) -> Type:
+        found = self.type(tree[4])
+        if found.kind not in ("number", "any", "percent", *UNITS):
+            return self.report("PLAN205", f"`{tree[3]}` does not take {_name(found)}", tree)
+        return found
+
+    def test(self, tree: Tree) -> Type:
+        self.type(tree[3])
+        return BOOL
+
+    def items(self, tree: Tree) -> Type:
+        found = [self.type(item) for item in tree[3]]
+        return list_of(found[0] if found and all(each == found[0] for each in found) else ANY)
+
+    def pairs(self, tree: Tree) -> Type:
+        return Type("object", None, {key: self.type(value) for key, value in tree[3]})
+
+    def call(self, tree: Tree) -> Type:
+        _, start, _, name, arguments = tree
+        function = FUNCTIONS.get(name)
+        if function is None and name not in BUILT_IN:
+            meant = nearest(name, [*FUNCTIONS, *BUILT_IN])
+            self.problems.append(
+                Problem(
+                    "PLAN208",
+                    f"there is no function `{name}`",
+                    start,
+                    start + len(name),
+                    f"did you mean `{meant}`?" if meant else "",
+                )
+            )
+            return ANY
+        least, most = BUILT_IN[name] if function is None else (function.least, function.most)
+        if len(arguments) < least or (most is not None and len(arguments) > most):
+            self.report("PLAN208", f"`{name}` takes {_count(least, most)}, not {len(arguments)}", tree)
+            return ANY
+        return self.built_in(name, arguments) if function is None else self.result(name, function, arguments)
+
+    def built_in(self, name: str, arguments: Tree) -> Type:
+        value = self.guard(arguments[0])
+        if name == "exists":
+            return BOOL
+        other = self.type(arguments[1])
+        return value if value.kind in (other.kind, "any") else other if value.kind == "null" else ANY
+
+    def result(self, name: str, function: Function, arguments: Tree) -> Type:
+        types = [self.type(argument) for argument in arguments]
+        first = types[0]
+        kind = "map" if first.kind == "object" else first.kind
+        if function.takes and kind != "any" and kind not in function.takes:
+            expected = " or ".join(NAMES[item] for item in function.takes[:3])
+            self.report("PLAN205", f"`{name}` takes {expected}, not {_name(first)}", arguments[0])
+        if name == "matches":
+            self.pattern(arguments[1])
+        return _given(name, function.gives, types)
+
+
+def _given(name: str, gives: str, types: list[Type]) -> Type:
+    first = types[0]
+    if gives == "first":
+        return first
+    if gives == "item":
+        return STRING if first.kind == "string" else first.item or ANY
+    if name == "split":
+        return list_of(STRING)
+    if name in ("unique", "sort"):
+        return first
+    kinds: dict[str, Kind] = {"number": "number", "string": "string", "bool": "bool", "time": "time", "size": "size"}
+    return Type(kinds[gives]) if gives in kinds else Type("list") if gives == "list" else ANY
+
+
+def _misfit(operator: str, left: str, right: str) -> str:
+    """Why two kinds cannot be compared; empty where they can, or where too little is known."""
+    if "any" in (left, right):
+        return ""
+    left, right = ("map" if kind == "object" else kind for kind in (left, right))
+    if operator.endswith("matches"):
+        wrong = next((kind for kind in (left, right) if kind != "string"), "")
+        return f"`matches` takes text, not {NAMES[wrong]}" if wrong else ""
+    if operator in ("in", "not in"):
+        return _misfit("contains", right, left)
+    if operator.endswith("contains"):
+        if left not in ("string", "list", "map"):
+            return f"{NAMES[left]} contains nothing"
+        return f"text contains text, not {NAMES[right]}" if left == "string" and right != "string" else ""
+    if left == right or {left, right} == {"number", "percent"}:
+        return f"{NAMES[left]} has no order" if operator in ("<", "<=", ">", ">=") and left not in ORDERED else ""
+    if operator in ("==", "!=") and "null" in (left, right):
+        return ""
+    return f"{NAMES[left]} is compared with {NAMES[right]}"
+
+
+def _unit_hint(left: Type, right: Type) -> str:
+    kinds = {left.kind, right.kind}
+    for unit, example in (("time", "10s"), ("size", "10MB"), ("money", "$10")):
+        if unit in kinds and kinds & {"number", "percent"}:
+            return f"write a unit, such as `{example}`"
+    return "read text as a number by `int(…)` or `float(…)`" if kinds == {"string", "number"} else ""
+
+
+def _computed(sign: str, left: Type, right: Type) -> Type | None:
+    """The type of an operation, or None where the types do not fit."""
+    one, other = left.kind, right.kind
+    if "any" in (one, other):
+        return ANY
+    if one == other:
+        if one == "number" or (one in ("string", "list") and sign == "+"):
+            return left
+        if one in UNITS or one == "percent":
+            return NUMBER if sign == "/" else left if sign != "*" or one == "percent" else None
+        return None
+    if {one, other} == {"number", "percent"}:
+        return NUMBER
+    if one in UNITS and other in ("number", "percent") and sign in "*/":
+        return left
+    return right if other in UNITS and one in ("number", "percent") and sign == "*" else None
+
+
+def _count(least: int, most: int | None) -> str:
+    if most is None:
+        return f"at least {least} argument{'s' if least > 1 else ''}"
+    if least == most:
+        return f"{least} argument{'s' if least > 1 else ''}"
+    return f"{least} to {most} arguments"
+
+
+def _name_start(tree: Tree, name: str) -> int:
+    """Where the last name of a path begins: the finding points at it, not at the whole path."""
+    if tree[0] == "index":
+        return int(tree[4][1])
+    return int(tree[2]) - len(name)
+
+
+def _noun(holder: Type) -> str:
+    return "output " if holder.code == "PLAN202" else ""
+
+
+def _plain(found: Type) -> str:
+    return "map" if found.kind == "object" else found.kind
+
+
+def _name(found: Type) -> str:
+    return NAMES[_plain(found)]
+
+
+def _const(_: _Checker, tree: Tree) -> Type:
+    value = tree[3]
+    if value is None:
+        return NULL
+    return BOOL if isinstance(value, bool) else STRING if isinstance(value, str) else NUMBER
+
+
+def _quantity(_: _Checker, tree: Tree) -> Type:
+    return PERCENT if tree[4] == "percent" else Type(tree[4])
+
+
+_TYPES: dict[str, Callable[[_Checker, Tree], Type]] = {
+    "const": _const,
+    "quantity": _quantity,
+    "name": _Checker.read,
+    "attr": _Checker.read,
+    "index": _Checker.read,
+    "list": _Checker.items,
+    "map": _Checker.pairs,
+    "not": _Checker.flags,
+    "and": _Checker.flags,
+    "or": _Checker.flags,
+    "if": _Checker.choose,
+    "compare": _Checker.compare,
+    "binary": _Checker.binary,
+    "sign": _Checker.sign,
+    "empty": _Checker.test,
+    "kind": _Checker.test,
+    "call": _Checker.call,
+}

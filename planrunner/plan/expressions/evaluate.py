@@ -1,0 +1,282 @@
+"""Values of expressions: pure, total and bounded. Nothing here knows the parser.
+
+A tree is a tuple (or, read back from JSON, a list) ``(operation, start, end, …)``:
+
+    const value · quantity amount dimension · name text · attr tree text · index tree tree · list trees · map pairs
+    not tree · and trees · or trees · if condition then else · compare operator left right · binary sign left right
+    sign sign tree · empty tree · kind tree kind · call name trees
+
+Whatever the tree and the values, the only exception is EvaluationError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from planrunner.plan.expressions.arithmetic import compute, negative
+from planrunner.plan.expressions.functions import FUNCTIONS, contains, matches
+from planrunner.plan.expressions.paths import children, path_of
+from planrunner.plan.expressions.quantities import Quantity
+from planrunner.plan.expressions.show import show
+from planrunner.plan.expressions.values import NAMES as KIND_NAMES
+from planrunner.plan.expressions.values import EvaluationError, MissingName, Names, Scope, before, kind, same, shown
+
+__all__ = ["EvaluationError", "MissingName", "Names", "Quantity", "Scope", "evaluate", "explain", "truth"]
+
+Json = Any
+Tree = Any
+
+BUILT_IN = {"default": (2, 2), "exists": (1, 1)}
+"""Functions that look at names before their values, with the least and the most arguments."""
+
+DEEPEST = 100
+"""Levels of a tree; the parser makes fewer."""
+_BROKEN = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, MemoryError)
+
+
+def evaluate(tree: Tree, scope: Scope, limit: int = 100_000) -> Json:
+    """The value of a tree. ``limit`` counts operations, with long lists and texts counted by their length.
+
+    Raises EvaluationError for missing names (MissingName), kinds that do not fit and results that are too large.
+    """
+    return _guarded(tree, scope, limit, _data)
+
+
+def truth(tree: Tree, scope: Scope, limit: int = 100_000) -> bool:
+    """Whether a condition holds. Only true and false are conditions: text such as "false" raises EvaluationError."""
+    return bool(_guarded(tree, scope, limit, _flag))
+
+
+def explain(tree: Tree, scope: Scope) -> str:
+    """One sentence, such as ``exit_code == 0`` is false: exit_code is 3. Never raises for a tree of the parser.
+
+    Of several conditions joined by ``and`` it names the first that is false; of alternatives it names each.
+    """
+    try:
+        verdict = truth(tree, scope)
+    except EvaluationError as error:
+        return f"`{show(tree)}` cannot be decided: {error.message}"
+    return f"`{show(tree)}` is true{_reads(tree, scope)}" if verdict else _why_false(tree, scope)
+
+
+def _guarded(tree: Tree, scope: Scope, limit: int, judge: Callable[[Json, Tree], Json]) -> Json:
+    try:
+        return judge(_Evaluation(scope, limit).value(tree), tree)
+    except EvaluationError:
+        raise
+    except _BROKEN as error:
+        raise EvaluationError(f"the expression cannot be evaluated ({type(error).__name__})") from error
+
+
+def _data(value: Json, tree: Tree) -> Json:
+    if kind(value) in ("group", "unknown"):
+        raise EvaluationError(f"`{show(tree)}` is {KIND_NAMES[kind(value)]}, not a value: name a member of it")
+    return value
+
+
+def _flag(value: Json, tree: Tree) -> bool:
+    if value is True or value is False:
+        return bool(value)
+    hint = ""
+    if isinstance(value, str):
+        hint = ': compare it, such as `… == "true"`, or ask `… is not empty`'
+    elif kind(value) in ("list", "map", "null"):
+        hint = ": ask `… is not empty`"
+    raise EvaluationError(f"`{show(tree)}` is {KIND_NAMES[kind(value)]}, not true or false{hint}")
+
+
+class _Evaluation:
+    """One walk over a tree, counting its steps."""
+
+    __slots__ = ("left", "level", "scope")
+
+    def __init__(self, scope: Scope, limit: int) -> None:
+        self.scope = scope
+        self.left = limit
+        self.level = 0
+
+    def value(self, tree: Tree) -> Json:
+        self.level += 1
+        if self.level > DEEPEST:
+            raise EvaluationError("the expression is nested too deeply")
+        self.left -= 1
+        if self.left < 0:
+            raise EvaluationError("the expression takes too many steps")
+        result = _OPERATIONS[tree[0]](self, tree)
+        self.level -= 1
+        return result
+
+    def charge(self, *values: Json) -> None:
+        """Long data costs steps: an operation may have to look at all of it."""
+        for value in values:
+            if isinstance(value, (str, list, tuple, dict)):
+                self.left -= len(value) >> (10 if isinstance(value, str) else 3)
+        if self.left < 0:
+            raise EvaluationError("the expression takes too many steps")
+
+    def name(self, tree: Tree) -> Json:
+        try:
+            return self.scope.resolve(tree[3])
+        except KeyError:
+            raise MissingName(f"nothing is called `{tree[3]}` here") from None
+
+    def attribute(self, tree: Tree) -> Json:
+        return self.member(self.value(tree[3]), tree[4], tree)
+
+    def index(self, tree: Tree) -> Json:
+        holder, key = self.value(tree[3]), self.value(tree[4])
+        if kind(holder) in ("list", "string") and kind(key) == "number":
+            if not isinstance(key, int):
+                raise EvaluationError(f"`{show(tree)}` has a fraction as its index")
+            if not -len(holder) <= key < len(holder):
+                raise MissingName(f"`{show(tree[3])}` has {len(holder)} items, there is no item {key}")
+            return holder[key]
+        if isinstance(key, str):
+            return self.member(holder, key, tree)
+        raise EvaluationError(f"`{show(tree[3])}` is {KIND_NAMES[kind(holder)]}, {show(tree[4])} names no item of it")
+
+    def member(self, holder: Json, key: str, tree: Tree) -> Json:
+        if isinstance(holder, dict):
+            if key in holder:
+                return holder[key]
+        elif kind(holder) == "group":
+            try:
+                return holder.resolve(key)
+            except KeyError:
+                pass
+        elif holder is None:
+            raise MissingName(f"`{show(tree[3])}` is null, it has no `{key}`")
+        else:
+            raise EvaluationError(f"`{show(tree[3])}` is {KIND_NAMES[kind(holder)]}, it has no `{key}`")
+        raise MissingName(f"`{show(tree[3])}` has no `{key}`{_members(holder)}")
+
+    def choose(self, tree: Tree) -> Json:
+        return self.value(tree[4] if self.holds(tree[3]) else tree[5])
+
+    def holds(self, tree: Tree) -> bool:
+        return _flag(self.value(tree), tree)
+
+    def compare(self, tree: Tree) -> bool:
+        _, _, _, operator, left_tree, right_tree = tree
+        left, right = self.value(left_tree), self.value(right_tree)
+        self.charge(left, right)
+        try:
+            return _COMPARISONS[operator](left, right)
+        except EvaluationError as error:
+            raise type(error)(f"`{show(tree)}`: {error.message}") from None
+
+    def call(self, tree: Tree) -> Json:
+        _, _, _, name, arguments = tree
+        if name in BUILT_IN and len(arguments) != BUILT_IN[name][0]:
+            raise EvaluationError(f"`{name}` does not take {len(arguments)} arguments")
+        if name == "default":
+            return self.default(arguments)
+        if name == "exists":
+            return self.optional(arguments[0]) is not None
+        function = FUNCTIONS.get(name)
+        if function is None:
+            raise EvaluationError(f"there is no function `{name}`")
+        values = [self.value(argument) for argument in arguments]
+        if len(values) < function.least or (function.most is not None and len(values) > function.most):
+            raise EvaluationError(f"`{name}` does not take {len(values)} arguments")
+        self.charge(*values)
+        return function.call(*values)
+
+    def default(self, arguments: Tree) -> Json:
+        value = self.optional(arguments[0])
+        return self.value(arguments[1]) if value is None else value
+
+    def optional(self, tree: Tree) -> Json:
+        """The value of a tree, or None where a name on the way is missing."""
+        level = self.level
+        try:
+            return self.value(tree)
+        except MissingName:
+            self.level = level
+            return None
+
+
+def _members(holder: Json) -> str:
+    names = list(holder)[:9] if isinstance(holder, dict) else []
+    return f" (it has {', '.join(f'`{str(name)[:40]}`' for name in names)})" if 0 < len(names) < 9 else ""
+
+
+def _is_empty(value: Json) -> bool:
+    return value is None or (kind(value) in ("string", "list", "map") and not value)
+
+
+_COMPARISONS: dict[str, Callable[[Json, Json], bool]] = {
+    "==": same,
+    "!=": lambda left, right: not same(left, right),
+    "<": before,
+    ">": lambda left, right: before(right, left),
+    "<=": lambda left, right: before(left, right) or same(left, right),
+    ">=": lambda left, right: before(right, left) or same(left, right),
+    "in": lambda left, right: contains(right, left),
+    "not in": lambda left, right: not contains(right, left),
+    "contains": contains,
+    "not contains": lambda left, right: not contains(left, right),
+    "matches": matches,
+    "not matches": lambda left, right: not matches(left, right),
+}
+
+_OPERATIONS: dict[str, Callable[[_Evaluation, Tree], Json]] = {
+    "const": lambda _, tree: tree[3],
+    "quantity": lambda _, tree: Quantity(tree[3], tree[4]),
+    "name": _Evaluation.name,
+    "attr": _Evaluation.attribute,
+    "index": _Evaluation.index,
+    "list": lambda run, tree: [run.value(item) for item in tree[3]],
+    "map": lambda run, tree: {key: run.value(item) for key, item in tree[3]},
+    "not": lambda run, tree: not run.holds(tree[3]),
+    "and": lambda run, tree: all(run.holds(item) for item in tree[3]),
+    "or": lambda run, tree: any(run.holds(item) for item in tree[3]),
+    "if": _Evaluation.choose,
+    "compare": _Evaluation.compare,
+    "binary": lambda run, tree: compute(tree[3], run.value(tree[4]), run.value(tree[5])),
+    "sign": lambda run, tree: negative(run.value(tree[4])) if tree[3] == "-" else run.value(tree[4]),
+    "empty": lambda run, tree: _is_empty(run.value(tree[3])),
+    "kind": lambda run, tree: kind(run.value(tree[3])) == tree[4],
+    "call": _Evaluation.call,
+}
+
+
+def _why_false(tree: Tree, scope: Scope) -> str:
+    operation = tree[0]
+    if operation == "and":
+        for item in tree[3]:
+            if not truth(item, scope):
+                return _why_false(item, scope)
+    if operation == "or":
+        return "; ".join(_why_false(item, scope) for item in tree[3][:5])
+    return f"`{show(tree)}` is false{_reads(tree, scope)}"
+
+
+def _reads(tree: Tree, scope: Scope) -> str:
+    """The values behind the names of a condition, such as ``: exit_code is 3``; nothing where it reads none."""
+    seen: dict[str, str] = {}
+    waiting = [tree]
+    while waiting and len(seen) < 5:
+        node = waiting.pop()
+        if path_of(node) is not None:
+            seen[show(node)] = _value(node, scope)
+        else:
+            waiting.extend(reversed(children(node)))
+    if operation_value := _computed(tree, scope):
+        seen = {**operation_value, **seen}
+    return ": " + ", ".join(f"{name} is {value}" for name, value in seen.items()) if seen else ""
+
+
+def _computed(tree: Tree, scope: Scope) -> dict[str, str]:
+    """The value of a computed left side: ``len(sources)`` says more than all of ``sources``."""
+    if tree[0] == "compare" and tree[4][0] in ("call", "binary", "index") and path_of(tree[4]) is None:
+        return {show(tree[4]): _value(tree[4], scope)}
+    return {}
+
+
+def _value(tree: Tree, scope: Scope) -> str:
+    try:
+        return shown(evaluate(tree, scope))
+    except EvaluationError:
+        return "missing"

@@ -1,0 +1,32 @@
+"""What is wrong inside one expression, template or script, before anybody knows where in the file its text stands."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Problem(NamedTuple):
+    """``start`` and ``end`` are offsets into the checked text.
+
+    Where the text stands in the file as it is (a plain scalar, a double-quoted one without escapes), the place in the
+    file is the start of the text plus the offset. For a block scalar the caller adds the indentation of each line, for
+    quoted text with escapes it maps character by character or points at the whole scalar.
+    """
+
+    code: str
+    message: str
+    start: int
+    end: int
+    help: str = ""
+
+
+class ExpressionError(Exception):
+    """Text that is no expression. ``start`` and ``end`` are offsets into it; ``code`` is the code of the finding."""
+
+    def __init__(self, message: str, start: int, end: int, way_out: str = "", code: str = "PLAN207") -> None:
+        super().__init__(message)
+        self.message = message
+        self.start = start
+        self.end = end
+        self.help = way_out
+        self.code = code

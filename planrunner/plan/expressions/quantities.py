@@ -1,0 +1,143 @@
+"""Amounts with a unit, as people write them: ``10m``, ``50MB``, ``$2``, ``80%``, and plain counts such as ``200k``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+Dimension = Literal["time", "size", "money", "percent"]
+
+
+class Quantity(NamedTuple):
+    """An amount in its base unit: seconds, bytes, US dollars, or for percent the fraction (``80%`` is 0.8)."""
+
+    amount: float
+    dimension: Dimension
+
+    def __str__(self) -> str:
+        if self.amount - self.amount != 0:
+            return f"{self.amount} ({self.dimension})"
+        return _FORMATS[self.dimension](self.amount)
+
+
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+BYTES = {
+    "B": 1,
+    **{f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)},
+    **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)},
+    "kB": 1000,
+}
+COUNTS = {"": 1, "k": 1000, "M": 1_000_000}
+
+_NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,18})?"
+_TIME_PART = re.compile(rf"({_NUMBER})(ms|[smhd])")
+_TIME = re.compile(rf"(?:{_NUMBER}d)?(?:{_NUMBER}h)?(?:{_NUMBER}m(?!s))?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?")
+_SIZE = re.compile(rf"({_NUMBER})([kKMGT]?B|[KMGT]iB)")
+_MONEY = re.compile(rf"\$({_NUMBER})([kM]?)")
+_COUNT = re.compile(rf"({_NUMBER})([kM]?)")
+_PERCENT = re.compile(rf"({_NUMBER})%")
+
+
+def parse_duration(text: str) -> float | None:
+    """Seconds of ``500ms``, ``10s``, ``5m``, ``2h``, ``1d`` or ``1h30m`` (larger units first); None for anything else.
+
+    A number without a unit gives None as well: what it counts would be a guess.
+    """
+    text = text.strip()
+    if not text or not _TIME.fullmatch(text):
+        return None
+    return sum(float(number) * SECONDS[unit] for number, unit in _TIME_PART.findall(text))
+
+
+def parse_size(text: str) -> int | None:
+    """Bytes of ``10B``, ``5KB`` (1000 each) or ``2GiB`` (1024 each); None for anything else."""
+    match = _SIZE.fullmatch(text.strip())
+    return round(float(match[1]) * BYTES[match[2]]) if match else None
+
+
+def parse_money(text: str) -> float | None:
+    """US dollars of ``$2``, ``$0.50`` or ``$3k``; None for anything else."""
+    match = _MONEY.fullmatch(text.strip())
+    return float(match[1]) * COUNTS[match[2]] if match else None
+
+
+def parse_count(text: str) -> int | None:
+    """The whole number of ``200``, ``200k`` or ``1.5M``; None for anything else, also where a fraction is left."""
+    match = _COUNT.fullmatch(text.strip())
+    if not match:
+        return None
+    if match[1].isdigit():
+        return int(match[1]) * COUNTS[match[2]]
+    count = round(float(match[1]) * COUNTS[match[2]], 6)
+    return int(count) if count == int(count) else None
+
+
+def parse_percent(text: str) -> float | None:
+    """The fraction of ``80%`` (0.8); None for anything else."""
+    match = _PERCENT.fullmatch(text.strip())
+    return float(match[1]) / 100 if match else None
+
+
+def parse_quantity(text: str) -> Quantity | None:
+    """A quantity of any dimension; None for anything else, plain counts included."""
+    for dimension, parser in _PARSERS.items():
+        amount = parser(text)
+        if amount is not None:
+            return Quantity(amount, dimension)
+    return None
+
+
+def format_duration(seconds: float) -> str:
+    """``600`` as ``10m``, ``5400`` as ``1h30m``, ``0.5`` as ``500ms``; rounded to milliseconds."""
+    rest = round(abs(seconds) * 1000)
+    if not rest:
+        return "0s"
+    sign = "-" if seconds < 0 else ""
+    if rest < 1000:
+        return f"{sign}{rest}ms"
+    parts = []
+    for unit in ("d", "h", "m"):
+        whole, rest = divmod(rest, int(SECONDS[unit] * 1000))
+        parts.append(f"{whole}{unit}" if whole else "")
+    parts.append(f"{_digits(rest / 1000)}s" if rest else "")
+    return sign + "".join(parts)
+
+
+def format_size(size: float) -> str:
+    """``50000000`` as ``50MB``, ``2147483648`` as ``2GiB``; a size that no larger unit gives exactly stays in bytes."""
+    units = sorted(BYTES.items(), key=lambda unit: -unit[1])
+    for unit, factor in units:
+        tenths = size * 10 / factor
+        if unit != "kB" and tenths == int(tenths) and abs(size) >= factor:
+            return f"{_digits(size / factor)}{unit}"
+    return f"{_digits(size)}B"
+
+
+def format_money(dollars: float) -> str:
+    """``2`` as ``$2``, ``0.5`` as ``$0.50``, ``0.00031`` as ``$0.00031``."""
+    sign = "-" if dollars < 0 else ""
+    dollars = abs(dollars)
+    if dollars == int(dollars):
+        return f"{sign}${int(dollars)}"
+    return f"{sign}${dollars:.2f}" if round(dollars, 2) == round(dollars, 6) else f"{sign}${_digits(dollars)}"
+
+
+def format_percent(fraction: float) -> str:
+    """``0.8`` as ``80%``."""
+    return f"{_digits(fraction * 100)}%"
+
+
+def _digits(number: float) -> str:
+    """A number without exponent and without trailing zeros, to six decimals."""
+    text = f"{number:.6f}".rstrip("0").rstrip(".")
+    return "0" if text in ("", "-0") else text
+
+
+_FORMATS = {"time": format_duration, "size": format_size, "money": format_money, "percent": format_percent}
+_PARSERS: dict[Dimension, Callable[[str], float | None]] = {
+    "time": parse_duration,
+    "size": parse_size,
+    "money": parse_money,
+    "percent": parse_percent,
+}

@@ -1,0 +1,84 @@
+"""Static types of values, as far as they are known before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+Kind = Literal["any", "string", "number", "bool", "null", "time", "size", "money", "percent", "list", "map", "object"]
+
+
+class Type(NamedTuple):
+    """``item`` is the type of the items of a list or of the values of a map (None: any), ``fields`` the members of an
+    object, which has no others. ``optional``: the value may be missing when it is read. ``what`` names an object in
+    messages, such as "task `test`"; ``code`` is the finding for a member it does not have."""
+
+    kind: Kind
+    item: Type | None = None
+    fields: Mapping[str, Type] = {}
+    optional: bool = False
+    what: str = ""
+    code: str = "PLAN201"
+
+
+ANY = Type("any")
+STRING = Type("string")
+NUMBER = Type("number")
+BOOL = Type("bool")
+NULL = Type("null")
+TIME = Type("time")
+SIZE = Type("size")
+MONEY = Type("money")
+PERCENT = Type("percent")
+LIST = Type("list")
+MAP = Type("map")
+
+_DECLARED: dict[str, Type] = {
+    "string": STRING,
+    "str": STRING,
+    "text": STRING,
+    "url": STRING,
+    "path": STRING,
+    "int": NUMBER,
+    "integer": NUMBER,
+    "float": NUMBER,
+    "number": NUMBER,
+    "bool": BOOL,
+    "boolean": BOOL,
+    "duration": TIME,
+    "size": SIZE,
+    "money": MONEY,
+    "percent": PERCENT,
+    "list": LIST,
+    "array": LIST,
+    "map": MAP,
+    "object": MAP,
+    "any": ANY,
+}
+
+
+def list_of(item: Type) -> Type:
+    return Type("list", item)
+
+
+def map_of(item: Type) -> Type:
+    return Type("map", item)
+
+
+def object_of(fields: Mapping[str, Type], what: str = "", code: str = "PLAN201") -> Type:
+    """An object with exactly these members; an unknown one is reported as ``code``: "``what`` has no …"."""
+    return Type("object", None, fields, False, what, code)
+
+
+def optional(found: Type) -> Type:
+    """The type of a value that may be missing when it is read, such as an output of a task that may be skipped."""
+    return found._replace(optional=True)
+
+
+def declared(word: str) -> Type:
+    """The type a word of a plan stands for, such as ``int``, ``duration`` or ``list[url]``; any for unknown words."""
+    word = word.strip()
+    if word.endswith("]") and "[" in word:
+        outer, _, inner = word[:-1].partition("[")
+        return declared(outer)._replace(item=declared(inner)) if outer in ("list", "array", "map") else ANY
+    return _DECLARED.get(word, ANY)

@@ -1,0 +1,230 @@
+"""The values of expressions: what kind they are, when two are the same, how they order, add up and read as text.
+
+Data is as JSON has it, plus ``Quantity``; a scope inside a scope is a ``group``, a set of names that is no value.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Protocol
+
+from planrunner.plan.expressions.quantities import Quantity
+
+Json = Any
+
+LONGEST_TEXT = 1_048_576
+"""Characters of one text that an expression makes."""
+LONGEST_LIST = 100_000
+"""Items of one list that an expression makes."""
+LARGEST_INT = 2**63
+DEEPEST_DATA = 128
+"""Levels of data that are compared; deeper data is refused."""
+
+_KINDS: dict[type, str] = {
+    str: "string",
+    bool: "bool",
+    int: "number",
+    float: "number",
+    type(None): "null",
+    list: "list",
+    tuple: "list",
+    dict: "map",
+}
+NAMES = {
+    "string": "text",
+    "number": "a number",
+    "bool": "true or false",
+    "null": "null",
+    "list": "a list",
+    "map": "a map",
+    "time": "a duration",
+    "size": "a size",
+    "money": "an amount of money",
+    "percent": "a percentage",
+    "group": "a group of names",
+    "unknown": "no value a plan can hold",
+}
+
+
+class EvaluationError(Exception):
+    """An expression that has no value: it names what is missing or does not fit."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class MissingName(EvaluationError):
+    """A name, a member or an item that is not there; ``default`` and ``exists`` catch it."""
+
+
+class Scope(Protocol):
+    """Where names get their values.
+
+    ``resolve`` gives the value of one name, and raises KeyError (or MissingName with words of its own) where there is
+    none. The value is data or again a scope, which is asked for the next name: ``tasks.test.outputs`` asks the scope
+    for ``tasks``, that one for ``test``, and that one for ``outputs``. So nothing is built that no expression reads.
+    """
+
+    def resolve(self, name: str) -> Json: ...
+
+
+class Names:
+    """The scope that a dict is."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: dict[str, Json]) -> None:
+        self._values = values
+
+    def resolve(self, name: str) -> Json:
+        return self._values[name]
+
+
+def kind(value: Json) -> str:
+    """One of the keys of ``NAMES``: a JSON kind, the dimension of a quantity, or ``group``."""
+    found = _KINDS.get(type(value))
+    if found is not None:
+        return found
+    if isinstance(value, Quantity):
+        return value.dimension
+    return "group" if hasattr(value, "resolve") else "unknown"
+
+
+def same(left: Json, right: Json, level: int = 0) -> bool:
+    """Whether two values are equal: by kind first, so that ``1`` is not ``true``; a percentage equals its fraction."""
+    if level > DEEPEST_DATA:
+        raise EvaluationError("the data is nested too deeply to be compared")
+    one, other = kind(left), kind(right)
+    if one != other:
+        if _both_fractions(one, other):
+            return bool(_amount(left) == _amount(right))
+        refuse_mixed_units(one, other)
+        return False
+    if one == "list":
+        return len(left) == len(right) and all(same(a, b, level + 1) for a, b in zip(left, right, strict=True))
+    if one == "map":
+        return left.keys() == right.keys() and all(same(value, right[key], level + 1) for key, value in left.items())
+    return bool(left == right)
+
+
+def before(left: Json, right: Json) -> bool:
+    """Whether ``left < right``: numbers, texts, quantities of one dimension. Raises EvaluationError for others."""
+    one, other = kind(left), kind(right)
+    if _both_fractions(one, other) or (one == other and one in ("time", "size", "money")):
+        return bool(_amount(left) < _amount(right))
+    if one == other == "string":
+        return bool(left < right)
+    refuse_mixed_units(one, other)
+    if one == other:
+        raise EvaluationError(f"{NAMES[one]} has no order")
+    raise EvaluationError(f"{NAMES[one]} cannot be compared with {NAMES[other]}")
+
+
+def refuse_mixed_units(one: str, other: str) -> None:
+    """Raises EvaluationError where a quantity meets a number without a unit or another dimension."""
+    units = ("time", "size", "money")
+    if one == other or not ({one, other} & set(units)):
+        return
+    quantity, rest = (one, other) if one in units else (other, one)
+    if rest in ("number", "percent"):
+        example = {"time": "10s", "size": "10MB", "money": "$10"}[quantity]
+        raise EvaluationError(f"{NAMES[quantity]} is compared with {NAMES[rest]}: write a unit, such as `{example}`")
+    if rest in units:
+        raise EvaluationError(f"{NAMES[one]} cannot be compared with {NAMES[other]}")
+
+
+def text_of(value: Json) -> str:
+    """A value as people write it: text as it is, ``true``, ``null``, ``10m``, ``50MB``; lists and maps as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Quantity):
+        return str(value)
+    if kind(value) in ("group", "unknown"):
+        raise EvaluationError(f"{NAMES[kind(value)]} cannot be written as text")
+    return json_of(value)
+
+
+def json_of(value: Json) -> str:
+    """A value as JSON in one line; quantities become text. Raises EvaluationError for what JSON cannot hold."""
+    weigh(value)
+    try:
+        text = json.dumps(plain(value), ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EvaluationError("the value cannot be written as JSON") from error
+    return bounded_text(text)
+
+
+def plain(value: Json, level: int = 0) -> Json:
+    """A copy of a value with quantities as text, fit for JSON. Raises EvaluationError for what is no data."""
+    if level > DEEPEST_DATA:
+        raise EvaluationError("the data is nested too deeply")
+    what = kind(value)
+    if what == "list":
+        return [plain(item, level + 1) for item in value]
+    if what == "map":
+        return {key: plain(item, level + 1) for key, item in value.items()}
+    if what in ("group", "unknown"):
+        raise EvaluationError(f"{NAMES[what]} cannot be passed on")
+    return str(value) if isinstance(value, Quantity) else value
+
+
+def weigh(value: Json) -> None:
+    """Raises EvaluationError where a value as text would be too long: one value may occur in it many times."""
+    left, waiting = LONGEST_TEXT, [value]
+    while waiting:
+        item = waiting.pop()
+        left -= len(item) if isinstance(item, str) else 1
+        if left < 0:
+            raise EvaluationError(f"the text would have more than {LONGEST_TEXT:,} characters")
+        if isinstance(item, dict):
+            left -= sum(len(str(key)) for key in item)
+            waiting.extend(item.values())
+        elif isinstance(item, (list, tuple)) and not isinstance(item, Quantity):
+            if len(item) > left:
+                raise EvaluationError(f"the text would have more than {LONGEST_TEXT:,} characters")
+            waiting.extend(item)
+
+
+def shown(value: Json, longest: int = 80) -> str:
+    """A value for a message: text in quotes, long ones cut."""
+    if kind(value) in ("group", "unknown"):
+        return NAMES[kind(value)]
+    if isinstance(value, str):
+        text = json.dumps(value[:longest], ensure_ascii=False)
+        return f'{text[:-1]}…"' if len(value) > longest else text
+    try:
+        text = text_of(value)
+    except EvaluationError as error:
+        return error.message
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def bounded_text(text: str) -> str:
+    if len(text) > LONGEST_TEXT:
+        raise EvaluationError(f"the text would have more than {LONGEST_TEXT:,} characters")
+    return text
+
+
+def bounded_list(items: list[Json]) -> list[Json]:
+    if len(items) > LONGEST_LIST:
+        raise EvaluationError(f"the list would have more than {LONGEST_LIST:,} items")
+    return items
+
+
+def bounded_number(value: float) -> float:
+    """A number, as a whole one where it was computed from whole ones; too large ones and NaN are refused."""
+    if isinstance(value, int):
+        if abs(value) > LARGEST_INT:
+            raise EvaluationError("the number is too large")
+    elif value - value != 0:
+        raise EvaluationError("the number is too large")
+    return value
+
+
+def _both_fractions(one: str, other: str) -> bool:
+    return one in ("number", "percent") and other in ("number", "percent")
+
+
+def _amount(value: Json) -> float:
+    return value.amount if isinstance(value, Quantity) else value

@@ -1,0 +1,107 @@
+"""The canonical tree to a ``Plan``, with everything typed, defaults merged and edges collected.
+
+Whatever is well formed is lowered, whatever is not is left out: the schema check has reported it, and the findings about
+the graph appear beside it all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan import lower_parts as parts
+from planrunner.plan import lower_values as values
+from planrunner.plan.lower_task import defaults_of, lower_task, report_twins, task_id
+from planrunner.plan.lower_values import Lowering
+from planrunner.plan.model import Budgets, Plan, Task
+from planrunner.plan.nearest import nearest
+from planrunner.syntax.tree import Mapping, Node, Sequence
+
+
+class Lowered(NamedTuple):
+    """The plan as far as it could be made out, and what was found on the way."""
+
+    plan: Plan
+    findings: tuple[Diagnostic, ...]
+
+
+def lower(tree: Mapping) -> Lowered:
+    """Lower a tree that ``canonical`` has rewritten."""
+    nodes = {str(key.value): value for key, value in tree.entries}
+    ids = [task_id(item) for key in ("tasks", "finally") for item in _items(nodes.get(key))]
+    low = Lowering([], frozenset(filter(None, ids)))
+    fields: dict[str, Any] = {}
+    notes: dict[str, Any] = {}
+    for key, node in nodes.items():
+        if key in _READERS:
+            fields[key] = _READERS[key](node)
+        elif key in NOTES:
+            notes[key] = values.data(node)
+    if "budgets" in nodes:
+        fields["budgets"] = parts.budgets(low, nodes["budgets"], Budgets())
+    tasks = _tasks(low, nodes)
+    report_twins(low, tasks)
+    name = nodes.get("plan")
+    span = name.span if name is not None else tree.span
+    plan = Plan(values.text(name) if name is not None else "", **fields, tasks=tasks, notes=notes or None, span=span)
+    return Lowered(plan, tuple(low.findings))
+
+
+def _tasks(low: Lowering, nodes: dict[str, Node]) -> tuple[Task, ...]:
+    """Tasks in the order of the text, those under ``finally`` last, each with what the plan's ``gates`` say of it. A task without
+    an id is read for its findings only: nothing could refer to it."""
+    defaults = defaults_of(low, nodes.get("defaults"))
+    gates = _gates(low, nodes.get("gates"))
+    last = defaults | {"finally_": True}
+    found = [lower_task(low, item, defaults, gates.get(task_id(item), ())) for item in _items(nodes.get("tasks"))]
+    found += [lower_task(low, item, last, gates.get(task_id(item), ())) for item in _items(nodes.get("finally"))]
+    return tuple(task for task in found if task.id)
+
+
+def _gates(low: Lowering, node: Node | None) -> dict[str, tuple[Mapping, ...]]:
+    found: dict[str, tuple[Mapping, ...]] = {}
+    for item in _items(node):
+        name = task_id(item)
+        if name in low.ids:
+            found[name] = (*found.get(name, ()), item)
+        elif name:
+            near = nearest(name, sorted(low.ids))
+            message = f"the gate `{name}` belongs to no task" + (f", did you mean `{near}`?" if near else "")
+            place = item.get("id")
+            low.report("PLAN101", message, place.span if place is not None else item.span)
+    return found
+
+
+def _items(node: Node | None) -> list[Mapping]:
+    return [item for item in node.items if isinstance(item, Mapping)] if isinstance(node, Sequence) else []
+
+
+def _limits(node: Node) -> tuple[tuple[str, int], ...]:
+    entries = node.entries if isinstance(node, Mapping) else []
+    return tuple((str(key.value), number) for key, value in entries if (number := values.whole(value)))
+
+
+def _on_failure(node: Node) -> str:
+    word = values.text(node)
+    return word if word in ("continue", "rollback") else "stop"
+
+
+_READERS: dict[str, Callable[[Node], Any]] = {
+    "title": values.text,
+    "description": values.text,
+    "owner": values.text,
+    "version": values.text,
+    "params": parts.params,
+    "on_failure": _on_failure,
+    "max_parallel": lambda node: values.whole(node) or 5,
+    "limits": _limits,
+    "env": values.pairs,
+    "outputs": parts.outputs,
+    "artifacts": parts.artifacts,
+    "policy": values.data,
+    "hypotheses": values.data,
+    "seed": values.whole,
+}
+NOTES = frozenset(["created_at", "state", "stakeholders", "labels", "deadline", "done", "memory", "subplans"])
+"""Keys of a plan that people read and the machine does not."""

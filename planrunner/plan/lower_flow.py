@@ -1,0 +1,187 @@
+"""How control moves: needs, joins, edges, retries, loops and fan-out."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from planrunner.plan import lower_values as values
+from planrunner.plan.lower_expressions import DETECT, condition, criterion
+from planrunner.plan.lower_values import Lowering
+from planrunner.plan.model import Edge, EdgeWhen, Expression, FailureMode, Fanout, Join, JoinKind, Retry
+from planrunner.source import Span
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+JOINS: tuple[JoinKind, ...] = ("all", "any", "always", "all_done", "all_failed", "one_failed", "none_failed")
+_IDS = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\*?(?:[\s,]+[A-Za-z_][A-Za-z0-9_-]*\*?)*")
+_OPERATORS = frozenset({"and", "or", "not", "in", "is"})
+_NO_TASKS = frozenset({"params", "env", "plan", "run"})
+
+
+def needs(low: Lowering, node: Node) -> tuple[tuple[str, ...], Join | None]:
+    """Ids, and the join that an expression over results stands for."""
+    if isinstance(node, Sequence):
+        return _once([values.text(item) for item in node.items if _is_text(item)]), None
+    content = values.text(node) if _is_text(node) else ""
+    if not content:
+        return (), None
+    names = re.split(r"[\s,]+", content)
+    if _IDS.fullmatch(content) and (len(names) == 1 or _OPERATORS.isdisjoint(names)):
+        return _once(names), None
+    parsed = condition(low, node)
+    if parsed is None:
+        return (), None
+    return _once(_named_tasks(parsed)), Join("expression", expression=parsed, span=node.span)
+
+
+def _named_tasks(expression: Expression) -> list[str]:
+    """The tasks that an expression over results reads: ``test.ok`` and ``tasks.test.status`` both name ``test``."""
+    found = [path[1] if path[0] == "tasks" and len(path) > 1 else path[0] for path in expression.paths if path]
+    return [name for name in found if name not in _NO_TASKS and name != "tasks"]
+
+
+def join(low: Lowering, node: Node) -> Join | None:
+    if isinstance(node, Mapping):
+        least = node.get("at_least")
+        number = values.whole(least) if least is not None else None
+        return Join("at_least", number, span=node.span) if number else None
+    word = values.text(node) if _is_text(node) else ""
+    for kind in JOINS:
+        if word == kind:
+            return Join(kind, span=node.span)
+    parsed = condition(low, node) if word else None
+    return Join("expression", expression=parsed, span=node.span) if parsed else None
+
+
+def edges(low: Lowering, node: Node, on: EdgeWhen) -> list[Edge]:
+    """``on_success`` and ``on_failure``: an id, a mapping with ``to``, or a list of either."""
+    items = node.items if isinstance(node, Sequence) else [node]
+    return [edge for item in items if (edge := _edge(low, item, on))]
+
+
+def next_edges(low: Lowering, node: Node) -> list[Edge]:
+    """``next``: like the others, with ``on`` naming success, failure, always, or a class of failures."""
+    items = node.items if isinstance(node, Sequence) else [node]
+    found = []
+    for item in items:
+        word = values.text(item.get("on") or Scalar("", 0, 0)) if isinstance(item, Mapping) else ""
+        edge = _edge(low, item, _when(item, word))
+        if edge is not None:
+            known = word in ("", "success", "failure", "always")
+            found.append(edge if known else edge._replace(failure_class=word))
+    return found
+
+
+def _when(item: Node, word: str) -> EdgeWhen:
+    if word == "success":
+        return "success"
+    if word == "always":
+        return "always"
+    if word:
+        return "failure"
+    return "condition" if isinstance(item, Mapping) and item.get("when") is not None else "success"
+
+
+def _edge(low: Lowering, node: Node, on: EdgeWhen) -> Edge | None:
+    if isinstance(node, Scalar):
+        return Edge(values.text(node), on, span=node.span) if _is_text(node) else None
+    target = node.get("to") if isinstance(node, Mapping) else None
+    if not isinstance(node, Mapping) or target is None or not _is_text(target):
+        return None
+    when, recovers, failure = node.get("when"), node.get("recovers"), node.get("class")
+    return Edge(
+        values.text(target),
+        on,
+        condition(low, when) if when is not None else None,
+        values.text(failure) if failure is not None else "",
+        bool(recovers is not None and values.truth(recovers)),
+        target.span,
+    )
+
+
+def failure_modes(low: Lowering, node: Node, bound: frozenset[str]) -> tuple[list[FailureMode], list[Edge]]:
+    """Foreseen failures, and a recovering edge for each whose ``recover`` names a task."""
+    modes: list[FailureMode] = []
+    found: list[Edge] = []
+    for item in node.items if isinstance(node, Sequence) else []:
+        mode = _failure_mode(low, item, DETECT | bound)
+        if mode is None:
+            continue
+        modes.append(mode)
+        if mode.recover in low.ids:
+            found.append(Edge(mode.recover, "failure", None, mode.name, True, mode.span))
+    return modes, found
+
+
+def _failure_mode(low: Lowering, node: Node, known: frozenset[str]) -> FailureMode | None:
+    if isinstance(node, Scalar):
+        return FailureMode(values.text(node), span=node.span) if _is_text(node) else None
+    name = node.get("name") if isinstance(node, Mapping) else None
+    if not isinstance(node, Mapping) or name is None:
+        return None
+    detect, recover = node.get("detect"), node.get("recover")
+    return FailureMode(
+        values.text(name),
+        criterion(low, detect, known) if detect is not None else None,
+        values.text(recover) if recover is not None else "",
+        recover.span if recover is not None else name.span,
+    )
+
+
+def retry(low: Lowering, node: Node, default: Retry) -> Retry:
+    """A number of attempts, or a mapping whose keys win over those of the default."""
+    number = values.whole(node)
+    if number is not None:
+        return default._replace(attempts=max(number, 1))
+    if not isinstance(node, Mapping):
+        return default
+    found: dict[str, Any] = {} if default.attempts > 1 else {"attempts": 3}
+    for key, value in node.entries:
+        read = _retry_value(low, str(key.value), value)
+        if read is not None:
+            found[str(key.value)] = read
+    return default._replace(**found)
+
+
+def _retry_value(low: Lowering, key: str, node: Node) -> Any:
+    if key == "attempts":
+        return values.whole(node)
+    if key == "backoff":
+        return word if (word := values.text(node)) in ("fixed", "linear", "exponential") else None
+    if key in ("delay", "max_delay"):
+        return values.duration(low, node)
+    if key == "jitter":
+        return values.fraction(low, node)
+    return values.texts(node) if key == "on" else None
+
+
+_FANOUT = {"as": "name", "max_parallel": "max_parallel", "max_items": "max_items", "tolerate": "tolerate"}
+FANOUT_KEYS = frozenset(_FANOUT)
+
+
+def fanout(low: Lowering, parts: dict[str, Node]) -> Fanout:
+    """``foreach`` (an expression or a list of items) or ``matrix``, with their limits."""
+    found: dict[str, Any] = {}
+    for key, field in _FANOUT.items():
+        if key in parts:
+            found[field] = values.text(parts[key]) if key == "as" else values.data(parts[key])
+    source = parts.get("foreach")
+    if isinstance(source, Sequence):
+        found["items"] = values.data(source)
+    elif source is not None:
+        found["foreach"] = condition(low, source)
+    if "matrix" in parts:
+        found["matrix"] = values.data(parts["matrix"])
+    return Fanout(**found)
+
+
+def _is_text(node: Node) -> bool:
+    return isinstance(node, Scalar) and isinstance(node.value, str) and bool(node.value.strip())
+
+
+def _once(names: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+def conflict(low: Lowering, later: Span, message: str, help_: str = "") -> None:
+    low.report("PLAN009", message, later, help_)

@@ -1,0 +1,166 @@
+"""The parts that plans and tasks declare: parameters, outputs, artifacts, budgets, gates, rollbacks."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from planrunner.plan import lower_values as values
+from planrunner.plan.lower_expressions import CHECKS, criteria
+from planrunner.plan.lower_values import Lowering
+from planrunner.plan.model import Action, Artifact, Budgets, Gate, Output, Param
+from planrunner.source import Span
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+TYPES = frozenset({"string", "int", "number", "bool", "duration", "size", "money", "list", "map", "any"})
+_REFERENCE = re.compile(r"(?:artifacts|tasks|params|env|outputs)(?:\.[A-Za-z0-9_-]+)+|stdout|stderr|exit_code")
+_PARAM_KEYS = frozenset({"type", "default", "required", "description", "choices"})
+
+
+def params(node: Node) -> tuple[Param, ...]:
+    if not isinstance(node, Mapping):
+        return ()
+    return tuple(_param(key, value) for key, value in node.entries)
+
+
+def _param(key: Scalar, node: Node) -> Param:
+    """A declaration, or (for anything but a mapping) the default alone."""
+    if not isinstance(node, Mapping):
+        default = values.data(node)
+        return Param(str(key.value), _type_of(default), default, default is None, span=key.span)
+    parts = {str(name.value): value for name, value in node.entries if name.value in _PARAM_KEYS}
+    default = values.data(parts["default"]) if "default" in parts else None
+    required = values.truth(parts["required"]) if "required" in parts else None
+    choices = values.data(parts["choices"]) if "choices" in parts else None
+    return Param(
+        str(key.value),
+        _type_word(values.text(parts["type"])) if "type" in parts else _type_of(default),
+        default,
+        "default" not in parts if required is None else required,
+        values.text(parts["description"]) if "description" in parts else "",
+        tuple(choices) if isinstance(choices, list) else (),
+        key.span,
+    )
+
+
+def _type_word(word: str) -> str:
+    """``list[url]`` is a list; a word that is no type is any."""
+    name = word.partition("[")[0].strip()
+    return name if name in TYPES else "any"
+
+
+def _type_of(value: Any) -> str:
+    """The type that a default implies: whoever declares no type and gives text may give anything."""
+    return {bool: "bool", int: "int", float: "number", list: "list", dict: "map"}.get(type(value), "any")
+
+
+def outputs(node: Node) -> tuple[Output, ...]:
+    """A mapping from name to declaration, or a list of files (each named as its path)."""
+    if isinstance(node, Mapping):
+        return tuple(_output(str(key.value), value, key.span) for key, value in node.entries)
+    if isinstance(node, Sequence):
+        return tuple(output for item in node.items if (output := _listed_output(item)))
+    return ()
+
+
+def _listed_output(node: Node) -> Output | None:
+    if isinstance(node, Mapping):
+        name = node.get("name")
+        return _output(values.text(name), node, name.span) if name is not None else None
+    path = values.text(node)
+    return Output(path, "any", None, path, span=node.span) if path else None
+
+
+def _output(name: str, node: Node, span: Span) -> Output:
+    if isinstance(node, Mapping):
+        parts = {str(key.value): value for key, value in node.entries}
+        return Output(
+            name,
+            _type_word(values.text(parts["type"])) if "type" in parts else "any",
+            _template(values.data(parts["value"])) if "value" in parts else None,
+            values.text(parts["path"]) if "path" in parts else "",
+            values.text(parts["description"]) if "description" in parts else "",
+            span,
+        )
+    value = values.data(node)
+    if isinstance(value, str) and _type_word(value) == value.partition("[")[0] and "{{" not in value:
+        return Output(name, _type_word(value), span=span)
+    return Output(name, "any", _template(value), span=span)
+
+
+def _template(value: Any) -> Any:
+    """A bare reference such as ``artifacts.sources`` means the value, so it becomes the template that gives it."""
+    if isinstance(value, str) and _REFERENCE.fullmatch(value.strip()):
+        return "{{ " + value.strip() + " }}"
+    return value
+
+
+def artifacts(node: Node) -> tuple[Artifact, ...]:
+    if not isinstance(node, Sequence):
+        return ()
+    return tuple(artifact for item in node.items if (artifact := _artifact(item)))
+
+
+def _artifact(node: Node) -> Artifact | None:
+    if isinstance(node, Scalar):
+        path = values.text(node)
+        return Artifact(path, path, span=node.span) if path else None
+    if not isinstance(node, Mapping):
+        return None
+    parts = {str(key.value): values.text(value) for key, value in node.entries}
+    name, path = parts.get("name", ""), parts.get("path", "")
+    kind, retention, source = parts.get("type", ""), parts.get("retention", ""), parts.get("from", "")
+    return Artifact(name or path or source, path, kind, retention, source, node.span)
+
+
+_AMOUNTS = ("tokens", "calls", "attempts", "iterations", "depth")
+
+
+def budgets(low: Lowering, node: Node, default: Budgets) -> Budgets:
+    """Limits; those not named are the default's."""
+    found: dict[str, Any] = {}
+    for key, value in node.entries if isinstance(node, Mapping) else ():
+        name = str(key.value)
+        if name == "time":
+            found[name] = values.duration(low, value)
+        elif name == "cost":
+            found[name] = values.money(low, value)
+        elif name in _AMOUNTS:
+            found[name] = values.count(low, value)
+    return default._replace(**found)
+
+
+GATE_KEYS = frozenset({"gate", "ask", "checks", "approvers", "expires", "on_expiry", "on_reject", "options"})
+
+
+def gate(low: Lowering, parts: dict[str, Node]) -> Gate:
+    """A gate from the keys of its task; without a kind, checks make it a gate of checks and people one of approval."""
+    kind = values.text(parts["gate"]) if "gate" in parts else ""
+    return Gate(
+        kind or ("checks" if "checks" in parts else "approval"),
+        values.text(parts["ask"]) if "ask" in parts else "",
+        criteria(low, parts["checks"], CHECKS | low.ids) if "checks" in parts else (),
+        values.data(parts["approvers"]) if "approvers" in parts else None,
+        values.duration(low, parts["expires"]) if "expires" in parts else None,
+        values.text(parts["on_expiry"]) if "on_expiry" in parts else "",
+        values.data(parts["on_reject"]) if "on_reject" in parts else None,
+        values.data(parts["options"]) if "options" in parts else None,
+        values.data(parts["evidence"]) if "evidence" in parts else None,
+    )
+
+
+def script(node: Node) -> str | tuple[str, ...] | None:
+    """``run``: a script, or arguments that no shell sees. Line ends after a script mean nothing."""
+    if isinstance(node, Sequence):
+        return tuple(values.plain_text(item) for item in node.items if isinstance(item, Scalar))
+    return node.value.rstrip("\n") if isinstance(node, Scalar) and isinstance(node.value, str) else None
+
+
+def rollback(node: Node) -> Action | None:
+    """The action that undoes a task; None where it is said in words only."""
+    if not isinstance(node, Mapping):
+        return None
+    uses, inputs, run = node.get("uses"), node.get("with"), node.get("run")
+    found = script(run) if run is not None else None
+    name = values.text(uses) if uses is not None else ("shell" if found is not None else "")
+    return Action(name, values.data(inputs) if inputs is not None else {}, found)

@@ -1,0 +1,396 @@
+"""One task of the canonical tree to a ``Task``: every key to its field, the rest to the notes, nothing lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from planrunner.diagnostics import Label
+from planrunner.plan import lower_flow as flow
+from planrunner.plan import lower_parts as parts
+from planrunner.plan import lower_values as values
+from planrunner.plan.lower_expressions import FACTS, OUTCOME, condition, criteria
+from planrunner.plan.lower_values import Lowering
+from planrunner.plan.model import NOWHERE, Budgets, Edge, Loop, Retry, Task
+from planrunner.source import Span
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+PRIORITIES = {"low": -10, "normal": 0, "high": 10, "critical": 20}
+_BOUND = re.compile(r"->\s*([A-Za-z_][A-Za-z0-9_]*)")
+_EDGES = ("on_success", "on_failure", "next", "failure_modes")
+"""The order of edges, whatever the order of the keys."""
+_ACTIONS = ("run", "uses", "command", "loop", "subplan")
+
+
+_new = tuple.__new__
+"""Makes a NamedTuple in half the time of its own constructor, which counts where every key of every task gets one."""
+
+
+class Draft:
+    """A task while its keys are read. ``nodes`` keeps the values that only make sense together: gate, fan-out, criteria."""
+
+    __slots__ = ("defaults", "edges", "fields", "low", "nodes", "notes", "spans")
+
+    def __init__(self, low: Lowering, defaults: dict[str, Any]) -> None:
+        self.low = low
+        self.defaults = defaults
+        self.fields: dict[str, Any] = dict(defaults)
+        self.nodes: dict[str, Node] = {}
+        self.notes: dict[str, Any] = {}
+        self.edges: dict[str, list[Edge]] = {}
+        self.spans: list[tuple[str, Span]] = []
+
+    def read(self, entries: Iterable[tuple[Scalar, Node]]) -> None:
+        for key, value in entries:
+            name: Any = key.value
+            self.spans.append((name, _new(Span, (key.start, key.end))))
+            reader = _READERS.get(name)
+            if reader is not None:
+                reader(self, value)
+            elif name in _TOGETHER:
+                self.nodes[name] = value
+            elif name in NOTES:
+                self.notes[name] = values.data(value)
+
+    def span(self, *names: str) -> Span:
+        """The place of the first of the keys that the task has."""
+        return next((span for name in names for key, span in self.spans if key == name), NOWHERE)
+
+
+_Reader = Callable[[Draft, Node], None]
+
+
+def lower_task(low: Lowering, node: Mapping, defaults: dict[str, Any], extra: tuple[Mapping, ...] = ()) -> Task:
+    """The task of a mapping; ``extra`` are entries of the plan's ``gates`` that belong to it."""
+    draft = Draft(low, defaults)
+    draft.read(node.entries)
+    for gate in extra:
+        _add_gate(draft, gate)
+    if draft.nodes or draft.fields.get("kind") == "gate":
+        _finish_together(draft)
+    return _built(draft, node)
+
+
+def _built(draft: Draft, node: Mapping) -> Task:
+    fields = draft.fields
+    if "run" in fields and "uses" not in fields:
+        fields["uses"] = "shell"
+    if draft.edges:
+        fields["edges"] = tuple(edge for key in _EDGES for edge in draft.edges.get(key, ()))
+    if draft.notes:
+        fields["notes"] = draft.notes
+    identity = node.get("id")
+    return Task(
+        **fields,
+        id=values.text(identity) if identity is not None else "",
+        span=identity.span if identity is not None else (node.entries[0][0].span if node.entries else node.span),
+        spans=tuple(draft.spans),
+    )
+
+
+def _add_gate(draft: Draft, gate: Mapping) -> None:
+    """A gate of the plan's list: its keys join those of the task, and none may stand in both."""
+    there = {name for name, _ in draft.spans}
+    for key, value in gate.entries:
+        name = str(key.value)
+        if name == "id":
+            continue
+        if name in there:
+            label = Label(draft.span(name), f"`{name}` stands here")
+            draft.low.report("PLAN009", f"the task of this gate has `{name}` already, keep one", key.span, label=label)
+        else:
+            draft.read([(key, value)])
+
+
+def _finish_together(draft: Draft) -> None:
+    """Keys that depend on others, in the order in which they build on each other."""
+    _finish_action(draft)
+    _finish_gate(draft)
+    _finish_times(draft)
+    _finish_flow(draft)
+    _finish_criteria(draft)
+    _finish_fanout(draft)
+
+
+def _finish_action(draft: Draft) -> None:
+    nodes, fields, low = draft.nodes, draft.fields, draft.low
+    if "loop" in nodes:
+        fields["loop"] = _loop(draft, nodes["loop"])
+    if "subplan" in nodes:
+        _subplan(draft, nodes["subplan"])
+    if "params" in nodes:
+        if "subplan" in nodes:
+            fields["inputs"] = values.data(nodes["params"])
+        else:
+            help_ = "inputs of a capability are `with`"
+            low.report("PLAN004", "`params` of a task needs `subplan`", draft.span("params"), help_)
+    if "rollback" in nodes:
+        fields["rollback"] = parts.rollback(nodes["rollback"])
+        if fields["rollback"] is None:
+            draft.notes["rollback"] = values.data(nodes["rollback"])
+
+
+def _finish_gate(draft: Draft) -> None:
+    """``kind: gate`` or any key of a gate makes one, unless the task acts: then the two exclude each other."""
+    nodes, fields = draft.nodes, draft.fields
+    keys = [name for name in nodes if name in parts.GATE_KEYS]
+    is_gate = fields.get("kind") == "gate"
+    if not keys and not is_gate:
+        if "evidence" in nodes:
+            draft.notes["evidence"] = values.data(nodes["evidence"])
+        return
+    action = next((name for name in _ACTIONS if name in nodes or (name in fields and name not in draft.defaults)), "")
+    if action and "gate" not in nodes:
+        what = f"`{keys[0]}`" if keys else "`kind: gate`"
+        place = draft.span(keys[0]) if keys else draft.span("kind")
+        label = Label(draft.span(action), f"`{action}` stands here")
+        help_ = f"put `{action}` into a task of its own, before or after the gate"
+        draft.low.report("PLAN009", f"{what} makes the task a gate, and a gate does nothing itself", place, help_, label)
+    fields["gate"] = parts.gate(draft.low, nodes)
+    for name in ("timeout", "retry"):
+        if name in draft.defaults and name not in nodes and fields.get(name) == draft.defaults[name]:
+            del fields[name]
+
+
+def _finish_times(draft: Draft) -> None:
+    nodes, fields, low = draft.nodes, draft.fields, draft.low
+    if "timeout" in nodes:
+        fields["timeout"] = values.duration(low, nodes["timeout"])
+    if "retry" in nodes:
+        fields["retry"] = flow.retry(low, nodes["retry"], draft.defaults.get("retry", Retry()))
+    if "budgets" in nodes:
+        fields["budgets"] = parts.budgets(low, nodes["budgets"], draft.defaults.get("budgets", Budgets()))
+    if "timebox" in nodes:
+        _timebox(draft, values.duration(low, nodes["timebox"]))
+
+
+def _timebox(draft: Draft, limit: float | None) -> None:
+    """The whole time of the task, which also bounds each attempt."""
+    fields = draft.fields
+    budgets: Budgets = fields.get("budgets", Budgets())
+    if limit is not None:
+        fields["budgets"] = budgets._replace(time=limit if budgets.time is None else min(limit, budgets.time))
+        timeout = fields.get("timeout")
+        fields["timeout"] = limit if timeout is None else min(limit, timeout)
+
+
+def _finish_flow(draft: Draft) -> None:
+    nodes, fields, low = draft.nodes, draft.fields, draft.low
+    from_needs = None
+    if "needs" in nodes:
+        fields["needs"], from_needs = flow.needs(low, nodes["needs"])
+    join = flow.join(low, nodes["join"]) if "join" in nodes else None
+    if join is not None and from_needs is not None:
+        label = Label(draft.span("needs"), "the expression stands here")
+        message = "`needs` is an expression and says already how its tasks join"
+        low.report("PLAN009", message, draft.span("join"), label=label)
+    if join is not None or from_needs is not None:
+        fields["join"] = join or from_needs
+    if "failure_modes" in nodes:
+        bound = frozenset(_BOUND.findall(fields.get("command", "")))
+        modes, edges = flow.failure_modes(low, nodes["failure_modes"], bound)
+        fields["failure_modes"] = tuple(modes)
+        draft.edges["failure_modes"] = edges
+
+
+_CRITERIA = {"expect": OUTCOME, "postconditions": OUTCOME, "preconditions": FACTS}
+
+
+def _finish_criteria(draft: Draft) -> None:
+    names: frozenset[str] = frozenset()
+    if "as" in draft.nodes or "foreach" in draft.nodes:
+        names = frozenset({values.text(draft.nodes["as"]) if "as" in draft.nodes else "item"})
+    for key, known in _CRITERIA.items():
+        if key in draft.nodes:
+            draft.fields[key] = criteria(draft.low, draft.nodes[key], known | names if names else known)
+
+
+def _finish_fanout(draft: Draft) -> None:
+    nodes = draft.nodes
+    if "foreach" in nodes or "matrix" in nodes:
+        draft.fields["fanout"] = flow.fanout(draft.low, nodes)
+        return
+    for name in nodes:
+        if name in flow.FANOUT_KEYS:
+            draft.low.report("PLAN004", f"`{name}` of a task needs `foreach` or `matrix`", draft.span(name))
+
+
+def _loop(draft: Draft, node: Node) -> Loop | None:
+    if not isinstance(node, Mapping):
+        return None
+    most, until, tasks, carry = (node.get(key) for key in ("max", "until", "tasks", "carry"))
+    return Loop(
+        (values.whole(most) or 0) if most is not None else 0,
+        condition(draft.low, until) if until is not None else None,
+        lower_list(draft.low, tasks, _inner(draft)) if tasks is not None else (),
+        values.data(carry) if carry is not None else None,
+    )
+
+
+def _subplan(draft: Draft, node: Node) -> None:
+    if isinstance(node, Sequence):
+        draft.fields["steps"] = tuple(values.data(item) for item in node.items)
+        draft.fields["subplan"] = _steps(draft, node)
+    elif isinstance(node, Scalar):
+        draft.fields["subplan_file"] = values.text(node)
+
+
+def _steps(draft: Draft, node: Sequence) -> tuple[Task, ...]:
+    """Steps in words follow each other; steps that are tasks go by their needs. Steps without an id are numbered."""
+    ids = frozenset(name for item in node.items if (name := task_id(item)))
+    low = draft.low.scope(ids | {f"step-{number}" for number in range(1, len(node.items) + 1)})
+    inner = _inner(draft)
+    found: list[Task] = []
+    for number, item in enumerate(node.items, 1):
+        before = (found[-1].id,) if found else ()
+        if isinstance(item, Mapping):
+            task = lower_task(low, item, inner)
+            found.append(task if task.id else task._replace(id=f"step-{number}", needs=task.needs or before))
+        elif words := values.text(item):
+            fields: dict[str, Any] = {**inner, "id": f"step-{number}", "command": words, "needs": before}
+            found.append(Task(**fields, span=item.span))
+    report_twins(low, found)
+    return tuple(found)
+
+
+def _inner(draft: Draft) -> dict[str, Any]:
+    """The defaults for tasks inside this one: whether it stands under ``finally`` is not theirs."""
+    return {name: value for name, value in draft.defaults.items() if name != "finally_"}
+
+
+def lower_list(low: Lowering, node: Node, defaults: dict[str, Any]) -> tuple[Task, ...]:
+    """A list of tasks that see each other: the rounds of a loop."""
+    items = [item for item in node.items if isinstance(item, Mapping)] if isinstance(node, Sequence) else []
+    inner = low.scope(frozenset(name for item in items if (name := task_id(item))))
+    tasks = tuple(lower_task(inner, item, defaults) for item in items)
+    report_twins(inner, tasks)
+    return tasks
+
+
+def task_id(node: Node) -> str:
+    identity = node.get("id") if isinstance(node, Mapping) else None
+    return values.text(identity) if identity is not None else ""
+
+
+def report_twins(low: Lowering, tasks: Iterable[Task]) -> None:
+    """Two tasks of one id; capitals do not tell ids apart, as file systems may not either."""
+    first: dict[str, Task] = {}
+    for task in tasks:
+        folded = task.id.casefold()
+        if not task.id or folded not in first:
+            first[folded] = task
+            continue
+        other = first[folded]
+        label = Label(other.span, f"`{other.id}` is defined here")
+        same = other.id == task.id
+        alike = f"`{task.id}` and `{other.id}` differ only in capitals"
+        message = f"two tasks are called `{task.id}`" if same else alike
+        low.report("PLAN102", message, task.span, label=label)
+
+
+def _text(field: str) -> _Reader:
+    def read_text(draft: Draft, node: Node) -> None:
+        if isinstance(node, Scalar) and isinstance(node.value, str):
+            draft.fields[field] = node.value.strip()
+
+    return read_text
+
+
+def _inputs(draft: Draft, node: Node) -> None:
+    draft.fields["inputs"] = values.data(node)
+
+
+def _run(draft: Draft, node: Node) -> None:
+    draft.fields["run"] = parts.script(node)
+
+
+def _priority(draft: Draft, node: Node) -> None:
+    number = values.whole(node)
+    draft.fields["priority"] = PRIORITIES.get(values.text(node), 0) if number is None else number
+
+
+def _labels(draft: Draft, node: Node) -> None:
+    draft.fields["labels"] = tuple(dict.fromkeys((*draft.defaults.get("labels", ()), *values.texts(node))))
+
+
+def _env(draft: Draft, node: Node) -> None:
+    draft.fields["env"] = tuple({**dict(draft.defaults.get("env", ())), **dict(values.pairs(node))}.items())
+
+
+def _allow_failure(draft: Draft, node: Node) -> None:
+    draft.fields["allow_failure"] = bool(values.truth(node))
+
+
+def _when(draft: Draft, node: Node) -> None:
+    draft.fields["when"] = condition(draft.low, node)
+
+
+def _outputs(draft: Draft, node: Node) -> None:
+    draft.fields["outputs"] = parts.outputs(node)
+
+
+def _artifacts(draft: Draft, node: Node) -> None:
+    draft.fields["artifacts"] = parts.artifacts(node)
+
+
+def _on_success(draft: Draft, node: Node) -> None:
+    draft.edges["on_success"] = flow.edges(draft.low, node, "success")
+
+
+def _on_failure(draft: Draft, node: Node) -> None:
+    draft.edges["on_failure"] = flow.edges(draft.low, node, "failure")
+
+
+def _next(draft: Draft, node: Node) -> None:
+    draft.edges["next"] = flow.next_edges(draft.low, node)
+
+
+def _word(field: str, words: str) -> _Reader:
+    """One of a few words; the schema has reported any other."""
+    allowed = frozenset(words.split())
+
+    def read_word(draft: Draft, node: Node) -> None:
+        word = values.text(node)
+        if word in allowed:
+            draft.fields[field] = word
+
+    return read_word
+
+
+_TEXTS = ("title", "description", "kind", "owner", "uses", "command", "cwd", "shell")
+_READERS: dict[str, _Reader] = {
+    **{name: _text(name) for name in _TEXTS},
+    "role": _word("role", "START LINEAR DECISION BRANCH SPLIT MERGE EXIT"),
+    "stdout": _word("stdout", "text json lines"),
+    "effect": _word("effect", "pure read idempotent checkable unsafe"),
+    "on_doubt": _word("on_doubt", "probe retry ask rollback fail"),
+    "with": _inputs,
+    "run": _run,
+    "priority": _priority,
+    "labels": _labels,
+    "env": _env,
+    "allow_failure": _allow_failure,
+    "when": _when,
+    "outputs": _outputs,
+    "artifacts": _artifacts,
+    "on_success": _on_success,
+    "on_failure": _on_failure,
+    "next": _next,
+}
+_REST = "foreach matrix loop subplan params rollback evidence timeout timebox retry budgets needs join failure_modes"
+_TOGETHER = parts.GATE_KEYS | flow.FANOUT_KEYS | _CRITERIA.keys() | frozenset(_REST.split())
+NOTES = frozenset(["assumptions", "risks", "effects", "capabilities", "validation", "status", "deadline", "environment", "policy"])
+"""Keys that people read and the machine does not."""
+
+
+def defaults_of(low: Lowering, node: Node | None) -> dict[str, Any]:
+    """Fields that every task starts with, from the plan's ``defaults``."""
+    if not isinstance(node, Mapping):
+        return {}
+    draft = Draft(low, {})
+    draft.read(node.entries)
+    _finish_times(draft)
+    if draft.notes:
+        draft.fields["notes"] = draft.notes
+    return draft.fields

@@ -1,0 +1,121 @@
+"""Reading one value of the tree as the type that the plan wants: words, numbers, quantities, data.
+
+The schema check has said already what is of the wrong type; a reader that meets such a value gives None (or nothing) and
+stays silent, so that everything sound beside it is still lowered. What only a reader can see, it reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from planrunner.diagnostics import Diagnostic, Label
+from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_percent
+from planrunner.source import Span
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
+
+Json = Any
+
+
+class Lowering:
+    """What the lowering of one list of tasks shares: the findings, and the task ids that names may refer to."""
+
+    __slots__ = ("classified", "findings", "ids")
+
+    def __init__(self, findings: list[Diagnostic], ids: frozenset[str] = frozenset()) -> None:
+        self.findings = findings
+        self.ids = ids
+        self.classified: dict[tuple[str, int], tuple[frozenset[str], Any]] = {}
+        """What criteria turned out to be, by their text and the names they may use (which the value keeps alive)."""
+
+    def scope(self, ids: frozenset[str]) -> Lowering:
+        """The same findings with other ids: the tasks of a loop or a subplan see each other."""
+        return Lowering(self.findings, ids)
+
+    def report(self, code: str, message: str, span: Span, help_: str = "", label: Label | None = None) -> None:
+        self.findings.append(Diagnostic(code, message, span, labels=(label,) if label else (), help=help_))
+
+
+def text(node: Node) -> str:
+    """Words as written, without the line ends around them; a number is kept in the digits of the text."""
+    if node.__class__ is not Scalar:
+        return ""
+    value = node.value
+    return value.strip() if value.__class__ is str else _written(node)
+
+
+def _written(node: Scalar) -> str:
+    value = node.value
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.strip() if isinstance(value, str) else node.raw or str(value)
+
+
+def plain_text(node: Node) -> str:
+    """Like ``text`` for values that the world sees, where spaces at the ends may matter: environment, arguments."""
+    if not isinstance(node, Scalar):
+        return ""
+    return node.value if isinstance(node.value, str) else _written(node)
+
+
+def texts(node: Node) -> tuple[str, ...]:
+    """One word or a list of words."""
+    if isinstance(node, Scalar):
+        one = text(node)
+        return (one,) if one else ()
+    return tuple(text(item) for item in node.items if isinstance(item, Scalar)) if isinstance(node, Sequence) else ()
+
+
+def truth(node: Node) -> bool | None:
+    return node.value if isinstance(node, Scalar) and isinstance(node.value, bool) else None
+
+
+def whole(node: Node) -> int | None:
+    """A whole number; a float without a fraction counts as one, as it does in JSON."""
+    if not isinstance(node, Scalar) or isinstance(node.value, bool) or not isinstance(node.value, int | float):
+        return None
+    return int(node.value) if node.value == int(node.value) else None
+
+
+def data(node: Node) -> Json:
+    return to_json(node)
+
+
+def pairs(node: Node) -> tuple[tuple[str, str], ...]:
+    """An environment: names and texts, each name once, the last one wins."""
+    if not isinstance(node, Mapping):
+        return ()
+    return tuple({str(key.value): plain_text(value) for key, value in node.entries}.items())
+
+
+def duration(low: Lowering, node: Node) -> float | None:
+    """Seconds of ``5m``; a bare number counts seconds."""
+    return _quantity(low, node, parse_duration, "a duration such as `30s`, `5m` or `1h30m`")
+
+
+def money(low: Lowering, node: Node) -> float | None:
+    """Dollars of ``$2``; a bare number counts dollars."""
+    return _quantity(low, node, parse_money, "an amount such as `$2` or `$0.50`")
+
+
+def count(low: Lowering, node: Node) -> int | None:
+    found = _quantity(low, node, parse_count, "a whole number such as `500`, `200k` or `2M`")
+    return None if found is None else int(found)
+
+
+def fraction(low: Lowering, node: Node) -> float | None:
+    """A share between nothing and all: ``0.1`` or ``10%``."""
+    return _quantity(low, node, parse_percent, "a share such as `0.1` or `10%`")
+
+
+def _quantity(low: Lowering, node: Node, parse: Callable[[str], float | int | None], wanted: str) -> float | None:
+    if not isinstance(node, Scalar) or node.value is None or isinstance(node.value, bool):
+        return None
+    if isinstance(node.value, int | float):
+        return float(node.value) if node.value >= 0 else None
+    found = parse(node.value)
+    if found is None:
+        low.report("PLAN006", f"`{node.value.strip()[:40]}` is not {wanted}", node.span)
+    return found

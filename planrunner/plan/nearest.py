@@ -1,0 +1,72 @@
+"""The name somebody probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate closest to ``word``, or None where nothing is close enough.
+
+    Counts insertions, deletions, replacements and swaps of neighbours; capitals do not count. Up to three characters
+    allow one edit, up to eight two, longer words a third of their length. Of equals the first candidate wins.
+    """
+    folded = word.casefold()
+    best, bound = None, _allowed(len(word)) + 1
+    letters = _letters(folded)
+    for candidate in candidates:
+        other = candidate.casefold()
+        if abs(len(other) - len(folded)) >= bound or (letters ^ _letters(other)).bit_count() > 2 * (bound - 1):
+            continue
+        distance = _distance(folded, other, bound)
+        if distance < bound:
+            best, bound = candidate, distance
+            if not distance:
+                break
+    return best
+
+
+def _allowed(length: int) -> int:
+    if length <= 3:
+        return min(1, length - 1)
+    return 2 if length <= 8 else length // 3
+
+
+def _letters(word: str) -> int:
+    """The set of characters as bits: two words that differ in many of them cannot be close."""
+    bits = 0
+    for character in word:
+        bits |= 1 << (ord(character) & 63)
+    return bits
+
+
+def _distance(left: str, right: str, bound: int) -> int:
+    """The number of edits between two words, or ``bound`` where it is that many or more."""
+    left, right = _apart(left, right)
+    if not left or not right:
+        return min(bound, len(left) + len(right))
+    before: list[int] = []
+    previous = list(range(len(right) + 1))
+    for row, here in enumerate(left, 1):
+        current = [row]
+        for column, there in enumerate(right, 1):
+            cost = min(previous[column] + 1, current[column - 1] + 1, previous[column - 1] + (here != there))
+            if row > 1 and column > 1 and here == right[column - 2] and left[row - 2] == there:
+                cost = min(cost, before[column - 2] + 1)
+            current.append(cost)
+        if min(current) >= bound:
+            return bound
+        before, previous = previous, current
+    return min(previous[-1], bound)
+
+
+def _apart(left: str, right: str) -> tuple[str, str]:
+    """Two words without the beginning and the end they share: most ids of a plan differ in a few characters only."""
+    start, shortest = 0, min(len(left), len(right))
+    while start < shortest and left[start] == right[start]:
+        start += 1
+    left, right = left[start:], right[start:]
+    end, shortest = 0, shortest - start
+    while end < shortest and left[-1 - end] == right[-1 - end]:
+        end += 1
+    return (left[:-end], right[:-end]) if end else (left, right)

@@ -1,0 +1,80 @@
+"""The checks of ``planrunner lint``: one file each with the codes it gives and ``check(view)``; this is the table.
+
+A rule looks only at the plan and its text. It never raises, never acts, and costs nothing for a plan that does not use
+what it is about. Syntax and schema findings come from the rooms before; rules report beside them: nothing masks
+anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan.model import Capability, Plan, Task
+from planrunner.plan.rules import (
+    capability,
+    cycles,
+    expressions,
+    joins,
+    loops,
+    order,
+    people,
+    reach,
+    roles,
+    targets,
+    templates,
+    timeouts,
+    unexecuted,
+    unused,
+)
+from planrunner.plan.rules.suppress import Sifted, sift
+from planrunner.plan.rules.view import PlanView, view_of
+from planrunner.source import Source
+
+Check = Callable[[PlanView], Iterable[Diagnostic]]
+
+TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
+    (capability.CODES, capability.check),
+    (unexecuted.CODES, unexecuted.check),
+    (targets.CODES, targets.check),
+    (cycles.CODES, cycles.check),
+    (reach.CODES, reach.check),
+    (joins.CODES, joins.check),
+    (loops.CODES, loops.check),
+    (roles.CODES, roles.check),
+    (expressions.CODES, expressions.check),
+    (order.CODES, order.check),
+    (templates.CODES, templates.check),
+    (unused.CODES, unused.check),
+    (timeouts.CODES, timeouts.check),
+    (people.CODES, people.check),
+)
+
+
+def run(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) -> list[Diagnostic]:
+    """Every finding about a plan that no comment in it silences."""
+    return list(examine(plan, source, capabilities).findings)
+
+
+def examine(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) -> Sifted:
+    """Like ``run``, together with the number of silenced findings."""
+    findings: list[Diagnostic] = []
+    tasks: list[Task] = []
+    for view in _views(plan, source, capabilities):
+        tasks += view.plan.tasks
+        for _, check in TABLE:
+            findings += check(view)
+    return sift(findings, source, tasks)
+
+
+def _views(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) -> Iterator[PlanView]:
+    """The plan, then each list of steps inside a loop or a subplan as a graph of its own."""
+    views = [view_of(plan, source, capabilities)]
+    for view in views:
+        yield view
+        for task in view.plan.tasks:
+            for steps in (task.subplan, task.loop.tasks if task.loop is not None else ()):
+                if steps:
+                    outer = {**view.outer, **{other.id: other for other in view.plan.tasks}}
+                    nested = view_of(plan._replace(tasks=steps), source, capabilities)
+                    views.append(nested._replace(outer=outer))

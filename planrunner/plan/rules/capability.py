@@ -1,0 +1,129 @@
+"""Every task names a capability that is installed and gives it the inputs it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from planrunner.diagnostics import Diagnostic, Edit, Fix
+from planrunner.plan.model import Action, Capability, Field, Task
+from planrunner.plan.nearest import nearest
+from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
+
+CODES = ("PLAN007", "PLAN008", "PLAN020")
+
+BUILT_IN = "planrunner"
+"""The plugin of the built-in capabilities: the plan schema knows their inputs and has judged all values but text."""
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str, int, float, bool),
+    "int": (int,),
+    "number": (int, float),
+    "bool": (bool,),
+    "list": (list,),
+    "map": (dict,),
+}
+"""Python types a literal may have for each type of input; a number where text is wanted is written out as text.
+Durations, sizes and money are quantities with a unit or plain numbers, which only the capability can judge."""
+
+
+def check(view: PlanView) -> Iterable[Diagnostic]:
+    used = view.used
+    for task in view.plan.tasks:
+        if task.uses:
+            capability = used.get(task.uses)
+            if capability is None:
+                yield _unknown(view, task, task.uses, "uses")
+            elif task.inputs or capability.inputs:
+                yield from _inputs(view, task, capability, task.inputs, task.run)
+        if task.rollback is not None:
+            yield from _rollback(view, task, task.rollback)
+
+
+def _rollback(view: PlanView, task: Task, action: Action) -> Iterable[Diagnostic]:
+    if action.uses and action.uses not in view.capabilities:
+        yield _unknown(view, task, action.uses, "rollback")
+
+
+def _unknown(view: PlanView, task: Task, name: str, key: str) -> Diagnostic:
+    span = find_word(view, task, name, key)
+    close = nearest(name, view.capabilities)
+    if close:
+        written = view.source.text[span.start : span.end] == name
+        fix = Fix(f"use `{close}`", (Edit(span, close),)) if written else None
+        return Diagnostic("PLAN007", f"unknown capability `{name}`, did you mean `{close}`?", span, fix=fix)
+    family = name.partition(".")[0] + "."
+    members = sorted(known for known in view.capabilities if known.startswith(family))
+    way = f"the family has {names(members)}" if members else "`planrunner capabilities` lists the installed ones"
+    return Diagnostic("PLAN007", f"unknown capability `{name}`", span, help=way)
+
+
+def _inputs(view: PlanView, task: Task, capability: Capability, inputs: Any, run: Any) -> Iterable[Diagnostic]:
+    given: Mapping[str, Any] = inputs if isinstance(inputs, dict) else {}
+    fields = {field.name: field for field in capability.inputs}
+    meant: set[str | None] = set()
+    for name, value in given.items():
+        field = fields.get(name)
+        if field is not None:
+            if _misfit(value, field) and (isinstance(value, str) or capability.plugin != BUILT_IN):
+                yield _wrong_type(view, task, field, value)
+        elif not capability.open_inputs:
+            close = nearest(str(name), fields)
+            meant.add(close)
+            yield _unknown_input(view, task, capability, str(name), close)
+    if isinstance(inputs, dict) or inputs is None:
+        for field in capability.inputs:
+            absent = field.required and field.name not in given and field.name not in meant
+            if absent and not (capability.takes_run and run is not None):
+                yield _missing(task, capability, field)
+
+
+def _unknown_input(view: PlanView, task: Task, capability: Capability, name: str, close: str | None) -> Diagnostic:
+    span = find_word(view, task, name, "with")
+    fields = [field.name for field in capability.inputs]
+    if capability.takes_run and not fields:
+        message = f"the input `{name}` does not reach the script of `{capability.name}`"
+        return Diagnostic("PLAN020", message, span, help=f"hand it over with `env: {{{name.upper()}: …}}`")
+    message = f"`{capability.name}` takes no input `{name}`"
+    if close:
+        written = view.source.text[span.start : span.end] == name
+        fix = Fix(f"rename it to `{close}`", (Edit(span, close),)) if written else None
+        return Diagnostic("PLAN008", f"{message}, did you mean `{close}`?", span, fix=fix)
+    way = f"it takes {names(fields)}" if fields else "it takes no inputs"
+    return Diagnostic("PLAN008", message, span, help=way)
+
+
+def _missing(task: Task, capability: Capability, field: Field) -> Diagnostic:
+    span = span_of(task, "with", "uses")
+    about = f"{field.name}: {field.description}" if field.description else f"it is of type {field.type}"
+    where = "" if has_key(task, "with") else "under `with:`"
+    message = f"`{capability.name}` needs the input `{field.name}`" + (f" {where}" if where else "")
+    return Diagnostic("PLAN008", message, span, help=about)
+
+
+def _misfit(value: Any, field: Field) -> bool:
+    if value is None:
+        return False
+    if isinstance(value, str) and ("{{" in value or "{%" in value):
+        return False
+    wanted = _TYPES.get(field.type)
+    if wanted is None:
+        return False
+    if isinstance(value, bool) and field.type in ("int", "number"):
+        return True
+    if field.type == "number" and isinstance(value, str):
+        return True
+    return not isinstance(value, wanted)
+
+
+def _wrong_type(view: PlanView, task: Task, field: Field, value: Any) -> Diagnostic:
+    span = find_word(view, task, field.name, "with")
+    message = f"input `{field.name}` of `{task.uses}` is {_kind(value)}, expected {field.type}"
+    return Diagnostic("PLAN008", message, span, help=field.description)
+
+
+def _kind(value: Any) -> str:
+    for kind, name in ((bool, "a bool"), (int, "an int"), (float, "a number"), (str, "a string"), (list, "a list")):
+        if isinstance(value, kind):
+            return name
+    return "a map"

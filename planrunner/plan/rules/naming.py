@@ -1,0 +1,162 @@
+"""The names that expressions and templates may read at each place of a plan, with their types."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping
+
+from planrunner.plan.expressions.types import (
+    ANY,
+    BOOL,
+    MAP,
+    NUMBER,
+    SIZE,
+    STRING,
+    TIME,
+    Type,
+    declared,
+    map_of,
+    object_of,
+)
+from planrunner.plan.model import Output, Task
+from planrunner.plan.rules.reading import Moment, bound_names
+from planrunner.plan.rules.view import PlanView
+
+RESULTS = ("ok", "completed", "failed", "skipped", "omitted", "cancelled", "done")
+OUTCOME: Mapping[str, Type] = {
+    "exit_code": NUMBER,
+    "duration": TIME,
+    "stdout": STRING,
+    "stderr": STRING,
+    "attempt": NUMBER,
+}
+FACTS: Mapping[str, Type] = {
+    "memory": object_of({"has_space": SIZE}, "the fact `memory`"),
+    "disk": object_of({"free": SIZE}, "the fact `disk`"),
+    "network": object_of({"online": BOOL}, "the fact `network`"),
+    "host": object_of({"os": STRING, "cpus": NUMBER, "load": NUMBER, "memory": SIZE}, "the fact `host`"),
+}
+_PLAN = object_of({"id": STRING, "title": STRING, "version": STRING})
+_RUN = object_of({"id": STRING, "seed": NUMBER, "status": STRING})
+_FLAGS = object_of(dict.fromkeys(RESULTS, BOOL) | {"status": STRING})
+_ARTIFACT = object_of({"name": STRING, "path": STRING, "size": ANY, "sha256": STRING, "type": STRING}, "an artifact")
+_REPEATED: Mapping[str, Type] = {"item": ANY, "index": NUMBER, "matrix": ANY, "loop": ANY, "carry": ANY}
+
+
+class Lazy(Mapping[str, Type]):
+    """Types that are made when a name is read: a plan of 10,000 tasks is not laid out for one expression."""
+
+    __slots__ = ("_keys", "_made", "_make")
+
+    def __init__(self, keys: Mapping[str, object], make: Callable[[str], Type]) -> None:
+        self._keys = keys
+        self._make = make
+        self._made: dict[str, Type] = {}
+
+    def __getitem__(self, name: str) -> Type:
+        if name not in self._keys:
+            raise KeyError(name)
+        found = self._made.get(name)
+        if found is None:
+            found = self._made[name] = self._make(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+class Naming:
+    """What the tasks of one view may read; made once for all their expressions."""
+
+    __slots__ = ("_base", "_results", "_view")
+
+    def __init__(self, view: PlanView) -> None:
+        self._view = view
+        known: Mapping[str, object] = {**view.outer, **view.positions} if view.outer else view.positions
+        self._base: dict[str, Type] = {
+            "params": object_of({param.name: declared(param.type) for param in view.plan.params}),
+            "env": map_of(STRING),
+            "plan": _PLAN,
+            "run": _RUN,
+            "tasks": object_of(Lazy(known, self._record)),
+        }
+        if view.outer:
+            self._base |= _REPEATED
+        self._results = dict.fromkeys(known, _FLAGS)
+
+    def names(self, here: int, moment: Moment) -> Mapping[str, Type]:
+        """The names that the task at ``here`` sees at a moment; -1 stands for the plan itself."""
+        if here < 0:
+            return self._base
+        task = self._view.plan.tasks[here]
+        base = self._base if task.fanout is None else {**self._base, **_REPEATED, task.fanout.name: ANY}
+        if moment == "before":
+            return base
+        if moment == "rounds":
+            return {**base, "tasks": self._inner(task), **_REPEATED}
+        if moment == "results":
+            return {**self._needed(task), **base}
+        if moment == "facts":
+            return {**base, **FACTS}
+        own = {"outputs": self._outputs(task), "artifacts": _artifacts(task)}
+        if moment == "checks":
+            return ChainMap({**base, **own, **OUTCOME}, self._results)
+        bare = {output.name: declared(output.type) for output in task.outputs}
+        found = {**bare, **base, **OUTCOME, **own}
+        if moment == "detect":
+            found |= {"failure": STRING, "message": STRING, **dict.fromkeys(bound_names(task), ANY)}
+        return found
+
+    def _needed(self, task: Task) -> dict[str, Type]:
+        """Ids in an expression over results; one that no task has is reported as a need, not as a name as well."""
+        return dict.fromkeys(task.needs, _FLAGS)
+
+    def _inner(self, task: Task) -> Type:
+        """The tasks that the end of a round may read: those of the loop, and those around it."""
+        inner = {step.id: step for step in task.loop.tasks} if task.loop is not None else {}
+        around = self._base["tasks"].fields
+        return object_of({**around, **{name: self._fields(step) for name, step in inner.items()}})
+
+    def _record(self, name: str) -> Type:
+        view = self._view
+        at = view.positions.get(name)
+        return self._fields(view.plan.tasks[at] if at is not None else view.outer[name])
+
+    def _fields(self, task: Task) -> Type:
+        fields = {
+            **dict.fromkeys(RESULTS, BOOL),
+            **OUTCOME,
+            "status": STRING,
+            "attempts": NUMBER,
+            "reason": STRING,
+            "failure": STRING,
+            "outputs": self._outputs(task),
+            "artifacts": _artifacts(task),
+        }
+        del fields["attempt"]
+        return object_of(fields, f"task `{task.id}`")
+
+    def _outputs(self, task: Task) -> Type:
+        """An object where all outputs are known: those the task declares and those its capability gives."""
+        capability = self._view.used.get(task.uses)
+        what = f"task `{task.id}`"
+        if task.fanout or task.loop or task.subplan or task.subplan_file or task.gate or task.stdout or task.steps:
+            return MAP
+        if capability is None or (capability.open_outputs and not task.outputs):
+            return MAP
+        fields = {field.name: declared(field.type) for field in capability.outputs}
+        fields |= {output.name: _type(output) for output in task.outputs}
+        return object_of(fields, what, "PLAN202")
+
+
+def _type(output: Output) -> Type:
+    return declared(output.type)
+
+
+def _artifacts(task: Task) -> Type:
+    if not task.artifacts:
+        return map_of(_ARTIFACT)
+    return object_of({artifact.name: _ARTIFACT for artifact in task.artifacts}, f"task `{task.id}`", "PLAN202")

@@ -1,0 +1,55 @@
+"""What no machine can do or decide: instructions without an agent, criteria in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan.model import Criterion, Task
+from planrunner.plan.rules.unexecuted import CALLS
+from planrunner.plan.rules.view import PlanView, span_of
+
+CODES = ("PLAN601", "PLAN701")
+
+
+def check(view: PlanView) -> Iterable[Diagnostic]:
+    for task in view.plan.tasks:
+        if _in_words_only(task) and not view.outer:
+            message = f"`{task.id}` is an instruction in plain words, which a person or an agent carries out"
+            help_ = "without one the run waits for `planrunner answer`; name an agent with `uses: llm.react`"
+            yield Diagnostic("PLAN601", message, span_of(task, "command", "subplan"), help=help_)
+        if task.expect or task.gate is not None or task.postconditions or task.preconditions:
+            yield from _in_words(task)
+
+
+def _in_words_only(task: Task) -> bool:
+    if task.uses or task.run is not None or task.gate is not None:
+        return False
+    if task.command:
+        return not CALLS.match(task.command)
+    return bool(task.steps) and all(isinstance(step, str) for step in task.steps)
+
+
+def _in_words(task: Task) -> Iterable[Diagnostic]:
+    groups = [
+        ("expect", task.expect),
+        ("postconditions", task.postconditions),
+        ("preconditions", task.preconditions),
+        ("checks", task.gate.checks if task.gate is not None else ()),
+    ]
+    for key, criteria in groups:
+        for criterion in criteria:
+            if criterion.expression is None:
+                yield _unverifiable(task, key, criterion)
+
+
+def _unverifiable(task: Task, key: str, criterion: Criterion) -> Diagnostic:
+    span = criterion.span if criterion.span.end else span_of(task, key)
+    message = f"`{_shortened(criterion.text)}` is in plain words: only a judge or a person can decide it"
+    help_ = "the task waits for them; what a machine can check is an expression, such as `exit_code == 0`"
+    return Diagnostic("PLAN701", message, span, help=help_)
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else line[:57] + "…"

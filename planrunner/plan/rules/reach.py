@@ -1,0 +1,87 @@
+"""Edges that can never fire, and tasks that only such edges lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from planrunner.diagnostics import Diagnostic, Label
+from planrunner.plan.expressions.constants import constant
+from planrunner.plan.model import Edge, Task
+from planrunner.plan.rules.view import PlanView, span_of
+from planrunner.source import Span
+
+CODES = ("PLAN105", "PLAN106")
+
+NEVER_FAILS = frozenset({"noop"})
+"""Capabilities that do nothing that could go wrong."""
+
+
+def check(view: PlanView) -> Iterable[Diagnostic]:
+    if not any(task.edges for task in view.plan.tasks):
+        return
+    dead: dict[tuple[int, int], bool] = {}
+    for here, task in enumerate(view.plan.tasks):
+        for edge in task.edges:
+            there = view.graph.find(edge.target)
+            reason = _dead(task, edge)
+            if reason:
+                yield Diagnostic("PLAN106", f"this edge to `{edge.target}` can never fire", _place(task, edge), reason)
+            if there >= 0:
+                dead[here, there] = bool(reason) and dead.get((here, there), True)
+    yield from _unreachable(view, {pair for pair, is_dead in dead.items() if is_dead})
+
+
+def _place(task: Task, edge: Edge) -> Span:
+    return edge.span if edge.span.end else span_of(task, "next", "on_failure", "on_success")
+
+
+def _dead(task: Task, edge: Edge) -> str:
+    if edge.condition is not None and constant(edge.condition) is False:
+        return f"`{edge.condition.text}` is always false"
+    if edge.on == "failure" and _cannot_fail(task):
+        return f"`{task.id}` cannot fail"
+    if edge.on == "success" and task.uses == "fail":
+        return f"`{task.id}` always fails"
+    return ""
+
+
+def _cannot_fail(task: Task) -> bool:
+    plain = not (task.expect or task.postconditions or task.failure_modes or task.timeout)
+    return plain and task.uses in NEVER_FAILS and task.gate is None and not task.outputs and not task.artifacts
+
+
+def _unreachable(view: PlanView, dead: set[tuple[int, int]]) -> Iterator[Diagnostic]:
+    """Tasks without any way in: they are led to by edges, and every way to one of those edges is closed."""
+    graph = view.graph
+    open_ = [False] * len(graph)
+    pending = [len(graph.needs[here]) for here in range(len(graph))]
+    routed = [not graph.routed_from[here] for here in range(len(graph))]
+    queue = [here for here in range(len(graph)) if not pending[here] and routed[here]]
+    for here in queue:
+        open_[here] = True
+        for there in graph.dependents[here]:
+            pending[there] -= 1
+            if routed[there] and (not pending[there]):
+                queue.append(there)
+        for there in graph.routes[here]:
+            if (here, there) not in dead and not routed[there]:
+                routed[there] = True
+                if not pending[there]:
+                    queue.append(there)
+    circular = set().union(*graph.circuits(), *graph.cycles()) if not graph.is_acyclic() else ()
+    for here in range(len(graph)):
+        if not open_[here] and not routed[here] and here not in circular:
+            yield _report(view, here)
+
+
+def _report(view: PlanView, here: int) -> Diagnostic:
+    task = view.plan.tasks[here]
+    labels = []
+    for source in view.graph.routed_from[here][:6]:
+        other = view.plan.tasks[source]
+        labels += [
+            Label(_place(other, edge), f"the edge from `{other.id}` never leads here")
+            for edge in other.edges
+            if edge.target == task.id
+        ]
+    return Diagnostic("PLAN105", f"no path leads to `{task.id}`", task.span, "never starts", tuple(labels[:6]))

@@ -1,0 +1,265 @@
+"""Where a plan reads something: its expressions and its texts with templates, each with the names it may use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+from planrunner.plan.expressions.paths import children, path_of
+from planrunner.plan.model import Artifact, Criterion, Expression, Output, Task
+from planrunner.plan.rules.view import PlanView, find_text, region_of
+from planrunner.plan.template import is_template as has_braces
+from planrunner.plan.template import references
+from planrunner.source import Span
+
+Moment = Literal["before", "after", "detect", "facts", "checks", "results", "rounds"]
+"""When an expression is evaluated, which decides the names it sees: before the task acts, after it (with its outcome),
+to recognise a failure, on facts of the world, in a gate, on the results of needs, at the end of a round of a loop."""
+
+
+_COPES = re.compile(r"\|\s*(?:default|d)\b|\bis\s+(?:not\s+)?defined\b|\bif\b")
+"""A template that says what to write where a value is missing."""
+
+_BOUND = re.compile(r"->\s*([A-Za-z_][A-Za-z0-9_]*)")
+
+
+class Site(NamedTuple):
+    """An expression of the task at position ``here``; ``key`` is the key of the task that holds it."""
+
+    here: int
+    key: str
+    moment: Moment
+    expression: Expression
+
+
+class Text(NamedTuple):
+    """A text with a template; ``here`` is -1 for the plan's own. ``script`` marks shell text."""
+
+    here: int
+    key: str
+    moment: Moment
+    text: str
+    script: bool = False
+
+
+def expressions_of(view: PlanView) -> Iterator[Site]:
+    """Every expression of the tasks of one view."""
+    for here, task in enumerate(view.plan.tasks):
+        if task.when is not None:
+            yield Site(here, "when", "before", task.when)
+        if task.join.expression is not None:
+            yield Site(here, "join", "results", task.join.expression)
+        if task.expect:
+            yield from _criteria(here, "expect", "after", task.expect)
+        if task.edges:
+            for edge in task.edges:
+                if edge.condition is not None:
+                    yield Site(here, "next", "after", edge.condition)
+        if task.preconditions:
+            yield from _criteria(here, "preconditions", "facts", task.preconditions)
+        if task.postconditions:
+            yield from _criteria(here, "postconditions", "after", task.postconditions)
+        if task.gate is not None:
+            yield from _criteria(here, "checks", "checks", task.gate.checks)
+        if task.failure_modes:
+            yield from _detectors(here, task)
+        if task.fanout is not None and task.fanout.foreach is not None:
+            yield Site(here, "foreach", "before", task.fanout.foreach)
+        if task.loop is not None and task.loop.until is not None:
+            yield Site(here, "loop", "rounds", task.loop.until)
+
+
+def _criteria(here: int, key: str, moment: Moment, criteria: Iterable[Criterion]) -> Iterator[Site]:
+    for criterion in criteria:
+        if criterion.expression is not None:
+            yield Site(here, key, moment, criterion.expression)
+
+
+def _detectors(here: int, task: Task) -> Iterator[Site]:
+    for mode in task.failure_modes:
+        if mode.detect is not None and mode.detect.expression is not None:
+            yield Site(here, "failure_modes", "detect", mode.detect.expression)
+
+
+def bound_names(task: Task) -> tuple[str, ...]:
+    """The names that a command binds: ``search(query) -> top10`` binds ``top10``."""
+    return tuple(_BOUND.findall(task.command)) if "->" in task.command else ()
+
+
+def texts_of(view: PlanView) -> Iterator[Text]:
+    """Every text with a template that is filled in at some time; of a plan without templates nothing is looked at."""
+    if "{{" not in view.source.text and "{%" not in view.source.text:
+        return
+    if not view.outer:
+        yield from _plan_texts(view)
+    for here, task in enumerate(view.plan.tasks):
+        if task.run is not None:
+            yield from _run(here, task.run)
+        if task.inputs:
+            for text in strings(task.inputs):
+                yield Text(here, "with", "before", text)
+        for key, value in (*(("env", value) for _, value in task.env), ("cwd", task.cwd)):
+            if is_template(value):
+                yield Text(here, key, "before", value)
+        if task.outputs or task.artifacts:
+            yield from _results(here, task.outputs, task.artifacts)
+        if task.gate is not None:
+            for text in (*strings(task.gate.ask), *strings(task.gate.options), *strings(task.gate.evidence)):
+                yield Text(here, "ask" if text == task.gate.ask else "options", "checks", text)
+        if task.rollback is not None:
+            for text in strings([task.rollback.inputs, task.rollback.run]):
+                yield Text(here, "rollback", "after", text)
+
+
+def _run(here: int, run: str | tuple[str, ...]) -> Iterator[Text]:
+    if isinstance(run, str):
+        if is_template(run):
+            yield Text(here, "run", "before", run, script=True)
+        return
+    for part in run:
+        if is_template(part):
+            yield Text(here, "run", "before", part)
+
+
+def _results(here: int, outputs: Iterable[Output], artifacts: Iterable[Artifact]) -> Iterator[Text]:
+    for output in outputs:
+        for text in (*strings(output.value), *strings(output.path)):
+            yield Text(here, "outputs", "after", text)
+    for artifact in artifacts:
+        for text in strings(artifact.path):
+            yield Text(here, "artifacts", "after", text)
+
+
+def _plan_texts(view: PlanView) -> Iterator[Text]:
+    for _, value in view.plan.env:
+        if is_template(value):
+            yield Text(-1, "env", "before", value)
+    yield from _results(-1, view.plan.outputs, view.plan.artifacts)
+
+
+def is_template(value: object) -> bool:
+    return isinstance(value, str) and has_braces(value)
+
+
+def strings(value: Any) -> Iterator[str]:
+    """The texts with templates inside data, in its order."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            if is_template(item):
+                yield item
+        elif isinstance(item, dict):
+            stack.extend(reversed(item.values()))
+        elif isinstance(item, (list, tuple)):
+            stack.extend(reversed(item))
+
+
+_PLAIN = re.compile(r"\{\{\s*((?!(?:not|true|false|none|loop)\b)[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*\}\}")
+"""A template that is nothing but a dotted name: most of them are, and they need no parser."""
+
+Reference = tuple[tuple[str, ...], int, int]
+"""A path that a template reads, with its offsets in the text."""
+
+
+def plain_references(text: str) -> list[Reference] | None:
+    """The reads of a text whose templates are all plain names, which cannot be wrong but in the name; else None."""
+    found: list[Reference] = []
+    for match in _PLAIN.finditer(text):
+        path = tuple(match[1].split("."))
+        found.append((path, match.start(1), match.end(1)))
+    return found if len(found) == text.count("{{") and "{%" not in text else None
+
+
+class Read(NamedTuple):
+    """A path that something reads, at ``start`` to ``end`` of a text; ``optional``: a missing value is no fault."""
+
+    here: int
+    moment: Moment
+    path: tuple[str, ...]
+    place: Site | Text
+    start: int
+    end: int
+    optional: bool = False
+
+
+def reads_of(view: PlanView) -> Iterator[Read]:
+    """Every read of another task's result, in expressions and in templates; results of needs are no reads."""
+    if "tasks" not in view.source.text:
+        return
+    for site in expressions_of(view):
+        if site.moment != "results" and any(path[0] == "tasks" for path in site.expression.paths):
+            for path, start, end, optional in _paths(site.expression.tree):
+                if path[0] == "tasks":
+                    yield Read(site.here, site.moment, path, site, start, end, optional)
+    for text in texts_of(view):
+        if "tasks" in text.text:
+            optional = _COPES.search(text.text) is not None
+            for path, start, end in references(text.text):
+                if path[0] == "tasks":
+                    yield Read(text.here, text.moment, path, text, start, end, optional)
+
+
+def _paths(tree: Any) -> Iterator[tuple[tuple[str, ...], int, int, bool]]:
+    """The paths of a tree with their offsets, and whether each stands inside ``default`` or ``exists``."""
+    waiting = [(tree, False)]
+    while waiting:
+        node, optional = waiting.pop()
+        path = path_of(node)
+        if path is not None:
+            yield path, node[1], node[2], optional
+            continue
+        guarded = optional or (node[0] == "call" and node[3] in ("default", "exists"))
+        waiting.extend((child, guarded) for child in reversed(children(node)))
+
+
+def place_of(view: PlanView, place: Site | Text, start: int, end: int) -> Span:
+    """The place in the file of a part of an expression or a text."""
+    if isinstance(place, Site):
+        return _place_in(view, place.expression.text, place.expression.span, start, end)
+    if place.here < 0:
+        region = Span(0, len(view.source.text))
+    else:
+        region = region_of(view, view.plan.tasks[place.here], place.key)
+    return _place_in(view, place.text, region, start, end)
+
+
+def _place_in(view: PlanView, text: str, within: Span, start: int, end: int) -> Span:
+    """Where a part of a text stands: exactly where the text stands as it is, line by line where it is indented.
+
+    A text with escapes does not stand anywhere as it is; then the part itself is looked for, and failing that the whole
+    place is given.
+    """
+    source = view.source.text
+    at = within.start if source.startswith(text, within.start) else source.find(text, within.start, within.end)
+    if at >= 0:
+        return Span(at + start, at + max(end, start + 1))
+    first = text.rfind("\n", 0, start) + 1
+    line = text[first : _end_of_line(text, first)]
+    at = _line_of(source, within, line, text[:first].splitlines()) if end <= first + len(line) else -1
+    if at >= 0:
+        offset = start - first - (len(line) - len(line.lstrip()))
+        return Span(at + offset, at + offset + max(end - start, 1))
+    part = text[start:end].strip()
+    return find_text(view, part, within, text.count(part, 0, start)) if part else within
+
+
+def _line_of(source: str, within: Span, line: str, before: list[str]) -> int:
+    """Where a line of an indented text begins in the file, behind its indentation; -1 where no line is like it."""
+    wanted = line.strip()
+    left = sum(other.strip() == wanted for other in before)
+    at = within.start
+    while wanted and at < within.end:
+        end = _end_of_line(source, at)
+        if source[at:end].strip() == wanted:
+            if not left:
+                return source.index(wanted, at)
+            left -= 1
+        at = end + 1
+    return -1
+
+
+def _end_of_line(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end

@@ -1,0 +1,56 @@
+"""Every need, edge and rework names a task of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
+from planrunner.plan.model import Task
+from planrunner.plan.nearest import nearest
+from planrunner.plan.rules.view import PlanView, find_word, names
+from planrunner.source import Span
+
+CODES = ("PLAN101",)
+
+
+def check(view: PlanView) -> Iterable[Diagnostic]:
+    index = view.positions
+    for task in view.plan.tasks:
+        for name in task.needs:
+            if name not in index and view.graph.find(name) < 0:
+                yield _undefined(view, name, find_word(view, task, name, "needs"), "need")
+        for edge in task.edges:
+            if edge.target not in index and view.graph.find(edge.target) < 0:
+                keys = ("on_success", "on_failure", "next", "failure_modes")
+                span = edge.span if edge.span.end else find_word(view, task, edge.target, *keys)
+                yield _undefined(view, edge.target, _inside(view, edge.target, span), "edge")
+        if task.gate is not None and task.gate.on_reject:
+            yield from _rework(view, task, task.gate.on_reject)
+
+
+def _rework(view: PlanView, task: Task, on_reject: Any) -> Iterable[Diagnostic]:
+    target = on_reject.get("rework") if isinstance(on_reject, dict) else None
+    if isinstance(target, str) and target not in view.positions:
+        yield _undefined(view, target, find_word(view, task, target, "on_reject"), "rework")
+
+
+def _undefined(view: PlanView, name: str, span: Span, kind: str) -> Diagnostic:
+    message = {
+        "need": f"needs `{name}`, which no task is called",
+        "edge": f"leads to `{name}`, which no task is called",
+        "rework": f"sends back to `{name}`, which no task is called",
+    }[kind]
+    close = nearest(name, view.graph.ids)
+    if close is None:
+        way = "" if len(view.graph) > 8 else f"the tasks are {names(view.graph.ids)}"
+        return Diagnostic("PLAN101", message, span, help=way)
+    label = Label(view.plan.tasks[view.positions[close]].span, f"`{close}` is defined here")
+    written = view.source.text[span.start : span.end] == name
+    fix = Fix(f"name `{close}`", (Edit(span, close),)) if written else None
+    return Diagnostic("PLAN101", f"{message}, did you mean `{close}`?", span, labels=(label,), fix=fix)
+
+
+def _inside(view: PlanView, name: str, span: Span) -> Span:
+    at = view.source.text.find(name, span.start, span.end)
+    return Span(at, at + len(name)) if at >= 0 else span

@@ -1,0 +1,112 @@
+"""Nothing runs for ever: timeouts are there, carry a unit, and retries fit into the time there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from planrunner.diagnostics import Diagnostic, Edit, Fix
+from planrunner.plan.model import Retry, Task
+from planrunner.plan.rules.view import PlanView, region_of, span_of
+from planrunner.source import Span
+
+CODES = ("PLAN501", "PLAN504", "PLAN507")
+
+_BARE = re.compile(r"(?:timeout|timebox|expires|delay|max_delay|time)[\"']?\s*:\s*(\d+(?:\.\d+)?)(?=\s*(?:[,}#\n]|\Z))")
+_DIRECT = frozenset({"timeout", "timebox", "expires"})
+_HOLDING = frozenset({"retry", "budgets"})
+_MANY_ATTEMPTS = 100_000
+
+
+def check(view: PlanView) -> Iterable[Diagnostic]:
+    plan = view.plan
+    limit = plan.budgets.time
+    for task in plan.tasks:
+        if task.timeout is None:
+            if limit is None and task.budgets.time is None and task.gate is None:
+                capability = view.used.get(task.uses)
+                if (capability is not None and not capability.instant) or (task.run is not None and not task.uses):
+                    yield _no_timeout(task)
+        elif limit is not None and task.retry.attempts > 1:
+            yield from _too_long(task, limit)
+    yield from _units(view)
+
+
+def _no_timeout(task: Task) -> Diagnostic:
+    return Diagnostic(
+        "PLAN501",
+        f"`{task.id}` has no timeout and could run for ever",
+        task.span,
+        help="give it `timeout: 10m`, or all tasks at once with `defaults: {timeout: 10m}` or `budgets: {time: 1h}`",
+    )
+
+
+def _too_long(task: Task, limit: float) -> Iterable[Diagnostic]:
+    assert task.timeout is not None
+    longest = task.retry.attempts * task.timeout + _delays(task.retry)
+    if longest > limit:
+        message = (
+            f"`{task.id}` may take {_clock(longest)} with {task.retry.attempts} attempts of {_clock(task.timeout)}, "
+            f"the plan's time budget is {_clock(limit)}"
+        )
+        yield Diagnostic("PLAN504", message, span_of(task, "retry", "timeout"))
+
+
+def _delays(retry: Retry) -> float:
+    """All waiting between the attempts, without jitter."""
+    total, delay = 0.0, retry.delay
+    for attempt in range(1, min(retry.attempts, _MANY_ATTEMPTS)):
+        if retry.backoff == "linear":
+            delay = retry.delay * attempt
+        total += min(delay, retry.max_delay)
+        if retry.backoff == "exponential":
+            delay = min(delay * 2, retry.max_delay)
+    return total
+
+
+def _clock(seconds: float) -> str:
+    """A duration as plans write it, two units at most."""
+    parts = []
+    rest = seconds
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        if rest >= size:
+            parts.append(f"{int(rest // size)}{unit}")
+            rest %= size
+    return "".join(parts[:2]) or f"{seconds:g}s"
+
+
+def _units(view: PlanView) -> Iterable[Diagnostic]:
+    if view.source.notation == "json":
+        return
+    text, tasks = view.source.text, view.plan.tasks
+    if not view.outer:
+        yield from _bare(text, 0, min((task.span.start for task in tasks), default=len(text)))
+    for task in tasks:
+        for key, span in task.spans:
+            if key in _DIRECT:
+                if _BARE.match(text, span.start):
+                    yield from _bare(text, span.start, _line_end(text, span.end))
+            elif key in _HOLDING:
+                end = _line_end(text, span.end)
+                if "{" not in text[span.end : end]:
+                    end = region_of(view, task, key).end
+                if _BARE.search(text, span.start, end):
+                    yield from _bare(text, span.start, region_of(view, task, key).end)
+
+
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end + 1
+
+
+def _bare(text: str, start: int, end: int) -> Iterable[Diagnostic]:
+    for match in _BARE.finditer(text, start, end):
+        number = match.group(1)
+        span = Span(*match.span(1))
+        yield Diagnostic(
+            "PLAN507",
+            f"`{number}` has no unit and counts as {number} seconds",
+            span,
+            help=f"write `{number}s`, or the unit that is meant: ms, s, m, h, d",
+            fix=Fix(f"write `{number}s`", (Edit(span, f"{number}s"),)),
+        )

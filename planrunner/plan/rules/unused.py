@@ -1,0 +1,42 @@
+"""Every parameter is read somewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan.nearest import nearest
+from planrunner.plan.rules.view import PlanView
+
+CODES = ("PLAN209",)
+
+_READ = re.compile(r"params\s*(?:\.\s*([A-Za-z_][A-Za-z0-9_-]*)|\[\s*[\"']([^\"']+)[\"']|(\[\s*[A-Za-z_]|\}\}|\||\)))")
+"""One parameter, or (last group) all of them: ``{{ params }}`` and ``params[name]``."""
+
+
+def check(view: PlanView) -> Iterable[Diagnostic]:
+    """Looks at the text as it stands: a read in a comment is one too, and so is a misspelt one, reported elsewhere."""
+    if not view.plan.params or view.outer:
+        return
+    known = [param.name for param in view.plan.params]
+    missing = set(known)
+    read: set[str] = set()
+    for match in _READ.finditer(view.source.text):
+        if match[3]:
+            return
+        name = match[1] or match[2]
+        if name not in read:
+            read.add(name)
+            missing.discard(name)
+            if not missing:
+                return
+    missing -= {nearest(name, known) for name in read.difference(known)}
+    for param in view.plan.params:
+        if param.name in missing and not _subtracted(param.name, read):
+            yield Diagnostic("PLAN209", f"nothing reads the parameter `{param.name}`", param.span)
+
+
+def _subtracted(name: str, read: set[str]) -> bool:
+    """``params.a-b`` may be a subtraction that reads ``a``."""
+    return any(other.startswith(f"{name}-") for other in read)

@@ -1,0 +1,285 @@
+"""The schema check: ``schemas/plan.schema.json`` compiled to functions that walk the node tree and keep exact places.
+
+The published file is the authority; a keyword that this module does not know stops the loading of the file, so that the
+two cannot drift apart. Property checks are compiled when a plan first uses the property, which keeps a short run short.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence as Row
+from typing import Any
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan import wording
+from planrunner.plan.schema_types import (
+    Check,
+    Schema,
+    Walk,
+    by_kind,
+    enumerated,
+    in_turn,
+    nothing,
+    scalar_check,
+    typed,
+    types_of,
+    words_of,
+)
+from planrunner.resources import read_data
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+_ANNOTATIONS = frozenset(
+    ["$schema", "title", "description", "markdownDescription", "default", "examples", "defaultSnippets", "definitions", "patternErrorMessage", "errorMessage", "markdownEnumDescriptions"]
+)
+_KEYWORDS = frozenset(
+    ["type", "enum", "const", "pattern", "minimum", "maximum", "required", "properties", "additionalProperties", "minProperties", "maxProperties", "items", "minItems", "allOf", "anyOf", "not", "if", "then", "$ref"]
+)
+_OBJECT = ("required", "properties", "additionalProperties", "minProperties", "maxProperties")
+
+
+def check(tree: Node) -> list[Diagnostic]:
+    """Every fault of a plan's tree against the published schema, in the order of the walk."""
+    walk = Walk()
+    _plan_check()(tree, walk)
+    return walk.findings
+
+
+def published() -> dict[str, Any]:
+    """The published schema as data."""
+    data: dict[str, Any] = json.loads(read_data("schemas", "plan.schema.json"))
+    return data
+
+
+_compiled: list[Check] = []
+
+
+def _plan_check() -> Check:
+    if not _compiled:
+        schema = published()
+        _compiled.append(Compiler(schema).compile(schema, "the plan"))
+    return _compiled[0]
+
+
+class Compiler:
+    """Turns the parts of one schema into checks. ``name`` is how messages call the value: ``\\`needs\\```, ``an item of …``."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._references: dict[tuple[str, str], Check] = {}
+
+    def compile(self, schema: Schema, name: str) -> Check:
+        """The check of a schema; raises ValueError for a keyword it does not know."""
+        unknown = schema.keys() - _KEYWORDS - _ANNOTATIONS
+        if unknown:
+            raise ValueError(f"the schema of {name} uses `{min(unknown)}`, which the checker does not know")
+        if "$ref" in schema:
+            return self._reference(schema["$ref"], name)
+        return in_turn([*self._own(schema, name), *self._combined(schema, name)])
+
+    def _reference(self, pointer: str, name: str) -> Check:
+        """A check that finds its target when first used: schemas refer to themselves."""
+        key = (pointer, name)
+        if key not in self._references:
+            found: list[Check] = []
+
+            def check_reference(node: Node, walk: Walk) -> None:
+                if not found:
+                    found.append(self.compile(self._resolve(pointer), name))
+                found[0](node, walk)
+
+            self._references[key] = check_reference
+        return self._references[key]
+
+    def _resolve(self, pointer: str) -> Schema:
+        found: Any = self._root
+        for part in pointer.removeprefix("#/").split("/"):
+            found = found[part]
+        schema: Schema = found
+        return schema
+
+    def _own(self, schema: Schema, name: str) -> list[Check]:
+        """What a schema says itself: one check that looks at the type first and then at what belongs to the type."""
+        parts: dict[type, Check] = {}
+        scalar = scalar_check(schema, name)
+        if scalar is not None:
+            parts[Scalar] = scalar
+        if "items" in schema or "minItems" in schema:
+            parts[Sequence] = self._sequence(schema, name)
+        if any(key in schema for key in _OBJECT):
+            parts[Mapping] = self._mapping(schema, name)
+        if words := words_of(schema):
+            parts[Sequence] = parts[Mapping] = enumerated(words, name)
+        if "type" in schema:
+            return [typed(types_of(schema), name, parts)]
+        return [by_kind(parts)] if parts else []
+
+    def _sequence(self, schema: Schema, name: str) -> Check:
+        least = schema.get("minItems", 0)
+        item = self.compile(schema["items"], f"an item of {name}") if "items" in schema else None
+
+        def check_sequence(node: Node, walk: Walk) -> None:
+            items = node.items  # type: ignore[union-attr]
+            if len(items) < least:
+                walk.findings.append(wording.too_few(name, node, least, "item"))
+            if item is not None and _first_visit(node, walk, check_sequence):
+                for each in items:
+                    item(each, walk)
+
+        return check_sequence
+
+    def _mapping(self, schema: Schema, name: str) -> Check:
+        return _MappingCheck(self, schema, name).run
+
+    def _combined(self, schema: Schema, name: str) -> list[Check]:
+        """``allOf``, ``anyOf``, ``not`` and ``if``: choices by a constant and exclusions of keys are gathered into tables."""
+        branches = [schema, *schema.get("allOf", ())]
+        checks: list[Check] = [self.compile(part, name) for part in branches[1:] if not _special(part)]
+        checks += [self._alternatives(part["anyOf"], name) for part in branches if "anyOf" in part]
+        pairs = [tuple(part["not"]["required"]) for part in branches if "not" in part]
+        if pairs:
+            checks.append(_exclusions(pairs))
+        conditions = [part for part in branches if "if" in part]
+        choices = [part for part in conditions if _choice(part["if"])]
+        if choices:
+            checks.append(self._choices(choices, name))
+        checks += [self._condition(part, name) for part in conditions if not _choice(part["if"])]
+        return checks
+
+    def _alternatives(self, branches: Row[Schema], name: str) -> Check:
+        """``anyOf`` over required keys: one of several names must be there."""
+        names = [branch["required"][0] for branch in branches if list(branch) == ["required"]]
+        if len(names) != len(branches):
+            raise ValueError(f"the schema of {name} uses `anyOf` for something else than required keys")
+
+        def check_alternatives(node: Node, walk: Walk) -> None:
+            if isinstance(node, Mapping) and not any(node.key(each) for each in names):
+                walk.findings.append(wording.missing(name, node, names[0]))
+
+        return check_alternatives
+
+    def _choices(self, parts: Row[Schema], name: str) -> Check:
+        table: dict[tuple[str, str], Check] = {}
+        for part in parts:
+            ((key, value),) = part["if"]["properties"].items()
+            table[key, value["const"]] = self.compile(part["then"], name)
+        keys = sorted({key for key, _ in table})
+
+        def check_choices(node: Node, walk: Walk) -> None:
+            if not isinstance(node, Mapping):
+                return
+            for key in keys:
+                value = node.get(key)
+                if isinstance(value, Scalar) and isinstance(value.value, str):
+                    chosen = table.get((key, value.value))
+                    if chosen is not None:
+                        chosen(node, walk)
+
+        return check_choices
+
+    def _condition(self, part: Schema, name: str) -> Check:
+        condition, then = self.compile(part["if"], name), self.compile(part["then"], name)
+
+        def check_condition(node: Node, walk: Walk) -> None:
+            trial = Walk()
+            condition(node, trial)
+            if not trial.findings:
+                then(node, walk)
+
+        return check_condition
+
+
+class _MappingCheck:
+    """The check of a mapping: known keys, required keys, number of keys. Property checks are compiled on first use."""
+
+    __slots__ = ("_checks", "_compiler", "_keys", "_name", "_required", "_schema", "_title")
+
+    def __init__(self, compiler: Compiler, schema: Schema, name: str) -> None:
+        self._compiler = compiler
+        self._schema = schema
+        self._name = name
+        self._title = wording.titled(schema.get("title", ""), name)
+        self._required = tuple(schema.get("required", ()))
+        self._keys = schema.get("properties", {})
+        self._checks: dict[Any, Check] = {}
+
+    def run(self, node: Node, walk: Walk) -> None:
+        if not _first_visit(node, walk, self) or not isinstance(node, Mapping):
+            return
+        checks = self._checks
+        merged = bool(node.merged)
+        for key, value in node.entries:
+            found = checks.get(key.value) or self._compile(key.value)
+            if found is _refuse:
+                walk.findings.append(wording.unknown_key(self._title, key, tuple(self._keys), node))
+            elif not merged or _first_visit(value, walk, found, merged=True):
+                found(value, walk)
+        self._count(node, walk)
+
+    def _count(self, node: Mapping, walk: Walk) -> None:
+        if self._required:
+            names = {key.value for key, _ in node.entries}
+            for name in self._required:
+                if name not in names:
+                    walk.findings.append(wording.missing(self._title, node, name))
+        least, most = self._schema.get("minProperties", 0), self._schema.get("maxProperties")
+        if len(node.entries) < least:
+            walk.findings.append(wording.too_few(self._name, node, least, "key"))
+        if most is not None and len(node.entries) > most:
+            walk.findings.append(wording.too_many(self._title, node, most))
+
+    def _compile(self, key: Any) -> Check:
+        rest = self._schema.get("additionalProperties", True)
+        if key in self._keys:
+            found = self._compiler.compile(self._keys[key], f"`{key}`")
+        elif isinstance(rest, bool):
+            found = nothing if rest else _refuse
+        else:
+            found = self._compiler.compile(rest, f"a value of {self._name}")
+        self._checks[key] = found
+        return found
+
+
+def _refuse(node: Node, walk: Walk) -> None:
+    """Stands in the table of a mapping for a key that it does not have; never called."""
+
+
+def _first_visit(node: Node, walk: Walk, by: object, merged: bool = False) -> bool:
+    """Whether a node that several places share (by an anchor, or by a merge key) is met for the first time by this check."""
+    if not node.anchor and not merged:
+        return True
+    key = (id(node), id(by))
+    if key in walk.seen:
+        return False
+    walk.seen.add(key)
+    return True
+
+
+def _special(part: Schema) -> bool:
+    return "not" in part or "anyOf" in part or "if" in part
+
+
+def _choice(condition: Schema) -> bool:
+    """Whether an ``if`` asks only for one constant under one required key."""
+    properties = condition.get("properties", {})
+    return (
+        condition.keys() == {"properties", "required"}
+        and len(properties) == 1
+        and all(value.keys() == {"const"} and isinstance(value["const"], str) for value in properties.values())
+    )
+
+
+def _exclusions(pairs: list[tuple[Any, ...]]) -> Check:
+    partners: dict[str, list[str]] = {}
+    for first, second in pairs:
+        partners.setdefault(second, []).append(first)
+
+    def check_exclusions(node: Node, walk: Walk) -> None:
+        if not isinstance(node, Mapping):
+            return
+        present = {str(key.value) for key, _ in node.entries}
+        for second in sorted(present & partners.keys()):
+            for first in partners[second]:
+                if first in present:
+                    walk.findings.append(wording.conflict(node, first, second))
+
+    return check_exclusions

@@ -1,0 +1,110 @@
+"""Scripts with values: each ``{{ … }}`` becomes a reference to an environment variable that fits the quotes around it.
+
+So a value reaches the command as data, whatever characters it holds: the shell expands the variable and never parses
+what is in it. Where that cannot be done (inside backticks, arithmetic, code for another shell …) the script is refused.
+The text is read the way ``sh`` and ``bash`` read it; a script without templates stays as it is, to the byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from planrunner.plan.expressions.problem import Problem
+from planrunner.plan.expressions.values import EvaluationError, text_of
+from planrunner.plan.placeholders import placeholders
+from planrunner.plan.shellscan import Scan
+from planrunner.plan.shellwords import simple_command
+
+Json = Any
+
+LARGEST_VALUE = 131_072
+"""Bytes of one environment variable, name and end included: the kernel takes no more."""
+
+
+class ScriptError(Exception):
+    """A script that cannot get its values safely, or a value that no environment variable can carry."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Script(NamedTuple):
+    """``text`` reads each of ``values`` (name of the variable, template that gives it) from its environment.
+
+    ``simple`` are the words of the one command that the script is, if it needs no shell at all: they may hold
+    templates, to be rendered word by word, and the program can be started directly. None for anything else.
+    """
+
+    text: str
+    values: tuple[tuple[str, str], ...] = ()
+    simple: tuple[str, ...] | None = None
+
+
+@lru_cache(maxsize=1024)
+def compile_script(text: str) -> Script:
+    """The script with its templates taken out. Raises ScriptError for what ``problems`` reports."""
+    if "{{" not in text:
+        return Script(text, (), simple_command(text))
+    scan = Scan(text, _prefix(text))
+    scan.run()
+    if scan.problems:
+        first = scan.problems[0]
+        line = text.count("\n", 0, first.start) + 1
+        raise ScriptError(f"{first.message} (line {line} of the script)")
+    return Script(scan.result(), tuple((name, template) for template, name in scan.names.items()), simple_command(text))
+
+
+def problems(text: str) -> list[Problem]:
+    """PLAN211 for every template of a script where no value can be passed safely, with the way out as help.
+
+    Offsets count from the start of the script.
+    """
+    if "{{" not in text:
+        return []
+    scan = Scan(text, "PR_")
+    scan.run()
+    unclosed = [
+        Problem(
+            "PLAN210", "`{{` is never closed", found.start, found.start + 2, "for two braces as text write `{{ '{{' }}`"
+        )
+        for found in placeholders(text)
+        if not found.closed
+    ]
+    return sorted([*scan.problems, *unclosed], key=lambda problem: problem.start)
+
+
+def environment(script: Script, rendered: Mapping[str, Json]) -> dict[str, str]:
+    """The environment variables of a script; ``rendered`` holds the rendered value of each name in ``script.values``.
+
+    A list or a map arrives as JSON in one word: it is never split. Raises ScriptError for a value with a NUL character,
+    one that is no text, and one larger than 128 KiB.
+    """
+    return {name: _carried(name, template, rendered[name]) for name, template in script.values}
+
+
+def _carried(name: str, template: str, value: Json) -> str:
+    try:
+        text = text_of(value)
+        size = len(text.encode("utf-8", "surrogateescape"))
+    except (EvaluationError, UnicodeEncodeError) as error:
+        raise ScriptError(f"the value of `{template}` cannot be written as text: {error}") from error
+    if "\0" in text:
+        raise ScriptError(f"the value of `{template}` holds a NUL character, which no argument of a command can carry")
+    if size + len(name) + 2 > LARGEST_VALUE:
+        raise ScriptError(
+            f"the value of `{template}` has {size:,} bytes, a command takes {LARGEST_VALUE:,}:"
+            " write it to a file first and pass the path"
+        )
+    return text
+
+
+def _prefix(text: str) -> str:
+    """What the variables begin with; longer where the script itself uses such names."""
+    prefix = "PR_"
+    while re.search(rf"{prefix}[0-9]", text):
+        prefix = prefix[:-1] + "V_"
+    return prefix

@@ -1,0 +1,215 @@
+"""How the schema check speaks: one clause for each fault, the thing in backticks, what was expected, and a way out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
+from planrunner.plan.nearest import nearest
+from planrunner.source import Span
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+_SHOWN = 8
+"""More accepted values than this are not listed."""
+
+_MEANT = {
+    "script": "run",
+    "cmd": "run",
+    "deps": "needs",
+    "requires": "needs",
+    "after": "needs",
+    "vars": "params",
+    "variables": "params",
+    "parameters": "params",
+    "cleanup": "finally",
+    "concurrency": "max_parallel",
+    "retries": "retry",
+    "working_directory": "cwd",
+    "working-directory": "cwd",
+    "outcome": "expect",
+    "condition": "when",
+    "args": "with",
+    "capability": "uses",
+    "tags": "labels",
+    "tag": "labels",
+    "undo": "rollback",
+    "children": "subplan",
+    "name": "title",
+    "goal": "title",
+}
+"""What other tools call the keys of a plan."""
+
+_MEANT_WORDS = {
+    "integer": "int",
+    "boolean": "bool",
+    "str": "string",
+    "text": "string",
+    "float": "number",
+    "array": "list",
+    "object": "map",
+    "dict": "map",
+    "halt": "stop",
+    "abort": "stop",
+    "manual": "approval",
+    "constant": "fixed",
+    "error": "fail",
+}
+"""What other tools call the values."""
+
+_COLON = "`: ` makes a mapping of a line: put the whole line in quotes"
+_SHAPES = {
+    "`tasks`": "write each task as an item of a list: `- id: build`",
+    "an item of `tasks`": "a task is a mapping: `- id: build`",
+    "the plan": "a plan is a mapping that begins with `plan: <name>`",
+    "a criterion": _COLON,
+    "an item of `expect`": _COLON,
+    "an item of `checks`": _COLON,
+    "an item of `done`": _COLON,
+}
+"""The way out where the shape of a whole part is wrong."""
+
+_TYPES = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "nothing",
+    "array": "a list",
+    "object": "a mapping",
+}
+
+
+def titled(title: str, name: str) -> str:
+    """How a mapping is called: ``a task`` where its schema has a title, else the name of the place."""
+    if not title or title == "plan":
+        return name
+    if title == name.strip("`"):
+        return name
+    return f"{'an' if title[0] in 'aeio' else 'a'} {title}"
+
+
+def listed(words: tuple[Any, ...]) -> str:
+    """``\\`a\\`, \\`b\\` or \\`c\\```."""
+    quoted = [f"`{_shown(word)}`" for word in words]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+
+
+def unknown_key(title: str, key: Scalar, known: tuple[str, ...], owner: Mapping) -> Diagnostic:
+    name = str(key.value)
+    meant = _MEANT.get(name, "")
+    near = meant if meant in known else nearest(name, known)
+    message = f"{title} has no key `{name}`" + (f", did you mean `{near}`?" if near else "")
+    fix = None
+    if near and owner.key(near) is None:
+        fix = Fix(f"rename `{name}` to `{near}`", (Edit(key.span, near if key.style == "" else _quoted(near, key.style)),))
+    shown = _SHAPES.get(title, "" if near or len(known) > _SHOWN or not known else f"it may have {listed(known)}")
+    return Diagnostic("PLAN003", message, key.span, help=shown, fix=fix)
+
+
+def missing(title: str, node: Node, name: str) -> Diagnostic:
+    help_ = {"id": "give it an `id`, by which others refer to it", "plan": "begin the file with `plan: <name>`"}.get(name, "")
+    return Diagnostic("PLAN004", f"{title} needs the key `{name}`", _head(node), help=help_)
+
+
+def wrong_type(name: str, node: Node, types: tuple[str, ...]) -> Diagnostic:
+    wanted = _joined([_TYPES[each] for each in types])
+    message = f"{name} must be {wanted}, not {described(node)}"
+    help_ = _SHAPES.get(name, "")
+    return Diagnostic("PLAN005", message, node.span, help=help_, fix=_retyped(node, types))
+
+
+def not_among(name: str, node: Node, words: tuple[Any, ...]) -> Diagnostic:
+    value = _shown(node.value if isinstance(node, Scalar) else None)
+    meant = _MEANT_WORDS.get(value)
+    near = meant if meant in words else nearest(value, [word for word in words if isinstance(word, str)])
+    help_ = "" if len(words) <= _SHOWN else f"it knows {listed(words)}"
+    if len(words) <= _SHOWN:
+        message = f"{name} must be {listed(words)}, not `{_short(value)}`"
+    else:
+        message = f"{name} does not know `{_short(value)}`"
+    if near:
+        message += f", did you mean `{near}`?"
+        quote = node.style if isinstance(node, Scalar) and node.style in ("'", '"') else ""
+        fix = Fix(f"write `{near}`", (Edit(node.span, _quoted(near, quote)),))
+        return Diagnostic("PLAN006", message, node.span, help=help_, fix=fix)
+    return Diagnostic("PLAN006", message, node.span, help=help_)
+
+
+def not_matching(name: str, node: Node, expected: str) -> Diagnostic:
+    value = _shown(node.value if isinstance(node, Scalar) else None)
+    return Diagnostic("PLAN006", f"{name} cannot be `{_short(value)}`", node.span, help=expected)
+
+
+def out_of_range(name: str, node: Node, limit: str) -> Diagnostic:
+    value = _shown(node.value if isinstance(node, Scalar) else None)
+    return Diagnostic("PLAN006", f"{name} must be {limit}, not `{_short(value)}`", node.span)
+
+
+def too_few(name: str, node: Node, least: int, what: str) -> Diagnostic:
+    return Diagnostic("PLAN006", f"{name} needs at least {least} {what}{'' if least == 1 else 's'}", _head(node))
+
+
+def too_many(title: str, node: Node, most: int) -> Diagnostic:
+    return Diagnostic("PLAN006", f"{title} has at most {most} key{'' if most == 1 else 's'}", _head(node))
+
+
+def conflict(node: Node, first: str, second: str) -> Diagnostic:
+    """Two keys that exclude each other; the later one in the text is marked, the other one labelled."""
+    assert isinstance(node, Mapping)
+    found = [(key, str(key.value)) for key, _ in node.entries if key.value in (first, second)]
+    (early, early_name), (late, late_name) = sorted(found, key=lambda pair: pair[0].start)[:2]
+    return Diagnostic(
+        "PLAN009",
+        f"`{late_name}` and `{early_name}` exclude each other, keep one",
+        late.span,
+        labels=(Label(early.span, f"`{early_name}` stands here"),),
+    )
+
+
+def described(node: Node) -> str:
+    """A value of the wrong type in words: ``a list``, ``the number 3``."""
+    if isinstance(node, Sequence):
+        return "a list"
+    if isinstance(node, Mapping):
+        return "a mapping"
+    value = node.value
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return f"`{_shown(value)}`"
+    return f"the number {_short(_shown(value))}" if isinstance(value, int | float) else f"the text `{_short(value)}`"
+
+
+def _retyped(node: Node, types: tuple[str, ...]) -> Fix | None:
+    """A plain scalar that only lacks quotes, or a single item that only lacks its list."""
+    if not isinstance(node, Scalar) or node.style or node.value is None or not node.raw:
+        return None
+    if "string" in types:
+        return Fix("put it in quotes", (Edit(node.span, f'"{node.raw}"'),))
+    if types == ("array",) and isinstance(node.value, str):
+        return Fix("make it a list", (Edit(node.span, f"[{node.raw}]"),)) if not set(node.raw) & set(",[]{}#") else None
+    return None
+
+
+def _head(node: Node) -> Span:
+    """The first key of a mapping: underlining a whole block would hide where it begins."""
+    if isinstance(node, Mapping) and node.entries:
+        return min(key.span for key, _ in node.entries)
+    return node.span
+
+
+def _joined(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _shown(value: Any) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else "null" if value is None else str(value)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 40 else line[:39] + "…"
+
+
+def _quoted(text: str, style: str) -> str:
+    return f"{style}{text}{style}" if style in ("'", '"') else text

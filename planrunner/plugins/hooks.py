@@ -1,0 +1,68 @@
+"""Calls of hooks, plugin by plugin: one that raises is named and left out, the others go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pluggy
+
+from planrunner import hookspecs
+
+PREFIX = "planrunner_"
+
+
+class _Manager(pluggy.PluginManager):
+    """Takes every function named like a hook for one, so that plugins need not import a marker."""
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        marked = super().parse_hookimpl_opts(plugin, name)
+        if marked is None and name.startswith(PREFIX) and callable(getattr(plugin, name, None)):
+            return {}
+        return marked
+
+
+class Hooks:
+    """The plugins that are loaded, and what went wrong with them."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self._manager = _Manager("planrunner")
+        self._manager.add_hookspecs(hookspecs)
+        self._reported: set[tuple[str, str]] = set()
+
+    def add(self, plugin: object, name: str) -> bool:
+        """Add a plugin; False, and a problem, where it does not fit the hooks."""
+        try:
+            self._manager.register(plugin, name)
+            unknown = [hook.name for hook in self._manager.get_hookcallers(plugin) or () if not hook.has_spec()]
+            if unknown:
+                raise ValueError(f"there is no hook `{unknown[0]}`")
+        except (pluggy.PluginValidationError, ValueError) as error:
+            if self._manager.is_registered(plugin):
+                self._manager.unregister(plugin)
+            self.problems.append(f"the plugin {name} is left out: {_first_line(error)}")
+            return False
+        return True
+
+    def listeners(self, hook: str) -> int:
+        return len(getattr(self._manager.hook, hook).get_hookimpls())
+
+    def call(self, hook: str, only: object = None, **arguments: Any) -> None:
+        """Call a hook of every plugin (or of ``only`` one) in turn; what one raises is reported once."""
+        for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
+            if only is not None and implementation.plugin is not only:
+                continue
+            try:
+                implementation.function(*(arguments[name] for name in implementation.argnames))
+            except Exception as error:  # a plugin's fault stays with the plugin
+                self._report(implementation.plugin_name, hook, error)
+
+    def _report(self, plugin: str, hook: str, error: Exception) -> None:
+        if (plugin, hook) not in self._reported:
+            self._reported.add((plugin, hook))
+            fault = f"{type(error).__name__}: {_first_line(error)}"
+            self.problems.append(f"the plugin {plugin} failed in `{hook}`: {fault}")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,57 @@
+"""Plan text to a tree of nodes with places, and back, in three notations: YAML, JSON and the text notation.
+
+Both readers give the same tree for the same plan, so nothing behind this room knows how a plan was written. What a
+notation needs is imported when it is used: reading YAML does not import the parser of the text notation, and the other
+way round.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planrunner.syntax.decoding import decode
+from planrunner.syntax.parsed import Parsed
+
+if TYPE_CHECKING:
+    from planrunner.source import Notation, Source
+    from planrunner.syntax.comments import Comments
+    from planrunner.syntax.tree import Node
+
+__all__ = ["Parsed", "decode", "parse", "read_comments", "write"]
+
+
+def parse(source: Source) -> Parsed:
+    """Read a text in its notation. Never raises, whatever the text: what is wrong with it is in ``findings``."""
+    if source.notation == "yaml":
+        from planrunner.syntax.yaml import parse_yaml
+
+        return parse_yaml(source)
+    if source.notation == "json":
+        from planrunner.syntax.json import parse_json
+
+        return parse_json(source)
+    from planrunner.syntax.text import parse_text
+
+    return parse_text(source)
+
+
+def write(tree: Node, notation: Notation, comments: Comments | None = None) -> str:
+    """A tree as text; ``parse`` of the result gives equal data. JSON has no comments and drops them."""
+    if notation == "yaml":
+        from planrunner.syntax.write_yaml import write_yaml
+
+        return write_yaml(tree, comments)
+    if notation == "json":
+        from planrunner.syntax.write_json import write_json
+
+        return write_json(tree)
+    from planrunner.syntax.write_text import write_text
+
+    return write_text(tree, comments)
+
+
+def read_comments(source: Source, tree: Node) -> Comments:
+    """The comments of a text, each tied to the node of ``tree`` that it belongs to."""
+    from planrunner.syntax.comments import read_comments as read
+
+    return read(source, tree)

@@ -1,0 +1,46 @@
+"""The bounds that both notations keep, so that a plan from anywhere costs a bounded amount of time and memory to read."""
+
+from __future__ import annotations
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.source import Span
+
+MAX_TEXT = 8 * 1024 * 1024
+"""Characters of a plan; ``decode`` holds the same number of bytes against a file."""
+MAX_DEPTH = 64
+"""Collections inside collections, aliases followed."""
+MAX_NODES = 2_000_000
+"""Scalars, and the beginnings and ends of collections, as written."""
+MAX_ALIASES = 1_000
+MAX_EXPANDED = 1_000_000
+"""Nodes that aliases add when every one of them is replaced by what it stands for."""
+MAX_SCALAR = 1024 * 1024
+"""Characters of one scalar."""
+
+
+class Refused(Exception):
+    """Ends a parse at its first finding that leaves nothing sound to go on with; never leaves this room."""
+
+    def __init__(self, finding: Diagnostic) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
+def too_large(message: str, start: int, end: int) -> Refused:
+    """The refusal of a text that passes one of the bounds above."""
+    return Refused(Diagnostic("PLAN011", message, Span(start, end)))
+
+
+def too_deep(start: int) -> Refused:
+    return too_large(f"the nesting is deeper than {MAX_DEPTH} levels", start, start + 1)
+
+
+def check_length(text: str) -> None:
+    """Raises Refused where the whole text is too long to be read."""
+    if len(text) > MAX_TEXT:
+        raise too_large(f"the text is longer than {MAX_TEXT:,} characters", 0, 0)
+
+
+def check_scalar(length: int, start: int, end: int) -> None:
+    if length > MAX_SCALAR:
+        raise too_large(f"a value is longer than {MAX_SCALAR:,} characters", start, end)

@@ -1,0 +1,60 @@
+"""The last words of a run: one line of counts, what it waits for, and the failures at the very end, where eyes are."""
+
+from __future__ import annotations
+
+from planrunner.machine.state import State
+from planrunner.views.run import waiting
+from planrunner.views.symbols import duration_text, plural
+from planrunner.views.terminal import Terminal
+
+ORDER = (
+    "completed",
+    "failed",
+    "in_doubt",
+    "blocked",
+    "skipped",
+    "omitted",
+    "cancelled",
+    "abandoned",
+    "rolled_back",
+    "running",
+    "queued",
+    "pending",
+)
+_LEFT = ("pending", "queued", "running", "blocked", "in_doubt")
+
+
+def counts_text(state: State) -> str:
+    """``12 completed, 1 failed, 3 omitted``: every status that occurs."""
+    counts = {str(status): count for status, count in state.counts.items()}
+    counted = [(status, counts.get(status, 0)) for status in ORDER]
+    return ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counted if count) or "no tasks"
+
+
+def ending(terminal: Terminal, state: State, run_id: str) -> list[str]:
+    """The lines to print when a run ended or was parked."""
+    lines = [summary(terminal, state, run_id), *_next_steps(state, run_id)]
+    if state.counts.get("failed") or state.counts.get("in_doubt"):
+        # Late: only runs with trouble pay for it.
+        from planrunner.views.failure import failure_blocks
+
+        lines += failure_blocks(terminal, state, run_id)
+    return lines
+
+
+def summary(terminal: Terminal, state: State, run_id: str, now: float | None = None) -> str:
+    """``✔ release-check completed in 12.3s: 4 completed (run 01J…)``; ``now`` is for runs that still go on."""
+    seconds = state.spent_time(now) if now is not None else state.active
+    took = f" in {duration_text(seconds)}" if seconds else ""
+    why = f" ({state.reason})" if state.reason and state.status not in ("completed", "running") else ""
+    head = terminal.paint(f"{state.plan.id} {state.status}", "bold")
+    return f"{terminal.sign(state.status)} {head}{why}{took}: {counts_text(state)} (run {run_id})"
+
+
+def _next_steps(state: State, run_id: str) -> list[str]:
+    if state.status not in ("paused", "blocked"):
+        return []
+    names = waiting(state)
+    lines = [f"  waits for {', '.join(names)}"] if names else []
+    left = sum(state.counts.get(status, 0) for status in _LEFT)  # type: ignore[call-overload]
+    return [*lines, f"  {plural(left, 'task')} left: planrunner resume {run_id}"]

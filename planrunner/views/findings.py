@@ -1,0 +1,201 @@
+"""Findings as people read them: rust's shape, with the lines they point into.
+
+    error[PLAN101] needs `biuld`, which no task is called, did you mean `build`?
+      --> release.yaml:12:13
+       |
+     4 |   - id: build
+       |         ----- `build` is defined here
+    ...
+    12 |     needs: [biuld]
+       |             ^^^^^
+       |
+       = help: …
+       = fix: name `build`
+       = docs: planrunner rule PLAN101
+
+Everything here is text in, text out; ``findings_json`` holds the form for programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from planrunner.diagnostics import Diagnostic, Fix, Severity
+from planrunner.plan.fixes import preview
+from planrunner.source import Source
+from planrunner.views.findings_columns import Window, expanded, width, window
+
+SHOWN_LABELS = 12
+SHOWN_FIX_LINES = 6
+_COLOURS: dict[str, str] = {
+    "error": "1;31",
+    "warning": "1;33",
+    "note": "1;36",
+    "frame": "1;34",
+    "bold": "1",
+    "+": "32",
+    "-": "31",
+}
+
+
+class _Mark(NamedTuple):
+    """One underline: columns of one line, counted in characters from 0."""
+
+    line: int
+    start: int
+    end: int
+    text: str
+    primary: bool
+
+
+def render_text(findings: Iterable[Diagnostic], source: Source, colour: bool = False) -> str:
+    """Every finding with its snippet, an empty line between two of them."""
+    paint = _painter(colour)
+    return "\n".join(_finding(finding, source, paint) for finding in findings)
+
+
+def render_concise(findings: Iterable[Diagnostic], source: Source) -> str:
+    """One line for each finding, as editors parse it: ``file:line:column: error[CODE] message``."""
+    lines = []
+    for finding in findings:
+        line, column = source.place(finding.span.start)
+        where = f"{source.name}:{line}:{column}"
+        lines.append(f"{where}: {finding.severity}[{finding.code}] {_single(finding.message)}\n")
+    return "".join(lines)
+
+
+def render_summary(findings: Sequence[Diagnostic], files: int = 1, suppressed: int = 0) -> str:
+    """The last line of a lint: how many of each severity, how many can be fixed, how many a comment silenced."""
+    counts = [(name, sum(finding.severity == name for finding in findings)) for name in ("error", "warning", "note")]
+    parts = [plural(count, name) for name, count in counts if count]
+    fixable = sum(finding.fix is not None for finding in findings)
+    asides = [f"{fixable} fixable"] if fixable else []
+    asides += [f"{suppressed} suppressed"] if suppressed else []
+    about = f" ({', '.join(asides)})" if asides else ""
+    where = f" in {plural(files, 'file')}" if files > 1 else ""
+    return f"{', '.join(parts) or 'no findings'}{where}{about}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+Paint = Callable[[str, str], str]
+
+
+def _painter(colour: bool) -> Paint:
+    def paint(text: str, style: str) -> str:
+        return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m" if colour and text else text
+
+    return paint
+
+
+def _single(text: str) -> str:
+    """Text of one line that cannot steer a terminal."""
+    return expanded(" ".join(text.split()))
+
+
+def _finding(finding: Diagnostic, source: Source, paint: Paint) -> str:
+    severity: Severity = finding.severity
+    line, column = source.place(finding.span.start)
+    head = paint(f"{severity}[{finding.code}]", severity) + " " + paint(_single(finding.message), "bold")
+    marks = _marks(finding, source)
+    gutter = len(str(max(mark.line for mark in marks)))
+    bar = paint(f"{' ' * gutter} |", "frame")
+    lines = [head, f"{' ' * gutter}{paint('-->', 'frame')} {source.name}:{line}:{column}", bar]
+    lines += _snippet(marks, source, gutter, severity, paint)
+    lines.append(bar)
+    lines += _notes(finding, source, gutter, paint)
+    return "\n".join(lines) + "\n"
+
+
+def _notes(finding: Diagnostic, source: Source, gutter: int, paint: Paint) -> Iterable[str]:
+    margin = f"{' ' * gutter} {paint('=', 'frame')} "
+    if finding.help:
+        yield f"{margin}{paint('help', 'bold')}: {_single(finding.help)}"
+    if finding.fix is not None:
+        yield from _fix(finding.fix, source, margin, " " * (gutter + 3), paint)
+    yield f"{margin}{paint('docs', 'bold')}: planrunner rule {finding.code}"
+
+
+def _fix(fix: Fix, source: Source, margin: str, indent: str, paint: Paint) -> Iterable[str]:
+    option = "--fix" if fix.safe else "--fix=all, may change what the plan means"
+    yield f"{margin}{paint('fix', 'bold')}: {_single(fix.title)} ({option})"
+    rows = [(sign, line) for pair in preview(source, fix) for sign, line in _changed(*pair)]
+    at = _difference([line for _, line in rows])
+    for sign, line in rows[:SHOWN_FIX_LINES]:
+        yield indent + paint(f"{sign} {expanded(window(line, at, at).text)}".rstrip(), sign)
+    if len(rows) > SHOWN_FIX_LINES:
+        yield f"{indent}… {len(rows) - SHOWN_FIX_LINES} more lines"
+
+
+def _difference(lines: Sequence[str]) -> int:
+    """The first character in which lines differ, where a long line is shown around."""
+    shortest, longest = min(lines, default=""), max(lines, default="")
+    return next((at for at, pair in enumerate(zip(shortest, longest, strict=False)) if pair[0] != pair[1]), 0)
+
+
+def _changed(before: str, after: str) -> Iterable[tuple[str, str]]:
+    """Changed lines with their sign; lines that stay the same at both ends are left out."""
+    old, new = before.splitlines(), after.splitlines()
+    while old and new and old[0] == new[0]:
+        old, new = old[1:], new[1:]
+    while old and new and old[-1] == new[-1]:
+        old, new = old[:-1], new[:-1]
+    yield from (("-", line) for line in old)
+    yield from (("+", line) for line in new)
+
+
+def _marks(finding: Diagnostic, source: Source) -> list[_Mark]:
+    """The underlines of a finding, in the order of the lines; a span over lines is marked at its first and last one."""
+    marks = _span_marks(source, finding.span.start, finding.span.end, finding.label, True)
+    for label in finding.labels[:SHOWN_LABELS]:
+        marks += _span_marks(source, label.span.start, label.span.end, label.text, False)
+    return sorted(set(marks), key=lambda mark: (mark.line, mark.start, not mark.primary))
+
+
+def _span_marks(source: Source, start: int, end: int, text: str, primary: bool) -> list[_Mark]:
+    first = source.place(start)
+    last = source.place(max(start, end - 1))
+    if first.line == last.line:
+        return [_Mark(first.line, first.column - 1, max(last.column, first.column), _single(text), primary)]
+    ends = len(source.line(last.line))
+    begins = len(source.line(last.line)) - len(source.line(last.line).lstrip())
+    return [
+        _Mark(first.line, first.column - 1, max(len(source.line(first.line)), first.column), "", primary),
+        _Mark(last.line, begins, max(min(last.column, ends), begins + 1), _single(text), primary),
+    ]
+
+
+def _snippet(marks: Sequence[_Mark], source: Source, gutter: int, severity: Severity, paint: Paint) -> Iterable[str]:
+    previous = 0
+    for number in sorted({mark.line for mark in marks}):
+        if previous and number == previous + 2:
+            yield _source_line(previous + 1, gutter, paint, window(source.line(previous + 1), 0, 0))
+        elif previous and number > previous + 2:
+            yield paint("...", "frame")
+        mine = [mark for mark in marks if mark.line == number]
+        main = next((mark for mark in mine if mark.primary), mine[0])
+        view = window(source.line(number), main.start, main.end)
+        yield _source_line(number, gutter, paint, view)
+        for mark in mine:
+            row = _underline(mark, source.line(number), view, severity, paint)
+            if row:
+                yield paint(f"{' ' * gutter} |", "frame") + " " + row
+        previous = number
+
+
+def _source_line(number: int, gutter: int, paint: Paint, view: Window) -> str:
+    return f"{paint(f'{number:>{gutter}} |', 'frame')} {expanded(view.text)}".rstrip()
+
+
+def _underline(mark: _Mark, line: str, view: Window, severity: Severity, paint: Paint) -> str:
+    start, end = max(mark.start, view.start), min(mark.end, view.end)
+    if start >= max(end, view.end) and mark.start < len(line):
+        return ""
+    indent = width(view.lead) + width(line[view.start : start])
+    length = max(1, width(line[view.start : max(end, start)]) - width(line[view.start : start]))
+    sign = "^" if mark.primary else "-"
+    text = sign * length + (f" {mark.text}" if mark.text else "")
+    return " " * indent + paint(text, severity if mark.primary else "frame")

@@ -1,0 +1,79 @@
+"""Findings as programs read them: ``{"format": 1, "findings": […]}``; fields are added, never changed or taken away."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from planrunner.diagnostics import Diagnostic, Fix
+from planrunner.source import Source, Span
+
+FORMAT = 1
+
+
+def render_json(files: Iterable[tuple[Source, Iterable[Diagnostic]]]) -> str:
+    """The findings of several files as one JSON object."""
+    return json.dumps(findings_data(files), indent=2, ensure_ascii=False) + "\n"
+
+
+def findings_data(files: Iterable[tuple[Source, Iterable[Diagnostic]]]) -> dict[str, Any]:
+    """The same as plain data. Lines and columns start at 1, ``offset`` counts from 0, ``end`` is exclusive."""
+    rows: list[dict[str, Any]] = []
+    for source, findings in files:
+        seen: Counter[str] = Counter()
+        for finding in findings:
+            key = _fingerprint(finding, source, 0)
+            rows.append(_finding(finding, source, _fingerprint(finding, source, seen[key])))
+            seen[key] += 1
+    return {"format": FORMAT, "findings": rows}
+
+
+def _finding(finding: Diagnostic, source: Source, fingerprint: str) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "severity": finding.severity,
+        "message": finding.message,
+        "file": source.name,
+        "range": range_of(finding.span, source),
+        "label": finding.label,
+        "labels": [{"range": range_of(label.span, source), "message": label.text} for label in finding.labels],
+        "help": finding.help,
+        "url": rule_url(finding.code),
+        "fix": _fix(finding.fix, source),
+        "fingerprint": fingerprint,
+    }
+
+
+def range_of(span: Span, source: Source) -> dict[str, dict[str, int]]:
+    """A span as lines and columns with its offsets."""
+    return {name: _place(offset, source) for name, offset in (("start", span.start), ("end", span.end))}
+
+
+def rule_url(code: str) -> str:
+    """Where the explanation of a code stands in the documentation."""
+    return f"docs/reference/rules.md#{code.lower()}"
+
+
+def _place(offset: int, source: Source) -> dict[str, int]:
+    line, column = source.place(offset)
+    return {"line": line, "column": column, "offset": offset}
+
+
+def _fix(fix: Fix | None, source: Source) -> dict[str, Any] | None:
+    if fix is None:
+        return None
+    edits = [{"range": range_of(edit.span, source), "text": edit.text} for edit in fix.edits]
+    return {"title": fix.title, "safe": fix.safe, "edits": edits}
+
+
+def _fingerprint(finding: Diagnostic, source: Source, number: int) -> str:
+    """Stays the same when lines are added above: it is made of what is said, not of where it stands.
+
+    ``number`` tells apart findings of one file that say the same.
+    """
+    parts = (finding.code, source.name, finding.message, str(number))
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,0 +1,143 @@
+"""Progress as lines: one a state change, and every thirty seconds what still runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import localtime, monotonic
+from typing import Any
+
+from planrunner.machine.events import (
+    AttemptStarted,
+    Entry,
+    RetryScheduled,
+    RunParked,
+    RunResumed,
+    StopRequested,
+    TaskSettled,
+)
+from planrunner.machine.state import State
+from planrunner.plan.model import Plan
+from planrunner.views.run import attempt_text, elapsed, waiting
+from planrunner.views.symbols import duration_text, plural
+from planrunner.views.terminal import Terminal, harmless
+
+HEARTBEAT = 30.0
+GATHERED = 500
+
+
+class PlainProgress:
+    """A watch of a run for pipes, files and continuous integration.
+
+    Lines are gathered and written at every tick, so that ten thousand short tasks do not cost ten thousand writes.
+    """
+
+    def __init__(self, terminal: Terminal, heartbeat: float = HEARTBEAT) -> None:
+        self._terminal = terminal
+        self._heartbeat = heartbeat
+        self._lines: list[str] = []
+        self._state: State | None = None
+        self._run_id = ""
+        self._wrote = monotonic()
+
+    def started(self, run_id: str, plan: Plan, state: State) -> None:
+        self._state = state
+        self._run_id = run_id
+        self._lines.append(f"run {run_id} of {plan.id}: {plural(len(plan.tasks), 'task')}")
+        self._flush()
+
+    def event(self, entry: Entry) -> None:
+        describe = _DESCRIBE.get(type(entry.event))
+        if describe is None or self._state is None:
+            return
+        line = describe(self._terminal, self._state, entry.event, entry.at)
+        self._lines.append(f"{_clock(entry.at)} {line}")
+        if len(self._lines) >= GATHERED:
+            self._flush()
+
+    def output(self, _task: str, _attempt: int, _stream: str, _data: bytes) -> None:
+        """Output is kept with the attempt; a failure shows its last lines at the end."""
+
+    def tick(self, now: float) -> None:
+        if self._lines:
+            self._flush()
+        elif monotonic() - self._wrote >= self._heartbeat:
+            self._lines.append(self._still_running(now))
+            self._flush()
+
+    def ended(self, _result: Any) -> None:
+        if self._state is None:
+            return
+        # Late: only the end of a run needs it.
+        from planrunner.views.ending import ending
+
+        self._lines += ending(self._terminal, self._state, self._run_id)
+        self._flush()
+
+    def _still_running(self, now: float) -> str:
+        assert self._state is not None
+        tasks, found = self._state.plan.tasks, self._state.tasks
+        numbers = list(self._state.running)
+        names = [f"{tasks[at].id} ({duration_text(elapsed(found[at], now))})" for at in numbers[:8]]
+        more = f" and {len(numbers) - 8} more" if len(numbers) > 8 else ""
+        return f"{_clock(now)} still running: {', '.join(names) or 'nothing'}{more}"
+
+    def _flush(self) -> None:
+        if self._lines:
+            self._terminal.write("\n".join(self._lines) + "\n")
+            self._lines.clear()
+            self._wrote = monotonic()
+
+
+def _clock(at: float) -> str:
+    moment = localtime(at)
+    return f"{moment.tm_hour:02d}:{moment.tm_min:02d}:{moment.tm_sec:02d}"
+
+
+def _started(terminal: Terminal, state: State, event: AttemptStarted, _at: float) -> str:
+    attempt = attempt_text(state.plan.tasks[state.index[event.task]], event.attempt)
+    again = " again, its end was not seen" if event.reissue else ""
+    return f"{terminal.sign('running')} {event.task} started{again}" + (f" ({attempt})" if attempt else "")
+
+
+def _retry(terminal: Terminal, state: State, event: RetryScheduled, at: float) -> str:
+    number = state.index[event.task]
+    outcome = state.tasks[number].outcome
+    message = harmless(outcome.message) if outcome else ""
+    why = event.failure + (f": {message}" if message else "")
+    attempt = attempt_text(state.plan.tasks[number], event.attempt)
+    wait = duration_text(max(0.0, event.due - at))
+    return f"{terminal.sign('retrying')} {event.task} failed, {attempt}, next in {wait} ({why})"
+
+
+def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) -> str:
+    number = state.index[event.task]
+    found = state.tasks[number]
+    status = event.status.replace("_", " ")
+    took = f" in {duration_text(max(0.0, at - found.started))}" if found.started is not None else ""
+    attempt = f", {attempt_text(state.plan.tasks[number], found.attempts)}" if found.attempts > 1 else ""
+    why = harmless(event.detail or event.reason) if event.status != "completed" else ""
+    return f"{terminal.sign(event.status)} {event.task} {status}{took}{attempt}" + (f": {why}" if why else "")
+
+
+def _resumed(_terminal: Terminal, state: State, _event: RunResumed, _at: float) -> str:
+    done = sum(state.counts.get(status, 0) for status in ("completed", "skipped", "omitted"))
+    return f"resumed: {done} of {len(state.tasks)} tasks are done already"
+
+
+def _stop(_terminal: Terminal, _state: State, event: StopRequested, _at: float) -> str:
+    return f"stopping ({event.reason}): what runs is ended in order"
+
+
+def _parked(terminal: Terminal, state: State, event: RunParked, _at: float) -> str:
+    names = list(event.waiting) or waiting(state)
+    return f"{terminal.sign('paused')} parked ({event.reason})" + (f", waits for {', '.join(names)}" if names else "")
+
+
+_DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {
+    AttemptStarted: _started,
+    RetryScheduled: _retry,
+    TaskSettled: _settled,
+    RunResumed: _resumed,
+    StopRequested: _stop,
+    RunParked: _parked,
+}

@@ -1,0 +1,128 @@
+"""Where text goes: knows colour, character set and size, and makes foreign text harmless.
+
+Progress does not fail when the other side has gone away: a closed window ends the picture and not the run.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TextIO
+
+from planrunner.views.symbols import CODES, SIGNS
+
+
+class Terminal:
+    """A text stream with its abilities. ``live`` tells whether the cursor can be moved; a ``strict`` one, which carries
+    data, raises OSError when it cannot be written, any other falls silent."""
+
+    __slots__ = ("_stream", "color", "gone", "live", "strict", "unicode")
+
+    def __init__(self, stream: TextIO, color: bool = False, unicode: bool = False, live: bool = False) -> None:
+        self._stream = stream
+        self.color = color
+        self.unicode = unicode
+        self.live = live
+        self.strict = False
+        self.gone = False
+
+    def write(self, text: str) -> None:
+        """Write and flush; once a stream that is not strict has failed, do nothing."""
+        if self.gone:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except UnicodeEncodeError:
+            self.unicode = False
+            encoding = self._stream.encoding or "ascii"
+            self.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        except (OSError, ValueError):
+            if self.strict:
+                raise
+            self.gone = True
+
+    def size(self) -> tuple[int, int]:
+        """(columns, rows); COLUMNS and LINES come before what the terminal says, 80 by 24 where nothing is known."""
+        columns, rows = _number("COLUMNS"), _number("LINES")
+        if not (columns and rows):
+            try:
+                real = os.get_terminal_size(self._stream.fileno())
+            except (OSError, ValueError, AttributeError):
+                real = os.terminal_size((80, 24))
+            columns, rows = columns or real.columns, rows or real.lines
+        return max(20, columns or 80), max(4, rows or 24)
+
+    def paint(self, text: str, color: str) -> str:
+        """The text in a colour or weight, where colour is wanted."""
+        return f"\x1b[{CODES[color]}m{text}\x1b[0m" if self.color and color in CODES else text
+
+    def sign(self, status: str) -> str:
+        """The sign of a status, coloured."""
+        sign, plain, color = SIGNS.get(status, SIGNS["pending"])
+        return self.paint(sign if self.unicode else plain, color)
+
+
+def _number(name: str) -> int:
+    value = os.environ.get(name, "")
+    return int(value) if value.isascii() and value.isdigit() else 0
+
+
+def harmless(text: str) -> str:
+    """Text of a task or a plan without control characters: it cannot move the cursor or recolour the screen."""
+    if text.isprintable():
+        return text
+    text = text.expandtabs(4)
+    kept: list[str] = []
+    at = 0
+    while at < len(text):
+        char = text[at]
+        if char == "\x1b":
+            at = _after_escape(text, at)
+            continue
+        if char.isprintable():
+            kept.append(char)
+        at += 1
+    return "".join(kept)
+
+
+def _after_escape(text: str, at: int) -> int:
+    """The place after an escape sequence: CSI up to its final byte, OSC up to BEL or ST, else two characters."""
+    kind = text[at + 1 : at + 2]
+    if kind == "[":
+        at += 2
+        while at < len(text) and not "@" <= text[at] <= "~":
+            at += 1
+        return at + 1
+    if kind == "]":
+        while at < len(text) and text[at] != "\x07" and text[at : at + 2] != "\x1b\\":
+            at += 1
+        return at + (1 if text[at : at + 1] == "\x07" else 2)
+    return at + 2
+
+
+def width(text: str) -> int:
+    """How many columns a text takes on a terminal; the text holds no control characters."""
+    if text.isascii():
+        return len(text)
+    # Late: most names and messages are ASCII.
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def cut(text: str, columns: int, unicode: bool = True) -> str:
+    """The text in at most that many columns, with an ellipsis where something is left out."""
+    if width(text) <= columns:
+        return text
+    mark = "…" if unicode else "~"
+    if text.isascii():
+        return text[: max(0, columns - 1)] + mark
+    kept = text
+    while kept and width(kept) > columns - 1:
+        kept = kept[:-1]
+    return kept + mark
+
+
+def pad(text: str, columns: int) -> str:
+    """The text filled up with blanks to that many columns."""
+    return text + " " * max(0, columns - width(text))

@@ -1,0 +1,232 @@
+"""Real runs of random plans, killed with SIGKILL at every journal write and resumed: the same end, nothing lost, nothing
+unsafe done twice, nothing left running."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planrunner import errors
+from planrunner.app.execute import ExecRequest, RunResult, execute, resume
+from planrunner.app.reading import stored_state
+from planrunner.errors import PlanInvalid
+from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.machine.events import Entry
+from planrunner.plan.model import Plan
+from planrunner.testing.random_plans import random_plan
+from planrunner.testing.simulate import summary
+
+PLANS = int(os.environ.get("PLANRUNNER_KILLED_PLANS", "6"))
+
+
+class Silent:
+    """A watch that shows nothing."""
+
+    def started(self, run_id: str, plan: Plan, state: object) -> None: ...
+
+    def event(self, entry: Entry) -> None: ...
+
+    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None: ...
+
+    def tick(self, now: float) -> None: ...
+
+    def ended(self, result: RunResult) -> None: ...
+
+
+def write_plan(seed: int, folder: Path) -> tuple[Path, dict[str, int]]:
+    """A random plan whose commands leave a line for each attempt; ``fails`` tells how many attempts of a task fail."""
+    rng = random.Random(seed)
+    fails: dict[str, int] = {}
+
+    def command(task: str) -> str:
+        fails[task] = rng.choice([0, 0, 0, 1, 2, 9])
+        code = rng.choice([1, 75])
+        return (
+            f'printf "%s %s\\n" "$PLANRUNNER_TASK" "$PLANRUNNER_ATTEMPT" >> "{folder}/effects"; '
+            f'if [ "$PLANRUNNER_ATTEMPT" -le {fails[task]} ]; then exit {code}; fi'
+        )
+
+    document = random_plan(seed, command, size=7)
+    document["on_failure"] = "continue"
+    for task in document["tasks"]:
+        task.get("retry", {}).pop("on", None)
+    path = folder / "plan.json"
+    path.write_text(json.dumps(document))
+    return path, fails
+
+
+def in_child(work: Callable[[], int]) -> int:
+    """The exit code of ``work`` in a forked process, minus the signal that ended it."""
+    pid = os.fork()
+    if pid == 0:
+        code = 99
+        try:
+            code = work()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def dying_at(write: int, stored: bool, acknowledged: Path) -> None:
+    """From now on this process dies at its ``write``-th journal write, before it or right after."""
+    count = 0
+
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(self: Journal, *args: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count == write and not stored:
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = original(self, *args)
+            if count == write:
+                os.kill(os.getpid(), signal.SIGKILL)
+            entries: Sequence[Entry] = args[-1]
+            acknowledged.write_text(str(entries[-1].seq))
+            return result
+
+        return counted
+
+    Journal.append = wrap(Journal.append)  # type: ignore[method-assign]
+    Journal.create_run = wrap(Journal.create_run)  # type: ignore[method-assign]
+
+
+def last_run(state: Path) -> str | None:
+    journal = open_journal(str(state))
+    try:
+        runs = journal.runs()
+        return runs[0].run if runs else None
+    finally:
+        journal.close()
+
+
+def look(state: Path, run: str) -> tuple[Any, int]:
+    journal = open_journal(str(state))
+    try:
+        return stored_state(journal, run), journal.run(run).last_seq
+    finally:
+        journal.close()
+
+
+def acted(folder: Path) -> list[tuple[str, int]]:
+    path = folder / "effects"
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    return [(line.split()[0], int(line.split()[1])) for line in lines]
+
+
+def leftovers(run: str) -> list[int]:
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                environ = Path(f"/proc/{entry}/environ").read_bytes()
+            except OSError:
+                continue
+            if f"PLANRUNNER_RUN_ID={run}\0".encode() in environ + b"\0":
+                found.append(int(entry))
+    return found
+
+
+def finish(folder: Path, state: Path, run: str, fails: dict[str, int]) -> Any:
+    """Resume, settling doubts as somebody would who can see what the commands left behind, until the run has ended."""
+    settle: tuple[tuple[str, str], ...] = ()
+    for _ in range(20):
+        code = in_child(lambda given=settle: resume(run, given, str(state), Silent()).exit_code)  # type: ignore[misc]
+        assert code in (errors.OK, errors.FAILED, errors.WAITING), code
+        found, _ = look(state, run)
+        doubts = [(task.id, each.attempts) for task, each in zip(found.plan.tasks, found.tasks) if each.status == "in_doubt"]
+        if not doubts:
+            return found
+        done = acted(folder)
+        settle = tuple((task, answer(task, attempt, done, fails)) for task, attempt in doubts)
+    raise AssertionError("the run does not come to an end")
+
+
+def answer(task: str, attempt: int, done: list[tuple[str, int]], fails: dict[str, int]) -> str:
+    if (task, attempt) not in done:
+        return "retry"
+    return "failed" if attempt <= fails[task] else "completed"
+
+
+@pytest.mark.limit(900)
+@pytest.mark.parametrize("number", range(PLANS))
+def test_killed_at_every_journal_write_a_run_ends_as_if_nothing_had_happened(number: int, tmp_path: Path) -> None:
+    calm_folder = tmp_path / "calm"
+    calm_folder.mkdir()
+    seed = number * 17 + 3
+    while True:
+        path, fails = write_plan(seed, calm_folder)
+        try:
+            result = execute(ExecRequest(str(path), state=str(calm_folder / "state"), seed=1), Silent())
+            break
+        except PlanInvalid:  # some random plans have joins that can never be met
+            seed += 1
+    writes = cut_points(tmp_path, seed)
+    assert writes >= 3
+    for write in range(1, writes + 1):
+        for stored in (False, True):
+            check_one(tmp_path / f"{write}-{stored}", seed, (write, stored), summary(result.state))
+
+
+def cut_points(tmp_path: Path, seed: int) -> int:
+    folder = tmp_path / "count"
+    folder.mkdir()
+    path, _ = write_plan(seed, folder)
+    counter = folder / "writes"
+
+    def work() -> int:
+        original = Journal.append
+        count = 1
+
+        def counted(self: Journal, *args: Any) -> None:
+            nonlocal count
+            count += 1
+            counter.write_text(str(count))
+            original(self, *args)
+
+        Journal.append = counted  # type: ignore[method-assign]
+        return execute(ExecRequest(str(path), state=str(folder / "state"), seed=1), Silent()).exit_code
+
+    in_child(work)
+    return int(counter.read_text())
+
+
+def check_one(folder: Path, seed: int, cut: tuple[int, bool], calm: list[Any]) -> None:
+    folder.mkdir()
+    path, fails = write_plan(seed, folder)
+    state, acknowledged = folder / "state", folder / "acknowledged"
+
+    def work() -> int:
+        dying_at(*cut, acknowledged)
+        return execute(ExecRequest(str(path), state=str(state), seed=1), Silent()).exit_code
+
+    code = in_child(work)
+    run = last_run(state)
+    if code != -signal.SIGKILL:  # commits travel beside the loop, so that the number of writes varies a little
+        assert code in (errors.OK, errors.FAILED)
+        return
+    if run is None:
+        assert cut == (1, False)
+        return
+    _, last_seq = look(state, run)
+    if acknowledged.exists():
+        assert last_seq >= int(acknowledged.read_text()), "an acknowledged event is lost"
+    found = look(state, run)[0]
+    if found.ended_at is None:
+        found = finish(folder, state, run, fails)
+    assert summary(found) == calm, (seed, cut)
+    unsafe = {task.id for task in found.plan.tasks if found.trait(task).effect == "unsafe"}
+    doubles = [key for key in acted(folder) if key[0] in unsafe and acted(folder).count(key) > 1]
+    assert not doubles, (seed, cut, doubles)
+    assert not leftovers(run)
