@@ -87,8 +87,12 @@ def _look(state: State, number: int, now: float, commands: list[Command], ready:
         command = _before_attempt(state, number, now, ready)
     elif found.status == "queued":
         command = _while_queued(state, number)
+    elif found.status == "in_doubt" and not found.judged:
+        command = _after_attempt(state, number, now)
+    elif found.status == "in_doubt" and found.reason == "retry":
+        ready.append(number)
     elif found.status == "in_doubt":
-        command = recover(state, number) if found.judged else _after_attempt(state, number, now)
+        command = recover(state, number)
     elif number in state.recovering:
         command = _resolve(state, number)
     if command is not None:
@@ -250,16 +254,22 @@ def _admit(state: State, ready: list[int], commands: list[Command]) -> None:
     slow: list[tuple[int, int]] = []
     for number in ready:
         if state.trait(tasks[number]).instant:
-            commands.append(Start(number, state.tasks[number].attempts + 1))
+            commands.append(_start(state, number))
         else:
             slow.append((-tasks[number].priority, number))
     free = state.max_parallel - state.slots
     chosen = _choose(state, slow, free) if free > 0 and (slow or state.queue.lines) else []
-    commands.extend(Start(number, state.tasks[number].attempts + 1) for number in chosen)
+    commands.extend(_start(state, number) for number in chosen)
     if slow:
         slow.sort()
         started = set(chosen)
         commands.extend(Record(TaskQueued(tasks[number].id)) for _, number in slow if number not in started)
+
+
+def _start(state: State, number: int) -> Start:
+    """The next attempt, or the same one again where a doubt was settled that way."""
+    found = state.tasks[number]
+    return Start(number, found.attempts, found.reissues + 1) if found.uncertain else Start(number, found.attempts + 1)
 
 
 def _choose(state: State, fresh: list[tuple[int, int]], free: int) -> list[int]:

@@ -8,7 +8,7 @@ TASK: dict[TaskStatus, frozenset[TaskStatus]] = {
     "pending": frozenset({"queued", "running", "blocked", "completed", "failed", "skipped", "omitted", "cancelled"}),
     "queued": frozenset({"running", "cancelled", "pending"}),
     "running": frozenset({"pending", "running", "blocked", "completed", "failed", "cancelled", "in_doubt"}),
-    "in_doubt": frozenset({"running", "in_doubt", "pending", "completed", "failed", "cancelled"}),
+    "in_doubt": frozenset({"queued", "running", "in_doubt", "pending", "completed", "failed", "cancelled"}),
     "blocked": frozenset({"pending", "running", "completed", "failed", "cancelled", "abandoned"}),
     "completed": frozenset({"rolled_back"}),
     "failed": frozenset({"rolled_back"}),
