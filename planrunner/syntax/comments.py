@@ -164,7 +164,9 @@ class _Found:
         if following is None or column > self._column(following.start):
             around = following.path if following else ()
             ended = [node for node in (self._places[index - 1].path if index else ()) if node not in around]
-            fitting = [node for node in ended if not node.flow and self._column(node.start) <= column]
+            fitting = [
+                node for node in ended if not node.flow and self._column(node.start) + _is_headed(node) <= column
+            ]
             owner = fitting[-1] if fitting else None if following else self._tree
             if owner is not None:
                 self.closing.setdefault((owner.start, isinstance(owner, Sequence)), []).append(comment)
@@ -174,6 +176,11 @@ class _Found:
 
     def _column(self, start: int) -> int:
         return start - self._text.rfind("\n", 0, start) - 1
+
+
+def _is_headed(node: Mapping | Sequence) -> bool:
+    """Whether a mapping begins with a line of its own (``task x``), below which its keys are indented."""
+    return isinstance(node, Mapping) and not (node.entries and node.entries[0][0].start == node.start)
 
 
 def _header_end(text: str) -> int:
@@ -219,7 +226,11 @@ class Keeper:
         return any(start < node.end and not self._is_own(start) for start in self._places[at : at + 1])
 
     def _is_own(self, start: int) -> bool:
-        return ("leading", start) in self._taken or start not in self._comments.leading and ("trailing", start) in self._taken
+        return (
+            ("leading", start) in self._taken
+            or start not in self._comments.leading
+            and ("trailing", start) in self._taken
+        )
 
     def left_over(self) -> list[str]:
         """The comments whose places the tree does not have any more."""

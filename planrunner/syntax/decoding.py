@@ -21,10 +21,16 @@ def decode(data: bytes, name: str) -> tuple[Source | None, tuple[Diagnostic, ...
     cannot be decoded has no characters to point at; the message has the offset in bytes.
     """
     if len(data) > MAX_TEXT:
-        return None, (_finding("PLAN011", f"the file has {len(data):,} bytes; a plan has at most {MAX_TEXT:,}", "split the plan"),)
+        return None, (
+            _finding("PLAN011", f"the file has {len(data):,} bytes; a plan has at most {MAX_TEXT:,}", "split the plan"),
+        )
     for mark, encoding in _MARKS:
         if data.startswith(mark):
-            return None, (_finding("PLAN012", f"the file is {encoding}; plans are UTF-8", f"convert it: `iconv -f {encoding} -t UTF-8`"),)
+            return None, (
+                _finding(
+                    "PLAN012", f"the file is {encoding}; plans are UTF-8", f"convert it: `iconv -f {encoding} -t UTF-8`"
+                ),
+            )
     if b"\0" in data:
         at = data.index(b"\0")
         return None, (_finding("PLAN012", f"the file is not text: byte {at} is NUL", "a plan is UTF-8 text"),)

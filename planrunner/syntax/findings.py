@@ -32,4 +32,6 @@ def empty_plan() -> Diagnostic:
 
 def duplicate_key(key: Scalar, earlier: Scalar) -> Diagnostic:
     label = Label(earlier.span, "first here")
-    return Diagnostic("PLAN002", f"the key `{key.value}` stands twice in this mapping", key.span, "again here", (label,))
+    return Diagnostic(
+        "PLAN002", f"the key `{key.value}` stands twice in this mapping", key.span, "again here", (label,)
+    )

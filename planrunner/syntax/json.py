@@ -6,19 +6,31 @@
 from __future__ import annotations
 
 import re
-from json.decoder import JSONDecodeError, scanstring
+from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
 from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.source import Source, Span
 from planrunner.syntax.findings import duplicate_key, empty_plan
-from planrunner.syntax.limits import MAX_DEPTH, MAX_NODES, Refused, check_length, check_scalar, too_deep, too_large
+from planrunner.syntax.limits import (
+    MAX_DEPTH,
+    MAX_NODES,
+    CollectorPaused,
+    Refused,
+    check_length,
+    check_scalar,
+    too_deep,
+    too_large,
+)
 from planrunner.syntax.parsed import Parsed
 from planrunner.syntax.scalars import Unusable, resolve
 from planrunner.syntax.tree import Mapping, Node, Plain, Scalar, Sequence
 
+_TOKEN = re.compile(
+    r"""[ \t\r\n]*(?:([\[\]{},:])|("[^"\\\x00-\x1f]*")|("))"""[:-3]
+    + r"""|(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![\w.+-])|(?:true|false|null)(?!\w)))"""
+)
 _SPACE = re.compile(r"[ \t\r\n]*")
-_WORD = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![\w.+-])|(?:true|false|null)(?!\w)")
 _OTHER = re.compile(r"[^\s,\[\]{}:\"]+")
 _HALF = re.compile("[\ud800-\udfff]")
 
@@ -36,7 +48,8 @@ def parse_json(source: Source) -> Parsed:
     reader = _Reader(source.text)
     try:
         check_length(source.text)
-        return Parsed(reader.read(), tuple(reader.findings))
+        with CollectorPaused():
+            return Parsed(reader.read(), tuple(reader.findings))
     except Refused as refusal:
         return Parsed(None, (*reader.findings, refusal.finding))
 
@@ -156,7 +169,9 @@ class _Reader:
         check_scalar(len(value), at, end)
         half = _HALF.search(value)
         if half:
-            raise _wrong(f"the escape \\u{ord(half[0]):04x} is half of a surrogate pair", at, end, "write the character itself")
+            raise _wrong(
+                f"the escape \\u{ord(half[0]):04x} is half of a surrogate pair", at, end, "write the character itself"
+            )
         return Scalar(value, at, end, self._text[at:end], '"')
 
     def _bad_string(self, error: JSONDecodeError, at: int) -> Refused:

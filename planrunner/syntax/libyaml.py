@@ -174,6 +174,7 @@ def _bind_lightly() -> Any:
     package = _LatePackage("ruamel.yaml")
     package.__spec__, package.__path__ = spec, list(spec.submodule_search_locations or ())
     sys.modules["ruamel.yaml"] = package
+    ruamel.yaml = package  # as an ordinary import would leave it
     stand_ins = _stand_ins()
     sys.modules |= stand_ins
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from planrunner.diagnostics import Diagnostic
 from planrunner.source import Span
 
@@ -16,6 +18,21 @@ MAX_EXPANDED = 1_000_000
 """Nodes that aliases add when every one of them is replaced by what it stands for."""
 MAX_SCALAR = 1024 * 1024
 """Characters of one scalar."""
+
+
+class CollectorPaused:
+    """Holds Python's garbage collector while a tree is made: its many small objects all stay alive, and looking for dead
+    ones among them is two thirds of the time."""
+
+    __slots__ = ("_was_on",)
+
+    def __enter__(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_on:
+            gc.enable()
 
 
 class Refused(Exception):

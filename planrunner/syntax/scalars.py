@@ -17,7 +17,9 @@ _BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _INFINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
-_SWITCHES = frozenset(form for word in ("on", "off", "yes", "no", "y", "n") for form in (word, word.title(), word.upper()))
+_SWITCHES = frozenset(
+    form for word in ("on", "off", "yes", "no", "y", "n") for form in (word, word.title(), word.upper())
+)
 SUSPICIOUS_KEYS = _SWITCHES - {"on"} | {""}
 """Keys that older readers take for booleans, and the missing key; ``on`` is a key of the plan language itself."""
 _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")

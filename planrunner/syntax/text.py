@@ -14,7 +14,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.resources import read_data
 from planrunner.source import Source, Span
 from planrunner.syntax.findings import empty_plan, find_unreadable
-from planrunner.syntax.limits import Refused, check_length
+from planrunner.syntax.limits import CollectorPaused, Refused, check_length
 from planrunner.syntax.parsed import Parsed
 from planrunner.syntax.text_build import Builder
 from planrunner.syntax.text_errors import unexpected
@@ -40,15 +40,21 @@ def parse_text(source: Source) -> Parsed:
         unreadable = find_unreadable(source.text)
         if unreadable is not None:
             raise Refused(unreadable)
-        lexemes = Lexer(source.text).lexemes()
+        with CollectorPaused():
+            return _parse(source.text)
     except Refused as refusal:
         return Parsed(None, (refusal.finding,))
+
+
+def _parse(text: str) -> Parsed:
+    lexemes = Lexer(text).lexemes()
     if not lexemes:
-        return Parsed(None, (empty_plan(),))
+        raise Refused(empty_plan())
     grammar = _grammar()
     with grammar.lock:
-        grammar.builder.findings = findings = []
-        tree = _Reading(source.text, lexemes, grammar).run()
+        findings: list[Diagnostic] = []
+        grammar.builder.findings = findings
+        tree = _Reading(text, lexemes, grammar).run()
     broken = tree is None or any(finding.code != "PLAN002" for finding in findings)
     return Parsed(None if broken else tree, tuple(findings))
 
@@ -106,10 +112,11 @@ class _Reading:
                 marks.pop()
         end = len(self._text)
         try:
-            return self._state.feed_token(Lexeme("$END", end, end), True)  # type: ignore[no-any-return]
+            tree: Node = self._state.feed_token(Lexeme("$END", end, end), True)
         except error as problem:
             self._report(Lexeme("$END", end, end), problem)
             return None
+        return tree
 
     def _recover(self, at: int, problem: Any) -> int:
         """Report the lexeme that does not fit and leave out its statement; gives where to go on."""
@@ -144,4 +151,8 @@ class _Reading:
     def _report(self, lexeme: Lexeme, problem: Any) -> None:
         finding = lexeme.finding or unexpected(lexeme, frozenset(problem.expected), self._text)
         findings: list[Diagnostic] = self._grammar.builder.findings
-        findings.append(finding if finding.span.end > finding.span.start else finding._replace(span=Span(finding.span.start, finding.span.start + 1)))
+        findings.append(
+            finding
+            if finding.span.end > finding.span.start
+            else finding._replace(span=Span(finding.span.start, finding.span.start + 1))
+        )

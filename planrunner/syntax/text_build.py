@@ -139,10 +139,12 @@ class Builder:
     def block(self, children: list[Any]) -> Body:
         return Body(children, _start(children[0]) if children else 0)
 
-    def list(self, children: list[Any]) -> Sequence:
-        return Sequence([_node(child) for child in children[1:-1] if child is not None], children[0].start, children[-1].end, True)
+    def sequence(self, children: list[Any]) -> Sequence:
+        return Sequence(
+            [_node(child) for child in children[1:-1] if child is not None], children[0].start, children[-1].end, True
+        )
 
-    def map(self, children: list[Any]) -> Mapping:
+    def mapping(self, children: list[Any]) -> Mapping:
         entries: list[Entry] = []
         for child in children[1:-1]:
             if isinstance(child, Lexeme) and child.type == "NAME" and child.node is not None:
@@ -162,13 +164,15 @@ class Builder:
         items = [each.node for each in listed if isinstance(each, (Item, Task))]
         return Sequence(items, body.start, items[-1].end)
 
-    def _without(self, unfit: type, statements: list[Statement]) -> list[Statement]:
+    def _without(self, unfit: type[Entry | Item | Task | Route], statements: list[Statement]) -> list[Statement]:
         """The statements that are not of the unfit kind, and a finding for the first that is."""
         kept = [each for each in statements if type(each) is not unfit]
         if len(kept) < len(statements):
             message = "a list item stands among keys" if unfit is Item else "a key stands among list items"
-            help = "indent the items below their key" if unfit is Item else "indent it below its item, or make it an item"
-            start = next(_start(each) for each in statements if type(each) is unfit)
+            help = (
+                "indent the items below their key" if unfit is Item else "indent it below its item, or make it an item"
+            )
+            start = next(_start(each) for each in statements if isinstance(each, unfit))
             self.findings.append(Diagnostic("PLAN001", message, Span(start, start + 1), help=help))
         return kept
 
@@ -177,7 +181,9 @@ class Builder:
         tasks = [each.node for each in statements if isinstance(each, Task)]
         routes = [each for each in statements if isinstance(each, Route)]
         if tasks:
-            entries.append(Entry(implied("tasks", tasks[0].start), Sequence(list(tasks), tasks[0].start, tasks[-1].end)))
+            entries.append(
+                Entry(implied("tasks", tasks[0].start), Sequence(list(tasks), tasks[0].start, tasks[-1].end))
+            )
         if routes:
             entries.extend(_routed(routes))
         entries.sort(key=lambda entry: entry.key.start)
@@ -198,7 +204,8 @@ class Builder:
 
 def _node(value: Any) -> Node:
     """The node of a value, which is a lexeme where it is a scalar."""
-    return value.node if isinstance(value, Lexeme) else value  # type: ignore[no-any-return]
+    node: Node = value.node if isinstance(value, Lexeme) else value
+    return node
 
 
 def _start(statement: Statement) -> int:
@@ -212,7 +219,10 @@ def _needs(statement: Statement) -> Statement:
     if isinstance(statement, Entry) and statement.key.value == "needs" and isinstance(statement.value, Scalar):
         value = statement.value
         if not value.style and isinstance(value.value, str) and is_word_list(value.raw):
-            words = [Scalar(word[0], value.start + word.start(), value.start + word.end(), word[0]) for word in re.finditer(r"\S+", value.raw)]
+            words = [
+                Scalar(word[0], value.start + word.start(), value.start + word.end(), word[0])
+                for word in re.finditer(r"\S+", value.raw)
+            ]
             return Entry(statement.key, Sequence(list(words), value.start, value.end, True))
     return statement
 

@@ -117,7 +117,11 @@ class Lexer:
             lexeme.finding = fault.finding
             self._out.append(lexeme)
             self._emit("_NL", start, start)
-            return max(start, fault.finding.span.start) if "\n" not in self._text[start : fault.finding.span.start] else start
+            return (
+                max(start, fault.finding.span.start)
+                if "\n" not in self._text[start : fault.finding.span.start]
+                else start
+            )
         self._emit("_NL", end, end)
         return end
 
@@ -181,8 +185,12 @@ class Lexer:
         line = self._text[start : self._line_end(start)].rstrip("\r")
         if line[0] in "\"'" and not DOUBLE.match(line) and not SINGLE.match(line):
             return _Fault(f"this quote ({line[0]}) is never closed", start, help="close it on the same line")
-        if _ARROWLESS.fullmatch(line.split(" #")[0].rstrip()) or (line.startswith("on ") and "->" not in line and ":" not in line):
-            return _Fault("an `on` line needs `->` and a task", start, start + len(line), help="write `on failure -> task-id`")
+        if _ARROWLESS.fullmatch(line.split(" #")[0].rstrip()) or (
+            line.startswith("on ") and "->" not in line and ":" not in line
+        ):
+            return _Fault(
+                "an `on` line needs `->` and a task", start, start + len(line), help="write `on failure -> task-id`"
+            )
         spaced = _SPACED_KEY.match(line + " ")
         if spaced:
             help = f'write "{spaced[1]}": …'
@@ -232,7 +240,8 @@ class Lexer:
             return self._collection(at)
         else:
             bare = BARE.match(text, at)
-            assert bare is not None
+            if bare is None:
+                raise _Fault("this `{{` is never closed", at, at + 2, help="close it with `}}`, or quote the value")
             node = self._plain(bare[0], at)
         self._emit("SCALAR", at, node.end, node)
         return node.end
@@ -243,7 +252,9 @@ class Lexer:
         tail = _ROUTE_TAIL.match(text, at)
         if tail is None:
             raise _Fault("a task is missing behind `->`", start, at, help="write `on failure -> task-id`")
-        self._emit("WORD", tail.start(1), tail.end(1), self._checked(Scalar(tail[1], tail.start(1), tail.end(1), tail[1])))
+        self._emit(
+            "WORD", tail.start(1), tail.end(1), self._checked(Scalar(tail[1], tail.start(1), tail.end(1), tail[1]))
+        )
         if tail[2]:
             self._emit("RECOVERS", tail.start(2), tail.end(2), Scalar(True, tail.start(2), tail.end(2), "recovers"))
         if tail[3]:
@@ -282,7 +293,11 @@ class Lexer:
     def _nothing_behind(self, at: int, what: str) -> None:
         if not _TO_END.match(self._text, at):
             at = _SPACE.match(self._text, at).end()  # type: ignore[union-attr]
-            raise _Fault(f"the value goes on after {what}", at, help="quote the whole value, with the other kind of quotes if need be")
+            raise _Fault(
+                f"the value goes on after {what}",
+                at,
+                help="quote the whole value, with the other kind of quotes if need be",
+            )
 
     def _plain(self, raw: str, start: int) -> Scalar:
         if raw[0] not in FIRST:
@@ -309,7 +324,9 @@ class Lexer:
         except BadEscape as bad:
             at = start + bad.at
             help = "write `\\\\` for a backslash, or use single quotes"
-            raise _Fault(f"`{bad.shown}` is no escape that names a character", at, at + len(bad.shown), help=help) from None
+            raise _Fault(
+                f"`{bad.shown}` is no escape that names a character", at, at + len(bad.shown), help=help
+            ) from None
 
     def _name(self, raw: str, start: int) -> Scalar:
         style = raw[0] if raw[0] in "\"'" else ""
@@ -342,7 +359,13 @@ class Lexer:
         broken = end <= len(text)
         end = min(end, len(text))
         raw = text[header.start() : end].rstrip(" \t\r\n") if lines else header[0]
-        node = Scalar(block_text(Block(header[1], chomping), lines, broken), header.start(), header.start() + len(raw), raw, header[1])
+        node = Scalar(
+            block_text(Block(header[1], chomping), lines, broken),
+            header.start(),
+            header.start() + len(raw),
+            raw,
+            header[1],
+        )
         self._emit("SCALAR", node.start, node.end, self._checked(node))
         return end - 1 if lines and broken else max(end, header.end()) if lines else header.end()
 
@@ -380,7 +403,9 @@ class Lexer:
             if line < 0 or text[at] in "]}" or at - line - 1 > self._indents[-1]:
                 return
         close = "]" if text[bracket] == "[" else "}"
-        raise _Fault(f"this `{text[bracket]}` is never closed", bracket, help=f"close it with `{close}`, or quote the value")
+        raise _Fault(
+            f"this `{text[bracket]}` is never closed", bracket, help=f"close it with `{close}`, or quote the value"
+        )
 
     def _flow_scalar(self, at: int, is_name: bool) -> int:
         text = self._text

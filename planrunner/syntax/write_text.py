@@ -53,7 +53,11 @@ def _may_be_plain(text: str, pattern: re.Pattern[str]) -> bool:
 def _item_text(node: Scalar) -> str:
     """A scalar behind a dash, where a colon or another dash would begin something else."""
     text = scalar_text(node)
-    if isinstance(node.value, str) and text[0] not in "\"'" and (KEY.match(text) or DASH.match(text) or FINALLY.match(text)):
+    if (
+        isinstance(node.value, str)
+        and text[0] not in "\"'"
+        and (KEY.match(text) or DASH.match(text) or FINALLY.match(text))
+    ):
         return quoted(text)
     return text
 
@@ -170,24 +174,31 @@ class _Writer:
                 self._entry(key, value, "")
         if not tree.entries:
             self._lines.append("plan")
+        closing: tuple[str, ...] = ()
         for key, value in sorted(aside, key=lambda entry: entry[0].value == "finally"):
-            self._set_apart(key, value)
+            closing = self._set_apart(key, value, closing)
+        self._lines.extend(closing)
         self._lines.extend(self._keeper.closing(tree))
         self._lines.extend(self._keeper.left_over())
         return self._lines
 
-    def _set_apart(self, key: Scalar, value: Node) -> None:
+    def _set_apart(self, key: Scalar, value: Node, before: tuple[str, ...]) -> tuple[str, ...]:
+        """The tasks or the ``finally`` block, behind a blank line and the comments ``before``; gives the comments at the
+        end of the tasks, which nothing but their order tells from those that follow."""
         assert isinstance(value, Sequence)
         if self._lines and self._lines[-1]:
             self._lines.append("")
+        self._lines.extend(before)
         self._lead(key, "")
         behind = self._behind(key)
         if key.value == "tasks":
             self._lines.extend([behind.strip()] if behind else [])
+            closing = self._keeper.closing(value)
             self._items(value, "", True)
-        else:
-            self._lines.append("finally" + behind)
-            self._items(value, "  ", True)
+            return closing
+        self._lines.append("finally" + behind)
+        self._items(value, "  ", True)
+        return ()
 
     def _lead(self, key: Scalar, indent: str) -> None:
         if not is_implied(key):
@@ -196,7 +207,9 @@ class _Writer:
     def _behind(self, key: Scalar) -> str:
         return "" if is_implied(key) else self._keeper.trailing(key.start)
 
-    def _head(self, word: str, words: dict[str, str], entries: list[tuple[Scalar, Node]], indent: str, behind: str) -> list[tuple[Scalar, Node]]:
+    def _head(
+        self, word: str, words: dict[str, str], entries: list[tuple[Scalar, Node]], indent: str, behind: str
+    ) -> list[tuple[Scalar, Node]]:
         """A ``plan`` or ``task`` line with the given words, by their keys; gives the entries that are left for below."""
         rest = []
         for key, value in entries:
@@ -232,7 +245,12 @@ class _Writer:
         elif key.value == "needs" and _needed(value) and not self._keeper.inside(value):
             self._lead(key, indent)
             self._lines.append(f"{indent}needs: {_needed(value)}{self._behind(key)}")
-        elif key.value == "needs" and isinstance(value, Scalar) and isinstance(value.value, str) and is_word_list(value.value):
+        elif (
+            key.value == "needs"
+            and isinstance(value, Scalar)
+            and isinstance(value.value, str)
+            and is_word_list(value.value)
+        ):
             self._lead(key, indent)
             self._lines.append(f"{indent}needs: {double_quoted(value.value)}{self._behind(key)}")
         else:
@@ -284,7 +302,7 @@ class _Writer:
                 self._entry(key, value, deeper)
             self._lines.extend(deeper + comment for comment in self._keeper.closing(node))
         if shared:
-            self._lines[start] = f"{before} {self._lines[start][len(deeper):]}"
+            self._lines[start] = f"{before} {self._lines[start][len(deeper) :]}"
 
     def _may_share_line(self, node: Mapping | Sequence) -> bool:
         """Whether the first child of an item may stand behind its dash: not where a comment must come before it."""

@@ -16,7 +16,7 @@ TASK_LISTS = frozenset(("tasks", "nodes", "steps", "finally", "subplan"))
 _MAX_KEY = 1000
 _INDICATORS = frozenset("-?:,[]{}#&*!|>'\"%@`")
 _MEANS_MORE = re.compile(r":(?:\s|$)|\s#")
-_FLOW_INDICATORS = re.compile(r"[,\[\]{}]")
+_FLOW_INDICATORS = re.compile(r"[,\[\]{}:?]")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -36,7 +36,7 @@ def _may_be_plain(text: str, in_flow: bool) -> bool:
         return False
     if text[0] in _INDICATORS and not (text[0] in "-?:" and len(text) > 1 and text[1] not in " -?:,[]{}"):
         return False
-    return not in_flow or not (_FLOW_INDICATORS.search(text) or text[0] in "?:" or ":" in text)
+    return not in_flow or not (_FLOW_INDICATORS.search(text) )
 
 
 def scalar_text(node: Scalar, in_flow: bool = False) -> str:
@@ -134,7 +134,7 @@ class _Writer:
         start = len(self._lines)
         if before.endswith("-") and not anchor and not behind and self._may_share_line(node):
             self._block(node, deeper, name)
-            self._lines[start] = f"{before} {self._lines[start][len(deeper):]}"
+            self._lines[start] = f"{before} {self._lines[start][len(deeper) :]}"
             return
         self._lines.append(before + behind)
         self._block(node, deeper, name)
@@ -180,7 +180,9 @@ class _Writer:
         merged = self._merged(node)
         brought = {id(key) for mapping in merged for key, _ in mapping.entries}
         parts = [f"<<: {self._merge_text(merged)}"] if merged else []
-        parts.extend(f"{key_text(str(key.value))}: {self._flow(value)}" for key, value in node.entries if id(key) not in brought)
+        parts.extend(
+            f"{key_text(str(key.value))}: {self._flow(value)}" for key, value in node.entries if id(key) not in brought
+        )
         return f"{anchor}{{{', '.join(parts)}}}"
 
     # anchors

@@ -8,7 +8,6 @@ mapping, which itself is in ``Mapping.merged``. Keys are always strings, as writ
 
 from __future__ import annotations
 
-import gc
 import re
 from collections.abc import Callable
 from itertools import islice
@@ -24,6 +23,7 @@ from planrunner.syntax.limits import (
     MAX_EXPANDED,
     MAX_NODES,
     MAX_SCALAR,
+    CollectorPaused,
     Refused,
     check_length,
     check_scalar,
@@ -67,22 +67,29 @@ class _Anchored(NamedTuple):
 def parse_yaml(source: Source) -> Parsed:
     """Read YAML. At most one syntax error is found: libyaml cannot go on after one."""
     composer = Composer(source.text)
-    collecting = gc.isenabled()
-    gc.disable()  # the many small objects made here are all alive: collecting among them is two thirds of the time
     try:
         check_length(source.text)
-        return Parsed(composer.compose(), tuple(composer.findings))
+        with CollectorPaused():
+            return Parsed(composer.compose(), tuple(composer.findings))
     except Refused as refusal:
         return Parsed(None, (*composer.findings, refusal.finding))
-    finally:
-        if collecting:
-            gc.enable()
 
 
 class Composer:
     """Builds the tree of one text; ``findings`` holds what was noticed and did not stop it."""
 
-    __slots__ = ("_aliases", "_anchors", "_closed", "_extra", "_number", "_reach", "_stack", "_text", "_words", "findings")
+    __slots__ = (
+        "_aliases",
+        "_anchors",
+        "_closed",
+        "_extra",
+        "_number",
+        "_reach",
+        "_stack",
+        "_text",
+        "_words",
+        "findings",
+    )
 
     def __init__(self, text: str) -> None:
         self.findings: list[Diagnostic] = []
@@ -112,7 +119,7 @@ class Composer:
         """The loop over all events. Scalars are made in place: a call for each would cost a fifth of the whole time."""
         text, words, first, steps = self._text, self._words, FIRST, self._steps()
         items: _Items = []
-        root, keyed, end = items, False, 0
+        root, keyed, end, number = items, False, 0, 0
         for number, event in enumerate(islice(iter(stream.next, None), MAX_NODES + 1)):
             kind = type(event)
             if kind is not tuple:
@@ -138,7 +145,7 @@ class Composer:
                     known = words.get(value, words)
                     value = self._typed(value, start, end) if known is words else known
                 items.append(Scalar(value, start, end, raw))
-        if self._number >= MAX_NODES or len(items) >= MAX_NODES:
+        if number >= MAX_NODES:
             raise too_large(f"the plan has more than {MAX_NODES:,} nodes", end, end)
         return root[0] if root else None
 
@@ -157,7 +164,9 @@ class Composer:
         if position[0]:
             start = event.start_mark.index
             message = "a plan file holds one document; this `---` starts another"
-            raise Refused(Diagnostic("PLAN013", message, Span(start, start + 3), help="put each plan into a file of its own"))
+            raise Refused(
+                Diagnostic("PLAN013", message, Span(start, start + 3), help="put each plan into a file of its own")
+            )
         return position
 
     # collections
@@ -240,7 +249,11 @@ class Composer:
         span = Span(event.start_mark.index, event.end_mark.index)
         anchored = self._anchored(event.anchor, span)
         if keyed and not len(items) & 1:
-            raise Refused(Diagnostic("PLAN013", f"an alias, `*{event.anchor}`, stands for a key", span, help="write the key itself"))
+            raise Refused(
+                Diagnostic(
+                    "PLAN013", f"an alias, `*{event.anchor}`, stands for a key", span, help="write the key itself"
+                )
+            )
         self._aliases += 1
         if self._aliases > MAX_ALIASES:
             raise too_large(f"the plan has more than {MAX_ALIASES:,} aliases", *span)
@@ -261,7 +274,9 @@ class Composer:
             raise Refused(Diagnostic("PLAN001", f"no anchor `&{name}` stands before this alias", span, help=help))
         anchored = self._anchors[name]
         if anchored is None:
-            raise Refused(Diagnostic("PLAN013", f"`*{name}` stands inside what `&{name}` names: it would contain itself", span))
+            raise Refused(
+                Diagnostic("PLAN013", f"`*{name}` stands inside what `&{name}` names: it would contain itself", span)
+            )
         return anchored
 
     def _merge(self, node: Mapping) -> None:
@@ -308,7 +323,9 @@ class Composer:
         try:
             return resolve(text)
         except Unusable as problem:
-            raise Refused(Diagnostic("PLAN013", str(problem), Span(start, end), help="quote it if text is meant")) from None
+            raise Refused(
+                Diagnostic("PLAN013", str(problem), Span(start, end), help="quote it if text is meant")
+            ) from None
 
     def _special(self, event: Any, is_key: bool) -> Scalar:
         """A scalar with an anchor or a tag, or one that is too long."""
@@ -351,7 +368,9 @@ class Composer:
         shown = f"!!{name}" if name else tag
         start = self._text.find("!", begin)
         help = "plans use plain YAML: only !!str, !!int, !!float, !!bool, !!null, !!seq and !!map are read"
-        raise Refused(Diagnostic("PLAN013", f"the tag `{shown}` is not supported", Span(start, start + len(shown)), help=help))
+        raise Refused(
+            Diagnostic("PLAN013", f"the tag `{shown}` is not supported", Span(start, start + len(shown)), help=help)
+        )
 
     def _tagged(self, kind: str, text: str, span: Span) -> Plain:
         value = self._resolved(text, *span)

@@ -11,14 +11,19 @@ from planrunner.source import Span
 from planrunner.syntax.findings import find_unreadable
 from planrunner.syntax.tree import Plain
 
+
 def old_yaml(text: str, value: Plain, mistaken: str, span: Span) -> Diagnostic:
     """The warning about a word that readers of YAML 1.1 take for something else."""
     if isinstance(value, str):
         fix = Fix("quote it", (Edit(span, f'"{text}"'),))
-        return Diagnostic("PLAN010", f"`{text}` is text here, but {mistaken} for older YAML readers", span, fix=fix, help="quote it")
+        return Diagnostic(
+            "PLAN010", f"`{text}` is text here, but {mistaken} for older YAML readers", span, fix=fix, help="quote it"
+        )
     fix = Fix(f"write {value}", (Edit(span, str(value)),))
     help = f'write {value}, or "{text}" if text is meant'
-    return Diagnostic("PLAN010", f"`{text}` is {value} here, but {mistaken} for older YAML readers", span, fix=fix, help=help)
+    return Diagnostic(
+        "PLAN010", f"`{text}` is {value} here, but {mistaken} for older YAML readers", span, fix=fix, help=help
+    )
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -124,7 +129,11 @@ def _quote(problem: _Problem, text: str) -> Diagnostic | None:
         return None
     if "document indicator" in problem.words:
         return _at(problem.begin, "a quoted text is not closed before the next `---`", "close the quote")
-    return _at(problem.begin, f"this quote ({text[problem.begin : problem.begin + 1]}) is never closed", "close it, on the same line if you can")
+    return _at(
+        problem.begin,
+        f"this quote ({text[problem.begin : problem.begin + 1]}) is never closed",
+        "close it, on the same line if you can",
+    )
 
 
 def _escape(problem: _Problem, text: str) -> Diagnostic | None:
@@ -134,7 +143,12 @@ def _escape(problem: _Problem, text: str) -> Diagnostic | None:
     start = problem.at if start < 0 else start
     shown = text[start : start + 2]
     if "unknown escape" in problem.words:
-        return _at(start, f"`{shown}` is not an escape that YAML knows", "write `\\\\` for a backslash, or use single quotes", start + 2)
+        return _at(
+            start,
+            f"`{shown}` is not an escape that YAML knows",
+            "write `\\\\` for a backslash, or use single quotes",
+            start + 2,
+        )
     return _at(start, f"the escape `{shown}` does not name a character", "write the character itself", start + 2)
 
 
@@ -157,11 +171,19 @@ def _bracket(problem: _Problem, text: str) -> Diagnostic | None:
         return _template(text, problem.begin)
     close = "]" if bracket == "[" else "}"
     if text[problem.at : problem.at + 1] in ("]", "}"):
-        return _at(problem.at, f"this `{text[problem.at]}` does not close the `{bracket}` that is open", f"close the {what} with `{close}`")
+        return _at(
+            problem.at,
+            f"this `{text[problem.at]}` does not close the `{bracket}` that is open",
+            f"close the {what} with `{close}`",
+        )
     between = text[problem.begin : problem.at]
     if "\n" in between or not text[problem.at :].strip():
         return _at(problem.begin, f"this `{bracket}` is never closed", f"close the {what} with `{close}`")
-    return _at(problem.at, f"a comma is missing in this {what}", "separate the items with commas, quote an item that has `:` or quotes in it")
+    return _at(
+        problem.at,
+        f"a comma is missing in this {what}",
+        "separate the items with commas, quote an item that has `:` or quotes in it",
+    )
 
 
 def _unclosed(text: str) -> Diagnostic:
@@ -205,16 +227,27 @@ def _colon(problem: _Problem, text: str) -> Diagnostic | None:
         glued = _GLUED.match(line)
         if glued:
             return _glued(start, glued)
-        return _at(start, "a key without `:` and a value", "write `key: value`, or indent the line if it goes on", start + len(line.rstrip()))
+        return _at(
+            start,
+            "a key without `:` and a value",
+            "write `key: value`, or indent the line if it goes on",
+            start + len(line.rstrip()),
+        )
     if "block sequence entries are not allowed" in problem.words:
-        return _at(problem.at, "a list item cannot stand on the line of its key", "put each `- item` on a line of its own, or write [a, b]")
+        return _at(
+            problem.at,
+            "a list item cannot stand on the line of its key",
+            "put each `- item` on a line of its own, or write [a, b]",
+        )
     return None
 
 
 def _glued(line: int, glued: re.Match[str]) -> Diagnostic:
     at = line + glued.end(1)
     fix = Fix("put a space after the colon", (Edit(Span(at + 1, at + 1), " "),))
-    return Diagnostic("PLAN001", f"a space is missing after `{glued[1]}:`", Span(at, at + 1), help=f"write `{glued[1]}: …`", fix=fix)
+    return Diagnostic(
+        "PLAN001", f"a space is missing after `{glued[1]}:`", Span(at, at + 1), help=f"write `{glued[1]}: …`", fix=fix
+    )
 
 
 def _misplaced_colon(at: int, begin: int, text: str) -> Diagnostic:
@@ -233,7 +266,12 @@ def _misplaced_colon(at: int, begin: int, text: str) -> Diagnostic:
             message = f"this line is indented deeper than `{key}`, which has a value already"
             return _at(first, message, "indent it as its neighbours, or take the value above away", at)
         if ":" not in above:
-            return _at(previous + len(above) - len(above.lstrip()), "a line without `:` stands between keys", "write `key: value`", begin - 1)
+            return _at(
+                previous + len(above) - len(above.lstrip()),
+                "a line without `:` stands between keys",
+                "write `key: value`",
+                begin - 1,
+            )
     return _at(at, "this `:` stands where no key can be", "quote the text if the colon belongs to it")
 
 
@@ -242,17 +280,26 @@ def _indent(problem: _Problem, text: str) -> Diagnostic | None:
         begin = _start_of_line(text, problem.at)
         label = (Label(Span(problem.begin, problem.begin + 1), "the mapping starts here"),)
         if text[problem.at : problem.at + 2] in ("- ", "-\n"):
-            return _at(problem.at, "this list item is not in line with the others", "indent it as the items above", labels=label)
+            return _at(
+                problem.at,
+                "this list item is not in line with the others",
+                "indent it as the items above",
+                labels=label,
+            )
         if text[problem.at : problem.at + 1] == ":":
             return _at(problem.at, "a key is missing before `:`", "write `key: value`")
         if problem.at - begin == 0 and text[problem.at : problem.at + 1] == "%":
             return _at(problem.at, "a value cannot start with `%`", "quote the value")
-        return _at(problem.at, "this line is not in line with the keys above", "indent it as its neighbours", labels=label)
+        return _at(
+            problem.at, "this line is not in line with the keys above", "indent it as its neighbours", labels=label
+        )
     if "expected '-'" in problem.words:
         label = (Label(Span(problem.begin, problem.begin + 1), "the list starts here"),)
         return _at(problem.at, "an item of this list must start with `- ` in the same column", "", labels=label)
     if "block scalar" in problem.context:
-        return _at(problem.at, "after `|` or `>` only `+`, `-` and a digit may stand", "start the text on the next line")
+        return _at(
+            problem.at, "after `|` or `>` only `+`, `-` and a digit may stand", "start the text on the next line"
+        )
     return None
 
 
@@ -261,7 +308,12 @@ def _alias(problem: _Problem, text: str) -> Diagnostic | None:
         character = text[problem.begin : problem.begin + 1]
         return _at(problem.begin, f"after `{character}` a name must follow", "quote the value if text is meant")
     if "tag" in problem.context or "tag" in problem.words:
-        return Diagnostic("PLAN013", "this tag is not supported", Span(problem.begin, problem.begin + 1), help="quote the value if text is meant")
+        return Diagnostic(
+            "PLAN013",
+            "this tag is not supported",
+            Span(problem.begin, problem.begin + 1),
+            help="quote the value if text is meant",
+        )
     return None
 
 
@@ -270,5 +322,10 @@ def _directive(problem: _Problem, text: str) -> Diagnostic | None:
         return _at(problem.begin, "this `%` line is not a directive that plans use", "delete it")
     if "document start" in problem.words:
         message = "a plan file holds one document; the text goes on after its end"
-        return Diagnostic("PLAN013", message, Span(problem.at, problem.at + 1), help="delete the `...` line, or put each plan into its own file")
+        return Diagnostic(
+            "PLAN013",
+            message,
+            Span(problem.at, problem.at + 1),
+            help="delete the `...` line, or put each plan into its own file",
+        )
     return None
