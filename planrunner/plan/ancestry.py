@@ -8,7 +8,7 @@ Before = Callable[[int], Sequence[int]]
 
 
 def sweep(order: Sequence[int], before: Before, sources: Sequence[int]) -> list[int]:
-    """For each task the set of ``sources`` above it: bit n stands for ``sources[n]``. ``order`` has earlier ones first."""
+    """For each task the set of ``sources`` above it, bit n for ``sources[n]``; ``order`` has earlier ones first."""
     own = _bits(len(order), sources)
     masks = [0] * len(order)
     for here in order:

@@ -38,7 +38,19 @@ TASK_ALIASES = {
 BUDGET_ALIASES = {"timeMin": "time", "costUSD": "cost"}
 
 PLAN_ORDER = (
-    *("plan", "title", "description", "owner", "version", "created_at", "state", "stakeholders", "labels", "deadline", "done"),
+    *(
+        "plan",
+        "title",
+        "description",
+        "owner",
+        "version",
+        "created_at",
+        "state",
+        "stakeholders",
+        "labels",
+        "deadline",
+        "done",
+    ),
     *("params", "budgets", "policy", "defaults", "env", "max_parallel", "limits", "seed", "on_failure"),
     *("memory", "hypotheses", "outputs", "artifacts", "gates", "tasks", "finally", "subplans"),
 )
@@ -70,7 +82,7 @@ def ordered(tree: Mapping) -> Mapping:
 
 
 class _Canon:
-    """One pass over one tree. ``_done`` holds what became of each shared node, by the node and by what it is read as."""
+    """One pass over one tree. ``_done`` holds what became of each shared node, by the node and what it is read as."""
 
     __slots__ = ("_done", "_keep_order")
 
@@ -105,8 +117,8 @@ class _Canon:
         return self._mapping(node, {}, _PLAN_RANK, {"tasks": _Canon.tasks, "budgets": _Canon.budgets})
 
     def digits(self, node: Node) -> Node:
-        """Numbers that are used as text (``env``, arguments, ``version``) as the text that was written: JSON would make
-        ``3.10`` a ``3.1``."""
+        """Numbers that are used as text (``env``, arguments, ``version``) as the text that was written: JSON would
+        make ``3.10`` a ``3.1``."""
         if isinstance(node, Scalar):
             return _spelled(node)
         if isinstance(node, Sequence):

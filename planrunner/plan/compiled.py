@@ -1,9 +1,9 @@
 """A loaded plan as text that loads without any parser: JSON arrays by position, places included.
 
-A record is a flat array ``[index, value, index, value, …]`` of the fields that differ from their defaults; which kind it
-is follows from the field that holds it, as the tables below say. Expressions of one text share one entry of a pool. The
-text begins with the number of the layout, so that what another version wrote is not misread. Data of the author (inputs,
-notes …) is kept as JSON has it.
+A record is a flat array ``[index, value, index, value, …]`` of the fields that differ from their defaults; which kind
+it is follows from the field that holds it, as the tables below say. Expressions of one text share one entry of a pool.
+The text begins with the number of the layout, so that what another version wrote is not misread. Data of the author
+(inputs, notes …) is kept as JSON has it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def dump(plan: Plan) -> str:
     pool: _Pool = {}
     packed = _PLAN[0](plan, pool)
     expressions = [[text, tree, paths] for text, (_, tree, paths) in pool.items()]
-    return json.dumps([LAYOUT, expressions, packed], separators=(",", ":"), ensure_ascii=False)
+    return json.dumps([LAYOUT, expressions, packed], separators=(",", ":"))
 
 
 def load(text: str) -> Plan:

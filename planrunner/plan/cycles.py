@@ -75,6 +75,20 @@ def shortest_cycle(knot: Sequence[int], after: Sequence[Sequence[int]]) -> list[
     return best[at:] + best[:at]
 
 
+def path(start: int, end: int, after: Callable[[int], list[int]], inside: set[int]) -> list[int]:
+    """A shortest way from ``start`` to ``end`` that stays ``inside``, both ends included; there must be one."""
+    came: dict[int, int] = {start: -1}
+    queue = [start]
+    for here in queue:
+        if here == end:
+            break
+        for there in after(here):
+            if there in inside and there not in came:
+                came[there] = here
+                queue.append(there)
+    return _walk_back(came, end)
+
+
 def _cycle_through(start: int, inside: set[int], after: Sequence[Sequence[int]]) -> tuple[list[int], int]:
     came: dict[int, int] = {start: -1}
     queue = [start]
@@ -83,14 +97,14 @@ def _cycle_through(start: int, inside: set[int], after: Sequence[Sequence[int]])
         for there in after[here]:
             looked += 1
             if there == start:
-                return walk_back(came, here), looked
+                return _walk_back(came, here), looked
             if there in inside and there not in came:
                 came[there] = here
                 queue.append(there)
     return [], looked
 
 
-def walk_back(came: dict[int, int], end: int) -> list[int]:
+def _walk_back(came: dict[int, int], end: int) -> list[int]:
     path = [end]
     while came[path[-1]] >= 0:
         path.append(came[path[-1]])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from planrunner.plan.ancestry import sweep, sweep_components
-from planrunner.plan.cycles import components, shortest_cycle, walk_back
+from planrunner.plan.cycles import components, path, shortest_cycle
 from planrunner.plan.model import Plan, Role, Task
 from planrunner.plan.roles import chooses, roles_of
 
@@ -200,19 +200,7 @@ class Graph:
         closing = [(here, there) for here in knot for there in self.routes[here] if there in inside and there != here]
         closing.sort(key=lambda pair: (pair[1] > pair[0], pair))
         for here, there in closing[:1]:
-            yield self._path(there, here, inside)
-
-    def _path(self, start: int, end: int, inside: set[int]) -> list[int]:
-        came: dict[int, int] = {start: -1}
-        queue = [start]
-        for here in queue:
-            if here == end:
-                break
-            for there in self.after(here):
-                if there in inside and there not in came:
-                    came[there] = here
-                    queue.append(there)
-        return walk_back(came, end)
+            yield path(there, here, self.after, inside)
 
     def reachable(self, starts: Iterable[int], skip: Iterable[tuple[int, int]] = ()) -> set[int]:
         """The tasks that paths from ``starts`` lead to, ``starts`` included; routes in ``skip`` lead nowhere."""

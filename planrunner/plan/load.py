@@ -1,4 +1,4 @@
-"""From a source to a plan: parse, schema, canonical keys, lowering, rules; every finding of every stage, in one order."""
+"""From a source to a plan: parse, schema, canonical keys, lowering, rules; all findings of all stages in one order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Capabilities(Protocol):
 
 
 class Loaded(NamedTuple):
-    """``plan`` is None exactly when a finding is an error; ``tree`` is the canonical tree, None where nothing parsed."""
+    """``plan`` is None exactly when a finding is an error; ``tree`` is canonical, and None where nothing parsed."""
 
     plan: Plan | None
     findings: tuple[Diagnostic, ...]
@@ -39,7 +39,7 @@ class Loaded(NamedTuple):
 
 
 class File(NamedTuple):
-    """A plan file that was read; ``findings`` says why its bytes are no text, then there is nothing to load."""
+    """A plan file that was read; where ``findings`` says that its bytes are no text, there is nothing to load."""
 
     source: Source
     findings: tuple[Diagnostic, ...] = ()
@@ -74,11 +74,17 @@ def _load(source: Source, capabilities: Capabilities) -> Loaded:
 
 def _named(tree: Node, source: Source) -> Node:
     """A text file that holds only tasks is a plan with the name of its file."""
-    if source.notation != "text" or not isinstance(tree, Mapping) or any(tree.key(key) for key in ("plan", "plan_id", "id")):
+    if (
+        source.notation != "text"
+        or not isinstance(tree, Mapping)
+        or any(tree.key(key) for key in ("plan", "plan_id", "id"))
+    ):
         return tree
     stem = os.path.basename(source.name).split(".")[0]
     name = re.sub(r"^[^A-Za-z_]+|[^A-Za-z0-9_-]+", "", stem) or "plan"
-    return Mapping([(Scalar("plan", 0, 0, "plan"), Scalar(name, 0, 0, name)), *tree.entries], tree.start, tree.end, tree.flow)
+    return Mapping(
+        [(Scalar("plan", 0, 0, "plan"), Scalar(name, 0, 0, name)), *tree.entries], tree.start, tree.end, tree.flow
+    )
 
 
 def _unsaid(later: Iterable[Diagnostic], schema_findings: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
@@ -138,7 +144,9 @@ def _near_files(path: str) -> str:
             entries = sorted(os.listdir(place or "."))
         except OSError:
             continue
-        candidates += [os.path.join(place, entry) for entry in entries if entry.endswith((".yaml", ".yml", ".json", ".plan"))]
+        candidates += [
+            os.path.join(place, entry) for entry in entries if entry.endswith((".yaml", ".yml", ".json", ".plan"))
+        ]
     names = {os.path.basename(entry): entry for entry in reversed(candidates)}
     stems = {os.path.basename(entry).split(".")[0]: entry for entry in reversed(candidates)}
     exact = names.get(name) or stems.get(name.split(".")[0])

@@ -1,7 +1,7 @@
 """The canonical tree to a ``Plan``, with everything typed, defaults merged and edges collected.
 
-Whatever is well formed is lowered, whatever is not is left out: the schema check has reported it, and the findings about
-the graph appear beside it all the same.
+Whatever is well formed is lowered, whatever is not is left out: the schema check has reported it, and the findings
+about the graph appear beside it all the same.
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ def lower(tree: Mapping) -> Lowered:
 
 
 def _tasks(low: Lowering, nodes: dict[str, Node]) -> tuple[Task, ...]:
-    """Tasks in the order of the text, those under ``finally`` last, each with what the plan's ``gates`` say of it. A task without
-    an id is read for its findings only: nothing could refer to it."""
+    """Tasks in the order of the text, those under ``finally`` last, each with what the plan's ``gates`` say of it.
+
+    A task without an id is read for its findings only: nothing could refer to it.
+    """
     defaults = defaults_of(low, nodes.get("defaults"))
     gates = _gates(low, nodes.get("gates"))
     last = defaults | {"finally_": True}

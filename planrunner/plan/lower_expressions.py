@@ -1,4 +1,4 @@
-"""Conditions and criteria: text of the tree to expressions, or to plain words where nothing claims to be an expression."""
+"""Conditions and criteria: text of the tree to expressions, or to plain words where nothing claims to be one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def place(node: Scalar, content: str) -> int | None:
 
 
 def condition(low: Lowering, node: Node) -> Expression | None:
-    """What must be an expression: ``when``, ``until``, ``foreach``, conditions of edges. ``{{ … }}`` around it may stay."""
+    """What must be an expression: ``when``, ``until``, ``foreach``, conditions of edges; ``{{ }}`` around may stay."""
     if not isinstance(node, Scalar) or not isinstance(node.value, str | bool):
         return None
     if isinstance(node.value, bool):

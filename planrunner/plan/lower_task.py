@@ -3,62 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from planrunner.diagnostics import Label
 from planrunner.plan import lower_flow as flow
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
-from planrunner.plan.lower_expressions import FACTS, OUTCOME, condition, criteria
+from planrunner.plan.lower_draft import CRITERIA, Draft
+from planrunner.plan.lower_expressions import condition, criteria
 from planrunner.plan.lower_values import Lowering
-from planrunner.plan.model import NOWHERE, Budgets, Edge, Loop, Retry, Task
-from planrunner.source import Span
+from planrunner.plan.model import Budgets, Loop, Retry, Task
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
-PRIORITIES = {"low": -10, "normal": 0, "high": 10, "critical": 20}
 _BOUND = re.compile(r"->\s*([A-Za-z_][A-Za-z0-9_]*)")
 _EDGES = ("on_success", "on_failure", "next", "failure_modes")
 """The order of edges, whatever the order of the keys."""
 _ACTIONS = ("run", "uses", "command", "loop", "subplan")
-
-
-_new = tuple.__new__
-"""Makes a NamedTuple in half the time of its own constructor, which counts where every key of every task gets one."""
-
-
-class Draft:
-    """A task while its keys are read. ``nodes`` keeps the values that only make sense together: gate, fan-out, criteria."""
-
-    __slots__ = ("defaults", "edges", "fields", "low", "nodes", "notes", "spans")
-
-    def __init__(self, low: Lowering, defaults: dict[str, Any]) -> None:
-        self.low = low
-        self.defaults = defaults
-        self.fields: dict[str, Any] = dict(defaults)
-        self.nodes: dict[str, Node] = {}
-        self.notes: dict[str, Any] = {}
-        self.edges: dict[str, list[Edge]] = {}
-        self.spans: list[tuple[str, Span]] = []
-
-    def read(self, entries: Iterable[tuple[Scalar, Node]]) -> None:
-        for key, value in entries:
-            name: Any = key.value
-            self.spans.append((name, _new(Span, (key.start, key.end))))
-            reader = _READERS.get(name)
-            if reader is not None:
-                reader(self, value)
-            elif name in _TOGETHER:
-                self.nodes[name] = value
-            elif name in NOTES:
-                self.notes[name] = values.data(value)
-
-    def span(self, *names: str) -> Span:
-        """The place of the first of the keys that the task has."""
-        return next((span for name in names for key, span in self.spans if key == name), NOWHERE)
-
-
-_Reader = Callable[[Draft, Node], None]
 
 
 def lower_task(low: Lowering, node: Mapping, defaults: dict[str, Any], extra: tuple[Mapping, ...] = ()) -> Task:
@@ -79,7 +40,7 @@ def _built(draft: Draft, node: Mapping) -> Task:
     if draft.edges:
         fields["edges"] = tuple(edge for key in _EDGES for edge in draft.edges.get(key, ()))
     if draft.notes:
-        fields["notes"] = draft.notes
+        fields["notes"] = {**(draft.defaults.get("notes") or {}), **draft.notes}
     identity = node.get("id")
     return Task(
         **fields,
@@ -146,7 +107,9 @@ def _finish_gate(draft: Draft) -> None:
         place = draft.span(keys[0]) if keys else draft.span("kind")
         label = Label(draft.span(action), f"`{action}` stands here")
         help_ = f"put `{action}` into a task of its own, before or after the gate"
-        draft.low.report("PLAN009", f"{what} makes the task a gate, and a gate does nothing itself", place, help_, label)
+        draft.low.report(
+            "PLAN009", f"{what} makes the task a gate, and a gate does nothing itself", place, help_, label
+        )
     fields["gate"] = parts.gate(draft.low, nodes)
     for name in ("timeout", "retry"):
         if name in draft.defaults and name not in nodes and fields.get(name) == draft.defaults[name]:
@@ -194,14 +157,11 @@ def _finish_flow(draft: Draft) -> None:
         draft.edges["failure_modes"] = edges
 
 
-_CRITERIA = {"expect": OUTCOME, "postconditions": OUTCOME, "preconditions": FACTS}
-
-
 def _finish_criteria(draft: Draft) -> None:
     names: frozenset[str] = frozenset()
     if "as" in draft.nodes or "foreach" in draft.nodes:
         names = frozenset({values.text(draft.nodes["as"]) if "as" in draft.nodes else "item"})
-    for key, known in _CRITERIA.items():
+    for key, known in CRITERIA.items():
         if key in draft.nodes:
             draft.fields[key] = criteria(draft.low, draft.nodes[key], known | names if names else known)
 
@@ -287,101 +247,6 @@ def report_twins(low: Lowering, tasks: Iterable[Task]) -> None:
         alike = f"`{task.id}` and `{other.id}` differ only in capitals"
         message = f"two tasks are called `{task.id}`" if same else alike
         low.report("PLAN102", message, task.span, label=label)
-
-
-def _text(field: str) -> _Reader:
-    def read_text(draft: Draft, node: Node) -> None:
-        if isinstance(node, Scalar) and isinstance(node.value, str):
-            draft.fields[field] = node.value.strip()
-
-    return read_text
-
-
-def _inputs(draft: Draft, node: Node) -> None:
-    draft.fields["inputs"] = values.data(node)
-
-
-def _run(draft: Draft, node: Node) -> None:
-    draft.fields["run"] = parts.script(node)
-
-
-def _priority(draft: Draft, node: Node) -> None:
-    number = values.whole(node)
-    draft.fields["priority"] = PRIORITIES.get(values.text(node), 0) if number is None else number
-
-
-def _labels(draft: Draft, node: Node) -> None:
-    draft.fields["labels"] = tuple(dict.fromkeys((*draft.defaults.get("labels", ()), *values.texts(node))))
-
-
-def _env(draft: Draft, node: Node) -> None:
-    draft.fields["env"] = tuple({**dict(draft.defaults.get("env", ())), **dict(values.pairs(node))}.items())
-
-
-def _allow_failure(draft: Draft, node: Node) -> None:
-    draft.fields["allow_failure"] = bool(values.truth(node))
-
-
-def _when(draft: Draft, node: Node) -> None:
-    draft.fields["when"] = condition(draft.low, node)
-
-
-def _outputs(draft: Draft, node: Node) -> None:
-    draft.fields["outputs"] = parts.outputs(node)
-
-
-def _artifacts(draft: Draft, node: Node) -> None:
-    draft.fields["artifacts"] = parts.artifacts(node)
-
-
-def _on_success(draft: Draft, node: Node) -> None:
-    draft.edges["on_success"] = flow.edges(draft.low, node, "success")
-
-
-def _on_failure(draft: Draft, node: Node) -> None:
-    draft.edges["on_failure"] = flow.edges(draft.low, node, "failure")
-
-
-def _next(draft: Draft, node: Node) -> None:
-    draft.edges["next"] = flow.next_edges(draft.low, node)
-
-
-def _word(field: str, words: str) -> _Reader:
-    """One of a few words; the schema has reported any other."""
-    allowed = frozenset(words.split())
-
-    def read_word(draft: Draft, node: Node) -> None:
-        word = values.text(node)
-        if word in allowed:
-            draft.fields[field] = word
-
-    return read_word
-
-
-_TEXTS = ("title", "description", "kind", "owner", "uses", "command", "cwd", "shell")
-_READERS: dict[str, _Reader] = {
-    **{name: _text(name) for name in _TEXTS},
-    "role": _word("role", "START LINEAR DECISION BRANCH SPLIT MERGE EXIT"),
-    "stdout": _word("stdout", "text json lines"),
-    "effect": _word("effect", "pure read idempotent checkable unsafe"),
-    "on_doubt": _word("on_doubt", "probe retry ask rollback fail"),
-    "with": _inputs,
-    "run": _run,
-    "priority": _priority,
-    "labels": _labels,
-    "env": _env,
-    "allow_failure": _allow_failure,
-    "when": _when,
-    "outputs": _outputs,
-    "artifacts": _artifacts,
-    "on_success": _on_success,
-    "on_failure": _on_failure,
-    "next": _next,
-}
-_REST = "foreach matrix loop subplan params rollback evidence timeout timebox retry budgets needs join failure_modes"
-_TOGETHER = parts.GATE_KEYS | flow.FANOUT_KEYS | _CRITERIA.keys() | frozenset(_REST.split())
-NOTES = frozenset(["assumptions", "risks", "effects", "capabilities", "validation", "status", "deadline", "environment", "policy"])
-"""Keys that people read and the machine does not."""
 
 
 def defaults_of(low: Lowering, node: Node | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Reading one value of the tree as the type that the plan wants: words, numbers, quantities, data.
 
-The schema check has said already what is of the wrong type; a reader that meets such a value gives None (or nothing) and
-stays silent, so that everything sound beside it is still lowered. What only a reader can see, it reports.
+The schema check has said already what is of the wrong type; a reader that meets such a value gives None (or nothing)
+and stays silent, so that everything sound beside it is still lowered. What only a reader can see, it reports.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def whole(node: Node) -> int | None:
     """A whole number; a float without a fraction counts as one, as it does in JSON."""
     if not isinstance(node, Scalar) or isinstance(node.value, bool) or not isinstance(node.value, int | float):
         return None
-    return int(node.value) if node.value == int(node.value) else None
+    return int(node.value) if isinstance(node.value, int) or node.value.is_integer() else None
 
 
 def data(node: Node) -> Json:

@@ -90,7 +90,7 @@ class Join(NamedTuple):
     """When needs are met. ``count`` belongs to ``at_least``, ``expression`` to ``expression``."""
 
     kind: JoinKind = "all"
-    count: int = 0
+    count: int = 0  # type: ignore[assignment]  # a tuple has a method of that name, which nobody needs here
     expression: Expression | None = None
     span: Span = NOWHERE
 

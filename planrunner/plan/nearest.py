@@ -46,14 +46,22 @@ def _distance(left: str, right: str, bound: int) -> int:
     if not left or not right:
         return min(bound, len(left) + len(right))
     before: list[int] = []
-    previous = list(range(len(right) + 1))
+    width = len(right)
+    previous = list(range(width + 1))
     for row, here in enumerate(left, 1):
-        current = [row]
-        for column, there in enumerate(right, 1):
-            cost = min(previous[column] + 1, current[column - 1] + 1, previous[column - 1] + (here != there))
+        # Cells further from the diagonal than the bound cannot lead to a shorter way.
+        current = [bound] * (width + 1)
+        current[0] = row
+        for column in range(max(1, row - bound + 1), min(width, row + bound - 1) + 1):
+            there = right[column - 1]
+            cost = previous[column - 1] + (here != there)
+            if previous[column] < cost:
+                cost = previous[column] + 1
+            if current[column - 1] < cost:
+                cost = current[column - 1] + 1
             if row > 1 and column > 1 and here == right[column - 2] and left[row - 2] == there:
                 cost = min(cost, before[column - 2] + 1)
-            current.append(cost)
+            current[column] = cost
         if min(current) >= bound:
             return bound
         before, previous = previous, current

@@ -31,19 +31,19 @@ class Reference(NamedTuple):
 
 
 _STRING = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
-_INSIDE = re.compile(rf"{_STRING}|\}}\}}|[{{}}]", re.DOTALL)
-_TOKEN = re.compile(
-    rf"(?P<string>{_STRING})"
+# Patterns are compiled when first used: most runs need none of them.
+_INSIDE = rf"(?s){_STRING}|\}}\}}|[{{}}]"
+_TOKEN = (
+    rf"(?s)(?P<string>{_STRING})"
     r"|(?P<group>(?:tasks|artifacts)(?=\s*\.\s*[A-Za-z_]))"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<number>[0-9][A-Za-z0-9_.]*)"
-    r"|(?P<sign>==|!=|<=|>=|//|\*\*|\S)",
-    re.DOTALL,
+    r"|(?P<sign>==|!=|<=|>=|//|\*\*|\S)"
 )
-_ID = re.compile(r"\s*\.\s*([A-Za-z_][A-Za-z0-9_-]*)")
-_BLOCK = re.compile(rf"\{{%(?:{_STRING}|(?!%\}}).)*%\}}", re.DOTALL)
-_RAW = re.compile(r"\{%[-+]?\s*raw\s*[-+]?%\}.*?\{%[-+]?\s*endraw\s*[-+]?%\}", re.DOTALL)
-_LOOP = re.compile(r"\{%[-+]?\s*for\s+(.+?)\s+in\s", re.DOTALL)
+_ID = r"\s*\.\s*([A-Za-z_][A-Za-z0-9_-]*)"
+_BLOCK = rf"(?s)\{{%(?:{_STRING}|(?!%\}}).)*%\}}"
+_RAW = r"(?s)\{%[-+]?\s*raw\s*[-+]?%\}.*?\{%[-+]?\s*endraw\s*[-+]?%\}"
+_LOOP = r"(?s)\{%[-+]?\s*for\s+(.+?)\s+in\s"
 _WORDS = frozenset(
     "and or not in is if else elif for endfor endif raw endraw recursive true false none True False None loop".split()
 )
@@ -67,7 +67,7 @@ def placeholders(text: str, start: int = 0, end: int | None = None) -> list[Plac
 def _close(text: str, at: int, end: int) -> int:
     """The offset of the closing braces, or -1."""
     depth = 0
-    for match in _INSIDE.finditer(text, at, end):
+    for match in re.compile(_INSIDE).finditer(text, at, end):
         sign = match[0]
         if sign == "{":
             depth += 1
@@ -85,9 +85,9 @@ def _close(text: str, at: int, end: int) -> int:
 def segments(text: str) -> Iterator[tuple[int, int]]:
     """The offsets of the insides of ``{{ … }}`` and ``{% … %}``; raw blocks are text."""
     at = 0
-    raws = [match.span() for match in _RAW.finditer(text)] if "{%" in text else []
+    raws = [match.span() for match in re.finditer(_RAW, text)] if "{%" in text else []
     for start, end in [*raws, (len(text), len(text))]:
-        blocks = list(_BLOCK.finditer(text, at, start)) if "{%" in text else []
+        blocks = list(re.compile(_BLOCK).finditer(text, at, start)) if "{%" in text else []
         for block in blocks:
             yield from (
                 (found.start + 2, found.start + 2 + len(found.body)) for found in placeholders(text, at, block.start())
@@ -100,7 +100,7 @@ def segments(text: str) -> Iterator[tuple[int, int]]:
 
 def references(text: str) -> list[Reference]:
     """Every name the templates of a text read. Names that a ``for`` gives are none, nor are filters and tests."""
-    own = {name for match in _LOOP.finditer(text) for name in re.findall(r"[A-Za-z_]\w*", match[1])}
+    own = {name for match in re.finditer(_LOOP, text) for name in re.findall(r"[A-Za-z_]\w*", match[1])}
     found = []
     for start, end in segments(text):
         found += [item for item in _read(text, start, end) if item.path[0] not in own]
@@ -109,11 +109,11 @@ def references(text: str) -> list[Reference]:
 
 def _tokens(text: str, start: int, end: int) -> list[Token]:
     tokens = []
-    at = start
-    while match := _TOKEN.search(text, at, end):
+    at, token, task_id = start, re.compile(_TOKEN), re.compile(_ID)
+    while match := token.search(text, at, end):
         at = match.end()
         tokens.append(Token(match.lastgroup or "", match[0], match.start()))
-        if match.lastgroup == "group" and (following := _ID.match(text, at, end)):
+        if match.lastgroup == "group" and (following := task_id.match(text, at, end)):
             tokens += [Token("sign", ".", at), Token("name", following[1], following.start(1))]
             at = following.end()
     return tokens

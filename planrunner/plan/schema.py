@@ -29,10 +29,42 @@ from planrunner.resources import read_data
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 _ANNOTATIONS = frozenset(
-    ["$schema", "title", "description", "markdownDescription", "default", "examples", "defaultSnippets", "definitions", "patternErrorMessage", "errorMessage", "markdownEnumDescriptions"]
+    [
+        "$schema",
+        "title",
+        "description",
+        "markdownDescription",
+        "default",
+        "examples",
+        "defaultSnippets",
+        "definitions",
+        "patternErrorMessage",
+        "errorMessage",
+        "markdownEnumDescriptions",
+    ]
 )
 _KEYWORDS = frozenset(
-    ["type", "enum", "const", "pattern", "minimum", "maximum", "required", "properties", "additionalProperties", "minProperties", "maxProperties", "items", "minItems", "allOf", "anyOf", "not", "if", "then", "$ref"]
+    [
+        "type",
+        "enum",
+        "const",
+        "pattern",
+        "minimum",
+        "maximum",
+        "required",
+        "properties",
+        "additionalProperties",
+        "minProperties",
+        "maxProperties",
+        "items",
+        "minItems",
+        "allOf",
+        "anyOf",
+        "not",
+        "if",
+        "then",
+        "$ref",
+    ]
 )
 _OBJECT = ("required", "properties", "additionalProperties", "minProperties", "maxProperties")
 
@@ -61,7 +93,7 @@ def _plan_check() -> Check:
 
 
 class Compiler:
-    """Turns the parts of one schema into checks. ``name`` is how messages call the value: ``\\`needs\\```, ``an item of …``."""
+    """Turns the parts of one schema into checks. ``name`` is how messages call the value, such as ``a task``."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -131,7 +163,7 @@ class Compiler:
         return _MappingCheck(self, schema, name).run
 
     def _combined(self, schema: Schema, name: str) -> list[Check]:
-        """``allOf``, ``anyOf``, ``not`` and ``if``: choices by a constant and exclusions of keys are gathered into tables."""
+        """``allOf``, ``anyOf``, ``not``, ``if``: choices by a constant and exclusions of keys become tables."""
         branches = [schema, *schema.get("allOf", ())]
         checks: list[Check] = [self.compile(part, name) for part in branches[1:] if not _special(part)]
         checks += [self._alternatives(part["anyOf"], name) for part in branches if "anyOf" in part]
@@ -244,7 +276,7 @@ def _refuse(node: Node, walk: Walk) -> None:
 
 
 def _first_visit(node: Node, walk: Walk, by: object, merged: bool = False) -> bool:
-    """Whether a node that several places share (by an anchor, or by a merge key) is met for the first time by this check."""
+    """Whether a node that several places share (by an anchor or a merge key) is new to this check."""
     if not node.anchor and not merged:
         return True
     key = (id(node), id(by))

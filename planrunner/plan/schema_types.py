@@ -26,6 +26,7 @@ class Walk:
 
 Check = Callable[[Node, Walk], None]
 
+
 class _Range(NamedTuple):
     minimum: float | None
     maximum: float | None

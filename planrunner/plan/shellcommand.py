@@ -13,7 +13,7 @@ EVALUATING = frozenset("eval let unset read declare typeset getopts mapfile read
 DECLARING = frozenset("export local readonly".split())
 _LEADS = frozenset("if then elif else while until do ! { time".split())
 _NUMERIC = frozenset("-eq -ne -lt -le -gt -ge -v".split())
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_ASSIGNMENT = r"[A-Za-z_][A-Za-z0-9_]*\+?="
 _HOLE = "\0"
 
 
@@ -104,7 +104,7 @@ class Command:
             return
         start = 0
         while start < len(words) and (
-            _ASSIGNMENT.match(words[start].text) or words[start].text in ("command", "builtin")
+            re.match(_ASSIGNMENT, words[start].text) or words[start].text in ("command", "builtin")
         ):
             start += 1
         if start == len(words):
@@ -117,7 +117,7 @@ class Command:
             self._refuse(arguments, "to a numeric test in `[[ … ]]`, which evaluates it", "use `[ … ]` instead")
         elif name in DECLARING:
             unsafe = any(re.match(r"-\w*[inA]", text) for text in texts)
-            self._refuse([word for word in arguments if unsafe or not _ASSIGNMENT.match(word.text)], f"to `{name}`")
+            self._refuse([word for word in arguments if unsafe or not re.match(_ASSIGNMENT, word.text)], f"to `{name}`")
         self._judge_shells(words[start:])
 
     def _judge_shells(self, words: list[Word]) -> None:

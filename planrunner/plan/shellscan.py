@@ -16,7 +16,7 @@ DEEPEST = 40
 """Levels of ``$( … )`` and quotes inside each other."""
 
 ARGUMENT = "set a shell variable first, such as `value={{ … }}`, and use `$value`"
-_DELIMITER = re.compile(r"(-?)[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;&|<>()'\"\\])+)")
+_DELIMITER = r"(-?)[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;&|<>()'\"\\])+)"
 
 
 class Scan:
@@ -308,7 +308,7 @@ class Scan:
 
     def _here_begins(self) -> None:
         self.at += 2
-        match = _DELIMITER.match(self.text, self.at)
+        match = re.compile(_DELIMITER).match(self.text, self.at)
         if match is None:
             return
         if any(self.at <= start < match.end() for start in self._holes):

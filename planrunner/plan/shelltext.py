@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner.plan.expressions.problem import Problem
 from planrunner.plan.expressions.values import EvaluationError, text_of
-from planrunner.plan.placeholders import placeholders
-from planrunner.plan.shellscan import Scan
 from planrunner.plan.shellwords import simple_command
+
+if TYPE_CHECKING:
+    from planrunner.plan.expressions.problem import Problem
+    from planrunner.plan.shellscan import Scan
 
 Json = Any
 
@@ -49,32 +50,22 @@ def compile_script(text: str) -> Script:
     """The script with its templates taken out. Raises ScriptError for what ``problems`` reports."""
     if "{{" not in text:
         return Script(text, (), simple_command(text))
-    scan = Scan(text, _prefix(text))
-    scan.run()
-    if scan.problems:
-        first = scan.problems[0]
-        line = text.count("\n", 0, first.start) + 1
-        raise ScriptError(f"{first.message} (line {line} of the script)")
+    scan = _scanned(text, _prefix(text))
+    found = _found(text, scan)
+    if found:
+        line = text.count("\n", 0, found[0].start) + 1
+        raise ScriptError(f"{found[0].message} (line {line} of the script)")
     return Script(scan.result(), tuple((name, template) for template, name in scan.names.items()), simple_command(text))
 
 
 def problems(text: str) -> list[Problem]:
-    """PLAN211 for every template of a script where no value can be passed safely, with the way out as help.
+    """PLAN211 for every template of a script where no value can be passed safely, PLAN210 for one that is never closed.
 
     Offsets count from the start of the script.
     """
     if "{{" not in text:
         return []
-    scan = Scan(text, "PR_")
-    scan.run()
-    unclosed = [
-        Problem(
-            "PLAN210", "`{{` is never closed", found.start, found.start + 2, "for two braces as text write `{{ '{{' }}`"
-        )
-        for found in placeholders(text)
-        if not found.closed
-    ]
-    return sorted([*scan.problems, *unclosed], key=lambda problem: problem.start)
+    return _found(text, _scanned(text, "PR_"))
 
 
 def environment(script: Script, rendered: Mapping[str, Json]) -> dict[str, str]:
@@ -84,6 +75,27 @@ def environment(script: Script, rendered: Mapping[str, Json]) -> dict[str, str]:
     one that is no text, and one larger than 128 KiB.
     """
     return {name: _carried(name, template, rendered[name]) for name, template in script.values}
+
+
+def _found(text: str, scan: Scan) -> list[Problem]:
+    from planrunner.plan.expressions.problem import Problem
+    from planrunner.plan.placeholders import placeholders
+
+    way_out = "for two braces as text write `{{ '{{' }}`"
+    unclosed = [
+        Problem("PLAN210", "`{{` is never closed", found.start, found.start + 2, way_out)
+        for found in placeholders(text)
+        if not found.closed
+    ]
+    return sorted([*scan.problems, *unclosed], key=lambda problem: problem.start)
+
+
+def _scanned(text: str, prefix: str) -> Scan:
+    from planrunner.plan.shellscan import Scan  # late: scripts without values are not read
+
+    scan = Scan(text, prefix)
+    scan.run()
+    return scan
 
 
 def _carried(name: str, template: str, value: Json) -> str:

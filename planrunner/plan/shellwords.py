@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from planrunner.plan.placeholders import placeholders
-
 _NEEDS_SHELL = frozenset(
     # words of the grammar, built-in commands of sh and bash, and what changes the shell itself
     ". : ! [ [[ { } alias bg bind break builtin caller case cd chdir command compgen complete compopt continue coproc"
@@ -15,10 +13,9 @@ _NEEDS_SHELL = frozenset(
     " until wait while".split()
 )
 _BLANK = " \t"
-_WORD = re.compile(r"[A-Za-z0-9_./:,@%^+=\]-]+")
-_SINGLE = re.compile(r"'([^']*)'")
-_DOUBLE = re.compile(r'"([^"\\$`]*)"')
-_SAFE_END = re.compile(r"[ \t]*\n?")
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,@%^+=- \t")
+_WORD = r"[A-Za-z0-9_./:,@%^+=\]-]+"
+_SINGLE = r"'([^']*)'"
 
 
 def simple_command(text: str) -> tuple[str, ...] | None:
@@ -29,14 +26,20 @@ def simple_command(text: str) -> tuple[str, ...] | None:
     """
     if "{%" in text:
         return None
-    holes = {found.start: found.end for found in placeholders(text) if found.closed} if "{{" in text else {}
+    holes = _holes(text) if "{{" in text else {}
     end = len(text.rstrip(" \t\n"))
     if len(text) - end > 1 and text[end:].count("\n") > 1:
         return None
-    words = _words(text, end, holes)
+    words = tuple(text.split()) if _PLAIN.issuperset(text[:end]) else _words(text, end, holes)
     if not words or words[0] in _NEEDS_SHELL or "{{" in words[0] or "=" in words[0] or not words[0]:
         return None
     return words
+
+
+def _holes(text: str) -> dict[int, int]:
+    from planrunner.plan.placeholders import placeholders  # late: few commands have templates
+
+    return {found.start: found.end for found in placeholders(text) if found.closed}
 
 
 def _words(text: str, end: int, holes: dict[int, int]) -> tuple[str, ...] | None:
@@ -67,8 +70,8 @@ def _word(text: str, at: int, end: int, holes: dict[int, int]) -> tuple[str | No
                 return None, at
             parts.append(part)
             continue
-        quoted = _SINGLE.match(text, at, end)
-        plain = quoted or _WORD.match(text, at, end)
+        quoted = re.compile(_SINGLE).match(text, at, end)
+        plain = quoted or re.compile(_WORD).match(text, at, end)
         if plain is None:
             return None, at
         parts.append(plain[1] if quoted else plain[0])

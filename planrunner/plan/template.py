@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.plan.expressions.evaluate import EvaluationError, Scope, evaluate
-from planrunner.plan.expressions.problem import Problem
+from planrunner.plan.expressions.problem import Problem, TemplateError
 from planrunner.plan.expressions.values import LONGEST_TEXT, plain, text_of
-from planrunner.plan.placeholders import Placeholder, placeholders
-from planrunner.plan.placeholders import references as _references
+
+if TYPE_CHECKING:
+    from planrunner.plan.placeholders import Placeholder
+
+__all__ = ["TemplateError", "is_template", "problems", "references", "render"]
 
 Json = Any
 Tree = Any
@@ -25,17 +28,9 @@ LONGEST_SOURCE = 1_048_576
 DEEPEST = 64
 """Levels of lists and maps with templates inside."""
 
-_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[\s*(?:\"([^\"\\]*)\"|'([^'\\]*)'|(-?[0-9]{1,9}))\s*\]")
-_ROOT = re.compile(r"((?:tasks|artifacts)\.[A-Za-z_][A-Za-z0-9_-]*|[A-Za-z_][A-Za-z0-9_]*)")
+_STEP = r"\.([A-Za-z_][A-Za-z0-9_]*)|\[\s*(?:\"([^\"\\]*)\"|'([^'\\]*)'|(-?[0-9]{1,9}))\s*\]"
+_ROOT = r"((?:tasks|artifacts)\.[A-Za-z_][A-Za-z0-9_-]*|[A-Za-z_][A-Za-z0-9_]*)"
 _NO_NAMES = frozenset(["true", "false", "none", "True", "False", "None", "not", "loop"])
-
-
-class TemplateError(Exception):
-    """A template that cannot be rendered; the message names what is missing or does not fit."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
 
 
 class _Compiled(NamedTuple):
@@ -58,7 +53,9 @@ def references(text: str, start: int = 0) -> list[tuple[tuple[str, ...], int, in
     """
     if not is_template(text):
         return []
-    return [(found.path, start + found.start, start + found.end) for found in _references(text)]
+    from planrunner.plan import placeholders  # late: texts without templates need none of it
+
+    return [(found.path, start + found.start, start + found.end) for found in placeholders.references(text)]
 
 
 def problems(text: str) -> list[Problem]:
@@ -68,6 +65,8 @@ def problems(text: str) -> list[Problem]:
     """
     if not is_template(text):
         return []
+    from planrunner.plan.placeholders import placeholders
+
     if len(text) > LONGEST_SOURCE:
         return [Problem("PLAN210", f"the text has more than {LONGEST_SOURCE:,} characters", 0, len(text))]
     if not _compiled(text).engine:
@@ -128,6 +127,8 @@ def _joined(parts: list[str]) -> str:
 def _compiled(text: str) -> _Compiled:
     if "{%" in text:
         return _Compiled((), False, True)
+    from planrunner.plan.placeholders import placeholders  # late: texts without templates need none of it
+
     parts: list[str | Tree] = []
     at = 0
     for found in placeholders(text):
@@ -146,7 +147,7 @@ def _compiled(text: str) -> _Compiled:
 def _plain_reference(found: Placeholder) -> Tree | None:
     """The tree of a placeholder that is nothing but a name with members and literal indexes."""
     body = found.body.strip()
-    root = _ROOT.match(body)
+    root = re.match(_ROOT, body)
     if not found.closed or root is None or root[0] in _NO_NAMES:
         return None
     names = root[0].split(".")
@@ -155,7 +156,7 @@ def _plain_reference(found: Placeholder) -> Tree | None:
         tree = ("attr", 0, 0, tree, names[1])
     at = root.end()
     while at < len(body):
-        step = _STEP.match(body, at)
+        step = re.compile(_STEP).match(body, at)
         if step is None:
             return None
         member, double, single, number = step.groups()

@@ -20,7 +20,7 @@ from jinja2.visitor import NodeTransformer
 
 from planrunner.plan.expressions.arithmetic import compute, negative
 from planrunner.plan.expressions.functions import join, replace
-from planrunner.plan.expressions.problem import Problem
+from planrunner.plan.expressions.problem import Problem, TemplateError
 from planrunner.plan.expressions.values import (
     LONGEST_TEXT,
     NAMES,
@@ -35,7 +35,6 @@ from planrunner.plan.expressions.values import (
 )
 from planrunner.plan.nearest import nearest
 from planrunner.plan.placeholders import placeholders, with_quoted_ids
-from planrunner.plan.template import TemplateError
 
 Json = Any
 
@@ -53,6 +52,7 @@ _PLAIN_FILTERS = (
     "abs capitalize count d default dictsort first float groupby int items last length list lower map max min reject"
     " rejectattr reverse round select selectattr sort string sum title trim truncate unique upper urlencode wordcount"
 )
+_INTERNAL = frozenset(["__counted__", "__joined__"])
 _REFUSED: dict[type[nodes.Node], str] = {
     nodes.Assign: "set",
     nodes.AssignBlock: "set",
@@ -117,8 +117,8 @@ def _refusals(tree: nodes.Template) -> Iterator[tuple[str, int, str]]:
             yield f"templates have no `{_REFUSED[type(node)]}`", line, "compute the value in a task and read its output"
         elif isinstance(node, nodes.For) and node.recursive:
             yield "loops of templates are not recursive", line, ""
-        elif isinstance(node, nodes.Filter) and node.name not in environment.filters:
-            meant = nearest(node.name, environment.filters)
+        elif isinstance(node, nodes.Filter) and (node.name not in environment.filters or node.name in _INTERNAL):
+            meant = nearest(node.name, environment.filters.keys() - _INTERNAL)
             yield f"there is no filter `{node.name}`", line, f"did you mean `{meant}`?" if meant else ""
         elif isinstance(node, nodes.Test) and node.name not in environment.tests:
             meant = nearest(node.name, environment.tests)

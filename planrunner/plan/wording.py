@@ -101,13 +101,17 @@ def unknown_key(title: str, key: Scalar, known: tuple[str, ...], owner: Mapping)
     message = f"{title} has no key `{name}`" + (f", did you mean `{near}`?" if near else "")
     fix = None
     if near and owner.key(near) is None:
-        fix = Fix(f"rename `{name}` to `{near}`", (Edit(key.span, near if key.style == "" else _quoted(near, key.style)),))
+        fix = Fix(
+            f"rename `{name}` to `{near}`", (Edit(key.span, near if key.style == "" else _quoted(near, key.style)),)
+        )
     shown = _SHAPES.get(title, "" if near or len(known) > _SHOWN or not known else f"it may have {listed(known)}")
     return Diagnostic("PLAN003", message, key.span, help=shown, fix=fix)
 
 
 def missing(title: str, node: Node, name: str) -> Diagnostic:
-    help_ = {"id": "give it an `id`, by which others refer to it", "plan": "begin the file with `plan: <name>`"}.get(name, "")
+    help_ = {"id": "give it an `id`, by which others refer to it", "plan": "begin the file with `plan: <name>`"}.get(
+        name, ""
+    )
     return Diagnostic("PLAN004", f"{title} needs the key `{name}`", _head(node), help=help_)
 
 

@@ -1,0 +1,153 @@
+"""The keys of one task, read one by one into a draft: to its fields, to the notes, or kept for what needs others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from planrunner.plan import lower_flow as flow
+from planrunner.plan import lower_parts as parts
+from planrunner.plan import lower_values as values
+from planrunner.plan.lower_expressions import FACTS, OUTCOME, condition
+from planrunner.plan.lower_values import Lowering
+from planrunner.plan.model import NOWHERE, Edge
+from planrunner.source import Span
+from planrunner.syntax.tree import Node, Scalar
+
+PRIORITIES = {"low": -10, "normal": 0, "high": 10, "critical": 20}
+CRITERIA = {"expect": OUTCOME, "postconditions": OUTCOME, "preconditions": FACTS}
+"""Keys that hold criteria, and the names that those may use."""
+
+_new = tuple.__new__
+"""Makes a NamedTuple in half the time of its constructor, which counts where every key of every task gets one."""
+
+
+class Draft:
+    """A task while its keys are read. ``nodes`` keeps values that only make sense together: gate, fan-out, criteria."""
+
+    __slots__ = ("defaults", "edges", "fields", "low", "nodes", "notes", "spans")
+
+    def __init__(self, low: Lowering, defaults: dict[str, Any]) -> None:
+        self.low = low
+        self.defaults = defaults
+        self.fields: dict[str, Any] = dict(defaults)
+        self.nodes: dict[str, Node] = {}
+        self.notes: dict[str, Any] = {}
+        self.edges: dict[str, list[Edge]] = {}
+        self.spans: list[tuple[str, Span]] = []
+
+    def read(self, entries: Iterable[tuple[Scalar, Node]]) -> None:
+        for key, value in entries:
+            name: Any = key.value
+            self.spans.append((name, _new(Span, (key.start, key.end))))
+            reader = READERS.get(name)
+            if reader is not None:
+                reader(self, value)
+            elif name in TOGETHER:
+                self.nodes[name] = value
+            elif name in NOTES:
+                self.notes[name] = values.data(value)
+
+    def span(self, *names: str) -> Span:
+        """The place of the first of the keys that the task has."""
+        return next((span for name in names for key, span in self.spans if key == name), NOWHERE)
+
+
+_Reader = Callable[[Draft, Node], None]
+
+
+def _text(field: str) -> _Reader:
+    def read_text(draft: Draft, node: Node) -> None:
+        if isinstance(node, Scalar) and isinstance(node.value, str):
+            draft.fields[field] = node.value.strip()
+
+    return read_text
+
+
+def _inputs(draft: Draft, node: Node) -> None:
+    draft.fields["inputs"] = values.data(node)
+
+
+def _run(draft: Draft, node: Node) -> None:
+    draft.fields["run"] = parts.script(node)
+
+
+def _priority(draft: Draft, node: Node) -> None:
+    number = values.whole(node)
+    draft.fields["priority"] = PRIORITIES.get(values.text(node), 0) if number is None else number
+
+
+def _labels(draft: Draft, node: Node) -> None:
+    draft.fields["labels"] = tuple(dict.fromkeys((*draft.defaults.get("labels", ()), *values.texts(node))))
+
+
+def _env(draft: Draft, node: Node) -> None:
+    draft.fields["env"] = tuple({**dict(draft.defaults.get("env", ())), **dict(values.pairs(node))}.items())
+
+
+def _allow_failure(draft: Draft, node: Node) -> None:
+    draft.fields["allow_failure"] = bool(values.truth(node))
+
+
+def _when(draft: Draft, node: Node) -> None:
+    draft.fields["when"] = condition(draft.low, node)
+
+
+def _outputs(draft: Draft, node: Node) -> None:
+    draft.fields["outputs"] = parts.outputs(node)
+
+
+def _artifacts(draft: Draft, node: Node) -> None:
+    draft.fields["artifacts"] = parts.artifacts(node)
+
+
+def _on_success(draft: Draft, node: Node) -> None:
+    draft.edges["on_success"] = flow.edges(draft.low, node, "success")
+
+
+def _on_failure(draft: Draft, node: Node) -> None:
+    draft.edges["on_failure"] = flow.edges(draft.low, node, "failure")
+
+
+def _next(draft: Draft, node: Node) -> None:
+    draft.edges["next"] = flow.next_edges(draft.low, node)
+
+
+def _word(field: str, words: str) -> _Reader:
+    """One of a few words; the schema has reported any other."""
+    allowed = frozenset(words.split())
+
+    def read_word(draft: Draft, node: Node) -> None:
+        word = values.text(node)
+        if word in allowed:
+            draft.fields[field] = word
+
+    return read_word
+
+
+_TEXTS = ("title", "description", "kind", "owner", "uses", "command", "cwd", "shell")
+READERS: dict[str, _Reader] = {
+    **{name: _text(name) for name in _TEXTS},
+    "role": _word("role", "START LINEAR DECISION BRANCH SPLIT MERGE EXIT"),
+    "stdout": _word("stdout", "text json lines"),
+    "effect": _word("effect", "pure read idempotent checkable unsafe"),
+    "on_doubt": _word("on_doubt", "probe retry ask rollback fail"),
+    "with": _inputs,
+    "run": _run,
+    "priority": _priority,
+    "labels": _labels,
+    "env": _env,
+    "allow_failure": _allow_failure,
+    "when": _when,
+    "outputs": _outputs,
+    "artifacts": _artifacts,
+    "on_success": _on_success,
+    "on_failure": _on_failure,
+    "next": _next,
+}
+_REST = "foreach matrix loop subplan params rollback evidence timeout timebox retry budgets needs join failure_modes"
+TOGETHER = parts.GATE_KEYS | flow.FANOUT_KEYS | CRITERIA.keys() | frozenset(_REST.split())
+NOTES = frozenset(
+    ["assumptions", "risks", "effects", "capabilities", "validation", "status", "deadline", "environment", "policy"]
+)
+"""Keys that people read and the machine does not."""

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planrunner.plan.expressions import quantities as q
+from planrunner.plan.expressions.quantities import Quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        *(("500ms", 0.5), ("10s", 10), ("5m", 300), ("2h", 7200), ("1d", 86400), ("1h30m", 5400), ("1.5h", 5400)),
+        *(("1m500ms", 60.5), (" 10s ", 10), ("0s", 0)),
+        *(
+            (text, None)
+            for text in ("10", "", "m", "30m1h", "1h 30m", "10 s", "-5s", "10min", "1e3s", "10S", "٣s", "1h1h")
+        ),
+    ],
+)
+def test_durations_need_a_unit_and_go_from_large_to_small(text: str, seconds: float | None) -> None:
+    assert q.parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        *(
+            ("10B", 10),
+            ("5KB", 5000),
+            ("5kB", 5000),
+            ("50MB", 50_000_000),
+            ("2GiB", 2**31),
+            ("1.5KB", 1500),
+            ("1TB", 10**12),
+        ),
+        *((text, None) for text in ("10", "50mb", "MB", "5 MB", "-1B", "1KiB2B")),
+    ],
+)
+def test_sizes(text: str, size: int | None) -> None:
+    assert q.parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("parser", "text", "value"),
+    [
+        *(
+            (q.parse_money, "$2", 2),
+            (q.parse_money, "$0.50", 0.5),
+            (q.parse_money, "$3k", 3000),
+            (q.parse_money, "2", None),
+        ),
+        *((q.parse_count, "200", 200), (q.parse_count, "200k", 200_000), (q.parse_count, "1.5M", 1_500_000)),
+        *((q.parse_count, "1.5", None), (q.parse_count, "2MB", None), (q.parse_count, "0.0001k", None)),
+        *((q.parse_percent, "80%", 0.8), (q.parse_percent, "80", None), (q.parse_percent, "%", None)),
+        (q.parse_quantity, "10m", Quantity(600, "time")),
+        (q.parse_quantity, "200k", None),
+    ],
+)
+def test_money_counts_and_percentages(parser: object, text: str, value: object) -> None:
+    assert callable(parser)
+    assert parser(text) == value
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text"),
+    [
+        *((Quantity(600, "time"), "10m"), (Quantity(5400, "time"), "1h30m"), (Quantity(0.5, "time"), "500ms")),
+        *((Quantity(0, "time"), "0s"), (Quantity(-90, "time"), "-1m30s"), (Quantity(12.3456, "time"), "12.346s")),
+        *(
+            (Quantity(50_000_000, "size"), "50MB"),
+            (Quantity(2**31, "size"), "2GiB"),
+            (Quantity(1_234_567, "size"), "1234567B"),
+        ),
+        *((Quantity(2, "money"), "$2"), (Quantity(0.5, "money"), "$0.50"), (Quantity(0.00031, "money"), "$0.00031")),
+        *(
+            (Quantity(0.8, "percent"), "80%"),
+            (Quantity(0.123, "percent"), "12.3%"),
+            (Quantity(-0.05, "percent"), "-5%"),
+        ),
+        (Quantity(float("inf"), "time"), "inf (time)"),
+    ],
+)
+def test_quantities_read_as_people_write_them(quantity: Quantity, text: str) -> None:
+    assert str(quantity) == text
+
+
+@given(st.integers(0, 10**12))
+def test_what_is_written_is_read_back_exactly(amount: int) -> None:
+    assert q.parse_duration(q.format_duration(amount / 1000)) == pytest.approx(amount / 1000)
+    assert q.parse_size(q.format_size(amount)) == amount
+    assert q.parse_money(q.format_money(amount / 100)) == pytest.approx(amount / 100)
+    assert q.parse_percent(q.format_percent(amount / 1000)) == pytest.approx(amount / 1000)

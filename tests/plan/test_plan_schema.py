@@ -1,0 +1,312 @@
+"""The published schema, and the walker that must always agree with it."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from plan_loading import corpus, loaded, tree_of
+
+from planrunner import syntax
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan import schema
+from planrunner.plan.canonical import BUDGET_ALIASES, PLAN_ALIASES, PLAN_ORDER, TASK_ALIASES, TASK_ORDER
+from planrunner.source import Source, notation_of
+from planrunner.syntax.tree import Mapping, Scalar, Sequence, to_json
+
+PUBLISHED = schema.published()
+VALIDATOR = jsonschema.Draft7Validator(PUBLISHED)
+
+
+def parsed(path: Path) -> Any:
+    source = Source(path.read_text(encoding="utf-8"), path.name, notation_of(path.name))
+    return syntax.parse(source)
+
+
+def descriptions(part: Any, place: str) -> list[str]:
+    """Places of properties that say nothing about themselves."""
+    missing = []
+    if isinstance(part, dict):
+        for name, value in part.get("properties", {}).items() if isinstance(part.get("properties"), dict) else ():
+            if isinstance(value, dict) and not {"description", "$ref", "const"} & value.keys():
+                missing.append(f"{place}.{name}")
+        for key, value in part.items():
+            if key not in ("examples", "default", "defaultSnippets"):
+                missing += descriptions(value, f"{place}.{key}")
+    elif isinstance(part, list):
+        for index, value in enumerate(part):
+            missing += descriptions(value, f"{place}[{index}]")
+    return missing
+
+
+def test_the_published_schema_is_valid_draft_7() -> None:
+    jsonschema.Draft7Validator.check_schema(PUBLISHED)
+    assert PUBLISHED["$schema"] == "http://json-schema.org/draft-07/schema#"
+
+
+def test_every_property_of_the_schema_is_described() -> None:
+    assert descriptions(PUBLISHED, "") == []
+
+
+def examples(part: Any) -> Iterator[tuple[Any, Any]]:
+    """Each part of the schema that gives examples or a default, with each of them."""
+    if isinstance(part, dict):
+        if not isinstance(part.get("examples"), dict):
+            yield from ((part, example) for example in part.get("examples", ()))
+        if "default" in part and not isinstance(part["default"], dict):
+            yield part, part["default"]
+        part = list(part.values())
+    if isinstance(part, list):
+        for value in part:
+            yield from examples(value)
+
+
+def test_examples_and_defaults_of_the_schema_fit_their_own_property() -> None:
+    shown = list(examples(PUBLISHED))
+    assert len(shown) > 50
+    assert [example for part, example in shown if not VALIDATOR.evolve(schema=part).is_valid(example)] == []
+
+
+def test_the_schema_has_every_key_of_the_canonical_order_and_every_alias() -> None:
+    task = PUBLISHED["definitions"]["task"]["properties"]
+    assert task.keys() == {*TASK_ORDER, *TASK_ALIASES}
+    assert PUBLISHED["properties"].keys() == {*PLAN_ORDER, *PLAN_ALIASES}
+    assert PUBLISHED["definitions"]["budgets"]["properties"].keys() > BUDGET_ALIASES.keys()
+
+
+@pytest.mark.parametrize("path", [*corpus("ok"), *corpus("err"), *corpus("pairs")], ids=lambda path: path.name)
+def test_the_walker_agrees_with_the_jsonschema_library_about_every_plan_of_the_corpus(path: Path) -> None:
+    result = parsed(path)
+    if result.tree is None or any(finding.code == "PLAN002" for finding in result.findings):
+        pytest.skip("not a tree that both can judge")
+    assert (not schema.check(result.tree)) == VALIDATOR.is_valid(to_json(result.tree))
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of everything inside plain data."""
+    found = [path]
+    entries = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in entries:
+        found += places(value, (*path, key))
+    return found
+
+
+WHOLE = to_json(parsed(next(path for path in corpus("ok") if path.name == "whole-language.yaml")).tree)
+PLACES = [path for path in places(WHOLE) if path]
+VALUES = st.sampled_from(
+    [
+        "",
+        "x",
+        "a b",
+        "5m",
+        "$2",
+        "200k",
+        "80%",
+        "all",
+        "all_done",
+        "*",
+        "test*",
+        0,
+        -1,
+        1,
+        3,
+        1.0,
+        2.5,
+        1e300,
+        True,
+        False,
+        None,
+        [],
+        {},
+        [None],
+        ["x"],
+        [3],
+        [{}],
+        {"to": "x"},
+        {"x": 1},
+        {"max": 0},
+        {"id": "q"},
+        {"at_least": 1.0},
+    ]
+)
+KEYS = st.sampled_from(
+    [*TASK_ORDER, *PLAN_ORDER, *TASK_ALIASES, *PLAN_ALIASES, *BUDGET_ALIASES, "nonsense", "to", "judge"]
+)
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(PLACES), st.sampled_from(["delete", "rename", "retype", "add"]), KEYS, VALUES), max_size=4
+)
+
+
+def changed(data: Any, path: tuple[Any, ...], verb: str, key: str, value: Any) -> None:
+    """Apply one change in place; a path that an earlier change has removed is left alone."""
+    try:
+        parent = data
+        for step in path[:-1]:
+            parent = parent[step]
+        last = path[-1]
+        if verb == "delete":
+            del parent[last]
+        elif verb == "retype":
+            parent[last] = copy.deepcopy(value)
+        elif verb == "add" and isinstance(parent[last], dict):
+            parent[last][key] = copy.deepcopy(value)
+        elif verb == "rename" and isinstance(parent, dict):
+            parent[key] = parent.pop(last)
+    except (KeyError, IndexError, TypeError):
+        return
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CHANGES)
+def test_the_walker_agrees_with_the_jsonschema_library_about_plans_that_were_tampered_with(changes: Any) -> None:
+    data = copy.deepcopy(WHOLE)
+    for change in changes:
+        changed(data, *change)
+    assert (not schema.check(tree_of(data))) == VALIDATOR.is_valid(data)
+
+
+SMALL: list[dict[str, Any]] = [
+    {"type": "integer"},
+    {"type": ["integer", "null"], "minimum": 1},
+    {"type": ["string", "number"], "pattern": "^a+$", "maximum": 3},
+    {"enum": [1, "1", True, None]},
+    {"const": "x"},
+    {"type": "array", "items": {"type": "boolean"}, "minItems": 1},
+    {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False},
+    {"type": "object", "additionalProperties": {"type": "integer"}, "minProperties": 1, "maxProperties": 2},
+    {
+        "allOf": [
+            {"type": "object"},
+            {"not": {"required": ["a", "b"]}},
+            {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        ]
+    },
+    {"if": {"type": "object"}, "then": {"required": ["a"]}},
+    {
+        "if": {"properties": {"a": {"const": "x"}}, "required": ["a"]},
+        "then": {"properties": {"b": {"type": "integer"}}},
+    },
+    {
+        "$ref": "#/definitions/self",
+        "definitions": {"self": {"type": ["integer", "array"], "items": {"$ref": "#/definitions/self"}}},
+    },
+]
+DATA = st.recursive(
+    st.sampled_from([None, True, False, 0, 1, 2, 5, 1.0, 2.5, "", "x", "a", "aa", "1"]),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from("abc"), inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+@pytest.mark.parametrize("small", SMALL, ids=lambda part: next(iter(part)) + str(len(str(part))))
+def test_each_keyword_means_what_the_library_takes_it_for(small: dict[str, Any]) -> None:
+    library = jsonschema.Draft7Validator(small)
+    check = schema.Compiler(small).compile(small, "the value")
+
+    @settings(max_examples=80, deadline=None)
+    @given(DATA)
+    def agree(data: Any) -> None:
+        walk = schema.Walk()
+        check(tree_of(data), walk)
+        assert (not walk.findings) == library.is_valid(data)
+
+    agree()
+
+
+def test_a_keyword_that_the_walker_does_not_know_stops_it_instead_of_being_passed_over() -> None:
+    with pytest.raises(ValueError, match="uniqueItems"):
+        schema.Compiler({}).compile({"type": "array", "uniqueItems": True}, "the value")
+
+
+def test_every_part_of_the_published_schema_compiles() -> None:
+    compiler = schema.Compiler(PUBLISHED)
+    for part in (PUBLISHED, *PUBLISHED["definitions"].values()):
+        compiler.compile(part, "the value")
+        for prop in part.get("properties", {}).values():
+            compiler.compile(prop, "the value")
+
+
+def test_checking_a_plan_does_not_import_the_jsonschema_library() -> None:
+    script = (
+        "import sys\nfrom planrunner import syntax\nfrom planrunner.source import Source\nfrom planrunner.plan import schema\n"
+        "assert schema.check(syntax.parse(Source('plan: p')).tree)\nassert 'jsonschema' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def found(text: str) -> list[Diagnostic]:
+    tree = syntax.parse(Source(text)).tree
+    assert tree is not None
+    return sorted(schema.check(tree), key=lambda finding: finding.span)
+
+
+def test_all_faults_are_reported_and_each_at_its_exact_place() -> None:
+    text = "plan: p\ntasks:\n  - {id: a, timeuot: 5m, retry: {attempts: 0}}\n  - {id: b c, title: [x]}\n"
+    assert [(finding.code, text[finding.span.start : finding.span.end]) for finding in found(text)] == [
+        ("PLAN003", "timeuot"),
+        ("PLAN006", "0"),
+        ("PLAN006", "b c"),
+        ("PLAN005", "[x]"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("timeuot: 5m", "timeout: 5m"),
+        ("'timeuot': 5m", "'timeout': 5m"),
+        ("title: 2026", 'title: "2026"'),
+        ("script: ls", "run: ls"),
+        ("gate: aproval", "gate: approval"),
+        ("on_doubt: 'prob'", "on_doubt: 'probe'"),
+    ],
+)
+def test_the_fix_of_a_finding_mends_the_plan(wrong: str, right: str) -> None:
+    text = f"plan: p\ntasks:\n  - id: a\n    {wrong}\n"
+    (finding,) = found(text)
+    assert finding.fix is not None
+    (edit,) = finding.fix.edits
+    mended = text[: edit.span.start] + edit.text + text[edit.span.end :]
+    assert mended == f"plan: p\ntasks:\n  - id: a\n    {right}\n"
+    assert found(mended) == []
+
+
+def test_no_fix_is_offered_that_would_make_a_key_stand_twice() -> None:
+    (finding,) = found("plan: p\ntasks:\n  - {id: a, uses: noop, timeuot: 5m, timeout: 1m}\n")
+    assert "did you mean `timeout`?" in finding.message and finding.fix is None
+
+
+def test_a_node_that_aliases_share_is_checked_once() -> None:
+    shared = Mapping([(Scalar("atempts", 5, 12, "atempts"), Scalar(1, 14, 15, "1"))], 4, 16)
+    shared.anchor = "r"
+    names = [Scalar("id", 0, 0), Scalar("retry", 0, 0)]
+    tasks = [Mapping([(names[0], Scalar(f"t{number}", 0, 0)), (names[1], shared)], 0, 0) for number in range(50)]
+    entries = [(Scalar("plan", 0, 0), Scalar("p", 0, 0)), (Scalar("tasks", 0, 0), Sequence(list(tasks), 0, 0))]
+    assert [finding.code for finding in schema.check(Mapping(entries, 0, 0))] == ["PLAN003"]
+
+
+@pytest.mark.parametrize("uses", ["uses", "using"])
+@pytest.mark.parametrize("inputs", ["with", "input", "inputs"])
+def test_inputs_of_built_in_capabilities_are_checked_by_the_capability_that_is_used(uses: str, inputs: str) -> None:
+    def codes(capability: str) -> list[str]:
+        task = f"{{id: a, {uses}: {capability}, {inputs}: {{path: [x]}}}}"
+        return [finding.code for finding in found(f"plan: p\ntasks:\n  - {task}\n")]
+
+    assert codes("files.read") == ["PLAN005"]
+    assert codes("other.read") == []
+
+
+def test_schema_findings_and_graph_findings_stand_side_by_side() -> None:
+    codes = {
+        finding.code
+        for finding in loaded("plan: p\ntasks:\n  - {id: a, uses: noop, needs: [zz], colour: 1}\n").findings
+    }
+    assert {"PLAN003", "PLAN101"} <= codes
