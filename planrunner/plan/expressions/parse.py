@@ -104,9 +104,10 @@ _TOKEN = re.compile(r"===|=~|&&|\|\||<>|\*\*|//|[A-Za-z_][A-Za-z0-9_]*|\$?[0-9][
 
 def _unexpected(text: str, error: UnexpectedInput) -> ExpressionError:
     """Our own words for what the parser stumbled over."""
-    at = error.pos_in_stream or 0
+    at: int = getattr(error, "pos_in_stream", None) or 0
     if getattr(getattr(error, "token", None), "type", "") == "$END":
         return _unfinished(text)
+    at = _operator_start(text, at)
     token = _TOKEN.match(text, at)
     word = token[0] if token else text[at]
     end = at + len(word)
@@ -118,6 +119,15 @@ def _unexpected(text: str, error: UnexpectedInput) -> ExpressionError:
     if word[0].isdigit() or word[0] == "$":
         return _number(word, at)
     return ExpressionError(f"`{word}` is not expected here", at, end, _hint(text, word, at))
+
+
+def _operator_start(text: str, at: int) -> int:
+    """Where an operator that the language does not have begins: of ``===`` the first two signs were read already."""
+    for start in range(max(0, at - 2), at):
+        token = _TOKEN.match(text, start)
+        if token and token[0] in _WRITE_INSTEAD and token.end() > at:
+            return start
+    return at
 
 
 def _unfinished(text: str) -> ExpressionError:

@@ -30,3 +30,11 @@ class ExpressionError(Exception):
         self.end = end
         self.help = way_out
         self.code = code
+
+
+class TemplateError(Exception):
+    """A template that cannot be rendered; the message names what is missing or does not fit."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message

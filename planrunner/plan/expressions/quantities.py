@@ -30,13 +30,14 @@ BYTES = {
 }
 COUNTS = {"": 1, "k": 1000, "M": 1_000_000}
 
+# Patterns are compiled when first used: a run that reads no quantity should not pay for them.
 _NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,18})?"
-_TIME_PART = re.compile(rf"({_NUMBER})(ms|[smhd])")
-_TIME = re.compile(rf"(?:{_NUMBER}d)?(?:{_NUMBER}h)?(?:{_NUMBER}m(?!s))?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?")
-_SIZE = re.compile(rf"({_NUMBER})([kKMGT]?B|[KMGT]iB)")
-_MONEY = re.compile(rf"\$({_NUMBER})([kM]?)")
-_COUNT = re.compile(rf"({_NUMBER})([kM]?)")
-_PERCENT = re.compile(rf"({_NUMBER})%")
+_TIME_PART = rf"({_NUMBER})(ms|[smhd])"
+_TIME = rf"(?:{_NUMBER}d)?(?:{_NUMBER}h)?(?:{_NUMBER}m(?!s))?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?"
+_SIZE = rf"({_NUMBER})([kKMGT]?B|[KMGT]iB)"
+_MONEY = rf"\$({_NUMBER})([kM]?)"
+_COUNT = rf"({_NUMBER})([kM]?)"
+_PERCENT = rf"({_NUMBER})%"
 
 
 def parse_duration(text: str) -> float | None:
@@ -45,26 +46,26 @@ def parse_duration(text: str) -> float | None:
     A number without a unit gives None as well: what it counts would be a guess.
     """
     text = text.strip()
-    if not text or not _TIME.fullmatch(text):
+    if not text or not re.fullmatch(_TIME, text):
         return None
-    return sum(float(number) * SECONDS[unit] for number, unit in _TIME_PART.findall(text))
+    return sum(float(number) * SECONDS[unit] for number, unit in re.findall(_TIME_PART, text))
 
 
 def parse_size(text: str) -> int | None:
     """Bytes of ``10B``, ``5KB`` (1000 each) or ``2GiB`` (1024 each); None for anything else."""
-    match = _SIZE.fullmatch(text.strip())
+    match = re.fullmatch(_SIZE, text.strip())
     return round(float(match[1]) * BYTES[match[2]]) if match else None
 
 
 def parse_money(text: str) -> float | None:
     """US dollars of ``$2``, ``$0.50`` or ``$3k``; None for anything else."""
-    match = _MONEY.fullmatch(text.strip())
+    match = re.fullmatch(_MONEY, text.strip())
     return float(match[1]) * COUNTS[match[2]] if match else None
 
 
 def parse_count(text: str) -> int | None:
     """The whole number of ``200``, ``200k`` or ``1.5M``; None for anything else, also where a fraction is left."""
-    match = _COUNT.fullmatch(text.strip())
+    match = re.fullmatch(_COUNT, text.strip())
     if not match:
         return None
     if match[1].isdigit():
@@ -75,7 +76,7 @@ def parse_count(text: str) -> int | None:
 
 def parse_percent(text: str) -> float | None:
     """The fraction of ``80%`` (0.8); None for anything else."""
-    match = _PERCENT.fullmatch(text.strip())
+    match = re.fullmatch(_PERCENT, text.strip())
     return float(match[1]) / 100 if match else None
 
 
