@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from planrunner.diagnostics import Diagnostic, Fix
+from planrunner.diagnostics import RULES, Diagnostic, Fix
 from planrunner.source import Source, Span
 
 FORMAT = 1
@@ -55,7 +55,7 @@ def range_of(span: Span, source: Source) -> dict[str, dict[str, int]]:
 
 def rule_url(code: str) -> str:
     """Where the explanation of a code stands in the documentation."""
-    return f"docs/reference/rules.md#{code.lower()}"
+    return f"docs/reference/rules.md#{code.lower()}-{RULES[code].name.replace('.', '')}"
 
 
 def _place(offset: int, source: Source) -> dict[str, int]:

@@ -29,12 +29,16 @@ Durations, sizes and money are quantities with a unit or plain numbers, which on
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
     used = view.used
+    demanding = {name for name, found in used.items() if any(field.required for field in found.inputs)}
     for task in view.plan.tasks:
         if task.uses:
             capability = used.get(task.uses)
             if capability is None:
                 yield _unknown(view, task, task.uses, "uses")
-            elif task.inputs or capability.inputs:
+            elif capability.takes_run and task.run is None and not capability.inputs:
+                help_ = "give it `run: …`, a script or a list of arguments"
+                yield Diagnostic("PLAN008", f"`{task.uses}` has nothing to run", span_of(task, "uses"), help=help_)
+            elif task.inputs or task.uses in demanding:
                 yield from _inputs(view, task, capability, task.inputs, task.run)
         if task.rollback is not None:
             yield from _rollback(view, task, task.rollback)
@@ -50,7 +54,7 @@ def _unknown(view: PlanView, task: Task, name: str, key: str) -> Diagnostic:
     close = nearest(name, view.capabilities)
     if close:
         written = view.source.text[span.start : span.end] == name
-        fix = Fix(f"use `{close}`", (Edit(span, close),)) if written else None
+        fix = Fix(f"use `{close}`", (Edit(span, close),), safe=False) if written else None
         return Diagnostic("PLAN007", f"unknown capability `{name}`, did you mean `{close}`?", span, fix=fix)
     family = name.partition(".")[0] + "."
     members = sorted(known for known in view.capabilities if known.startswith(family))

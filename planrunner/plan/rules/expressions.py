@@ -8,7 +8,8 @@ from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.plan.expressions.check import Problem, check_condition
 from planrunner.plan.expressions.check import check as check_value
 from planrunner.plan.rules.naming import OUTCOME, Naming
-from planrunner.plan.rules.reading import Site, expressions_of, place_of
+from planrunner.plan.rules.places import place_of
+from planrunner.plan.rules.reading import Site, expressions_of
 from planrunner.plan.rules.view import PlanView
 from planrunner.source import Span
 
@@ -53,7 +54,18 @@ def _finding(view: PlanView, site: Site, problem: Problem) -> Diagnostic:
     help_ = problem.help
     if code == "PLAN206" and site.key in _CRITERIA and "always true" in problem.message:
         code, help_ = "PLAN703", "a criterion that cannot fail lets everything pass"
-    return Diagnostic(code, problem.message, span, help=help_, fix=renamed(view, span, problem))
+    return Diagnostic(code, worded(problem.message), span, help=help_, fix=renamed(view, span, problem))
+
+
+_WORDING = {"`params` has no ": "the plan has no parameter ", "`tasks` has no ": "no task is called "}
+
+
+def worded(message: str) -> str:
+    """A message about the members of a group of names in the words that plans use for them."""
+    for group, words in _WORDING.items():
+        if message.startswith(group):
+            return words + message[len(group) :]
+    return message
 
 
 def renamed(view: PlanView, span: Span, problem: Problem) -> Fix | None:

@@ -17,6 +17,8 @@ LOOK_UP = 2_000
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
+    if any(task.finally_ for task in view.plan.tasks):
+        yield from _after_the_end(view)
     for here, task in enumerate(view.plan.tasks):
         if task.join.kind == "at_least" and task.needs:
             yield from _too_many(task)
@@ -25,6 +27,18 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         for edge in task.edges:
             if edge.on == "failure" and not edge.recovers and not task.allow_failure:
                 yield from _both_ways(view, here, edge)
+
+
+def _after_the_end(view: PlanView) -> Iterable[Diagnostic]:
+    """Tasks that need one under ``finally``, which starts when they have settled."""
+    tasks = view.graph.tasks
+    for here, task in enumerate(tasks):
+        for need in view.graph.needs[here]:
+            if tasks[need].finally_ and not task.finally_:
+                last = tasks[need].id
+                message = f"`{task.id}` can never start: it needs `{last}`, which stands under `finally` and runs last"
+                labels = (Label(tasks[need].span, f"`{last}` is defined here"),)
+                yield Diagnostic("PLAN108", message, find_word(view, task, last, "needs"), labels=labels)
 
 
 def _too_many(task: Task) -> Iterable[Diagnostic]:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.graph import BATCH, Graph
 from planrunner.plan.model import Task
-from planrunner.plan.rules.reading import Read, place_of, reads_of
+from planrunner.plan.rules.places import place_of
+from planrunner.plan.rules.reading import Read, reads_of
 from planrunner.plan.rules.view import PlanView, has_key, region_of, span_of
 from planrunner.source import Source, Span
 

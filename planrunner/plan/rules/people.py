@@ -12,22 +12,30 @@ from planrunner.plan.rules.view import PlanView, span_of
 CODES = ("PLAN601", "PLAN701")
 
 
+_WAITS = "the run waits there with exit code 8; what a machine can do goes into `uses` or `run`"
+
+
 def check(view: PlanView) -> Iterable[Diagnostic]:
     for task in view.plan.tasks:
-        if _in_words_only(task) and not view.outer:
-            message = f"`{task.id}` is an instruction in plain words, which a person or an agent carries out"
-            help_ = "without one the run waits for `planrunner answer`; name an agent with `uses: llm.react`"
-            yield Diagnostic("PLAN601", message, span_of(task, "command", "subplan"), help=help_)
+        if not task.uses and not view.outer and _left_to_people(task):
+            yield _instruction(task)
         if task.expect or task.gate is not None or task.postconditions or task.preconditions:
             yield from _in_words(task)
 
 
-def _in_words_only(task: Task) -> bool:
-    if task.uses or task.run is not None or task.gate is not None:
+def _left_to_people(task: Task) -> bool:
+    if task.run is not None or task.gate is not None or task.loop is not None or task.subplan_file:
         return False
     if task.command:
         return not CALLS.match(task.command)
-    return bool(task.steps) and all(isinstance(step, str) for step in task.steps)
+    return all(isinstance(step, str) for step in task.steps)
+
+
+def _instruction(task: Task) -> Diagnostic:
+    if task.command or task.steps:
+        message = f"`{task.id}` is an instruction in plain words, which nobody is named for"
+        return Diagnostic("PLAN601", message, span_of(task, "command", "subplan"), help=_WAITS)
+    return Diagnostic("PLAN601", f"nothing says how `{task.id}` is done", task.span, help=_WAITS)
 
 
 def _in_words(task: Task) -> Iterable[Diagnostic]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.expressions.constants import constant
 from planrunner.plan.model import Edge, Task
+from planrunner.plan.rules.reading import strings
 from planrunner.plan.rules.view import PlanView, span_of
 from planrunner.source import Span
 
@@ -46,8 +47,11 @@ def _dead(task: Task, edge: Edge) -> str:
 
 
 def _cannot_fail(task: Task) -> bool:
-    plain = not (task.expect or task.postconditions or task.failure_modes or task.timeout)
-    return plain and task.uses in NEVER_FAILS and task.gate is None and not task.outputs and not task.artifacts
+    """A task that does nothing, checks nothing and fills in no template, which might lack a value."""
+    if task.uses not in NEVER_FAILS or task.gate is not None:
+        return False
+    checks = task.expect or task.postconditions or task.preconditions or task.failure_modes
+    return not (checks or task.outputs or task.artifacts or task.env or any(strings(task.inputs)))
 
 
 def _unreachable(view: PlanView, dead: set[tuple[int, int]]) -> Iterator[Diagnostic]:

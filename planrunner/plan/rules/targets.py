@@ -15,9 +15,11 @@ CODES = ("PLAN101",)
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
-    index = view.positions
-    for task in view.plan.tasks:
-        for name in task.needs:
+    if view.plan.artifacts and not view.outer:
+        yield from _artifacts(view)
+    index, known = view.positions, view.graph.needs
+    for here, task in enumerate(view.plan.tasks):
+        for name in task.needs if len(known[here]) < len(task.needs) else ():
             if name not in index and view.graph.find(name) < 0:
                 yield _undefined(view, name, find_word(view, task, name, "needs"), "need")
         for edge in task.edges:
@@ -27,6 +29,15 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
                 yield _undefined(view, edge.target, _inside(view, edge.target, span), "edge")
         if task.gate is not None and task.gate.on_reject:
             yield from _rework(view, task, task.gate.on_reject)
+
+
+def _artifacts(view: PlanView) -> Iterable[Diagnostic]:
+    """``from`` of the plan's artifacts: a task, or a task and one of its artifacts."""
+    named = {artifact.name for task in view.plan.tasks for artifact in task.artifacts}
+    for artifact in view.plan.artifacts:
+        task = artifact.source.partition(".")[0]
+        if task and view.graph.find(task) < 0 and artifact.source not in named:
+            yield _undefined(view, task, _inside(view, task, artifact.span), "from")
 
 
 def _rework(view: PlanView, task: Task, on_reject: Any) -> Iterable[Diagnostic]:
@@ -40,6 +51,7 @@ def _undefined(view: PlanView, name: str, span: Span, kind: str) -> Diagnostic:
         "need": f"needs `{name}`, which no task is called",
         "edge": f"leads to `{name}`, which no task is called",
         "rework": f"sends back to `{name}`, which no task is called",
+        "from": f"comes from `{name}`, which no task is called",
     }[kind]
     close = nearest(name, view.graph.ids)
     if close is None:
@@ -47,7 +59,7 @@ def _undefined(view: PlanView, name: str, span: Span, kind: str) -> Diagnostic:
         return Diagnostic("PLAN101", message, span, help=way)
     label = Label(view.plan.tasks[view.positions[close]].span, f"`{close}` is defined here")
     written = view.source.text[span.start : span.end] == name
-    fix = Fix(f"name `{close}`", (Edit(span, close),)) if written else None
+    fix = Fix(f"name `{close}`", (Edit(span, close),), safe=False) if written else None
     return Diagnostic("PLAN101", f"{message}, did you mean `{close}`?", span, labels=(label,), fix=fix)
 
 

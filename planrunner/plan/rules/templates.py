@@ -10,9 +10,10 @@ from planrunner.plan.expressions.check import Problem
 from planrunner.plan.expressions.check import check as check_value
 from planrunner.plan.expressions.types import Type
 from planrunner.plan.model import Expression
-from planrunner.plan.rules.expressions import renamed
+from planrunner.plan.rules.expressions import renamed, worded
 from planrunner.plan.rules.naming import Naming
-from planrunner.plan.rules.reading import Text, is_template, place_of, plain_references, texts_of
+from planrunner.plan.rules.places import place_of
+from planrunner.plan.rules.reading import Text, is_template, plain_references, texts_of
 from planrunner.plan.rules.view import PlanView, find_text, region_of
 from planrunner.plan.shelltext import problems as script_problems
 from planrunner.plan.template import problems as template_problems
@@ -75,7 +76,7 @@ _ENGINE = frozenset({"range", "dict", "namespace", "cycler", "joiner", "loop"})
 
 def _finding(view: PlanView, text: Text, problem: Problem, offset: int) -> Diagnostic:
     span = place_of(view, text, problem.start + offset, problem.end + offset)
-    return Diagnostic(problem.code, problem.message, span, help=problem.help, fix=renamed(view, span, problem))
+    return Diagnostic(problem.code, worded(problem.message), span, help=problem.help, fix=renamed(view, span, problem))
 
 
 def _literal(view: PlanView) -> Iterable[Diagnostic]:

@@ -15,6 +15,7 @@ CODES = ("PLAN501", "PLAN504", "PLAN507")
 _BARE = re.compile(r"(?:timeout|timebox|expires|delay|max_delay|time)[\"']?\s*:\s*(\d+(?:\.\d+)?)(?=\s*(?:[,}#\n]|\Z))")
 _DIRECT = frozenset({"timeout", "timebox", "expires"})
 _HOLDING = frozenset({"retry", "budgets"})
+_ONCE, _FREE = Task._field_defaults["retry"], Task._field_defaults["budgets"]
 _MANY_ATTEMPTS = 100_000
 
 
@@ -82,6 +83,8 @@ def _units(view: PlanView) -> Iterable[Diagnostic]:
     if not view.outer:
         yield from _bare(text, 0, min((task.span.start for task in tasks), default=len(text)))
     for task in tasks:
+        if task.timeout is None and task.gate is None and task.retry is _ONCE and task.budgets is _FREE:
+            continue
         for key, span in task.spans:
             if key in _DIRECT:
                 if _BARE.match(text, span.start):

@@ -22,9 +22,10 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         place = _plan_key(view, "on_failure")
         yield _finding("`on_failure: rollback` of the plan", place, "a failed run stops")
     for task in plan.tasks:
-        for what, key, instead in _constructs(task):
-            yield _finding(f"`{what}` of `{task.id}`", span_of(task, key), instead)
-        if task.id.endswith("*"):
+        if task.fanout or task.loop or task.command or task.subplan or task.subplan_file or task.gate or task.rollback:
+            for what, key, instead in _constructs(task):
+                yield _finding(f"`{what}` of `{task.id}`", span_of(task, key), instead)
+        if task.id[-1:] == "*":
             yield _finding(f"the family `{task.id}`", task.span, "no member of it is made")
 
 

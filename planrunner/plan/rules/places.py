@@ -1,0 +1,58 @@
+"""Where in the file a part of an expression or of a text with templates stands."""
+
+from __future__ import annotations
+
+from planrunner.plan.rules.reading import Site, Text
+from planrunner.plan.rules.view import PlanView, find_text, region_of
+from planrunner.source import Span
+
+
+def place_of(view: PlanView, place: Site | Text, start: int, end: int) -> Span:
+    """The place in the file of a part of an expression or a text."""
+    if isinstance(place, Site):
+        return _place_in(view, place.expression.text, place.expression.span, start, end)
+    if place.here < 0:
+        region = Span(0, len(view.source.text))
+    else:
+        region = region_of(view, view.plan.tasks[place.here], place.key)
+    return _place_in(view, place.text, region, start, end)
+
+
+def _place_in(view: PlanView, text: str, within: Span, start: int, end: int) -> Span:
+    """Where a part of a text stands: exactly where the text stands as it is, line by line where it is indented.
+
+    A text with escapes does not stand anywhere as it is; then the part itself is looked for, and failing that the whole
+    place is given.
+    """
+    source = view.source.text
+    at = within.start if source.startswith(text, within.start) else source.find(text, within.start, within.end)
+    if at >= 0:
+        return Span(at + start, at + max(end, start + 1))
+    first = text.rfind("\n", 0, start) + 1
+    line = text[first : _end_of_line(text, first)]
+    at = _line_of(source, within, line, text[:first].splitlines()) if end <= first + len(line) else -1
+    if at >= 0:
+        offset = start - first - (len(line) - len(line.lstrip()))
+        return Span(at + offset, at + offset + max(end - start, 1))
+    part = text[start:end].strip()
+    return find_text(view, part, within, text.count(part, 0, start)) if part else within
+
+
+def _line_of(source: str, within: Span, line: str, before: list[str]) -> int:
+    """Where a line of an indented text begins in the file, behind its indentation; -1 where no line is like it."""
+    wanted = line.strip()
+    left = sum(other.strip() == wanted for other in before)
+    at = within.start
+    while wanted and at < within.end:
+        end = _end_of_line(source, at)
+        if source[at:end].strip() == wanted:
+            if not left:
+                return source.index(wanted, at)
+            left -= 1
+        at = end + 1
+    return -1
+
+
+def _end_of_line(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end

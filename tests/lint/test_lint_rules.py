@@ -1,0 +1,389 @@
+"""Each rule on small plans: what it must find, and above all what it must leave alone."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan.fixes import apply_fixes
+from planrunner.plan.load import load
+from planrunner.plugins import Registry
+from planrunner.source import Source, notation_of
+
+QUIET = {"PLAN020", "PLAN010"}
+"""What small plans have beside the point."""
+
+
+def findings(text: str, name: str = "p.yaml") -> list[Diagnostic]:
+    return list(load(Source(text, name, notation_of(name)), Registry()).findings)
+
+
+def lint(tasks: str, head: str = "") -> list[str]:
+    """The codes for a plan of these tasks, each with the words it points at."""
+    text = f"plan: p\ndefaults: {{timeout: 5m}}\n{head}tasks:\n{tasks}"
+    return [
+        f"{finding.code} {text[finding.span.start : finding.span.end]}"
+        for finding in findings(text)
+        if finding.code not in QUIET
+    ]
+
+
+CLEAN = {
+    "a handler that reads the failure of what it handles": """
+  - {id: a, run: x, on_failure: h}
+  - {id: h, run: "echo {{ tasks.a.stderr }} {{ tasks.a.exit_code }}"}
+""",
+    "a handler that recovers beside a dependent": """
+  - {id: a, run: x, on_failure: {to: h, recovers: true}}
+  - {id: h, run: y}
+  - {id: b, run: z, needs: [a, h]}
+""",
+    "a task that both outcomes lead to": """
+  - {id: a, run: x, on_success: b, on_failure: b}
+  - {id: b, run: y}
+""",
+    "a handler whose failing task is allowed to fail": """
+  - {id: a, run: x, allow_failure: true, on_failure: h}
+  - {id: h, run: y, needs: [a]}
+""",
+    "a handler that waits for anything else": """
+  - {id: a, run: x, on_failure: h}
+  - {id: b, run: x}
+  - {id: h, run: y, needs: [b]}
+""",
+    "a noop that can fail after all": """
+  - {id: a, uses: noop, expect: [duration < 1s], on_failure: h}
+  - {id: b, uses: noop, with: {value: "{{ env.UNKNOWN }}"}, on_failure: h}
+  - {id: h, run: y}
+""",
+    "a join over both ways": """
+  - {id: a, run: x, on_success: good, on_failure: bad}
+  - {id: good, run: y}
+  - {id: bad, run: z}
+  - {id: c, run: w, needs: [good, bad], join: any}
+""",
+    "a read through a chain of needs": """
+  - {id: a, run: x, outputs: {count: int}}
+  - {id: b, run: x, needs: [a]}
+  - {id: c, run: "echo {{ tasks.a.outputs.count }}", needs: [b]}
+""",
+    "a read after success edges": """
+  - {id: a, run: x, outputs: {count: int}, on_success: b}
+  - {id: b, run: "echo {{ tasks.a.outputs.count }}"}
+""",
+    "a read where every way leads through the other task": """
+  - {id: a, run: x, outputs: {count: int}}
+  - {id: b, run: x, needs: [a]}
+  - {id: c, run: x, needs: [a]}
+  - {id: d, run: "echo {{ tasks.a.outputs.count }}", needs: [b, c], join: any}
+""",
+    "a conjunction of results": """
+  - {id: a, run: x, outputs: {count: int}}
+  - {id: b, run: x}
+  - {id: c, run: "echo {{ tasks.a.outputs.count }}", needs: a.ok and b.done}
+""",
+    "a value with a default": """
+  - {id: a, run: x, outputs: {count: int}, allow_failure: true}
+  - {id: b, run: "echo {{ tasks.a.outputs.count | default(0) }}", needs: [a]}
+""",
+    "the status of a task that may have failed": """
+  - {id: a, run: x}
+  - {id: b, run: "echo {{ tasks.a.status }}", needs: [a], join: all_done}
+""",
+    "own results in criteria and outputs": """
+  - id: a
+    run: x
+    outputs: {count: int, twice: "{{ outputs.count }}"}
+    expect: [outputs.count > 1, duration < 5m, tasks.a.exit_code == 0]
+""",
+    "an output of a capability": """
+  - {id: a, uses: noop, with: {value: 3}}
+  - {id: b, run: "echo {{ tasks.a.outputs.value }}", needs: [a]}
+""",
+    "outputs that nobody declares": """
+  - {id: a, run: x}
+  - {id: b, run: "echo {{ tasks.a.outputs.anything }}", needs: [a]}
+""",
+    "ids with hyphens": """
+  - {id: sign-off, run: x, outputs: {count: int}}
+  - {id: b, run: "echo {{ tasks.sign-off.outputs.count }}", needs: [sign-off], when: tasks.sign-off.outputs.count > 1}
+""",
+    "a rework from a gate to an earlier task": """
+  - {id: a, run: x}
+  - {id: g, gate: approval, needs: [a], on_reject: {rework: a, max: 2}}
+""",
+    "a loop with a bound": """
+  - id: l
+    loop: {max: 3, until: tasks.inner.outputs.done == true, tasks: [{id: inner, run: x}]}
+""",
+    "a fan-out that reads its item": """
+  - {id: each, foreach: "[1, 2]", as: number, run: "echo {{ number }}"}
+  - {id: other, foreach: "[1, 2]", run: "echo {{ item }}"}
+""",
+    "facts in preconditions": """
+  - {id: a, run: x, preconditions: [memory.has_space >= 50MB, network.online == true, disk.free > 1GB, host.cpus > 1]}
+""",
+    "a gate of checks on results": """
+  - {id: a, run: x}
+  - {id: g, gate: checks, needs: [a], checks: [a.ok, tasks.a.exit_code == 0]}
+""",
+    "a failure mode that reads the failure": """
+  - id: a
+    run: x
+    failure_modes: [{name: net, detect: message contains "timeout" and failure != "policy", recover: retry by hand}]
+""",
+    "a template with its own names": """
+  - {id: a, uses: noop, with: {value: "{% for x in [1, 2] %}{{ x }}{% endfor %}"}}
+""",
+    "inputs with templates of any type": """
+  - {id: a, uses: files.write, with: {path: "{{ env.HOME }}/a", content: "{{ run.id }}", parents: "{{ true }}"}}
+""",
+}
+
+
+@pytest.mark.parametrize("tasks", CLEAN.values(), ids=CLEAN.keys())
+def test_nothing_is_said_about(tasks: str) -> None:
+    assert lint(tasks) == []
+
+
+FOUND = {
+    "a join of both ways with all": (
+        """
+  - {id: a, run: x, on_success: good, on_failure: bad}
+  - {id: good, run: y}
+  - {id: bad, run: z}
+  - {id: c, run: w, needs: [good, bad]}
+""",
+        ["PLAN108 good"],
+    ),
+    "a success far above a handler": (
+        """
+  - {id: a, run: x, on_failure: h}
+  - {id: b, run: x, needs: [a]}
+  - {id: c, run: x, needs: [b]}
+  - {id: h, run: y, needs: [c]}
+""",
+        ["PLAN108 c"],
+    ),
+    "an output behind an optional way": (
+        """
+  - {id: a, run: x, outputs: {count: int}}
+  - {id: b, run: x}
+  - {id: c, run: x, needs: [a, b], join: any}
+  - {id: d, run: "echo {{ tasks.a.outputs.count }}", needs: [c]}
+""",
+        ["PLAN204 tasks.a.outputs.count"],
+    ),
+    "outputs of what failed": (
+        """
+  - {id: a, run: x, on_failure: h, outputs: {count: int}}
+  - {id: h, run: "echo {{ tasks.a.outputs.count }}"}
+""",
+        ["PLAN204 tasks.a.outputs.count"],
+    ),
+    "an unknown name in quoted text with escapes": (
+        """
+  - {id: a, uses: noop, with: {value: "a\\tb {{ params.x }}"}}
+""",
+        ["PLAN201 x"],
+    ),
+    "the second of two equal texts in one block": (
+        """
+  - id: a
+    run: |
+      echo {{ run.id }}
+
+      echo {{ run.idd }}
+        echo {{ run.idd }}
+""",
+        ["PLAN201 idd", "PLAN201 idd"],
+    ),
+    "a folded text": (
+        """
+  - id: a
+    uses: noop
+    with:
+      value: >
+        one {{ run.id }}
+        two {{ run.idd }}
+""",
+        ["PLAN201 idd"],
+    ),
+    "a type that does not fit": (
+        """
+  - {id: a, uses: files.write, with: {path: a, content: b, parents: "no"}}
+""",
+        ["PLAN008 parents"],
+    ),
+    "a shell without a script": (
+        """
+  - {id: a, uses: shell}
+""",
+        ["PLAN008 uses"],
+    ),
+    "an edge back to an earlier task": (
+        """
+  - {id: a, run: x}
+  - {id: b, run: x, needs: [a], on_failure: a}
+""",
+        ["PLAN109 a"],
+    ),
+    "a task that depends on a task without a way in": (
+        """
+  - {id: a, uses: fail, on_success: b}
+  - {id: b, run: x}
+  - {id: c, run: x, needs: [b]}
+""",
+        ["PLAN106 b", "PLAN105 b"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("tasks", "expected"), FOUND.values(), ids=FOUND.keys())
+def test_lint_finds(tasks: str, expected: list[str]) -> None:
+    assert lint(tasks) == expected
+
+
+def test_the_second_of_equal_texts_is_pointed_at_in_its_own_line() -> None:
+    text = (
+        "plan: p\ntasks:\n  - id: a\n    timeout: 1m\n    run: |\n      echo {{ run.id }}\n\n      echo {{ run.idd }}\n"
+    )
+    [finding] = findings(text)
+    assert Source(text).place(finding.span.start) == (8, 19)
+
+
+def test_a_need_of_a_task_that_runs_last_can_never_be_met() -> None:
+    text = "plan: p\ntasks:\n  - {id: a, uses: noop, needs: [z]}\nfinally:\n  - {id: w, uses: noop}\n  - {id: z, uses: noop}\n"
+    assert [finding.code for finding in findings(text) if finding.code not in QUIET] == ["PLAN108"]
+    assert not findings(text.replace("needs: [z]", "needs: []"))
+
+
+def test_artifacts_of_the_plan_come_from_tasks_that_exist() -> None:
+    text = "plan: p\nartifacts:\n  - {name: out, from: biuld}\n  - {name: b, from: build}\ntasks:\n  - {id: build, uses: noop}\n"
+    [finding] = findings(text)
+    assert finding.code == "PLAN101"
+    assert text[finding.span.start : finding.span.end] == "biuld"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("  - id: b\n    run: RUN\n", "  - id: b\n    needs: [a]\n    run: RUN\n"),
+        ("  - id: b\n    needs: [c]\n    run: RUN\n", "  - id: b\n    needs: [c, a]\n    run: RUN\n"),
+        ("  - id: b\n    needs: []\n    run: RUN\n", "  - id: b\n    needs: [a]\n    run: RUN\n"),
+        ("  - id: b\n    needs: c  # why\n    run: RUN\n", "  - id: b\n    needs: [c, a]  # why\n    run: RUN\n"),
+        ("  - {id: b, run: 'RUN'}\n", "  - {id: b, needs: [a], run: 'RUN'}\n"),
+    ],
+)
+def test_the_fix_of_a_read_out_of_order_adds_the_need(before: str, after: str) -> None:
+    head = "plan: p\ndefaults: {timeout: 1m}\ntasks:\n  - {id: a, run: x}\n  - {id: c, run: x}\n"
+    text = head + before.replace("RUN", "echo {{ tasks.a.stdout }}")
+    source = Source(text)
+    found = load(source, Registry()).findings
+    assert [finding.code for finding in found] == ["PLAN203"]
+    assert apply_fixes(source, found) == text
+    mended = apply_fixes(source, found, unsafe=True)
+    assert mended == head + after.replace("RUN", "echo {{ tasks.a.stdout }}")
+    assert findings(mended) == []
+
+
+def test_the_fix_works_in_the_text_notation() -> None:
+    text = "plan p\n\ntask a\n  run: x\n  timeout: 1m\n\ntask b\n  run: echo {{ tasks.a.stdout }}\n  timeout: 1m\n"
+    source = Source(text, "p.plan", "text")
+    mended = apply_fixes(source, load(source, Registry()).findings, unsafe=True)
+    assert "task b\n  needs: a\n" in mended
+    assert findings(mended, "p.plan") == []
+
+
+def test_no_fix_makes_a_circle() -> None:
+    [finding] = [
+        finding
+        for finding in findings(
+            "plan: p\ndefaults: {timeout: 1m}\ntasks:\n"
+            "  - {id: a, run: 'echo {{ tasks.b.stdout }}'}\n  - {id: b, run: x, needs: [a]}\n"
+        )
+        if finding.code == "PLAN203"
+    ]
+    assert finding.fix is None
+    assert "runs after it" in finding.message
+
+
+def test_json_plans_are_linted_with_exact_places() -> None:
+    text = '{"plan": "p", "tasks": [{"id": "a", "uses": "nop"}, {"id": "b", "uses": "noop", "needs": ["aa"]}]}'
+    found = {finding.code: text[finding.span.start : finding.span.end] for finding in findings(text, "p.json")}
+    assert found == {"PLAN007": "nop", "PLAN101": "aa"}
+
+
+def test_ten_thousand_tasks_are_checked_in_about_a_second() -> None:
+    tasks = "".join(
+        f"  - id: t{here}\n"
+        f"    needs: [{', '.join(sorted({f't{max(0, here - 1)}', f't{max(0, here - 9)}'}))}]\n"
+        f"    run: echo {{{{ params.ref }}}} {{{{ tasks.t{max(0, here - 50)}.stdout }}}}\n"
+        "    expect: [exit_code == 0, duration < 5m]\n"
+        for here in range(1, 10_000)
+    )
+    text = f"plan: p\nparams: {{ref: x}}\ndefaults: {{timeout: 1m}}\ntasks:\n  - {{id: t0, run: x}}\n{tasks}"
+    start = time.process_time()
+    assert findings(text) == []
+    assert time.process_time() - start < 30
+
+
+WORDS = st.sampled_from(
+    "plan tasks id a b c-d needs run uses noop shell with value expect join any when next on_failure to on success loop max "
+    "until gate approval on_reject rework params timeout 30 outputs {{ }} {{tasks.a.stdout}} {{params.}} {% if %} [ ] { } : - | "
+    "> && or and not == tasks.a.outputs.x duration 5m $2 \" ' # \n \t * & role MERGE finally foreach subplan true null".split(
+        " "
+    )
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(WORDS, max_size=60), st.sampled_from(["p.yaml", "p.plan", "p.json"]))
+def test_lint_ends_with_a_verdict_for_any_words(words: list[str], name: str) -> None:
+    text = "plan: p\ntasks:\n  - id: a\n    run: x\n" + " ".join(words)
+    for finding in findings(text, name):
+        assert 0 <= finding.span.start <= finding.span.end
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_lint_ends_with_a_verdict_for_any_shape_of_tasks(data: st.DataObject) -> None:
+    import json
+
+    ids = st.sampled_from(["a", "b", "c", "d-*"])
+    texts = st.sampled_from(
+        [
+            "x",
+            "{{ tasks.a.stdout }}",
+            "{{ tasks.b.outputs.n | default(1) }}",
+            "tasks.c.ok",
+            "a.ok and b.failed",
+            "1 > 2",
+        ]
+    )
+    shapes = st.fixed_dictionaries(
+        {"id": ids},
+        optional={
+            "needs": st.lists(ids, max_size=3) | ids | texts,
+            "run": texts | st.lists(texts, max_size=2),
+            "uses": st.sampled_from(["noop", "nope", "shell", "fail"]),
+            "with": st.dictionaries(st.sampled_from(["value", "x"]), texts | st.lists(texts, max_size=2), max_size=2),
+            "when": texts,
+            "join": st.sampled_from(["any", "all_done", "all_failed"]) | st.just({"at_least": 2}),
+            "expect": st.lists(texts, max_size=2),
+            "on_failure": ids | st.fixed_dictionaries({"to": ids}, optional={"recovers": st.booleans(), "when": texts}),
+            "next": st.lists(st.fixed_dictionaries({"to": ids}, optional={"on": texts, "when": texts}), max_size=2),
+            "role": st.sampled_from(["START", "MERGE", "odd"]),
+            "outputs": st.just({"n": "int"}),
+            "allow_failure": st.booleans(),
+            "loop": st.just({"max": 2, "until": "tasks.q.ok", "tasks": [{"id": "q", "run": "x", "needs": ["q"]}]}),
+        },
+    )
+    plan = {"plan": "p", "tasks": data.draw(st.lists(shapes, min_size=1, max_size=5))}
+    text = json.dumps(plan, indent=data.draw(st.sampled_from([None, 1])))
+    for finding in findings(text, "p.json"):
+        assert 0 <= finding.span.start <= finding.span.end <= len(text)
