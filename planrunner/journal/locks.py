@@ -43,8 +43,10 @@ def lock_run(state: str, run: str) -> int:
 
 def unlock_run(state: str, run: str, descriptor: int) -> None:
     """Let go of a run. The file goes while it is still locked: nobody locks a file that is about to vanish."""
+    path = lock_path(state, run)
     try:
-        os.unlink(lock_path(state, run))
+        if _is_at(descriptor, path):  # else the file at that path is the lock of another holder
+            os.unlink(path)
     except OSError:
         pass  # an unlocked file means the same as none
     os.close(descriptor)

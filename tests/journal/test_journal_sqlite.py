@@ -1,0 +1,435 @@
+"""The journal on disk: what it does about faults of the disk, and how its files behave."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from planrunner.errors import STORAGE, NotFound, StorageFailed, UsageError
+from planrunner.journal import database, wal
+from planrunner.journal import sqlite as journal_sqlite
+from planrunner.journal.records import NewRun
+from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.machine.events import Entry, Event, RunStarted, TaskQueued, TaskSettled
+
+START = RunStarted("digest", {}, 1)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def journal(state: Path) -> Iterator[Journal]:
+    opened = open_journal(str(state))
+    yield opened
+    opened.close()
+
+
+def numbered(after: int, *events: Event) -> list[Entry]:
+    return [Entry(seq, float(seq), event) for seq, event in enumerate(events, after + 1)]
+
+
+def settled(count: int, size: int = 50) -> list[Event]:
+    return [TaskSettled(f"t{number}", "completed", detail="x" * size) for number in range(count)]
+
+
+def new(run: str) -> NewRun:
+    return NewRun(run, "p", "digest", 1.0)
+
+
+def test_the_journal_is_on_power_safe_settings_and_private(journal: Journal, state: Path) -> None:
+    connection = journal._connection
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert connection.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
+    assert stat.S_IMODE(os.stat(state / "journal.db").st_mode) == 0o600
+
+
+def test_keeping_a_compiled_plan_leaves_the_journal_power_safe(journal: Journal) -> None:
+    journal.compiled_put("key", b"value")
+    assert journal._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_only_the_last_compiled_plans_stay(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_sqlite, "_CACHED_PLANS", 3)
+    for number in range(6):
+        journal.compiled_put(f"k{number}", b"v")
+    assert [journal.compiled_get(f"k{number}") for number in range(6)] == [None, None, None, b"v", b"v", b"v"]
+
+
+def test_closing_leaves_one_file_without_a_log(journal: Journal, state: Path) -> None:
+    journal.release(journal.create_run(new("r1"), numbered(0, START)))
+    assert (state / "journal.db-wal").stat().st_size > 0
+    journal.close()
+    assert sorted(path.name for path in state.glob("journal.db*")) == ["journal.db"]
+    assert os.listdir(state / "locks") == ["journal.lock"]
+
+
+def test_a_long_log_is_moved_into_the_database_while_the_run_goes_on(
+    journal: Journal, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_sqlite, "FULL", 1 << 20)
+    handle = journal.create_run(new("r1"))
+    sizes = []
+    for _ in range(60):
+        journal.append(handle, numbered(handle.last_seq, *settled(300, 200)))
+        sizes.append((state / "journal.db-wal").stat().st_size)
+    assert max(sizes) < 2 << 20
+    assert (state / "journal.db").stat().st_size > 3 << 20
+    assert sum(1 for _ in journal.entries("r1")) == 18_000
+
+
+def test_the_log_is_left_alone_while_somebody_else_has_the_database_open(
+    journal: Journal, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_sqlite, "FULL", 1 << 20)
+    other = open_journal(str(state))
+    handle = journal.create_run(new("r1"))
+    for _ in range(10):
+        journal.append(handle, numbered(handle.last_seq, *settled(300, 200)))
+    assert (state / "journal.db-wal").stat().st_size > 1 << 20
+    mine = other.create_run(new("r2"), numbered(0, START))
+    other.release(mine)
+    other.close()
+    journal.append(handle, numbered(handle.last_seq, *settled(1)))
+    assert (state / "journal.db-wal").stat().st_size < 1 << 20
+    assert sum(1 for _ in journal.entries("r1")) == 3001
+    assert [entry.event for entry in journal.entries("r2")] == [START]
+
+
+def test_many_small_commits_write_into_room_that_was_made_before(journal: Journal, state: Path) -> None:
+    handle = journal.create_run(new("r1"))
+    sizes = set()
+    for number in range(120):
+        journal.append(handle, numbered(number, TaskQueued(f"t{number}")))
+        sizes.add((state / "journal.db-wal").stat().st_size)
+    assert len(sizes) < 30, "the file grows in steps, not at each commit"
+    copy = state.parent / "copy"
+    shutil.copytree(state, copy)  # as after power loss: what is on the disk, with nobody's shared memory
+    os.unlink(copy / "journal.db-shm")
+    reopened = open_journal(str(copy))
+    assert [entry.seq for entry in reopened.entries("r1")] == list(range(1, 121))
+    reopened.close()
+
+
+def test_a_reader_that_stays_open_does_not_keep_the_log_from_being_moved(
+    journal: Journal, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_sqlite, "FULL", 1 << 20)
+    handle = journal.create_run(new("r1"), numbered(0, START))
+    reader = open_journal(str(state), readonly=True)
+    for _ in range(30):
+        journal.append(handle, numbered(handle.last_seq, *settled(300, 200)))
+        assert sum(1 for _ in reader.entries("r1", handle.last_seq - 300)) == 300
+    assert (state / "journal.db-wal").stat().st_size < 2 << 20
+    reader.close()
+
+
+def test_a_thread_may_append_while_another_reads_only_what_is_durable(journal: Journal) -> None:
+    handle = journal.create_run(new("r1"))
+    done: list[BaseException | None] = []
+
+    def append() -> None:
+        try:
+            for _ in range(100):
+                journal.append(handle, numbered(handle.last_seq, *settled(20)))
+            done.append(None)
+        except BaseException as error:
+            done.append(error)
+
+    writer = threading.Thread(target=append)
+    writer.start()
+    while writer.is_alive():
+        seqs = [entry.seq for entry in journal.entries("r1")]
+        assert len(seqs) % 20 == 0, "half a transaction is never seen"
+        assert seqs == list(range(1, len(seqs) + 1))
+        journal.compiled_put("k", b"v")
+    writer.join()
+    assert done == [None]
+    assert sum(1 for _ in journal.entries("r1")) == 2000
+
+
+def test_two_writers_do_not_make_room_against_each_other(state: Path) -> None:
+    journals = [open_journal(str(state)) for _ in range(2)]
+    handles = [each.create_run(new(f"r{number}")) for number, each in enumerate(journals)]
+    for number in range(150):
+        for each, handle in zip(journals, handles, strict=True):
+            each.append(handle, numbered(number, TaskQueued(f"t{number}")))
+    assert (state / "journal.db-wal").stat().st_size < 12 << 20
+    for each, handle in zip(journals, handles, strict=True):
+        assert sum(1 for _ in each.entries(handle.run)) == 150
+        each.release(handle)
+        each.close()
+
+
+def test_room_is_not_made_where_the_disk_has_none(tmp_path: Path) -> None:
+    log = wal.WriteAheadLog(str(tmp_path / "missing" / "journal.db-wal"))
+    for _ in range(20):
+        log.make_room()
+    assert log.size() == 0
+
+
+@pytest.fixture
+def limited_files() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_an_append_that_does_not_fit_parks_the_run_and_loses_nothing(
+    state: Path, journal: Journal, limited_files: None
+) -> None:
+    handle = journal.create_run(new("r1"), numbered(0, START))
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((state / "journal.db-wal").stat().st_size + 9000, hard))
+    with pytest.raises(StorageFailed, match="cannot be written") as caught:
+        journal.append(handle, numbered(1, *settled(2000)))
+    assert caught.value.exit_code == STORAGE
+    assert "planrunner resume" in caught.value.hint
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    with pytest.raises(StorageFailed, match="not written to any more"):
+        journal.append(handle, numbered(1, TaskQueued("a")))
+    journal.release(handle)
+    journal.close()
+    again = open_journal(str(state))
+    resumed = again.hold("r1")
+    assert resumed.last_seq == 1
+    again.append(resumed, numbered(1, TaskQueued("a")))
+    assert [entry.event for entry in again.entries("r1")] == [START, TaskQueued("a")]
+    again.release(resumed)
+    again.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("mounting needs root")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_full_disk_parks_the_run_until_there_is_space(small_disk: Path) -> None:
+    state = str(small_disk / "state")
+    ballast = small_disk / "ballast"
+    journal = open_journal(state)
+    handle = journal.create_run(new("r1"), numbered(0, START))
+    ballast.write_bytes(bytes(shutil.disk_usage(small_disk).free - 100_000))
+    with pytest.raises(StorageFailed, match=r"no space is left|cannot be written") as caught:
+        for _ in range(100):
+            journal.append(handle, numbered(handle.last_seq, *settled(40)))
+    assert "free some" in caught.value.hint
+    durable = handle.last_seq
+    assert durable >= 1
+    journal.release(handle)
+    journal.close()
+    ballast.unlink()
+    again = open_journal(state)
+    resumed = again.hold("r1")
+    assert resumed.last_seq == durable
+    again.append(resumed, numbered(durable, *settled(10)))
+    assert [entry.seq for entry in again.entries("r1")] == list(range(1, durable + 11))
+    again.release(resumed)
+    again.close()
+
+
+def test_a_full_disk_refuses_a_new_journal_with_a_way_out(small_disk: Path) -> None:
+    (small_disk / "ballast").write_bytes(bytes(shutil.disk_usage(small_disk).free))
+    with pytest.raises(StorageFailed, match=r"no space|No space") as caught:
+        open_journal(str(small_disk / "state"))
+    assert caught.value.hint
+
+
+def test_entries_that_are_no_json_leave_the_run_writable(journal: Journal) -> None:
+    handle = journal.create_run(new("r1"))
+    with pytest.raises(TypeError):
+        journal.append(handle, numbered(0, RunStarted("d", {"x": object()}, 1)))
+    journal.append(handle, numbered(0, START))
+    assert journal.run("r1").last_seq == 1
+
+
+@pytest.mark.parametrize("run", ["", "../r1", "a/b", "journal", ".", "a.b", "ru n", "a\0b"])
+def test_a_run_id_that_could_leave_the_folder_of_locks_is_refused(journal: Journal, run: str) -> None:
+    with pytest.raises(UsageError, match="cannot name a run"):
+        journal.create_run(new(run))
+
+
+def test_a_failed_start_leaves_no_lock(journal: Journal, state: Path) -> None:
+    journal.release(journal.create_run(new("r1")))
+    with pytest.raises(UsageError):
+        journal.create_run(new("r1"))
+    assert os.listdir(state / "locks") == ["journal.lock"]
+
+
+def test_a_lock_file_left_by_a_crash_means_nothing(journal: Journal, state: Path) -> None:
+    journal.release(journal.create_run(new("r1")))
+    (state / "locks" / "r1.lock").write_text("process 1 on elsewhere since 1970-01-01 00:00:00\n")
+    assert not journal.is_held("r1")
+    assert journal.hold("r1").epoch == 2
+
+
+def finished(state: Path) -> None:
+    journal = open_journal(str(state))
+    handle = journal.create_run(new("r1"), numbered(0, START, *settled(500)))
+    journal.release(handle)
+    journal.close()
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(state: Path) -> None:
+    finished(state)
+    (state / "journal.db").write_bytes(b"something else entirely\n" * 100)
+    with pytest.raises(StorageFailed, match=r"not a journal of planrunner, or is damaged") as caught:
+        open_journal(str(state))
+    assert "copy" in caught.value.hint
+    assert (state / "journal.db").read_bytes() == b"something else entirely\n" * 100
+
+
+def test_a_database_of_another_program_is_refused_and_left_as_it_is(state: Path) -> None:
+    state.mkdir(mode=0o700)
+    connection = sqlite3.connect(state / "journal.db")
+    connection.execute("CREATE TABLE songs (name)")
+    connection.commit()
+    connection.close()
+    before = (state / "journal.db").read_bytes()
+    for readonly in (False, True):
+        with pytest.raises(StorageFailed, match="another program"):
+            open_journal(str(state), readonly=readonly)
+    assert (state / "journal.db").read_bytes() == before
+
+
+def test_a_journal_of_a_newer_program_is_refused(state: Path) -> None:
+    finished(state)
+    connection = sqlite3.connect(state / "journal.db")
+    connection.execute("PRAGMA user_version=99")
+    connection.close()
+    for readonly in (False, True):
+        with pytest.raises(StorageFailed, match="version 99") as caught:
+            open_journal(str(state), readonly=readonly)
+        assert "upgrade" in caught.value.hint
+
+
+def test_a_journal_of_an_older_program_is_brought_up_to_date(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished(state)
+    monkeypatch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, ("ALTER TABLE runs ADD COLUMN note TEXT",)))
+    journal = open_journal(str(state))
+    assert journal._connection.execute("PRAGMA user_version").fetchone() == (2,)
+    assert journal._connection.execute("SELECT run, note FROM runs").fetchall() == [("r1", None)]
+    assert sum(1 for _ in journal.entries("r1")) == 501
+    journal.close()
+
+
+def test_a_migration_that_fails_changes_nothing(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished(state)
+    broken = (*database.MIGRATIONS, ("ALTER TABLE runs ADD COLUMN note TEXT", "ALTER TABLE songs ADD COLUMN x"))
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "MIGRATIONS", broken)
+        with pytest.raises(StorageFailed, match="no such table"):
+            open_journal(str(state))
+    journal = open_journal(str(state))
+    assert len(journal._connection.execute("SELECT * FROM runs").fetchone()) == 9
+    journal.close()
+
+
+def test_a_damaged_page_is_named_when_it_is_read(state: Path) -> None:
+    finished(state)
+    content = bytearray((state / "journal.db").read_bytes())
+    content[8 * 4096 :] = b"\xa5" * (len(content) - 8 * 4096)
+    (state / "journal.db").write_bytes(content)
+    journal = open_journal(str(state))
+    with pytest.raises(StorageFailed, match="is damaged") as caught:
+        list(journal.entries("r1"))
+    assert "copy" in caught.value.hint
+    journal.close()
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, 5000, 20_000])
+def test_a_database_cut_short_never_ends_in_a_foreign_exception(state: Path, keep: int) -> None:
+    finished(state)
+    os.truncate(state / "journal.db", keep)
+    try:
+        journal = open_journal(str(state))
+    except StorageFailed:
+        return
+    try:
+        assert len(list(journal.entries("r1"))) < 501
+    except StorageFailed:
+        pass
+    finally:
+        journal.close()
+
+
+def test_there_is_nothing_to_read_before_the_first_run(state: Path) -> None:
+    with pytest.raises(NotFound, match="no runs") as caught:
+        open_journal(str(state), readonly=True)
+    assert "exec" in caught.value.hint
+    assert not state.exists()
+
+
+def test_a_reader_cannot_write(state: Path) -> None:
+    finished(state)
+    reader = open_journal(str(state), readonly=True)
+    with pytest.raises(StorageFailed, match="read-only"):
+        reader.create_run(new("r2"))
+    assert not reader.is_held("r2")
+    reader.close()
+
+
+def test_a_journal_on_a_read_only_disk_can_be_read(small_disk: Path) -> None:
+    state = small_disk / "state"
+    finished(state)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    reader = open_journal(str(state), readonly=True)
+    assert sum(1 for _ in reader.entries("r1")) == 501
+    assert reader.runs()[0].run == "r1"
+    reader.close()
+    with pytest.raises(StorageFailed, match=r"read-only|Read-only"):
+        open_journal(str(state))
+
+
+def test_a_linked_database_is_not_followed(state: Path, tmp_path: Path) -> None:
+    finished(state)
+    os.rename(state / "journal.db", tmp_path / "elsewhere.db")
+    os.symlink(tmp_path / "elsewhere.db", state / "journal.db")
+    with pytest.raises(StorageFailed, match="is a link"):
+        open_journal(str(state))
+
+
+def test_linked_locks_are_not_followed(state: Path, tmp_path: Path) -> None:
+    finished(state)
+    os.rename(state / "locks", tmp_path / "elsewhere")
+    os.symlink(tmp_path / "elsewhere", state / "locks")
+    with pytest.raises(StorageFailed, match="is a link"):
+        open_journal(str(state))
+
+
+def test_opening_loads_no_heavy_module(state: Path) -> None:
+    code = (
+        "import sys, planrunner.journal.sqlite as s; j = s.open_journal(sys.argv[1]); j.close();"
+        "print(*sorted({'sqlite3', 'json', 'datetime', 'hashlib', 'random', 'threading', 'pathlib', 'subprocess',"
+        " 'tempfile', 'dataclasses', 'inspect', 'logging', 'urllib'} & set(sys.modules)))"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code, str(state)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(root)},
+    )
+    assert done.stdout.strip() == ""
