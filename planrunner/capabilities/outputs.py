@@ -30,7 +30,14 @@ def read_output_file(path: str) -> dict[str, Json]:
         return parse_outputs(_read_all(handle))
     finally:
         os.close(handle)
+        _remove(path)
+
+
+def _remove(path: str) -> None:
+    try:
         os.unlink(path)
+    except OSError:
+        return  # a folder stands there, or the task took it away in the meantime
 
 
 def _read_all(handle: int) -> bytes:

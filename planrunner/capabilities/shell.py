@@ -53,7 +53,7 @@ def _output_file(scratch: str) -> str:
     """A path beside the scratch folder, which itself need not exist."""
     if not scratch:
         return ""
-    folder = os.path.dirname(scratch)
+    folder = scratch.rpartition("/")[0]
     if folder not in _ensured:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         _ensured.add(folder)

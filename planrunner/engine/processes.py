@@ -23,7 +23,7 @@ from planrunner.engine.tails import Record
 YOUNG = 0.002
 """Seconds a process runs before its pipes are watched."""
 SETTLED = 0.03
-"""Seconds a process runs before this one becomes a subreaper."""
+"""Seconds that a process runs on before this one becomes a subreaper."""
 PATIENCE = 1.0
 """Seconds that the end of an attempt waits for killed processes to be gone."""
 _CHUNK = 65536
@@ -58,7 +58,6 @@ class Process:
         "started",
         "timed_out",
         "timer",
-        "watched",
     )
 
     def __init__(self, launch: Launch, out: int, err: int) -> None:
@@ -68,7 +67,7 @@ class Process:
         self.pid = self.pidfd = self.code = 0
         self.timer = 0
         self.started = self.duration = self.deadline = 0.0
-        self.timed_out = self.interrupted = self.watched = False
+        self.timed_out = self.interrupted = False
 
     @property
     def marker(self) -> bytes:
@@ -134,20 +133,20 @@ class Supervisor:
     def _watch_pipes(self) -> None:
         """Watch the pipes of processes that are no longer young."""
         now = time.monotonic()
-        young = [process for process in self._young if process.pid in self.running and not process.watched]
+        young = [process for process in self._young if process.pidfd >= 0]
         self._young = [process for process in young if now - process.started < YOUNG]
         for process in young:
             if now - process.started >= YOUNG:
-                process.watched = True
                 self._poller.watch(process.out, partial(self._readable, process, "stdout"))
                 self._poller.watch(process.err, partial(self._readable, process, "stderr"))
+                if not self._subreaper:
+                    self._poller.after(SETTLED, partial(self._settle, process))
         if self._young:
             self._poller.after(YOUNG, self._watch_pipes)
-        if not self._subreaper and len(young) > len(self._young):
-            self._poller.after(SETTLED, self._settle)
 
-    def _settle(self) -> None:
-        if not self._subreaper and self.running:
+    def _settle(self, process: Process) -> None:
+        """Something runs for so long that looking after orphans is worth its price."""
+        if process.pidfd >= 0 and not self._subreaper:
             self._subreaper = strays.become_subreaper()
 
     # Output

@@ -7,6 +7,7 @@ an orphan handed to this process when it has become a subreaper.
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import time
@@ -152,7 +153,8 @@ def since(first: int) -> list[int]:
 def children() -> list[int]:
     """Direct children of this process, adopted ones included; empty where the kernel does not list them."""
     found: list[int] = []
-    for thread in os.listdir("/proc/self/task"):
+    threads = os.listdir("/proc/self/task") if _thread._count() else [str(os.getpid())]
+    for thread in threads:
         found.extend(map(int, _read(f"/proc/self/task/{thread}/children").split()))
     return found
 

@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Iterable
 from typing import NamedTuple
-from zlib import crc32
 
 CAPABILITIES = "planrunner.capabilities"
 PLUGINS = "planrunner.plugins"
@@ -30,8 +29,8 @@ class Installed(NamedTuple):
 
 def installed() -> tuple[Installed, ...]:
     """Every plugin on ``sys.path``, from the cache where it still holds."""
-    key = "\n".join(_dependencies(sys.path))
-    path = os.path.join(cache_folder(), f"plugins-{crc32(key.encode()):08x}.txt")
+    key = "\n".join(_dependencies(sys.path))  # part of the file as well, so that a name shared by chance does no harm
+    path = os.path.join(cache_folder(), f"plugins-{len(key)}-{sum(key.encode())}.txt")
     found = _read(path, key)
     if found is None:
         found = tuple(_look())

@@ -48,7 +48,7 @@ class Hooks:
         return len(getattr(self._manager.hook, hook).get_hookimpls())
 
     def call(self, hook: str, only: object = None, **arguments: Any) -> None:
-        """Call a hook of every plugin (or of ``only`` one) in turn; what one raises is reported once."""
+        """Call a hook of every plugin (or ``only`` one), last registered first; what one raises is reported once."""
         for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
             if only is not None and implementation.plugin is not only:
                 continue

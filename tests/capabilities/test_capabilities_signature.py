@@ -1,0 +1,141 @@
+"""What a capability function says about itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple, Optional, TypedDict
+
+import pytest
+
+from planrunner.capabilities import builtin
+from planrunner.capabilities.contract import Context, Spawn
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.signature import describe
+from planrunner.plan.model import Capability, Field
+
+
+class Weather(TypedDict):
+    degrees: Annotated[float, Doc("how warm it is")]
+    words: str
+
+
+class Place(NamedTuple):
+    name: str
+    height: int
+
+
+@capability("weather.now", effect="read", risks=("asks a server",))
+def now(
+    context: Context,
+    city: Annotated[str, Doc("name of the city")],
+    units: Literal["c", "f"] = "c",
+    days: Optional[int] = None,  # noqa: UP045
+    tags: list[str] | None = None,
+    limits: dict[str, float] = {},  # noqa: B006
+    from_: str = "here",
+    wait: Annotated[Any, Doc("how long to wait at most", quantity="duration")] = "10s",
+) -> Weather:
+    """Current weather of a city.
+
+    Asks the nearest station.
+
+    :param days: how many days ahead
+    """
+    raise NotImplementedError
+
+
+class TestDescribe:
+    def test_a_function_becomes_a_description(self) -> None:
+        found = describe(now, "planrunner-weather")
+        assert found._replace(inputs=(), outputs=()) == Capability(
+            "weather.now",
+            "Current weather of a city.",
+            "Asks the nearest station.",
+            "read",
+            risks=("asks a server",),
+            plugin="planrunner-weather",
+        )
+        assert found.inputs == (
+            Field("city", "string", True, None, "name of the city", {"type": "string"}),
+            Field("units", "string", False, "c", "", {"enum": ["c", "f"]}),
+            Field("days", "int", False, None, "how many days ahead", {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+            Field(
+                "tags", "list", False, None, "",
+                {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
+            ),
+            Field("limits", "map", False, {}, "", {"type": "object", "additionalProperties": {"type": "number"}}),
+            Field("from", "string", False, "here", "", {"type": "string"}),
+            Field("wait", "duration", False, "10s", "how long to wait at most", {"type": ["string", "number"]}),
+        )  # fmt: skip
+        assert found.outputs == (
+            Field("degrees", "number", True, None, "how warm it is", {"type": "number"}),
+            Field("words", "string", True, None, "", {"type": "string"}),
+        )
+
+    def test_every_schema_is_valid_and_takes_the_defaults(self) -> None:
+        import jsonschema
+
+        for described in (describe(now), *builtin.CAPABILITIES.values()):
+            for field in (*described.inputs, *described.outputs):
+                jsonschema.Draft202012Validator.check_schema(field.schema)
+                if not field.required:
+                    jsonschema.validate(field.default, field.schema)
+
+    def test_return_annotations_decide_about_outputs(self) -> None:
+        def make(annotation: Any) -> Capability:
+            def function() -> None: ...
+
+            function.__annotations__["return"] = annotation
+            return describe(capability("a.b")(function))
+
+        assert [(field.name, field.type) for field in make(Place).outputs] == [("name", "string"), ("height", "int")]
+        assert [(field.name, field.type) for field in make(int).outputs] == [("value", "int")]
+        assert make(None).outputs == make(Spawn).outputs == ()
+        assert make(dict[str, Any]).open_outputs
+        assert not make(Place).open_outputs
+
+    def test_keyword_catchers_leave_the_inputs_open(self) -> None:
+        @capability("a.b")
+        def function(**inputs: Any) -> None: ...
+
+        found = describe(function)
+        assert (found.open_inputs, found.inputs) == (True, ())
+
+    def test_google_style_arguments_are_understood(self) -> None:
+        @capability("a.b")
+        def function(one: str, two: int = 1) -> None:
+            """Do it.
+
+            Args:
+                one: the first
+                two (int): the second
+
+            Then it is done.
+            """
+
+        found = describe(function)
+        assert [field.description for field in found.inputs] == ["the first", "the second"]
+        assert found.description == "Then it is done."
+
+    def test_what_no_plan_can_call_is_refused(self) -> None:
+        with pytest.raises(TypeError, match="is not marked with @capability"):
+            describe(len)
+
+        @capability("a.b")
+        def positional(one: str, /) -> None: ...
+
+        with pytest.raises(TypeError, match=r"the parameter `one` of .* cannot be given by name"):
+            describe(positional)
+        with pytest.raises(TypeError):
+            capability("a.b", colour="red")
+
+
+class TestBuiltins:
+    def test_their_written_descriptions_are_what_their_signatures_say(self) -> None:
+        for name, target in builtin.TARGETS.items():
+            assert builtin.CAPABILITIES[name] == describe(builtin.load(target)), name
+        assert builtin.CAPABILITIES.keys() == builtin.TARGETS.keys()
+
+    def test_each_is_documented(self) -> None:
+        for described in builtin.CAPABILITIES.values():
+            assert described.summary.endswith("."), described.name
+            assert all(field.description for field in described.inputs), described.name

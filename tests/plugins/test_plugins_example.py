@@ -1,0 +1,53 @@
+"""The example plugin, installed as its users would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "planrunner-checksum"
+
+
+def test_the_tests_of_the_example_pass() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(EXAMPLE / "src"), *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(EXAMPLE), "tests"],
+        cwd=EXAMPLE, env=environment, capture_output=True, text=True, timeout=50, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 passed" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.limit(180)
+def test_an_installed_plugin_is_found_and_runs(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    home = tmp_path / "venv"
+    venv.create(home, with_pip=False, symlinks=True)
+    packages = next((home / "lib").glob("python*/site-packages"))
+    build = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-index"]
+    subprocess.run([*build, "--target", str(packages), str(EXAMPLE)], check=True, timeout=150)
+    program = (
+        "from planrunner.plugins import Registry\n"
+        "registry = Registry()\n"
+        "found = registry.find('checksum.compute')\n"
+        "print(found.plugin, found.effect, *[field.name for field in found.inputs])\n"
+        "print('checksum.verify' in registry.names(), registry.problems())\n"
+        "print(registry.resolve('checksum.compute').__module__)\n"
+    )
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [str(home / "bin" / "python"), "-c", program],
+        env=environment, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "planrunner-checksum idempotent paths algorithm manifest",
+        "True ()",
+        "planrunner_checksum",
+    ], done.stderr
