@@ -11,7 +11,7 @@ from planrunner.errors import NotFound
 from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.events import Entry, RunParked
+from planrunner.machine.events import AttemptEnded, Entry, RunParked
 from planrunner.machine.evolve import fold
 from planrunner.machine.explain import why
 from planrunner.machine.state import State
@@ -170,23 +170,28 @@ def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:
     if task is not None:
         check_task(found.state, task)
     kept: list[Log] = []
+    texts = _texts(found)
     for plan_task, seen in zip(found.state.plan.tasks, found.state.tasks, strict=True):
         if task in (None, plan_task.id):
             numbers = range(1, seen.attempts + 1) if attempt is None else [attempt]
-            kept += [_log(found, plan_task.id, number) for number in numbers if number <= seen.attempts]
+            kept += [_log(found, plan_task.id, number, texts) for number in numbers if number <= seen.attempts]
     if attempt is not None and task is not None and not kept:
         raise NotFound(f"task `{task}` had no attempt {attempt}")
     return kept
 
 
-def _log(found: Look, task: str, attempt: int) -> Log:
+def _log(found: Look, task: str, attempt: int, texts: dict[tuple[str, int], str]) -> Log:
     path = os.path.join(found.directory, "logs", found.row.run, f"{_file_name(task)}.{attempt}.log")
-    text = ""
-    if not os.path.exists(path):
-        for _, _, event in found.entries:
-            if getattr(event, "outcome", None) and event.task == task and event.attempt == attempt:  # type: ignore[union-attr]
-                text = event.outcome.stdout + event.outcome.stderr  # type: ignore[union-attr]
-    return Log(task, attempt, path, text)
+    return Log(task, attempt, path, texts.get((task, attempt), ""))
+
+
+def _texts(found: Look) -> dict[tuple[str, int], str]:
+    """What the journal keeps of the output of each attempt."""
+    return {
+        (event.task, event.attempt): event.outcome.stdout + event.outcome.stderr
+        for _, _, event in found.entries
+        if isinstance(event, AttemptEnded)
+    }
 
 
 def _file_name(task: str) -> str:

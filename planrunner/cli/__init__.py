@@ -13,7 +13,11 @@ def main(argv: list[str] | None = None) -> int:
         return _print_help()
     if arguments[0] == "--version":
         return _print_version()
-    # Late: help and version need nothing of it.
+    if arguments[0] == "__complete":
+        # Late like the next one: help and version need neither.
+        from planrunner.cli.complete import answer
+
+        return answer(arguments[1:])
     from planrunner.cli.guard import guarded
 
     return guarded(arguments)

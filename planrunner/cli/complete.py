@@ -66,7 +66,7 @@ _TAKES_TASK = frozenset({"logs", "why"})
 _VALUED = ("--state", "--color")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "--color": ("auto", "always", "never"),
-    "--progress": ("auto", "tree", "plain", "jsonl", "quiet"),
+    "--progress": ("auto", "tree", "plain", "github", "jsonl", "quiet"),
     "--to": ("yaml", "plan", "json"),
     "--fail-on": ("error", "warning", "note"),
 }
@@ -76,10 +76,10 @@ _GLOBALS = ("--state", "--color", "--no-input", "--version", "--help")
 def answer(words: list[str]) -> int:
     """Print the candidates for the last word; never fails, because nobody would see why."""
     try:
-        lines = candidates(words)
+        sys.stdout.write("".join(f"{line}\n" for line in candidates(words)))
+        sys.stdout.flush()
     except Exception:
-        lines = []
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+        return 1
     return 0
 
 

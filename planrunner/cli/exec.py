@@ -35,7 +35,7 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     "--progress",
     type=click.Choice(PROGRESS),
     default="auto",
-    help="How progress is shown (auto: tree on a terminal, plain elsewhere).",
+    help="How progress is shown (auto: tree on a terminal, github in its Actions, plain elsewhere).",
 )
 @click.option("--no-wait", is_flag=True, help="Leave with code 8 where the run waits (as it does without it).")
 @click.pass_context

@@ -41,10 +41,6 @@ def guarded(arguments: list[str]) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    if arguments[0] == "__complete":
-        from planrunner.cli.complete import answer
-
-        return answer(arguments[1:])
     from planrunner.cli.quick import read
 
     call = read(arguments)

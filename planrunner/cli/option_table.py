@@ -15,7 +15,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--seed", "Seed of everything random in the run."),
         ("--dry-run", "Go through the plan without acting."),
         ("--json", "Print one JSON object about the run at the end."),
-        ("--progress", "How progress is shown (auto: tree on a terminal, plain elsewhere)."),
+        ("--progress", "How progress is shown (auto: tree on a terminal, github in its Actions, plain elsewhere)."),
         ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
     ),
     "resume": (

@@ -5,7 +5,7 @@ Plain classes: making a named tuple of ten fields takes longer than reading the 
 
 from __future__ import annotations
 
-PROGRESS = ("auto", "tree", "plain", "jsonl", "quiet")
+PROGRESS = ("auto", "tree", "plain", "github", "jsonl", "quiet")
 
 Pairs = tuple[tuple[str, str], ...]
 

@@ -55,6 +55,10 @@ def watch(given: Settings, mode: str) -> Watch:
         from planrunner.views.progress_jsonl import JsonLinesProgress
 
         return JsonLinesProgress(terminal(sys.stdout, given))
+    if mode == "github":
+        from planrunner.views.progress_github import GithubProgress
+
+        return GithubProgress(messages(given))
     if mode == "quiet":
         from planrunner.views.progress_quiet import QuietProgress
 
@@ -65,13 +69,15 @@ def watch(given: Settings, mode: str) -> Watch:
 
 
 def _mode(given: Settings, mode: str) -> str:
-    """``auto`` is PLANRUNNER_PROGRESS, else a tree where the cursor can be moved and lines where it cannot."""
+    """``auto`` is PLANRUNNER_PROGRESS, else groups in GitHub Actions, a tree where the cursor can be moved, and lines
+    elsewhere."""
     if mode == "auto":
         mode = os.environ.get("PLANRUNNER_PROGRESS") or "auto"
         if mode not in PROGRESS:
             raise UsageError(f"PLANRUNNER_PROGRESS is `{mode}`", f"it may be {', '.join(PROGRESS)}")
     if mode == "auto":
-        mode = "tree" if messages(given).live else "plain"
+        in_github = os.environ.get("GITHUB_ACTIONS") == "true"
+        mode = "github" if in_github else "tree" if messages(given).live else "plain"
     return mode
 
 

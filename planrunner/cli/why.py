@@ -22,6 +22,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int
       planrunner why 20261121-2259 sign-off
     """
     from planrunner.app.inspect import look, why_task
+    from planrunner.views.run import shown_status
     from planrunner.views.terminal import harmless
 
     if len(words) > 2:
@@ -30,7 +31,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int
     found = look(run, given_settings(ctx).state)
     lines = why_task(found, words[-1])
     if as_json:
-        status = found.state.tasks[found.state.index[words[-1]]].status
+        status = shown_status(found.state, found.state.tasks[found.state.index[words[-1]]])
         answer = {"format": 1, "run_id": found.row.run, "task": words[-1], "status": status, "why": lines}
         click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
     else:

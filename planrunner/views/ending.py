@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planrunner.machine.state import State
-from planrunner.views.run import waiting
+from planrunner.views.run import shown_counts, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal
 
@@ -26,7 +26,7 @@ _LEFT = ("pending", "queued", "running", "blocked", "in_doubt")
 
 def counts_text(state: State) -> str:
     """``12 completed, 1 failed, 3 omitted``: every status that occurs."""
-    counts = {str(status): count for status, count in state.counts.items()}
+    counts = shown_counts(state)
     counted = [(status, counts.get(status, 0)) for status in ORDER]
     return ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counted if count) or "no tasks"
 

@@ -38,6 +38,8 @@ class PlainProgress:
         self._state: State | None = None
         self._run_id = ""
         self._wrote = monotonic()
+        self._second = -1
+        self._clock = ""
 
     def started(self, run_id: str, plan: Plan, state: State) -> None:
         self._state = state
@@ -50,7 +52,10 @@ class PlainProgress:
         if describe is None or self._state is None:
             return
         line = describe(self._terminal, self._state, entry.event, entry.at)
-        self._lines.append(f"{_clock(entry.at)} {line}")
+        second = int(entry.at)
+        if second != self._second:
+            self._second, self._clock = second, _clock(entry.at)
+        self._lines.append(f"{self._clock} {line}")
         if len(self._lines) >= GATHERED:
             self._flush()
 
@@ -114,9 +119,11 @@ def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) ->
     found = state.tasks[number]
     status = event.status.replace("_", " ")
     took = f" in {duration_text(max(0.0, at - found.started))}" if found.started is not None else ""
-    attempt = f", {attempt_text(state.plan.tasks[number], found.attempts)}" if found.attempts > 1 else ""
+    line = f"{terminal.sign(event.status)} {event.task} {status}{took}"
+    if found.attempts > 1:
+        line += f", {attempt_text(state.plan.tasks[number], found.attempts)}"
     why = harmless(event.detail or event.reason) if event.status != "completed" else ""
-    return f"{terminal.sign(event.status)} {event.task} {status}{took}{attempt}" + (f": {why}" if why else "")
+    return f"{line}: {why}" if why else line
 
 
 def _resumed(_terminal: Terminal, state: State, _event: RunResumed, _at: float) -> str:

@@ -25,21 +25,58 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         "exit_code": exit_code,
         "reason": state.reason,
         "waiting": waiting(state),
-        "tasks": {task.id: task_object(found) for task, found in pairs(state)},
+        "tasks": {task.id: task_object(state, found) for task, found in pairs(state)},
         "budget": budget_object(state, now),
         "outputs": state.outputs,
     }
 
 
-def task_object(found: TaskState) -> dict[str, Json]:
+def task_object(state: State, found: TaskState) -> dict[str, Json]:
     """One task of ``run_object``: ``reason`` is a short code, ``detail`` the sentence for people."""
+    status = shown_status(state, found)
+    left = status != found.status
     return {
-        "status": found.status,
+        "status": status,
         "attempts": found.attempts,
         "outputs": found.outputs,
-        "reason": found.reason,
-        "detail": found.detail,
+        "reason": _left_reason(found) if left else found.reason,
+        "detail": _LEFT_DETAIL if left else found.detail,
     }
+
+
+def shown_status(state: State, found: TaskState) -> str:
+    """The status as people may be told it: no task runs while nobody acts on the run.
+
+    An attempt that was cut off or stopped half-way is in doubt until a resumed run settles it by its effect class.
+    """
+    return "in_doubt" if found.status == "running" and is_resting(state) else found.status
+
+
+def is_resting(state: State) -> bool:
+    """Whether nobody acts on the run: it is parked, was cut off, or has ended."""
+    return state.status not in ("pending", "running")
+
+
+def reason_text(state: State, found: TaskState) -> str:
+    """Why a task stands as it does, for people; empty where nothing is to be said."""
+    if shown_status(state, found) != found.status:
+        return f"{_left_reason(found)}: {_LEFT_DETAIL}"
+    return found.detail or found.reason.replace("_", " ")
+
+
+_LEFT_DETAIL = "its attempt did not end; resuming the run settles it"
+
+
+def _left_reason(found: TaskState) -> str:
+    return found.outcome.failure if found.outcome is not None else "cut off"
+
+
+def shown_counts(state: State) -> dict[str, int]:
+    """How many tasks there are of each status, as ``shown_status`` gives it."""
+    counts: dict[str, int] = dict(state.counts.items())
+    if is_resting(state) and counts.get("running"):
+        counts["in_doubt"] = counts.get("in_doubt", 0) + counts.pop("running")
+    return counts
 
 
 def budget_object(state: State, now: float) -> dict[str, Json]:
@@ -74,7 +111,7 @@ def attempt_text(task: Task, attempt: int) -> str:
 
 
 def elapsed(found: TaskState, now: float) -> float:
-    """Seconds from the start of the first attempt to the end, or to ``now`` while the task goes on."""
+    """Seconds from the start of the first attempt to the end of the last one, or to ``now`` while the task goes on."""
     if found.started is None:
         return 0.0
     going = found.status in ("running", "pending", "queued") or found.ended is None

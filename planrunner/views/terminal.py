@@ -15,10 +15,11 @@ class Terminal:
     """A text stream with its abilities. ``live`` tells whether the cursor can be moved; a ``strict`` one, which carries
     data, raises OSError when it cannot be written, any other falls silent."""
 
-    __slots__ = ("_stream", "color", "gone", "live", "strict", "unicode")
+    __slots__ = ("_signs", "_stream", "color", "gone", "live", "strict", "unicode")
 
     def __init__(self, stream: TextIO, color: bool = False, unicode: bool = False, live: bool = False) -> None:
         self._stream = stream
+        self._signs: dict[str, str] = {}
         self.color = color
         self.unicode = unicode
         self.live = live
@@ -34,6 +35,7 @@ class Terminal:
             self._stream.flush()
         except UnicodeEncodeError:
             self.unicode = False
+            self._signs.clear()
             encoding = self._stream.encoding or "ascii"
             self.write(text.encode(encoding, "backslashreplace").decode(encoding))
         except (OSError, ValueError):
@@ -58,8 +60,11 @@ class Terminal:
 
     def sign(self, status: str) -> str:
         """The sign of a status, coloured."""
-        sign, plain, color = SIGNS.get(status, SIGNS["pending"])
-        return self.paint(sign if self.unicode else plain, color)
+        found = self._signs.get(status)
+        if found is None:
+            sign, plain, color = SIGNS.get(status, SIGNS["pending"])
+            found = self._signs[status] = self.paint(sign if self.unicode else plain, color)
+        return found
 
 
 def _number(name: str) -> int:

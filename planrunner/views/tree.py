@@ -5,7 +5,7 @@ from __future__ import annotations
 from planrunner.machine.state import State
 from planrunner.plan.graph import Graph
 from planrunner.views.outline import Line, outline
-from planrunner.views.run import attempt_text, elapsed
+from planrunner.views.run import attempt_text, elapsed, is_resting, reason_text, shown_status
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, cut, harmless, pad, width
 
@@ -36,17 +36,18 @@ def tree(terminal: Terminal, state: State, now: float) -> list[str]:
 def _row(terminal: Terminal, state: State, line: Line, room: tuple[int, int], now: float) -> str:
     task, found = state.plan.tasks[line.task], state.tasks[line.task]
     column, columns = room
-    facts = [found.status.replace("_", " ")]
-    if found.started is not None:
-        facts.append(duration_text(elapsed(found, now)))
+    status = shown_status(state, found)
+    facts = [status.replace("_", " ")]
+    if found.started is not None and (found.ended is not None or not is_resting(state)):
+        facts.append(duration_text(elapsed(found, found.ended or now if is_resting(state) else now)))
     if found.attempts > 1:
         facts.append(attempt_text(task, found.attempts))
-    if found.status != "completed":
-        facts.append(harmless(found.detail or found.reason.replace("_", " ")))
+    if status != "completed":
+        facts.append(harmless(reason_text(state, found)))
     if found.recovered_by:
         facts.append(f"{found.recovered_by} stood in for it")
     name = "  " * line.level + task.id
     if terminal.live:
         name = cut(name, column, terminal.unicode)
     text = f"{pad(name, column)}  " + ", ".join(fact for fact in facts if fact)
-    return f"{terminal.sign(found.status)} {cut(text, columns - 3, terminal.unicode)}"
+    return f"{terminal.sign(status)} {cut(text, columns - 3, terminal.unicode)}"

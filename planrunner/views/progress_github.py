@@ -1,0 +1,62 @@
+"""Progress for GitHub Actions: plain lines, a folded group with the output of each task, annotations for failures."""
+
+from __future__ import annotations
+
+from os import urandom
+
+from planrunner.machine.events import Entry, TaskSettled
+from planrunner.machine.state import State
+from planrunner.plan.model import Plan
+from planrunner.views.progress_plain import PlainProgress
+from planrunner.views.terminal import Terminal, harmless
+
+ANNOTATIONS = 10
+"""What the service shows of each kind in one step; what is left out is counted."""
+
+
+class GithubProgress(PlainProgress):
+    """A watch of a run whose output is read by the runner of the service.
+
+    Lines of tasks that look like commands to that runner are printed while commands are switched off by a token that
+    nobody can guess.
+    """
+
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__(terminal)
+        self._annotated = 0
+
+    def started(self, run_id: str, plan: Plan, state: State) -> None:
+        super().started(run_id, plan, state)
+        self._annotated = 0
+
+    def event(self, entry: Entry) -> None:
+        super().event(entry)
+        if isinstance(entry.event, TaskSettled) and self._state is not None:
+            self._lines += self._group(self._state, entry.event)
+            if entry.event.status in ("failed", "in_doubt"):
+                self._annotate(entry.event)
+
+    def _group(self, state: State, event: TaskSettled) -> list[str]:
+        outcome = state.tasks[state.index[event.task]].outcome
+        lines = [] if outcome is None else [harmless(line) for line in (outcome.stdout + outcome.stderr).splitlines()]
+        if not lines:
+            return []
+        token = urandom(12).hex()
+        title = f"::group::{_data(event.task)} {event.status}"
+        return [title, f"::stop-commands::{token}", *lines, f"::{token}::", "::endgroup::"]
+
+    def _annotate(self, event: TaskSettled) -> None:
+        self._annotated += 1
+        if self._annotated < ANNOTATIONS:
+            title = _property(f"{event.task} {event.status.replace('_', ' ')}")
+            self._lines.append(f"::error title={title}::{_data(event.detail or event.reason)}")
+        elif self._annotated == ANNOTATIONS:
+            self._lines.append("::error title=more failures::further failures are in the log only")
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,58 @@
+"""The real command in a real process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def environment(**extra: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PLANRUNNER")}
+    path = os.pathsep.join(part for part in (str(ROOT), kept.get("PYTHONPATH", "")) if part)
+    return {**kept, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8", **extra}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., Ran]:
+    """Calls ``planrunner`` in the test's folder, where runs are kept too."""
+
+    def call(*arguments: str, stdin: str | bytes = "", cwd: Path | None = None, **extra: str) -> Ran:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            [sys.executable, "-m", "planrunner", *arguments],
+            input=data,
+            capture_output=True,
+            cwd=cwd or tmp_path,
+            env=environment(PLANRUNNER_STATE=str(tmp_path / "state"), **extra),
+            timeout=50,
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return call
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Callable[[str], str]:
+    """Writes a plan and gives its name."""
+
+    def write(text: str, name: str = "p.yaml") -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return name
+
+    return write

@@ -1,0 +1,86 @@
+"""Mending, formatting and finding plans, below the command line."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from planrunner.app import authoring
+from planrunner.app.authoring import Choice, mend_file, registry
+from planrunner.app.linting import decode, diff_text, write_text
+from planrunner.app.planfiles import find_plans
+from planrunner.app.schemas import part
+from planrunner.errors import NotFound, UsageError
+from planrunner.plan.fixes import Applied
+
+TWICE = "plan: p\ntasks:\n  - id: a\n    runn: echo\n    timeot: 1m\n"
+
+
+def test_all_mends_of_one_text_are_made_and_counted():
+    mended = mend_file(decode("p.yaml", TWICE.encode()), Choice(), registry(), unsafe=False)
+    assert mended.source.text == TWICE.replace("runn", "run").replace("timeot", "timeout")
+    assert (mended.fixed, mended.findings, mended.before) == (2, (), TWICE)
+
+
+def test_a_mend_that_would_bring_an_error_is_taken_back(monkeypatch):
+    monkeypatch.setattr(authoring, "apply", lambda source, findings, unsafe: Applied("plan: [", tuple(findings)))
+    mended = mend_file(decode("p.yaml", TWICE.encode()), Choice(), registry(), unsafe=True)
+    assert (mended.source.text, mended.fixed) == (TWICE, 0)
+
+
+def test_rules_left_out_are_not_mended():
+    mended = mend_file(decode("p.yaml", TWICE.encode()), Choice(ignore=("PLAN003",)), registry(), unsafe=True)
+    assert mended.source.text == TWICE
+
+
+def test_mending_ends_even_if_every_text_brings_a_new_mend(monkeypatch):
+    rounds = []
+
+    def grow(source, findings, unsafe):
+        rounds.append(1)
+        return Applied(source.text + "# again\n", tuple(findings))
+
+    monkeypatch.setattr(authoring, "apply", grow)
+    mend_file(decode("p.yaml", TWICE.encode()), Choice(), registry(), unsafe=False)
+    assert len(rounds) == authoring.ROUNDS
+
+
+def test_a_diff_says_where_the_last_newline_is_missing():
+    assert diff_text("p", "a\n", "a\n") == ""
+    assert diff_text("p", "a", "b\n").splitlines()[-3:] == ["-a", "\\ No newline at end of file", "+b"]
+
+
+def test_a_written_file_keeps_its_mode_follows_links_and_leaves_no_scratch(tmp_path):
+    real, link = tmp_path / "real.yaml", tmp_path / "link.yaml"
+    real.write_text("old")
+    real.chmod(0o604)
+    link.symlink_to(real)
+    write_text(str(link), "new\r\n")
+    assert real.read_bytes() == b"new\r\n"
+    assert real.stat().st_mode & 0o777 == 0o604
+    assert link.is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["link.yaml", "real.yaml"]
+    with pytest.raises(UsageError):
+        write_text(str(tmp_path / "none" / "p.yaml"), "x")
+
+
+def test_a_file_that_is_named_is_a_plan_whatever_it_is_called(tmp_path):
+    odd = tmp_path / "odd.txt"
+    odd.write_text("x")
+    assert find_plans([str(odd), str(odd)]) == [str(odd)]
+    with pytest.raises(NotFound):
+        find_plans([str(tmp_path / "none.yaml")])
+    with pytest.raises(NotFound):
+        find_plans([str(tmp_path)])
+
+
+def test_a_part_of_a_schema_carries_the_definitions_it_refers_to():
+    schema = {
+        "properties": {"a": {"items": {"$ref": "#/definitions/x"}}},
+        "definitions": {"x": {"properties": {"b": {"$ref": "#/definitions/y"}}}, "y": {"type": "string"}, "z": {}},
+    }
+    assert part(schema, "a")["definitions"].keys() == {"x", "y"}
+    assert part(schema, "a.b") == {"$ref": "#/definitions/y", "definitions": {"y": {"type": "string"}}}
+    with pytest.raises(NotFound, match="`a` has no key `c`"):
+        part(schema, "a.c")

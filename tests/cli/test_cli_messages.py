@@ -1,0 +1,205 @@
+"""What goes where, colours, wrong calls, faults of our own, and readers that go away."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from planrunner import __version__
+from planrunner.cli import guard, running
+from planrunner.cli.complete import FILES, SCRIPTS, candidates
+from planrunner.cli.settings import Settings, terminal
+from planrunner.errors import Fenced, RunHeld, StorageFailed
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_help_without_arguments_and_version_go_to_standard_output(run):
+    for arguments in ([], ["--help"], ["-h"]):
+        ran = run(*arguments)
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.out.startswith("Usage: planrunner")
+    assert run("--version").out == f"planrunner {__version__}\n"
+
+
+def test_a_mistyped_command_gives_2_and_the_nearest_name(run):
+    ran = run("exce", "p.yaml")
+    assert (ran.code, ran.out) == (2, "")
+    assert "did you mean `exec`?" in ran.err
+    assert run("zzzz").err.startswith("error: no command `zzzz`")
+
+
+def test_a_mistyped_option_gives_2_and_where_help_is(run):
+    ran = run("exec", "p.yaml", "--max-paralel", "3")
+    assert ran.code == 2
+    assert "--max-parallel" in ran.err
+    assert "`planrunner exec --help` tells how" in ran.err
+
+
+def test_every_command_has_help(run):
+    from planrunner.cli.table import COMMANDS
+
+    for name, *_ in COMMANDS[:4]:
+        ran = run(name, "--help")
+        assert ran.code == 0
+        assert ran.out.startswith(f"Usage: planrunner {name}")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(RunHeld("held"), 9), (StorageFailed("full"), 11), (Fenced("fenced"), 9), (KeyboardInterrupt(), 130)],
+)
+def test_errors_end_with_the_code_of_the_contract(monkeypatch, capsys, error, code):
+    def fail(given, options):
+        raise error
+
+    monkeypatch.setattr(running, "exec_plan", fail)
+    assert guard.guarded(["exec", "p.yaml"]) == code
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_fault_of_our_own_gives_4_and_a_report_without_parameter_values(monkeypatch, capsys, tmp_path):
+    def fail(given, options):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".planrunner").mkdir()
+    monkeypatch.delenv("PLANRUNNER_STATE", raising=False)
+    monkeypatch.setattr(running, "exec_plan", fail)
+    assert guard.guarded(["exec", "p.yaml", "-p", "token=s3cret"]) == 4
+    printed = capsys.readouterr().err
+    assert "ZeroDivisionError: oops" in printed
+    assert "Traceback" not in printed
+    (report,) = (tmp_path / ".planrunner" / "logs").glob("crash-*.txt")
+    text = report.read_text()
+    assert str(report) in printed
+    assert "Traceback" in text
+    assert "s3cret" not in text
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly():
+    read, write = os.pipe()
+    os.close(read)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for arguments in (["schema"], ["--help"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "planrunner", *arguments],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            env=environment,
+            preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN),
+            timeout=30,
+        )
+        assert done.returncode == guard.PIPE_CLOSED
+        assert done.stderr == b""
+    os.close(write)
+
+
+@pytest.mark.parametrize("arguments", [["schema"], ["rule", "--all"], ["capabilities"]])
+def test_a_full_disk_behind_standard_output_is_told_and_gives_11(arguments):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "planrunner", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            text=True,
+            timeout=30,
+        )
+    assert (done.returncode, done.stderr) == (11, "error: standard output cannot be written: No space left on device\n")
+
+
+def test_findings_on_standard_error_are_coloured_when_asked_for(run, plan):
+    name = plan("plan: p\ntasks:\n  - {id: a, runn: echo}\n")
+    assert "\x1b[" in run("--color", "always", "exec", name).err
+    assert "\x1b[" in run("--color=always", "exec", name).err
+    assert "\x1b[" not in run("exec", name).err
+
+
+class Screen:
+    """A stream that says of itself what a test wants."""
+
+    def __init__(self, tty=True, encoding="utf-8"):
+        self.encoding = encoding
+        self._tty = tty
+
+    def isatty(self):
+        return self._tty
+
+
+@pytest.mark.parametrize(
+    ("tty", "choice", "variables", "color"),
+    [
+        (True, "auto", {"TERM": "xterm"}, True),
+        (False, "auto", {"TERM": "xterm"}, False),
+        (True, "auto", {"TERM": "dumb"}, False),
+        (True, "auto", {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        (False, "auto", {"FORCE_COLOR": "1"}, True),
+        (False, "auto", {"FORCE_COLOR": "0"}, False),
+        (False, "auto", {"CLICOLOR_FORCE": "1"}, True),
+        (False, "auto", {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        (False, "always", {"NO_COLOR": "1"}, True),
+        (True, "never", {"TERM": "xterm", "FORCE_COLOR": "1"}, False),
+    ],
+)
+def test_colour_follows_option_then_environment_then_terminal(monkeypatch, tty, choice, variables, color):
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert terminal(Screen(tty), Settings(color=choice)).color is color
+
+
+def test_signs_are_ascii_where_the_encoding_is_not_utf8():
+    assert terminal(Screen(encoding="UTF-8"), Settings()).unicode
+    assert not terminal(Screen(encoding="latin-1"), Settings()).unicode
+
+
+def test_completion_knows_commands_options_choices_rules_and_files():
+    assert [line.split("\t")[0] for line in candidates(["re"])] == ["resume"]
+    assert [line.split("\t")[0] for line in candidates(["exec", "--pro"])] == ["--progress"]
+    assert candidates(["exec", "p.yaml", "--progress", "t"]) == ["tree"]
+    assert candidates(["--color", "a"]) == ["auto", "always"]
+    assert candidates(["lint", ""]) == [FILES]
+    assert candidates(["rule", "PLAN103"])[0].startswith("PLAN103\t")
+    assert candidates(["nonsense", ""]) == []
+
+
+def test_completion_is_silent_when_there_is_nothing_to_say_or_something_is_wrong(run):
+    assert run("__complete").out.startswith("exec\t")
+    for words in (["show", "x"], ["why", "x"], ["--state", "/dev/null/x", "show", "z"], ["logs", "zz", ""]):
+        ran = run("__complete", *words)
+        assert (ran.out, ran.err) == ("", "")
+
+
+@pytest.mark.parametrize("shell", sorted(SCRIPTS))
+def test_completion_scripts_are_printed_and_sound(run, shell, tmp_path):
+    ran = run("completion", shell)
+    assert ran.code == 0
+    if shell == "bash":
+        (tmp_path / "c.bash").write_text(ran.out)
+        assert subprocess.run(["bash", "-n", str(tmp_path / "c.bash")]).returncode == 0
+
+
+def test_runs_and_tasks_are_completed_from_the_journal(run, plan):
+    assert run("exec", plan("plan: p\ntasks:\n  - {id: alpha, title: First, uses: noop, timeout: 1m}\n")).code == 0
+    assert "last\tthe newest run" in run("__complete", "show", "").out
+    assert run("__complete", "logs", "last", "al").out == "alpha\tFirst\n"
+    assert run("__complete", "why", "al").out == "alpha\tFirst\n"
+
+
+def test_bash_completes_a_command_through_the_script(run, tmp_path):
+    (tmp_path / "c.bash").write_text(run("completion", "bash").out)
+    script = (
+        f'source {tmp_path}/c.bash; planrunner() {{ {sys.executable} -m planrunner "$@"; }}; '
+        "COMP_WORDS=(planrunner gr); COMP_CWORD=1; _planrunner; echo ${COMPREPLY[@]}"
+    )
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=30
+    )
+    assert done.stdout.strip() == "graph"

@@ -1,0 +1,313 @@
+"""Runs from the outside: exit codes, the JSON object, logs, journal, reasons, resuming."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PLAN = """\
+plan: p
+params:
+  who: {type: string, default: world}
+defaults: {timeout: 1m}
+tasks:
+  - id: greet
+    run: |
+      echo "hello {{ params.who }}"
+      echo "size=3" >> "$PLANRUNNER_OUTPUT"
+    outputs: {size: int}
+  - id: after
+    run: echo after
+    needs: [greet]
+outputs:
+  size: "{{ tasks.greet.outputs.size }}"
+"""
+FAILS = """\
+plan: p
+defaults: {timeout: 1m}
+tasks:
+  - id: good
+    run: echo fine
+  - id: bad
+    run: |
+      echo out
+      echo trouble >&2
+      exit 3
+    needs: [good]
+    on_failure: tidy
+  - id: next
+    run: echo next
+    needs: [bad]
+  - id: tidy
+    run: echo tidied
+"""
+
+
+def test_a_run_that_completes_gives_0_and_one_json_object(run, plan):
+    ran = run("exec", plan(PLAN), "--json", "-p", "who=you")
+    assert ran.code == 0
+    found = json.loads(ran.out)
+    assert found["status"] == "completed"
+    assert found["exit_code"] == 0
+    assert found["tasks"]["greet"]["outputs"] == {"size": 3}
+    assert found["outputs"] == {"size": 3}
+    assert found["budget"]["attempts"]["used"] == 2
+    assert set(found) >= {"run_id", "plan", "revision", "status", "exit_code", "tasks", "budget", "outputs"}
+
+
+def test_show_prints_the_same_object_as_exec(run, plan):
+    executed = json.loads(run("exec", plan(PLAN), "--json").out)
+    shown = json.loads(run("show", executed["run_id"], "--json").out)
+    assert shown == executed
+
+
+def test_a_run_that_fails_gives_1_and_ends_with_the_failure(run, plan):
+    ran = run("exec", plan(FAILS))
+    assert (ran.code, ran.out) == (1, "")
+    block = ran.err[ran.err.rindex("✘ bad failed") :]
+    assert "trouble" in block
+    assert "exit code 3" in block
+    assert "tidy completed" in block
+    assert "planrunner logs" in block.splitlines()[-2]
+    assert "planrunner why" in block.splitlines()[-1]
+
+
+def test_a_plan_with_errors_gives_5_and_starts_nothing(run, plan):
+    ran = run("exec", plan("plan: p\ntasks:\n  - {id: a, runn: echo}\n"))
+    assert (ran.code, ran.out) == (5, "")
+    assert "error[PLAN003]" in ran.err
+    assert json.loads(run("runs", "--json").out)["runs"] == []
+
+
+def test_a_plan_that_is_not_there_gives_3(run):
+    assert run("exec", "nope.yaml").code == 3
+    assert run("show").code == 3
+    assert run("resume", "last").code == 3
+
+
+def test_wrong_parameters_and_task_names_give_2_with_the_nearest_name(run, plan):
+    name = plan(PLAN)
+    wrong = run("exec", name, "-p", "woh=x")
+    assert wrong.code == 2
+    assert "did you mean `who`?" in wrong.err
+    assert run("exec", name, "--only", "gret").code == 2
+    assert "did you mean `greet`?" in run("exec", name, "--until", "gret").err
+    assert run("exec", name, "-p", "who").code == 2
+
+
+@pytest.mark.parametrize(("file", "text"), [("v.json", '{"who": "json"}'), ("v.yaml", "who: yaml\n")])
+def test_parameters_come_from_files_and_options_come_first(run, plan, file, text):
+    name = plan(PLAN)
+    plan(text, file)
+    assert run("exec", name, "--params-file", file).code == 0
+    assert run("logs", "last", "greet").out == f"hello {file[2:]}\n"
+    assert run("exec", name, "--params-file", file, "-p", "who=option").code == 0
+    assert run("logs", "last", "greet").out == "hello option\n"
+    assert run("exec", name, "--params-file", "none.yaml").code == 3
+    plan("[1, 2]", "list.json")
+    assert run("exec", name, "--params-file", "list.json").code == 2
+    plan("{", "bad.json")
+    assert run("exec", name, "--params-file", "bad.json").code == 5
+
+
+def test_a_dry_run_acts_on_nothing_and_keeps_nothing(run, plan, tmp_path):
+    ran = run("exec", plan("plan: p\ntasks:\n  - {id: a, run: touch made, timeout: 1m}\n"), "--dry-run", "--json")
+    assert ran.code == 0
+    assert json.loads(ran.out)["tasks"]["a"]["status"] == "completed"
+    assert not (tmp_path / "made").exists()
+    assert json.loads(run("runs", "--json").out)["runs"] == []
+
+
+def test_only_and_until_choose_tasks(run, plan):
+    name = plan(FAILS)
+    only = json.loads(run("exec", name, "--only", "good", "--json").out)
+    assert only["tasks"]["good"]["status"] == "completed"
+    assert only["tasks"]["bad"]["status"] == "skipped"
+    until = json.loads(run("exec", name, "--until", "bad", "--json").out)
+    assert until["tasks"]["bad"]["status"] == "failed"
+    assert until["tasks"]["next"]["status"] == "skipped"
+
+
+def test_progress_as_json_lines_is_the_journal_and_stays_data(run, plan):
+    ran = run("exec", plan(PLAN), "--progress", "jsonl")
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    assert rows[0]["format"] == 1
+    assert rows[-1]["type"] == "run_ended"
+    journal = [json.loads(line) for line in run("events", "last", "--json").out.splitlines()]
+    assert rows == journal
+    assert ran.err == ""
+
+
+def test_quiet_progress_prints_nothing_when_all_is_well(run, plan):
+    ran = run("exec", plan(PLAN), "--progress", "quiet")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    ran = run("exec", "p.yaml", PLANRUNNER_PROGRESS="quiet")
+    assert (ran.code, ran.err) == (0, "")
+    assert run("exec", "p.yaml", PLANRUNNER_PROGRESS="loud").code == 2
+
+
+def test_github_actions_get_groups_without_being_asked(run, plan):
+    assert "::group::greet completed\n" in run("exec", plan(PLAN), GITHUB_ACTIONS="true").err
+
+
+def test_logs_are_printed_byte_for_byte_by_task_attempt_and_tail(run, plan):
+    text = "plan: p\ntasks:\n  - id: a\n    run: 'for i in 1 2 3 4; do echo line $i; done; exit 75'\n    timeout: 1m\n"
+    assert run("exec", plan(text + "    retry: {attempts: 2, delay: 0s}\n")).code == 1
+    whole = "line 1\nline 2\nline 3\nline 4\n"
+    both = run("logs", "last", "a")
+    assert both.out == whole * 2
+    assert "==> a, attempt 2 <==" in both.err
+    one = run("logs", "last", "a", "--attempt", "2")
+    assert (one.out, one.err) == (whole, "")
+    assert run("logs", "last", "a", "--attempt", "1", "--tail", "2").out == "line 3\nline 4\n"
+    assert run("logs", "last", "a", "--attempt", "1", "--tail", "0").out == ""
+    assert run("logs", "last", "a", "--attempt", "9").code == 3
+    wrong = run("logs", "last", "b")
+    assert wrong.code == 3
+
+
+def test_logs_follow_a_run_to_its_end(run, plan, tmp_path):
+    name = plan("plan: p\ntasks:\n  - {id: a, run: 'echo one; sleep 1; echo two', timeout: 1m}\n")
+    going = _start(tmp_path, "exec", name)
+    _until(lambda: run("logs", "last", "a").out == "one\n")
+    assert run("logs", "last", "a", "-f").out == "one\ntwo\n"
+    assert going.wait(20) == 0
+
+
+def test_why_tells_reasons_for_the_last_run_or_a_named_one(run, plan):
+    assert run("exec", plan(FAILS)).code == 1
+    run_id = json.loads(run("runs", "--json").out)["runs"][0]["run"]
+    assert "`next` is omitted" in run("why", "next").out
+    assert run("why", run_id, "next").out == run("why", "next").out
+    assert json.loads(run("why", "bad", "--json").out)["status"] == "failed"
+    wrong = run("why", "nxt")
+    assert wrong.code == 3
+    assert "did you mean `next`?" in wrong.err
+    assert run("why", "a", "b", "c").code == 2
+
+
+def test_runs_are_listed_newest_first_and_by_status(run, plan):
+    run("exec", plan(PLAN, "one.yaml"))
+    run("exec", plan(FAILS, "two.yaml"))
+    listed = json.loads(run("runs", "--json").out)["runs"]
+    assert [row["status"] for row in listed] == ["failed", "completed"]
+    assert [row["status"] for row in json.loads(run("runs", "--json", "--status", "completed").out)["runs"]] == ["completed"]
+    assert len(json.loads(run("runs", "--json", "--limit", "1").out)["runs"]) == 1
+    assert "failed" in run("runs").out.splitlines()[1]
+    prefix = listed[0]["run"][:-1]
+    assert json.loads(run("show", prefix, "--json").out)["run_id"] == listed[0]["run"]
+
+
+def test_show_prints_the_tree_and_the_timeline(run, plan):
+    run("exec", plan(FAILS))
+    ran = run("show", "--timeline")
+    assert ran.code == 0
+    assert "✔ good" in ran.out
+    assert "█" in ran.out
+    assert ran.out.rstrip().splitlines()[-1].strip().startswith("planrunner why")
+
+
+def test_a_graph_is_coloured_by_a_run(run, plan):
+    run("exec", plan(FAILS))
+    assert "class n1 failed" in run("graph", "--run", "last", "--format", "mermaid").out
+    assert "✘ " in run("graph", "p.yaml", "--run", "last").out
+
+
+def test_an_interrupted_run_gives_130_and_resumes_to_the_end(run, plan, tmp_path):
+    name = plan(
+        "plan: p\ntasks:\n"
+        "  - {id: a, run: 'echo a >> order', timeout: 1m}\n"
+        "  - {id: b, run: 'echo b >> order; [ -e go ] || sleep 30', needs: [a], timeout: 1m, effect: idempotent}\n"
+        "  - {id: c, run: 'echo c >> order', needs: [b], timeout: 1m}\n"
+    )
+    going = _start(tmp_path, "exec", name)
+    _until(lambda: (tmp_path / "order").exists() and "b" in (tmp_path / "order").read_text())
+    assert json.loads(run("runs", "--json").out)["runs"][0]["status"] == "running"
+    assert json.loads(run("show", "--json").out)["exit_code"] is None
+    assert run("resume", "last").code == 9
+    going.send_signal(signal.SIGINT)
+    assert going.wait(20) == 130
+    assert json.loads(run("show", "--json").out)["exit_code"] == 130
+    (tmp_path / "go").touch()
+    ran = run("resume", "last", "--json")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["status"] == "completed"
+    assert (tmp_path / "order").read_text().split() == ["a", "b", "b", "c"]
+    assert run("resume", "last").code == 2
+
+
+def test_a_killed_run_is_shown_as_cut_off_and_its_doubt_is_settled_by_hand(run, plan, tmp_path):
+    name = plan(
+        "plan: p\ntasks:\n"
+        "  - {id: pay, run: 'touch paying; sleep 30', timeout: 1m}\n"
+        "  - {id: thank, run: 'echo thanks', needs: [pay], timeout: 1m}\n"
+    )
+    going = _start(tmp_path, "exec", name)
+    _until((tmp_path / "paying").exists)
+    going.kill()
+    going.wait(20)
+    row = json.loads(run("runs", "--json").out)["runs"][0]
+    assert (row["status"], row["reason"]) == ("paused", "cut off")
+    assert json.loads(run("show", "--json").out)["tasks"]["pay"]["status"] == "in_doubt"
+    asked = run("resume", "last")
+    assert asked.code == 8, asked.err
+    assert "--settle pay=retry|completed|failed" in asked.err
+    assert run("resume", "last", "--settle", "thank=retry").code == 2
+    settled = run("resume", "last", "--settle", "pay=completed", "--json")
+    assert settled.code == 0, settled.err
+    assert json.loads(settled.out)["tasks"]["thank"]["status"] == "completed"
+
+
+def test_a_time_budget_that_is_used_up_gives_6(run, plan):
+    name = plan("plan: p\nbudgets: {time: 300ms}\ntasks:\n  - {id: a, run: sleep 5}\n  - {id: b, run: echo, needs: [a]}\n")
+    ran = run("exec", name)
+    assert ran.code == 6, ran.err
+
+
+def test_a_task_that_waits_for_a_person_gives_8(run, plan):
+    name = plan("plan: p\ntasks:\n  - {id: a, command: write the report by hand}\n")
+    ran = run("exec", name)
+    assert ran.code == 8, ran.err
+    assert "waits for a" in ran.err
+
+
+def test_progress_that_nobody_reads_any_more_does_not_end_the_run(plan, tmp_path, run):
+    name = plan("plan: p\ntasks:\n  - {id: a, run: 'sleep 0.3', timeout: 1m}\n  - {id: b, run: touch done, needs: [a], timeout: 1m}\n")
+    read, write = os.pipe()
+    os.close(read)
+    going = _start(tmp_path, "exec", name, stderr=write)
+    os.close(write)
+    assert going.wait(20) == 0
+    assert (tmp_path / "done").exists()
+
+
+def test_followed_events_end_with_the_run(run, plan, tmp_path):
+    name = plan("plan: p\ntasks:\n  - {id: a, run: 'touch begun; sleep 1', timeout: 1m}\n")
+    going = _start(tmp_path, "exec", name)
+    _until((tmp_path / "begun").exists)
+    lines = run("events", "last", "--json", "-f").out.splitlines()
+    assert json.loads(lines[-1])["type"] == "run_ended"
+    assert going.wait(20) == 0
+    assert " task_settled task=a status=completed" in run("events").out
+
+
+def _start(folder, *arguments, stderr=subprocess.DEVNULL):
+    environment = {**os.environ, "PLANRUNNER_STATE": str(folder / "state"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "planrunner", *arguments]
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=stderr)
+
+
+def _until(condition, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)

@@ -1,0 +1,97 @@
+"""What is left on the screen when a run is over: counts, failures last, ways to go on."""
+
+from __future__ import annotations
+
+from planrunner.machine.events import (
+    AttemptEnded,
+    AttemptStarted,
+    FailureResolved,
+    Outcome,
+    RunEnded,
+    RunParked,
+    TaskSettled,
+)
+from planrunner.plan.model import Edge, Task
+from planrunner.views.ending import ending
+from planrunner.views.failure import command_text, failure_block, failure_blocks
+
+
+def _fail(told, name, outcome=None, **settled):
+    outcome = outcome or Outcome("logic", "exit code 1", exit_code=1)
+    told.tell(AttemptStarted(name, 1, f"k-{name}"), AttemptEnded(name, 1, outcome))
+    told.tell(TaskSettled(name, "failed", settled.get("reason", "failed"), settled.get("detail", outcome.message), "logic"))
+
+
+def test_a_criterion_that_failed_is_named_with_its_values(story, shell_task, screen):
+    told = story(shell_task("test"))
+    detail = "`exit_code == 0` is false: exit_code is 3"
+    _fail(told, "test", Outcome("logic", "exit code 3", exit_code=3), reason="criterion", detail=detail)
+    lines = failure_block(screen()[0], told.state, 0, "r")
+    assert lines[1:3] == ["  why      `exit_code == 0` is false: exit_code is 3", "           exit code 3"]
+
+
+def test_only_the_last_twenty_lines_of_output_are_shown_and_errors_come_first_in_the_share(story, shell_task, screen):
+    told = story(shell_task("test"))
+    outcome = Outcome(
+        "logic",
+        "exit code 1",
+        stdout="".join(f"out {number}\n" for number in range(30)),
+        stderr="".join(f"err {number}\n" for number in range(15)),
+    )
+    _fail(told, "test", outcome)
+    lines = failure_block(screen()[0], told.state, 0, "r")
+    shown = [line.split(maxsplit=1)[-1] if line.startswith("  std") else line.strip() for line in lines]
+    assert [line for line in shown if line.startswith("out ")] == [f"out {number}" for number in range(25, 30)]
+    assert [line for line in shown if line.startswith("err ")] == [f"err {number}" for number in range(15)]
+
+
+def test_the_handler_of_a_failure_is_named_with_its_own_end(story, shell_task, screen):
+    told = story(shell_task("deploy", edges=(Edge("undo", "failure"),)), shell_task("undo"))
+    _fail(told, "deploy")
+    told.tell(AttemptStarted("undo", 1, "k"), AttemptEnded("undo", 1, Outcome()), TaskSettled("undo", "completed"))
+    assert "  then     undo completed" in failure_block(screen()[0], told.state, 0, "r")
+
+
+def test_a_recovered_task_says_who_stood_in(story, shell_task, screen):
+    told = story(shell_task("fetch", edges=(Edge("cache", "failure", recovers=True),)), shell_task("cache"))
+    _fail(told, "fetch")
+    told.tell(AttemptStarted("cache", 1, "k"), AttemptEnded("cache", 1, Outcome()), TaskSettled("cache", "completed"))
+    told.tell(FailureResolved("fetch", "cache"))
+    assert "  then     cache stood in for it" in failure_block(screen()[0], told.state, 0, "r")
+
+
+def test_a_task_in_doubt_shows_how_to_settle_it(story, shell_task, screen):
+    told = story(shell_task("pay"))
+    told.tell(AttemptStarted("pay", 1, "k"), TaskSettled("pay", "in_doubt", "ask", "whether it took effect is not known"))
+    told.tell(RunParked("waiting", ("pay",)))
+    lines = ending(screen()[0], told.state, "r7")
+    assert lines[0].startswith("◷ demo blocked (waiting)")
+    assert "  waits for pay" in lines
+    assert lines[-1] == "  go on    planrunner resume r7 --settle pay=retry|completed|failed"
+
+
+def test_failures_are_the_last_thing_on_the_screen_and_at_most_ten(story, shell_task, screen):
+    told = story(*(shell_task(f"t{number}") for number in range(12)), on_failure="continue")
+    for number in range(12):
+        _fail(told, f"t{number}")
+    told.tell(RunEnded("failed"))
+    lines = ending(screen()[0], told.state, "r")
+    assert lines[0].startswith("✘ demo failed")
+    assert lines[-1] == "and 2 more: planrunner show r"
+    assert sum(1 for line in failure_blocks(screen()[0], told.state, "r") if line.startswith("✘")) == 10
+
+
+def test_a_completed_run_ends_with_one_line(story, shell_task, screen):
+    told = story(shell_task("a"))
+    told.tell(AttemptStarted("a", 1, "k"), AttemptEnded("a", 1, Outcome()), TaskSettled("a", "completed"))
+    told.tell(RunEnded("completed"))
+    assert ending(screen()[0], told.state, "r") == ["✔ demo completed in 4.0s: 1 completed (run r)"]
+
+
+def test_the_command_is_shown_as_the_plan_writes_it_and_not_at_length():
+    assert command_text(Task("a", uses="shell", run=("git", "status"))) == "git status"
+    assert command_text(Task("a", uses="shell", run="echo {{ params.token }}")) == "echo {{ params.token }}"
+    assert command_text(Task("a", uses="shell", run="1\n2\n3\n4\n5\n6\n")) == "1\n2\n3\n4\n(2 more lines)"
+    assert command_text(Task("a", uses="http.get", inputs={"url": "x"})) == "http.get url='x'"
+    assert command_text(Task("a", command="write the report")) == "write the report"
+    assert len(command_text(Task("a", uses="noop", inputs={"value": "v" * 500}))) < 140

@@ -1,0 +1,163 @@
+"""Plain progress: a line a state change, and a heartbeat."""
+
+from __future__ import annotations
+
+import time
+
+from planrunner.machine.events import (
+    AttemptEnded,
+    AttemptStarted,
+    Outcome,
+    RetryScheduled,
+    RunEnded,
+    RunParked,
+    RunResumed,
+    StopRequested,
+    TaskSettled,
+)
+from planrunner.views.progress_plain import PlainProgress
+
+
+def _watch(told, terminal, **options):
+    progress = PlainProgress(terminal, **options)
+    progress.started(told.state.run_id, told.state.plan, told.state)
+    return progress
+
+
+def _lines(stream):
+    """The lines without their clock, which shows local time."""
+    lines = stream.getvalue().splitlines()
+    return [line[9:] if line[2:3] == ":" and line[5:6] == ":" else line for line in lines]
+
+
+def test_a_task_that_is_tried_twice_tells_each_change_once(story, shell_task, screen):
+    told = story(shell_task("fetch", attempts=3), shell_task("test", ["fetch"]))
+    terminal, stream = screen()
+    progress = _watch(told, terminal)
+    for event in (
+        AttemptStarted("fetch", 1, "k1"),
+        AttemptEnded("fetch", 1, Outcome("transient", "exit code 75")),
+        RetryScheduled("fetch", 1, told.entries[-1].at + 5.0, "transient"),
+        AttemptStarted("fetch", 2, "k2"),
+        AttemptEnded("fetch", 2, Outcome()),
+        TaskSettled("fetch", "completed"),
+    ):
+        told.tell(event)
+        progress.event(told.entries[-1])
+    progress.tick(0.0)
+    assert _lines(stream) == [
+        "run 20231114-2213-abc123 of demo: 2 tasks",
+        "● fetch started (attempt 1 of 3)",
+        "↻ fetch failed, attempt 1 of 3, next in 2.0s (transient: exit code 75)",
+        "● fetch started (attempt 2 of 3)",
+        "✔ fetch completed in 5.0s, attempt 2 of 3",
+    ]
+
+
+def test_a_failed_run_ends_with_the_block_of_the_failure(story, shell_task, screen):
+    told = story(shell_task("build"), shell_task("ship", ["build"]))
+    terminal, stream = screen()
+    progress = _watch(told, terminal)
+    told.tell(
+        AttemptStarted("build", 1, "k"),
+        AttemptEnded("build", 1, Outcome("logic", "exit code 2", exit_code=2, duration=1.25, stderr="no such target\n")),
+        TaskSettled("build", "failed", "failed", "exit code 2", "logic"),
+        TaskSettled("ship", "omitted", "needs", "`build` failed"),
+        RunEnded("failed"),
+    )
+    progress.ended(None)
+    assert _lines(stream)[1:] == [
+        "✘ demo failed in 5.0s: 1 failed, 1 omitted (run 20231114-2213-abc123)",
+        "",
+        "✘ build failed (logic), after 1.2s",
+        "  why      exit code 2",
+        "  command  do build",
+        "  stderr   no such target",
+        "  then     1 not started",
+        "  go on    planrunner logs 20231114-2213-abc123 build",
+        "           planrunner why 20231114-2213-abc123 build",
+    ]
+
+
+def test_a_run_that_stops_and_parks_says_what_is_left(story, shell_task, screen):
+    told = story(shell_task("one"), shell_task("two", ["one"]))
+    terminal, stream = screen()
+    progress = _watch(told, terminal)
+    for event in (StopRequested("interrupted"), RunParked("interrupted")):
+        told.tell(event)
+        progress.event(told.entries[-1])
+    progress.ended(None)
+    assert _lines(stream)[1:] == [
+        "stopping (interrupted): what runs is ended in order",
+        "◷ parked (interrupted)",
+        "◷ demo paused (interrupted) in 2.0s: 2 pending (run 20231114-2213-abc123)",
+        "  2 tasks left: planrunner resume 20231114-2213-abc123",
+    ]
+
+
+def test_a_resumed_run_says_what_is_done_already(story, shell_task, screen):
+    told = story(shell_task("one"), shell_task("two", ["one"]))
+    told.tell(AttemptStarted("one", 1, "k"), AttemptEnded("one", 1, Outcome()), TaskSettled("one", "completed"))
+    told.tell(StopRequested("interrupted"), RunParked("interrupted"))
+    terminal, stream = screen()
+    progress = _watch(told, terminal)
+    told.tell(RunResumed(2))
+    progress.event(told.entries[-1])
+    progress.tick(0.0)
+    assert _lines(stream)[-1] == "resumed: 1 of 2 tasks are done already"
+
+
+def test_the_heartbeat_names_what_runs_and_for_how_long(story, shell_task, screen):
+    told = story(*(shell_task(f"t{number}") for number in range(10)), max_parallel=10)
+    terminal, stream = screen()
+    progress = _watch(told, terminal, heartbeat=0.01)
+    for number in range(10):
+        told.tell(AttemptStarted(f"t{number}", 1, f"k{number}"), after=0.0)
+    progress.tick(0.0)
+    time.sleep(0.02)
+    progress.tick(told.entries[-1].at + 61)
+    last = _lines(stream)[-1]
+    assert last.startswith("still running: t0 (1m01s), t1 (1m01s)")
+    assert last.endswith("and 2 more")
+
+
+def test_no_heartbeat_comes_while_lines_come(story, shell_task, screen):
+    told = story(shell_task("one"))
+    terminal, stream = screen()
+    progress = _watch(told, terminal, heartbeat=60)
+    progress.tick(0.0)
+    assert "still running" not in stream.getvalue()
+
+
+def test_lines_are_written_when_many_have_gathered_even_without_a_tick(story, shell_task, screen):
+    told = story(*(shell_task(f"t{number}") for number in range(600)))
+    terminal, stream = screen()
+    progress = _watch(told, terminal)
+    for number in range(600):
+        told.tell(AttemptStarted(f"t{number}", 1, f"k{number}"), after=0.0)
+        progress.event(told.entries[-1])
+    assert len(stream.getvalue().splitlines()) >= 500
+
+
+def test_a_message_with_escape_sequences_cannot_recolour_the_screen(story, shell_task, screen):
+    told = story(shell_task("one"))
+    terminal, stream = screen()
+    progress = _watch(told, terminal)
+    told.tell(AttemptStarted("one", 1, "k"), AttemptEnded("one", 1, Outcome("logic", "x")))
+    told.tell(TaskSettled("one", "failed", "failed", "bad \x1b[31mred\x1b]0;title\x07 end\r", "logic"))
+    progress.event(told.entries[-1])
+    progress.tick(0.0)
+    assert _lines(stream)[-1] == "✘ one failed in 2.0s: bad red end"
+
+
+def test_without_unicode_every_sign_is_ascii(story, shell_task, screen):
+    told = story(shell_task("one"))
+    terminal, stream = screen(unicode=False)
+    progress = _watch(told, terminal)
+    told.tell(AttemptStarted("one", 1, "k"), AttemptEnded("one", 1, Outcome()), TaskSettled("one", "completed"))
+    for entry in told.entries:
+        progress.event(entry)
+    told.tell(RunEnded("completed"))
+    progress.ended(None)
+    assert stream.getvalue().isascii()
+    assert "+ one completed in 2.0s" in stream.getvalue()

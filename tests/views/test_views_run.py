@@ -1,0 +1,170 @@
+"""A run as data and as a tree, its timeline and its journal lines."""
+
+from __future__ import annotations
+
+import json
+
+from planrunner.journal.codec import kind_of
+from planrunner.machine.events import (
+    AttemptEnded,
+    AttemptStarted,
+    Entry,
+    Event,
+    Outcome,
+    RunEnded,
+    RunParked,
+    RunStarted,
+    StopRequested,
+    TaskSettled,
+)
+from planrunner.plan.model import Budgets
+from planrunner.views.ending import ending
+from planrunner.views.progress_jsonl import JsonLinesProgress, entry_line, entry_text, event_type
+from planrunner.views.progress_quiet import QuietProgress
+from planrunner.views.run import run_object
+from planrunner.views.timeline import bars, timeline
+from planrunner.views.tree import tree
+
+
+def _complete(told, name, **outputs):
+    told.tell(AttemptStarted(name, 1, f"k-{name}"), AttemptEnded(name, 1, Outcome(outputs=outputs)))
+    told.tell(TaskSettled(name, "completed"))
+
+
+def test_the_json_object_has_what_the_contract_names(story, shell_task):
+    told = story(shell_task("a"), shell_task("b", ["a"]), budgets=Budgets(time=60.0, cost=2.0))
+    _complete(told, "a", count=3)
+    told.tell(TaskSettled("b", "skipped", "when", "`when` is false"), RunEnded("completed", outputs={"n": 3}))
+    found = run_object(told.state, "d1g357", 0, 0.0)
+    assert json.loads(json.dumps(found)) == {
+        "run_id": "20231114-2213-abc123",
+        "plan": "demo",
+        "revision": "d1g357",
+        "status": "completed",
+        "exit_code": 0,
+        "reason": "",
+        "waiting": [],
+        "tasks": {
+            "a": {"status": "completed", "attempts": 1, "outputs": {"count": 3}, "reason": "", "detail": ""},
+            "b": {"status": "skipped", "attempts": 0, "outputs": {}, "reason": "when", "detail": "`when` is false"},
+        },
+        "budget": {
+            "time": {"used": 5.0, "limit": 60.0},
+            "cost": {"used": None, "limit": 2.0},
+            "attempts": {"used": 1, "limit": None},
+        },
+        "outputs": {"n": 3},
+    }
+
+
+def test_a_waiting_run_names_the_tasks_it_waits_for(story, shell_task):
+    told = story(shell_task("sign"), shell_task("b"))
+    told.tell(TaskSettled("sign", "blocked", "gate", "waits for an approval"), RunParked("waiting", ("sign",)))
+    found = run_object(told.state, "d", 8, 0.0)
+    assert (found["status"], found["waiting"], found["exit_code"]) == ("blocked", ["sign"], 8)
+
+
+def test_the_tree_shows_statuses_durations_and_reasons_in_place(story, shell_task, screen):
+    told = story(shell_task("a"), shell_task("b", ["a"]), shell_task("c", ["a"]))
+    _complete(told, "a")
+    told.tell(AttemptStarted("b", 1, "k"))
+    told.tell(TaskSettled("c", "omitted", "needs", "`a` is late"))
+    assert tree(screen()[0], told.state, told.entries[-1].at + 10) == [
+        "✔ a    completed, 2.0s",
+        "●   b  running, 11.0s",
+        "○   c  omitted, `a` is late",
+    ]
+
+
+def test_no_task_is_said_to_run_while_nobody_acts_on_the_run(story, shell_task, screen):
+    told = story(shell_task("a"), shell_task("b"))
+    told.tell(AttemptStarted("a", 1, "k1"), AttemptStarted("b", 1, "k2"))
+    told.tell(StopRequested("interrupted"), AttemptEnded("a", 1, Outcome("interrupted", "stopped")))
+    told.tell(RunParked("interrupted"))
+    found = run_object(told.state, "d", 130, 0.0)["tasks"]
+    assert {name: (task["status"], task["reason"]) for name, task in found.items()} == {
+        "a": ("in_doubt", "interrupted"),
+        "b": ("in_doubt", "cut off"),
+    }
+    assert tree(screen()[0], told.state, told.entries[-1].at + 99) == [
+        "? a  in doubt, 3.0s, interrupted: its attempt did not end; resuming the run settles it",
+        "? b  in doubt, cut off: its attempt did not end; resuming the run settles it",
+    ]
+    assert "2 in doubt" in ending(screen()[0], told.state, "r")[0]
+
+
+def test_a_large_tree_leaves_out_what_went_well(story, shell_task, screen):
+    told = story(*(shell_task(f"t{number}") for number in range(100)), max_parallel=100)
+    for number in range(99):
+        _complete(told, f"t{number}")
+    told.tell(AttemptStarted("t99", 1, "k"), AttemptEnded("t99", 1, Outcome("logic", "no")))
+    told.tell(TaskSettled("t99", "failed", "failed", "no", "logic"))
+    lines = tree(screen()[0], told.state, 0.0)
+    assert lines == ["✘ t99  failed, 2.0s, no", "  99 tasks without anything to tell are not listed"]
+
+
+def test_the_timeline_has_a_bar_for_each_attempt(story, shell_task, screen, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    told = story(shell_task("a", attempts=2), shell_task("b"))
+    told.tell(AttemptStarted("a", 1, "k1"), AttemptEnded("a", 1, Outcome("transient", "no")))
+    told.tell(AttemptStarted("b", 1, "k2"))
+    found = bars(told.entries)
+    assert [(bar.task, bar.attempt, bar.failure, bar.ended is None) for bar in found] == [
+        ("a", 1, "transient", False),
+        ("b", 1, "", True),
+    ]
+    lines = timeline(screen(unicode=False)[0], found, told.entries[-1].at + 2)
+    assert lines[0].startswith("a  xxxxx")
+    assert lines[0].endswith("1.0s transient")
+    assert lines[1].endswith("2.0s")
+    assert lines[1].index("=") > lines[0].rindex("xx")
+
+
+def test_no_attempts_make_no_timeline(screen):
+    assert timeline(screen()[0], [], 0.0) == []
+
+
+def test_json_lines_begin_with_the_format_and_hold_every_field(story, shell_task, screen):
+    told = story(shell_task("a"))
+    terminal, stream = screen()
+    progress = JsonLinesProgress(terminal)
+    progress.started("r1", told.state.plan, told.state)
+    _complete(told, "a", n=1)
+    for entry in told.entries:
+        progress.event(entry)
+    progress.ended(None)
+    rows = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert rows[0] == {"format": 1, "type": "stream", "run_id": "r1", "plan": "demo"}
+    assert [row["type"] for row in rows[1:]] == ["run_started", "attempt_started", "attempt_ended", "task_settled"]
+    assert rows[3]["outcome"]["outputs"] == {"n": 1}
+    assert [row["seq"] for row in rows[1:]] == [1, 2, 3, 4]
+
+
+def test_types_in_json_lines_are_those_of_the_journal():
+    for kind in Event.__args__:
+        assert event_type(kind) == kind_of(kind)
+
+
+def test_an_entry_for_people_leaves_out_what_is_empty():
+    entry = Entry(1, 0.0, RunStarted("abc", {"x": 1}, 7))
+    assert entry_text(entry) == 'run_started plan_digest=abc params={"x":1} seed=7'
+    ended = Entry(2, 0.0, AttemptEnded("a", 1, Outcome("logic", "no\x1b[31m", exit_code=2)))
+    assert entry_text(ended) == 'attempt_ended task=a attempt=1 outcome={"failure":"logic","message":"no\\u001b[31m","exit_code":2}'
+    assert json.loads(entry_line(entry))["params"] == {"x": 1}
+
+
+def test_quiet_progress_says_nothing_of_a_good_run_and_shows_the_failure_of_a_bad_one(story, shell_task, screen):
+    good, bad = story(shell_task("a")), story(shell_task("a"))
+    _complete(good, "a")
+    good.tell(RunEnded("completed"))
+    bad.tell(AttemptStarted("a", 1, "k"), AttemptEnded("a", 1, Outcome("logic", "no")))
+    bad.tell(TaskSettled("a", "failed", "failed", "no", "logic"), RunEnded("failed"))
+    printed = []
+    for told in (good, bad):
+        terminal, stream = screen()
+        progress = QuietProgress(terminal)
+        progress.started("r", told.state.plan, told.state)
+        progress.ended(None)
+        printed.append(stream.getvalue())
+    assert printed[0] == ""
+    assert "✘ a failed (logic)" in printed[1]
