@@ -1,0 +1,419 @@
+"""The rows of the table: what is run, beside whom, and which figure must stay under which bar."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import graphs
+import peers
+from graphs import Graph
+from measure import CommandFailed, Contender, Sample, Spread, in_turn, peaks, ratios, run_once, spread, walls
+
+
+class Line(NamedTuple):
+    """One figure: ``value`` in ``unit`` must be at most ``bar`` (at least, where ``least`` is set) and ought to reach
+    ``goal``; ``None`` bars are quoted for comparison only."""
+
+    row: str
+    what: str
+    value: Spread
+    unit: str
+    bar: float | None
+    goal: float | None
+    least: bool = False
+    detail: str = ""
+
+
+class Bench(NamedTuple):
+    """What every row gets: where to work, how often, the environment that holds planrunner."""
+
+    folder: str
+    rounds: int
+    environment: peers.Environment
+    slow_rounds: int
+
+    def work(self, name: str) -> str:
+        """An empty folder of the row."""
+        folder = os.path.join(self.folder, name)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        return folder
+
+    def planrunner(
+        self, name: str, folder: str, *arguments: str, before: Callable[[], None] | None = None
+    ) -> Contender:
+        """planrunner with its state in ``folder``; the journal is on and survives power loss, as it always is."""
+        program = [self.environment.python, self.environment.program("planrunner"), *arguments]
+        env = {**peers.clean_env(), "PLANRUNNER_STATE": os.path.join(folder, ".planrunner")}
+        return Contender(name, program, folder, env, before)
+
+    def python(self, folder: str) -> Contender:
+        return Contender("python -c pass", [self.environment.python, "-c", "pass"], folder, peers.clean_env())
+
+
+def _ninja(folder: str, name: str, text: str, *arguments: str) -> Contender:
+    path = graphs.write(folder, f"{name}.ninja".replace(" ", "-"), text)
+    program = peers.ninja()
+    return Contender(name, [program, "--quiet", "-f", path, *arguments], folder, peers.clean_env())
+
+
+def _doit(folder: str, text: str, ways: int) -> Contender:
+    inner = os.path.join(folder, "doit")
+    graphs.write(inner, "dodo.py", text)
+    environment = peers.peer("doit")
+    program = [environment.python, environment.program("doit"), "-n", str(ways), "-P", "thread"]
+    return Contender("doit", program, inner, peers.clean_env())
+
+
+def _edited(path: str, text: str) -> Callable[[], None]:
+    """Gives the plan another text before each round, so that nothing kept from an earlier round fits."""
+    count = 0
+
+    def edit() -> None:
+        nonlocal count
+        count += 1
+        graphs.write(os.path.dirname(path), os.path.basename(path), f"# sight {count} {time.monotonic_ns()}\n{text}")
+
+    return edit
+
+
+def _milliseconds(samples: Sequence[Sample]) -> str:
+    figures = walls(samples)
+    cpu = spread([sample.cpu for sample in samples]).median
+    return f"{figures.median * 1000:.1f} ms ({figures.low * 1000:.1f}–{figures.high * 1000:.1f}, cpu {cpu * 1000:.0f})"
+
+
+def _beside(names: Sequence[str], samples: dict[str, list[Sample]]) -> str:
+    return "; ".join(f"{name} {_milliseconds(samples[name])}" for name in names)
+
+
+def cold_start(bench: Bench) -> list[Line]:
+    """S1: one task that runs ``true``, the plan seen before, new, and new in a folder without any state."""
+    folder = bench.work("s1")
+    text = graphs.plan_text(graphs.single())
+    seen, fresh = (graphs.write(folder, name, text) for name in ("seen.yaml", "new.yaml"))
+    empty = os.path.join(folder, "empty")
+    graphs.write(empty, "plan.yaml", text)
+
+    def forget() -> None:
+        shutil.rmtree(os.path.join(empty, ".planrunner"), ignore_errors=True)
+
+    samples = in_turn(
+        [
+            bench.python(folder),
+            bench.planrunner("seen before", folder, "exec", seen),
+            bench.planrunner("first sight", folder, "exec", fresh, before=_edited(fresh, text)),
+            bench.planrunner("no state yet", empty, "exec", "plan.yaml", before=forget),
+            _doit(folder, graphs.doit_text(graphs.single()), 1),
+        ],
+        max(bench.rounds, 11),
+    )
+    python = samples["python -c pass"]
+
+    def line(name: str, what: str, bar: float | None, goal: float | None) -> Line:
+        detail = _beside([name, "python -c pass"], samples)
+        return Line("S1", what, ratios(samples[name], python), "× Python", bar, goal, detail=detail)
+
+    return [
+        line("seen before", "`exec` of one `true`, plan seen before", 3, 2.5),
+        line("first sight", "the same at first sight of the plan", 8, 4),
+        line("no state yet", "the same in a folder without state", None, None),
+        line("doit", "doit, one `true`", None, None),
+    ]
+
+
+def help_and_version(bench: Bench) -> list[Line]:
+    """S2: what people and shells ask without running anything."""
+    folder = bench.work("s2")
+    graphs.write(folder, "plan.yaml", graphs.plan_text(graphs.single()))
+    samples = in_turn(
+        [
+            bench.python(folder),
+            bench.planrunner("--help", folder, "--help"),
+            bench.planrunner("--version", folder, "--version"),
+            bench.planrunner("completion", folder, "__complete", "ex"),
+        ],
+        max(bench.rounds, 11),
+    )
+    python = samples["python -c pass"]
+    return [
+        Line("S2", f"`{name}`" if name.startswith("-") else name, ratios(samples[name], python), "× Python", 3, 2.5,
+             detail=_beside([name, "python -c pass"], samples))
+        for name in ("--help", "--version", "completion")
+    ]  # fmt: skip
+
+
+def lint(bench: Bench) -> list[Line]:
+    """S3: every check with exact positions, 14 lines a task, new text each round; yamllint reads 4 lines a task."""
+    lines: list[Line] = []
+    per_task: dict[int, list[float]] = {}
+    for size in (1_000, 10_000):
+        folder = bench.work(f"s3-{size}")
+        graph = graphs.fan(size)
+        text = graphs.rich_plan_text(graph)
+        path = graphs.write(folder, "plan.yaml", text)
+        short = graphs.write(folder, "short.yaml", _four_lines(graph))
+        graphs.write(folder, "relaxed", "extends: relaxed\nrules: {line-length: disable}\n")
+        yamllint = peers.peer("yamllint")
+        ours = bench.planrunner("planrunner lint", folder, "lint", path, before=_edited(path, text))
+        theirs = Contender(
+            "yamllint",
+            [yamllint.python, yamllint.program("yamllint"), "-c", "relaxed", short],
+            folder,
+            peers.clean_env(),
+        )
+        samples = in_turn([ours, theirs, _ninja(folder, "ninja -n", graphs.ninja_text(graph), "-n")], bench.rounds)
+        mine = samples["planrunner lint"]
+        per_task[size] = [sample.wall / size for sample in mine]
+        detail = _beside(list(samples), samples)
+        against = ratios(mine, samples["yamllint"])
+        lines += [
+            Line("S3", f"lint, {size:,} tasks × 14 lines", against, "× yamllint", 0.5, None, detail=detail),
+            Line("S3", f"lint, {size:,} tasks × 14 lines", ratios(mine, samples["ninja -n"]), "× ninja -n",
+                 None, 4 if size == 10_000 else None, detail=f"peak {peaks(mine).median:.0f} MiB"),
+        ]  # fmt: skip
+    growth = spread([large / small for large, small in zip(per_task[10_000], per_task[1_000], strict=True)])
+    return [*lines, Line("S3", "cost of a task, 10,000 against 1,000 tasks", growth, "×", 1.2, None)]
+
+
+def _four_lines(graph: Graph) -> str:
+    parts = ["---\nplan: short\ntasks:\n"]
+    for number, needs in enumerate(graph.needs):
+        parts.append(f"  - id: t{number}\n    title: Task number {number}\n    run: 'true'\n    timeout: 5m\n")
+        if needs:
+            parts.append(f"    needs: [{', '.join(f't{need}' for need in needs)}]\n")
+    return "".join(parts)
+
+
+class Side(NamedTuple):
+    """How a graph is run beside ninja: so many at once, this command, with doit as a third or without."""
+
+    ways: int
+    command: str
+    doit: bool = False
+
+
+def _against_ninja(bench: Bench, row: str, graph: Graph, side: Side) -> dict[str, list[Sample]]:
+    ways, command, doit = side
+    folder = bench.work(f"{row.lower()}-{graph.name}-{ways}")
+    path = graphs.write(folder, "plan.yaml", graphs.plan_text(graph, f'run: "{command}"'))
+    contenders = [
+        bench.planrunner("planrunner", folder, "exec", path, "--max-parallel", str(ways)),
+        _ninja(folder, "ninja", graphs.ninja_text(graph, command), f"-j{ways}"),
+    ]
+    if doit:
+        contenders.append(_doit(folder, graphs.doit_text(graph, command), ways))
+    return in_turn(contenders, bench.rounds)
+
+
+def _ninja_line(row: str, what: str, samples: dict[str, list[Sample]], bar: float, goal: float) -> Line:
+    ours = samples["planrunner"]
+    detail = f"{_beside(list(samples), samples)}; peak {peaks(ours).median:.0f} MiB"
+    return Line(row, what, ratios(ours, samples["ninja"]), "× ninja", bar, goal, detail=detail)
+
+
+def fans(bench: Bench) -> list[Line]:
+    """S4, and the half of S7 that belongs to it."""
+    lines: list[Line] = []
+    for ways, bar, goal in ((2, 1.6, 1.3), (8, 1.4, 1.2)):
+        samples = _against_ninja(bench, "S4", graphs.fan(1_000), Side(ways, "true", doit=True))
+        lines.append(_ninja_line("S4", f"1,000 `true` and a join, {ways}-way", samples, bar, goal))
+        if ways == 2:
+            peak = peaks(samples["planrunner"])
+            lines.append(Line("S7", "peak memory of S4", peak, "MiB", 64, 40))
+    return lines
+
+
+def programs(bench: Bench) -> list[Line]:
+    """S4b: a real program and no shell syntax."""
+    samples = _against_ninja(bench, "S4b", graphs.fan(1_000), Side(2, "/bin/true"))
+    return [_ninja_line("S4b", "1,000 `/bin/true` and a join, 2-way", samples, 1.0, 0.75)]
+
+
+def chains(bench: Bench) -> list[Line]:
+    """S5: nothing can be done side by side, every outcome is committed before the next start."""
+    samples = _against_ninja(bench, "S5", graphs.chain(1_000), Side(2, "true", doit=True))
+    return [_ninja_line("S5", "chain of 1,000 `true`", samples, 1.8, 1.4)]
+
+
+def long_chain(bench: Bench) -> list[Line]:
+    """S5-long: completes at all; others die of recursion."""
+    folder = bench.work("s5-long")
+    path = graphs.write(folder, "plan.yaml", graphs.plan_text(graphs.chain(100_000)))
+    sample = run_once(bench.planrunner("planrunner", folder, "exec", path))
+    per_task = spread([sample.wall / 100_000 * 1e6])
+    detail = f"{sample.wall:.1f} s once; peak {sample.peak:.0f} MiB"
+    return [Line("S5", "chain of 100,000 `true` completes", per_task, "µs a task", None, None, detail=detail)]
+
+
+def _dbos(bench: Bench, folder: str, count: int = 1_000) -> list[float]:
+    """Seconds a step of DBOS on SQLite, its start-up left out."""
+    environment = peers.peer("dbos")
+    script = os.path.join(peers.ROOT, "benchmarks", "dbos_steps.py")
+    took: list[float] = []
+    for _ in range(bench.slow_rounds):
+        done = subprocess.run([environment.python, script, str(count)], cwd=folder, env=peers.clean_env(),
+                              capture_output=True, text=True)  # fmt: skip
+        if done.returncode:
+            raise CommandFailed(f"dbos: {done.stderr[-1500:]}")
+        took.append(float(done.stdout.split()[-1]) / count)
+    return took
+
+
+def _times_dbos(theirs: Sequence[float], ours: Sequence[float]) -> Spread:
+    """How many times as long DBOS takes; they are not run in the same round, so the medians are compared."""
+    mine, other = spread(ours), spread(theirs)
+    return Spread(other.median / mine.median, other.low / mine.high, other.high / mine.low)
+
+
+def noops(bench: Bench) -> list[Line]:
+    """S6 and the half of S7 that belongs to it: from the YAML file to the end of the process, nothing subtracted."""
+    lines: list[Line] = []
+    folder = bench.work("s6")
+    shapes = (graphs.fan(10_000), graphs.layers(10_000))
+    before = _dbos(bench, folder)
+    for graph in shapes:
+        text = graphs.plan_text(graph, "uses: noop")
+        seen, fresh = (graphs.write(folder, f"{graph.name}-{name}.yaml", text) for name in ("seen", "new"))
+        samples = in_turn(
+            [
+                bench.planrunner("first sight", folder, "exec", fresh, before=_edited(fresh, text)),
+                bench.planrunner("seen before", folder, "exec", seen),
+            ],
+            bench.rounds,
+        )
+        shape = f"{graph.size:,} `noop`, {graph.name.split('-')[0]}, {graph.edges:,} edges"
+        for name in ("first sight", "seen before"):
+            each = [sample.wall / graph.size * 1e6 for sample in samples[name]]
+            first = name == "first sight"
+            detail = f"{_milliseconds(samples[name])}; peak {peaks(samples[name]).median:.0f} MiB"
+            lines.append(Line("S6", f"{shape}, {name}", spread(each), "µs a task", 100 if first else None,
+                              25 if first else None, detail=detail))  # fmt: skip
+            if first:
+                faster = _times_dbos([seconds * 1e6 for seconds in before], each)
+                theirs = f"DBOS {spread(before).median * 1e6:.0f} µs a step, a commit each"
+                lines.append(Line("S6", f"{shape}: DBOS takes", faster, "× our time", 30, None, True, theirs))
+        worst = [max(one.peak, other.peak) for one, other in zip(*samples.values(), strict=True)]
+        lines.append(Line("S7", f"peak memory of S6, {graph.name.split('-')[0]}", spread(worst), "MiB", 128, 64))
+    return lines
+
+
+def noop_chain(bench: Bench) -> list[Line]:
+    """S6b: one task after the other, a commit that survives power loss for each; the one-task plan is subtracted, as
+    the start-up of DBOS is."""
+    folder = bench.work("s6b")
+    graph = graphs.chain(1_000)
+    path = graphs.write(folder, "chain.yaml", graphs.plan_text(graph, "uses: noop"))
+    one = graphs.write(folder, "one.yaml", graphs.plan_text(graphs.single(), "uses: noop"))
+    chain = bench.planrunner("chain", folder, "exec", path)
+    before = _dbos(bench, folder)
+    samples = in_turn([chain, bench.planrunner("one", folder, "exec", one)], bench.rounds)
+    each = [(long.wall - short.wall) / 999 * 1e6 for long, short in zip(samples["chain"], samples["one"], strict=True)]
+    detail = f"{_milliseconds(samples['chain'])} less {_milliseconds(samples['one'])}; {_syncs(chain)}"
+    theirs = f"DBOS {spread(before).median * 1e6:.0f} µs a step"
+    faster = _times_dbos([seconds * 1e6 for seconds in before], each)
+    return [
+        Line("S6b", "chain of 1,000 `noop`, seen before", spread(each), "µs a task", 400, 290, detail=detail),
+        Line("S6b", "chain of 1,000 `noop`: DBOS takes", faster, "× our time", 7, 10, True, theirs),
+    ]
+
+
+def _syncs(contender: Contender) -> str:
+    """How often the run waited for the disk, counted by the kernel's own account: the condition of the row."""
+    strace = shutil.which("strace")
+    if strace is None:
+        return "syncs not counted (no strace)"
+    counts = os.path.join(contender.cwd, "syncs")
+    traced = [strace, "-f", "-qq", "-e", "trace=fsync,fdatasync", "-o", counts, *contender.arguments]
+    run_once(contender._replace(arguments=traced))
+    with open(counts, encoding="utf-8") as file:
+        return f"{sum('sync(' in line for line in file):,} syncs"
+
+
+def resume(bench: Bench) -> list[Line]:
+    """S8: a chain of 1,000 whose tasks write their number, killed half-way, resumed."""
+    size, first, again, missing, python = 1_000, [], [], [], []
+    for number in range(bench.slow_rounds):
+        folder = bench.work(f"s8-{number}")
+        written = os.path.join(folder, "written")
+        action = f"run: echo {{n}} >> {written}\n    effect: idempotent\n    on_doubt: retry"
+        path = graphs.write(folder, "plan.yaml", graphs.plan_text(graphs.chain(size), action))
+        python.append(run_once(bench.python(folder)).wall)
+        _kill_at(bench.planrunner("exec", folder, "exec", path), written, size // 2)
+        done = _lines(written)
+        first.append(_first_new_line(bench.planrunner("resume", folder, "resume", "last"), written, len(done)))
+        numbers = _lines(written)
+        again.append(float(len(numbers) - len(set(numbers))))
+        missing.append(float(size - len(set(numbers))))
+    start = spread([one / other for one, other in zip(first, python, strict=True)])
+    detail = f"{spread(first).median * 1000:.1f} ms from the start of `resume` to the first new line"
+    return [
+        Line("S8", "killed half-way, resumed: first new task", start, "× Python", 8, 4, detail=detail),
+        Line("S8", "tasks that ran again (one was in flight)", spread(again), "tasks", 1, 1),
+        Line("S8", "tasks that never ran", spread(missing), "tasks", 0, 0),
+    ]
+
+
+def _lines(path: str) -> list[str]:
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return file.read().split()
+
+
+def _start(contender: Contender) -> int:
+    os.chdir(contender.cwd)
+    actions = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
+    return os.posix_spawn(contender.arguments[0], list(contender.arguments), dict(contender.env), file_actions=actions)
+
+
+def _kill_at(contender: Contender, written: str, lines: int) -> None:
+    pid = _start(contender)
+    while len(_lines(written)) < lines:
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            raise CommandFailed("the run ended before it could be killed")
+        time.sleep(0.002)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    time.sleep(0.3)  # what was in flight ends and writes, or is ended
+
+
+def _first_new_line(contender: Contender, written: str, known: int) -> float:
+    """Seconds from the start of ``resume`` until a task that had not run before has written."""
+    size = os.path.getsize(written)
+    old = set(_lines(written))
+    started = time.monotonic()
+    pid = _start(contender)
+    took = 0.0
+    while not took:
+        if os.path.getsize(written) > size and set(_lines(written)) - old:
+            took = time.monotonic() - started
+        elif os.waitpid(pid, os.WNOHANG)[0]:
+            raise CommandFailed(f"resume ended after {known} tasks without a new one")
+        else:
+            time.sleep(0.0005)
+    _, status = os.waitpid(pid, 0)
+    if os.waitstatus_to_exitcode(status):
+        raise CommandFailed(f"resume ended with {os.waitstatus_to_exitcode(status)}")
+    return took
+
+
+ROWS: dict[str, Callable[[Bench], list[Line]]] = {
+    "S1": cold_start,
+    "S2": help_and_version,
+    "S3": lint,
+    "S4": fans,
+    "S4b": programs,
+    "S5": chains,
+    "S5-long": long_chain,
+    "S6": noops,
+    "S6b": noop_chain,
+    "S8": resume,
+}
+BY_DEFAULT = [row for row in ROWS if row != "S5-long"]

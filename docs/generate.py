@@ -1,0 +1,250 @@
+"""Writes the reference pages that are made from the code: plan keys, lint rules, events, capabilities.
+
+python docs/generate.py            write the pages
+python docs/generate.py --check    say which pages differ from the code, and end with 1 if any does
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from planrunner.app.authoring import catalogue  # noqa: E402
+from planrunner.diagnostics import RULES  # noqa: E402
+from planrunner.machine import events  # noqa: E402
+
+REFERENCE = ROOT / "docs" / "reference"
+MADE = "<!-- Made by docs/generate.py: change the source named in the text, then run it again. -->\n\n"
+
+Schema = dict[str, Any]
+
+
+PLAN_HEAD = """# Plan files
+
+{made}Every key of a plan, from `schemas/plan.schema.json`. `planrunner schema` prints the same; editors find it through
+the first line of a plan:
+
+```yaml
+# yaml-language-server: $schema=../schemas/plan.schema.json
+```
+
+Where a key has other names, they mean the same and `planrunner fmt` writes the first one. The kinds of values are
+explained at the end.
+
+## The plan
+
+"""
+
+KINDS_TAIL = """\
+- **criterion**: an expression that must hold, such as `exit_code == 0`; or plain words, which only a judge or a person
+  can decide (`judge: backwards compatible` says so explicitly)
+- **expression**: see [expressions](expressions.md)
+"""
+
+RULES_HEAD = """# Lint rules
+
+{made}What `planrunner lint` can find, from `planrunner/explanations`. `planrunner rule CODE` prints one of these.
+`# planrunner: ignore[CODE] reason` on a line, on the line above or at the head of a task keeps a finding quiet.
+
+| code | name | severity | title |
+|---|---|---|---|
+"""
+
+CAPABILITIES_HEAD = """# Capabilities
+
+{made}What tasks can call without any plugin, from signatures and docstrings in `planrunner/capabilities`. `planrunner
+capabilities` lists these and those of the plugins you have. A task with `run` and without `uses` calls `shell`. The
+effect class says what a repetition does; a task may declare its own with `effect:`.
+
+| name | effect | what it does |
+|---|---|---|
+"""
+
+EVENTS_HEAD = """# Events
+
+{made}What the journal keeps for ever, from `planrunner/machine/events.py`. `planrunner events RUN --json` prints them,
+one object a line. Kinds and fields change only with a new version of the kind; older journals are read for ever. Events
+in the past tense are facts; `AttemptStarted` is an intent, durable before the act.
+"""
+
+
+def plan_page() -> str:
+    """Every key of the language, from ``schemas/plan.schema.json``."""
+    schema = json.loads((ROOT / "schemas" / "plan.schema.json").read_text(encoding="utf-8"))
+    definitions = schema["definitions"]
+    parts = [
+        PLAN_HEAD.format(made=MADE),
+        _keys(schema["properties"], definitions),
+        "\n## A task\n\n",
+        _keys(definitions["task"]["properties"], definitions),
+    ]
+    shown = [name for name, body in definitions.items() if "properties" in body and name not in {"task", "step"}]
+    for name in shown:
+        parts += [
+            f"\n## {name.replace('_', ' ').capitalize()}\n\n",
+            _keys(definitions[name]["properties"], definitions),
+        ]
+    parts += ["\n## Kinds of values\n\n", *_kinds(definitions)]
+    return "".join(parts)
+
+
+def _kinds(definitions: Schema) -> Iterator[str]:
+    for name in ("id", "task_id", "duration", "money", "count"):
+        examples = ", ".join(f"`{value}`" for value in definitions[name].get("examples", []))
+        rule = definitions[name].get("patternErrorMessage", "")
+        yield f"- **{name.replace('_', ' ')}**: {rule}{f'; for example {examples}' if examples else ''}\n"
+    yield KINDS_TAIL
+
+
+def _keys(properties: Schema, definitions: Schema) -> str:
+    others: dict[str, list[str]] = {}
+    for name, body in properties.items():
+        if body.get("description", "").startswith("Another name of ") and "allOf" in body:
+            others.setdefault(body["allOf"][0]["$ref"].rpartition("/")[2], []).append(name)
+    hidden = {name for names in others.values() for name in names}
+    rows = ["| key | value | meaning |\n|---|---|---|\n"]
+    for name, body in properties.items():
+        if name not in hidden:
+            rows.append(f"| {_names(name, others)} | {_value(body, definitions)} | {_meaning(body, definitions)} |\n")
+    return "".join(rows)
+
+
+def _names(name: str, others: dict[str, list[str]]) -> str:
+    return f"`{name}`" + "".join(f", `{other}`" for other in others.get(name, []))
+
+
+def _value(body: Schema, definitions: Schema) -> str:
+    if "enum" in body:
+        return ", ".join(f"`{choice}`" for choice in body["enum"])
+    if "allOf" in body or "$ref" in body:
+        reference = body["$ref"] if "$ref" in body else body["allOf"][0]["$ref"]
+        name = reference.rpartition("/")[2]
+        kind = definitions.get(name, {})
+        return f"[{_words(name)}](#{name.replace('_', '-')})" if "properties" in kind else _words(name)
+    kinds = body.get("type", "any")
+    return (
+        " or ".join([kinds] if isinstance(kinds, str) else kinds).replace("object", "mapping").replace("array", "list")
+    )
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _meaning(body: Schema, definitions: Schema) -> str:
+    if "$ref" in body:
+        found: Any = {"definitions": definitions}
+        for part in body["$ref"].removeprefix("#/").split("/"):
+            found = found.get(part, {})
+        body = found
+    text = body.get("markdownDescription") or body.get("description", "")
+    if "default" in body and body["default"] not in ("", False):
+        text += f" Default: `{_shown(body['default'])}`."
+    if body.get("examples"):
+        text += f" Example: `{_shown(body['examples'][0])}`."
+    return str(text).replace("|", "\\|").replace("\n", " ")
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def rules_page() -> str:
+    """Every lint rule with its explanation, from ``planrunner/explanations``."""
+    table = "".join(
+        f"| [{rule.code}](#{rule.code.lower()}-{rule.name.replace('.', '')}) | {rule.name} | {rule.severity} "
+        f"| {rule.title} |\n"
+        for rule in RULES.values()
+    )
+    parts = [
+        RULES_HEAD.format(made=MADE),
+        table,
+    ]
+    for code in RULES:
+        text = (ROOT / "planrunner" / "explanations" / f"{code}.md").read_text(encoding="utf-8")
+        parts += ["\n", *_one_level_down(text)]
+    return "".join(parts)
+
+
+def _one_level_down(text: str) -> Iterator[str]:
+    """The lines of a page with its headings one level lower; comments inside code blocks are no headings."""
+    inside = False
+    for line in text.strip().splitlines():
+        if line.startswith("```"):
+            inside = not inside
+        yield f"{'#' if line.startswith('#') and not inside else ''}{line}\n"
+
+
+def events_page() -> str:
+    """Every event of the journal, from ``planrunner/machine/events.py``."""
+    parts = [EVENTS_HEAD.format(made=MADE)]
+    for kind in get_args(events.Event):
+        doc = inspect.getdoc(kind) or ""
+        words = "" if doc.startswith(f"{kind.__name__}(") else " ".join(doc.split())
+        parts.append(f"\n## {kind.__name__}\n\n{words}\n\n" if words else f"\n## {kind.__name__}\n\n")
+        parts.append(_fields(kind))
+    parts.append(
+        f"\n## Outcome\n\n{' '.join((inspect.getdoc(events.Outcome) or '').split())}\n\n{_fields(events.Outcome)}"
+    )
+    return "".join(parts)
+
+
+def _fields(kind: Any) -> str:
+    rows = []
+    for name in kind._fields:
+        annotation = kind.__annotations__[name]
+        typed = getattr(annotation, "__forward_arg__", str(annotation)).replace("|", "or")
+        default = f"`{kind._field_defaults[name]!r}`" if name in kind._field_defaults else "required"
+        rows.append(f"| `{name}` | {typed} | {default} |\n")
+    return "| field | type | default |\n|---|---|---|\n" + "".join(rows) if rows else "No fields.\n"
+
+
+def capabilities_page() -> str:
+    """Every built-in capability, from its signature and docstring."""
+    built_in = [found for found in catalogue() if found.plugin == "planrunner"]
+    rows = [f"| [{one.name}](#{one.name.replace('.', '')}) | {one.effect} | {one.summary} |\n" for one in built_in]
+    parts = [CAPABILITIES_HEAD.format(made=MADE), *rows]
+    for one in built_in:
+        parts.append(f"\n## {one.name}\n\n{one.summary}\n")
+        parts += [f"\n{one.description}\n"] if one.description else []
+        parts += [f"\nRisks: {'; '.join(one.risks)}.\n"] if one.risks else []
+        parts += ["\n| input | type | default | |\n|---|---|---|---|\n"] if one.inputs else []
+        for field in one.inputs:
+            default = "required" if field.required else f"`{json.dumps(field.default, ensure_ascii=False)}`"
+            parts.append(f"| `{field.name}` | {field.type} | {default} | {field.description} |\n")
+        if one.outputs:
+            parts.append(f"\nOutputs: {', '.join(f'`{field.name}` ({field.type})' for field in one.outputs)}.\n")
+    return "".join(parts)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "plan.md": plan_page,
+    "rules.md": rules_page,
+    "events.md": events_page,
+    "capabilities.md": capabilities_page,
+}
+
+
+def main(arguments: list[str]) -> int:
+    stale = []
+    for name, make in PAGES.items():
+        path, text = REFERENCE / name, make()
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(name)
+            if "--check" not in arguments:
+                path.write_text(text, encoding="utf-8")
+    if "--check" in arguments and stale:
+        print(f"these pages differ from the code: {', '.join(stale)}; run python docs/generate.py", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

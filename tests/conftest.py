@@ -1,0 +1,55 @@
+"""What every test gets: an end after a while, and an environment in which nothing of the caller's settings shows."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Generator
+from types import FrameType
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+SECONDS = 60.0
+
+# Shared machines are slow now and then: an example's own time says nothing here, the limit below ends what hangs.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("ci", settings.get_profile("house"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "house")
+
+_SETTINGS_OF_THE_CALLER = (
+    "AGENT", "AI_AGENT", "CI", "CLICOLOR_FORCE", "COLUMNS", "FORCE_COLOR", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY",
+    "GITLAB_CI", "LINES", "NO_COLOR",
+)  # fmt: skip
+
+
+class TookTooLong(BaseException):
+    """Not an Exception: a test that catches those must still end."""
+
+
+def _limit(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("limit")
+    return float(marker.args[0]) if marker else SECONDS
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Stops a test that hangs, its fixtures included."""
+
+    def stop(_signum: int, _frame: FrameType | None) -> None:
+        raise TookTooLong(f"{item.nodeid} ran for more than {_limit(item):.0f} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, _limit(item))
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(autouse=True)
+def _neutral_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("PLANRUNNER_") or name in _SETTINGS_OF_THE_CALLER:
+            monkeypatch.delenv(name)

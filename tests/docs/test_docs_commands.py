@@ -1,0 +1,138 @@
+"""README and docs are true: their commands print what they show, their plans are sound, their links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+blocks = _load("blocks")
+PAGES = blocks.pages()
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _commands(page: Path) -> bool:
+    return any(blocks.runs(block) for block in blocks.blocks(page))
+
+
+@pytest.mark.limit(180)
+@pytest.mark.parametrize("page", [page for page in PAGES if _commands(page)], ids=_name)
+def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+    session = blocks.Session(tmp_path)
+    found = [difference for _, differences, _ in blocks.run_page(page, session) for difference in differences]
+    told = [f"{one.place}: $ {one.command}\n[exit {one.code}, wanted {one.wanted}]\n{one.printed}" for one in found]
+    assert not found, "\n".join(told)
+
+
+def _plans() -> Iterator[tuple[str, str, list[str]]]:
+    """Every whole plan shown on a page, with the codes that linting it gives (errors only, where nothing is said)."""
+    for page in PAGES:
+        if page.name == "rules.md":
+            continue  # shown there as the rule's own good and bad example, and held to it below
+        for block in blocks.blocks(page):
+            if block.language == "yaml" and re.search(r"^plan: ", block.body, re.MULTILINE):
+                yield f"{_name(page)}:{block.line}", block.body, block.marks.get("finds", "").split()
+
+
+@pytest.mark.parametrize(("place", "text", "codes"), [pytest.param(*row, id=row[0]) for row in _plans()])
+def test_plans_shown_are_sound(place: str, text: str, codes: list[str], tmp_path: Path) -> None:
+    found = _lint(text, tmp_path)
+    if codes:
+        assert sorted({finding["code"] for finding in found}) == sorted(codes)
+    else:
+        assert [finding for finding in found if finding["severity"] == "error"] == []
+
+
+def _lint(text: str, folder: Path) -> list[dict[str, str]]:
+    (folder / "shown.yaml").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "planrunner", "lint", "shown.yaml", "--format", "json"],
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    findings: list[dict[str, str]] = json.loads(done.stdout)["findings"]
+    return findings
+
+
+def _links() -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if not target.startswith(("http:", "https:", "mailto:")):
+                yield _name(page), target
+
+
+@pytest.mark.parametrize(("page", "target"), sorted(set(_links())))
+def test_links_lead_somewhere(page: str, target: str) -> None:
+    path, _, anchor = target.partition("#")
+    file = (ROOT / page).parent / path if path else ROOT / page
+    assert file.exists()
+    if anchor:
+        assert anchor in _anchors(file)
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_pages_made_from_the_code_are_up_to_date() -> None:
+    done = subprocess.run([sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_check_of_the_pages_notices_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    generate = _load("generate")
+    monkeypatch.setattr(generate, "REFERENCE", tmp_path)
+    assert generate.main([]) == 0
+    assert generate.main(["--check"]) == 0
+    (tmp_path / "plan.md").write_text("# Something else\n")
+    assert generate.main(["--check"]) == 1
+
+
+def test_output_is_compared_line_by_line() -> None:
+    assert blocks.matches(["a", "...", "d"], ["a", "b", "c", "d"])
+    assert blocks.matches(["took ...", "d"], ["took TIME", "d"])
+    assert not blocks.matches(["a", "b"], ["a", "c"])
+    assert not blocks.matches(["a"], ["a", "b"])
+    assert blocks.neutral("took 1.2s\n") == blocks.neutral("took 345 ms\n")
+
+
+def test_the_readme_and_ci_run_the_same_tests() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert ".venv/bin/python -m pytest -q\n" in readme
+    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").rstrip().endswith("python -m pytest -q")
+
+
+def test_the_readme_needs_two_commands_to_set_up() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    start = readme.index("```sh\n") + len("```sh\n")
+    assert readme[start : readme.index("```", start)].splitlines() == [
+        "python3 -m venv .venv",
+        ".venv/bin/pip install -e '.[dev,test]'",
+    ]
