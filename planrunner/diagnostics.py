@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from planrunner.record import NamedTuple
 from planrunner.source import Span
 
 Severity = Literal["error", "warning", "note"]
@@ -42,7 +43,8 @@ class Fix(NamedTuple):
 
 
 class Diagnostic(NamedTuple):
-    """One finding: what is wrong (``message``), where (``span``, ``label``), what else matters and the way out (``help``)."""
+    """One finding: what is wrong (``message``), where (``span``, ``label``), what else matters and the way out
+    (``help``)."""
 
     code: str
     message: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from planrunner.record import NamedTuple
 
 Notation = Literal["yaml", "json", "text"]
 
@@ -34,7 +36,8 @@ class Source:
         self._starts: list[int] | None = None
 
     def place(self, offset: int) -> Place:
-        """The line and column of a character offset; an offset past the end gives the place after the last character."""
+        """The line and column of a character offset; an offset past the end gives the place after the last
+        character."""
         offset = max(0, min(offset, len(self.text)))
         starts = self._line_starts()
         line = bisect_right(starts, offset)

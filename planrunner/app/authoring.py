@@ -79,7 +79,8 @@ def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checke
 def mend_file(file: File, choice: Choice, capabilities: Capabilities, unsafe: bool) -> Checked:
     """The findings that remain after mending, with the mended text in ``source``; nothing is written.
 
-    A fix that would bring an error the text did not have is taken back, and the text stays as it was before that round.
+    A round after which the text does not parse any more is taken back. Errors that only showed behind a mended one
+    stay: they are the plan's own.
     """
     checked = check_file(file, choice, capabilities)
     if file.findings:
@@ -91,7 +92,7 @@ def mend_file(file: File, choice: Choice, capabilities: Capabilities, unsafe: bo
             break
         fresh = Source(done.text, file.source.name, file.source.notation)
         after = check_file(File(fresh), choice, capabilities)
-        if _errors(after.findings) > _errors(checked.findings):
+        if _unreadable(after.findings) - _unreadable(checked.findings):
             break
         checked, fixed = after, fixed + len(done.findings)
     return checked._replace(before=file.source.text, fixed=fixed)
@@ -135,8 +136,9 @@ def _fits(code: str, name: str, word: str) -> bool:
     return code.startswith(word.upper()) or name == word.lower()
 
 
-def _errors(findings: Iterable[Diagnostic]) -> int:
-    return sum(1 for finding in findings if finding.severity == "error")
+def _unreadable(findings: Iterable[Diagnostic]) -> set[str]:
+    """The codes of findings that say that a text does not parse."""
+    return {finding.code for finding in findings} & {"PLAN001", "PLAN002", "PLAN011", "PLAN012", "PLAN013"}
 
 
 def load_plan(path: str) -> Plan:

@@ -15,8 +15,8 @@ TRAIT = ["pure", True, False]
 
 
 def assumed(plan: Plan) -> Plan:
-    """The plan as a dry run walks it: criteria and preconditions are taken to hold, and what waits for a person is taken to
-    be done, since an imagined world has neither measurements nor people."""
+    """The plan as a dry run walks it: criteria and preconditions are taken to hold, and what waits for a person is
+    taken to be done, since an imagined world has neither measurements nor people."""
     return plan._replace(tasks=tuple(_assumed_task(task) for task in plan.tasks))
 
 
@@ -38,5 +38,14 @@ def _outcome(call: Call) -> Outcome:
 
 
 def _placeholder(task: Task, output: Output) -> Json:
-    values: dict[str, Json] = {"int": 0, "number": 0, "bool": True, "duration": 0, "size": 0, "money": 0, "list": [], "map": {}}
+    values: dict[str, Json] = {
+        "int": 0,
+        "number": 0,
+        "bool": True,
+        "duration": 0,
+        "size": 0,
+        "money": 0,
+        "list": [],
+        "map": {},
+    }
     return values.get(output.type, f"<{task.id}.{output.name}>")

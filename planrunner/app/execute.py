@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from planrunner import __version__, errors
 from planrunner.app.sight import Seen, environment_of, sight
@@ -22,6 +22,7 @@ from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plan.params import bind_params
 from planrunner.plugins import Registry
+from planrunner.record import NamedTuple
 from planrunner.source import notation_of
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ class Watch(Protocol):
 def execute(request: ExecRequest, watch: Watch) -> RunResult:
     """Run a plan until it ends or parks.
 
-    Raises NotFound, PlanInvalid, UsageError (parameters, task names), StorageFailed and Fenced; whatever the tasks of the
-    plan do ends in the result.
+    Raises NotFound, PlanInvalid, UsageError (parameters, task names), StorageFailed and Fenced; whatever the tasks of
+    the plan do ends in the result.
     """
     registry = Registry()
     state_dir = find_state(request.plan, request.state)
@@ -169,8 +170,8 @@ def _environment(path: str, names: tuple[str, ...]) -> dict[str, Json]:
 def resume(run: str, settle: Sequence[tuple[str, str]], state: str | None, watch: Watch) -> RunResult:
     """Go on with a run that was interrupted, killed or waits.
 
-    ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed``). Raises NotFound, RunHeld, UsageError for a run
-    that has ended or a task that is not in doubt, StorageFailed, Fenced.
+    ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed``). Raises NotFound, RunHeld, UsageError
+    for a run that has ended or a task that is not in doubt, StorageFailed, Fenced.
     """
     state_dir = find_state(None, state)
     journal = _journal(state_dir, False)
@@ -206,7 +207,9 @@ def _answers(state: State, settle: Sequence[tuple[str, str]]) -> list[DoubtSettl
             raise UsageError(f"plan `{state.plan.id}` has no task `{task}`")
         found = state.tasks[number]
         if found.status not in ("in_doubt", "running"):
-            raise UsageError(f"task `{task}` is not in doubt: it is {found.status}", f"planrunner why {state.run_id} {task}")
+            raise UsageError(
+                f"task `{task}` is not in doubt: it is {found.status}", f"planrunner why {state.run_id} {task}"
+            )
         if resolution not in ("retry", "completed", "failed"):
             raise UsageError(f"`{resolution}` settles nothing", "say retry, completed or failed")
         answers.append(DoubtSettled(task, found.attempts, resolution, _user()))  # type: ignore[arg-type]
@@ -323,8 +326,12 @@ def _keeper(state_dir: str) -> Callable[[str], dict[str, Json]]:
 
 
 def _tidy(scratch: str) -> None:
-    if os.path.isdir(scratch):
-        import shutil
+    try:
+        os.rmdir(scratch)
+    except FileNotFoundError:
+        return
+    except OSError:
+        import shutil  # late: most runs leave an empty folder, or none
 
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -9,7 +9,8 @@ from planrunner.plan.nearest import nearest
 
 
 def select(plan: Plan, only: tuple[str, ...], until: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The ids of the tasks to run in the order of the plan, None for all. ``until`` brings in whatever a task waits for.
+    """The ids of the tasks to run in the order of the plan, None for all. ``until`` brings in whatever a task waits
+    for.
 
     Raises UsageError for an id that the plan does not have.
     """

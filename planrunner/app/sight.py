@@ -1,20 +1,21 @@
-"""A plan file as the engine needs it, read once: what the text came to is kept by content, so that a plan seen before opens
-no YAML, no grammar and no schema."""
+"""A plan file as the engine needs it, read once: what the text came to is kept by content, so that a plan seen before
+opens no YAML, no grammar and no schema."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner import __version__
 from planrunner.errors import PlanInvalid
+from planrunner.hashing import sha256
 from planrunner.journal.port import JournalPort
 from planrunner.plan import compiled
 from planrunner.plan.model import Capability, Expression, Plan
 from planrunner.plugins import Registry
+from planrunner.record import NamedTuple
 from planrunner.source import Source, notation_of
 
 Json = Any
@@ -43,8 +44,9 @@ def sight(path: str, journal: JournalPort, registry: Registry) -> Seen:
     data = _read(path)
     key = _key(path, data, registry)
     kept = journal.compiled_get(key)
-    if kept is not None:
-        return _restore(kept, data)
+    restored = None if kept is None else _restore(kept, data)
+    if restored is not None:
+        return restored
     seen = _first_sight(path, registry)
     head = json.dumps([seen.digest, seen.traits, seen.env, seen.notices], separators=(",", ":"))
     journal.compiled_put(key, f"{head}\n{seen.compiled}".encode())
@@ -63,15 +65,20 @@ def _read(path: str) -> bytes:
 
 def _key(path: str, data: bytes, registry: Registry) -> str:
     parts = (FORMAT, __version__, notation_of(path), *map(str, registry.installed()))
-    digest = hashlib.sha256("\0".join(parts).encode())
+    digest = sha256("\0".join(parts).encode())
     digest.update(data)
     return digest.hexdigest()
 
 
-def _restore(kept: bytes, data: bytes) -> Seen:
-    head, _, body = kept.decode().partition("\n")
-    digest, traits, env, notices = json.loads(head)
-    return Seen(compiled.load(body), digest, data.decode("utf-8-sig", "replace"), body, traits, tuple(env), notices)
+def _restore(kept: bytes, data: bytes) -> Seen | None:
+    """What was compiled before; None where it is damaged or of another layout, which costs only time."""
+    try:
+        head, _, body = kept.decode().partition("\n")
+        digest, traits, env, notices = json.loads(head)
+        plan = compiled.load(body)
+    except ValueError:
+        return None
+    return Seen(plan, digest, data.decode("utf-8-sig", "replace"), body, traits, tuple(env), notices)
 
 
 def _first_sight(path: str, registry: Registry) -> Seen:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Task
+from planrunner.record import NamedTuple
 
 Json = Any
 

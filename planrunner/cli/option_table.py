@@ -5,6 +5,7 @@ Printed by ``python -m planrunner.cli.reference option_table.py``.
 
 from __future__ import annotations
 
+# fmt: off
 OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "exec": (
         ("--param", "Set a parameter."),
@@ -24,8 +25,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--progress", "How progress is shown."),
         ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
     ),
-    "init": (
-    ),
+    "init": (),
     "lint": (
         ("--format", "How to print."),
         ("--fix", "Mend what can be mended without changing the plan's meaning."),
@@ -84,6 +84,5 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "doctor": (
         ("--json", "Print JSON, for reports of faults."),
     ),
-    "completion": (
-    ),
+    "completion": (),
 }

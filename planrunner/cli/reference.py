@@ -43,13 +43,14 @@ def table_module() -> str:
         "",
         "from __future__ import annotations",
         "",
+        "# fmt: off",
         "OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {",
     ]
     for name, *_ in COMMANDS:
         rows = [(flag, option.help or "") for option in _options(name) for flag in option.opts if flag.startswith("--")]
-        lines.append(f'    "{name}": (')
+        lines.append(f'    "{name}": (' + ("" if rows else "),"))
         lines += [f"        ({_quoted(flag)}, {_quoted(text)})," for flag, text in rows]
-        lines.append("    ),")
+        lines += ["    ),"] if rows else []
     return "\n".join([*lines, "}"]) + "\n"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from planrunner.capabilities.binding import Binding, bind
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Spawn
 from planrunner.capabilities.outputs import settle_outputs
 from planrunner.engine.tails import TAIL, Record
@@ -57,6 +58,32 @@ class Attempt:
     def run_in(self, workers: Workers, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self._workers = workers
         self.job = workers.submit(work, done)
+
+
+def located(resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding | Outcome:
+    """The function of a capability ready to be called, or the outcome of a task whose capability there is not."""
+    try:
+        return bind(name, resolve(name))
+    except KeyError:
+        return Outcome("logic", f"no installed capability is named `{name}`")
+    except Exception as error:  # a plugin that cannot be imported fails its tasks, not the run
+        return Outcome("logic", f"the capability `{name}` cannot be loaded: {type(error).__name__}: {error}")
+
+
+def log_path(state_dir: str, call: Call) -> str:
+    """Where the output of an attempt goes: ``logs/RUN/TASK.ATTEMPT.log`` in the state folder."""
+    name = call.task.id.replace("/", "_").replace("\0", "_").lstrip(".")
+    return f"{state_dir}/logs/{call.run_id}/{name}.{call.attempt}.log"
+
+
+def markers(call: Call) -> dict[str, str]:
+    """The variables by which a process knows, and is known by, its attempt."""
+    return {
+        "PLANRUNNER_RUN_ID": call.run_id,
+        "PLANRUNNER_TASK": call.task.id,
+        "PLANRUNNER_ATTEMPT": str(call.attempt),
+        "PLANRUNNER_KEY": call.key,
+    }
 
 
 def settled(call: Call, outcome: Outcome, keep: Keep | None) -> Outcome:

@@ -1,22 +1,23 @@
-"""From a decision to start to the call itself: every template of the task rendered, values kept apart from script text."""
+"""From a decision to start to the call itself: every template of the task rendered, values kept apart from script
+text."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.capabilities.contract import Call
+from planrunner.hashing import sha256
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptStarted, Outcome
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
-from planrunner.plan.expressions.evaluate import EvaluationError
+from planrunner.plan.expressions.problem import TemplateError
+from planrunner.plan.expressions.values import EvaluationError, text_of
 from planrunner.plan.model import Task
-from planrunner.plan.shelltext import ScriptError, compile_script, environment
-from planrunner.plan.template import TemplateError, render
+from planrunner.record import NamedTuple
 
 Json = Any
 
@@ -43,7 +44,7 @@ def prepare(state: State, start: Start, place: Place) -> Prepared:
     effect = state.trait(task).effect
     try:
         call = _render(state, start, place, key)
-    except (TemplateError, EvaluationError, ScriptError) as error:
+    except (TemplateError, EvaluationError) as error:
         outcome = Outcome(failure="logic", message=str(error))
         return Prepared(AttemptStarted(task.id, start.attempt, key, "", effect, start.reissue), None, outcome)
     intent = AttemptStarted(task.id, start.attempt, key, _digest(call), effect, start.reissue)
@@ -53,26 +54,41 @@ def prepare(state: State, start: Start, place: Place) -> Prepared:
 def _render(state: State, start: Start, place: Place, key: str) -> Call:
     task = state.plan.tasks[start.number]
     scope = TaskScope(state, start.number)
-    inputs = render(task.inputs, scope) if task.inputs else {}
     script, arguments, values = _script(task, scope)
     directory = place.directory
     if task.cwd:
-        directory = os.path.normpath(os.path.join(directory, str(render(task.cwd, scope))))
-    env = {name: _text(render(value, scope)) for name, value in (*state.plan.env, *task.env)}
+        directory = os.path.normpath(os.path.join(directory, _text(_rendered(task.cwd, scope))))
     return Call(
         run_id=state.run_id,
         task=task,
         attempt=start.attempt,
         key=key,
-        inputs=inputs,
+        inputs=_rendered(task.inputs, scope) if task.inputs else {},
         script=script,
         arguments=arguments,
         values=values,
-        env=env,
+        env={name: _text(_rendered(value, scope)) for name, value in (*state.plan.env, *task.env)},
         directory=directory,
-        scratch=os.path.join(place.scratch, f"{_file_name(task.id)}.{start.attempt}"),
+        scratch=f"{place.scratch}/{_file_name(task.id)}.{start.attempt}",
         timeout=_timeout(task),
     )
+
+
+def _rendered(value: Json, scope: TaskScope) -> Json:
+    """The value with its templates filled in; what holds none comes back as it is and loads no template code."""
+    if not _holds_template(value):
+        return value
+    from planrunner.plan.template import render
+
+    return render(value, scope)
+
+
+def _holds_template(value: Json) -> bool:
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    if isinstance(value, dict):
+        return any(_holds_template(item) for item in value.values())
+    return isinstance(value, (list, tuple)) and any(_holds_template(item) for item in value)
 
 
 def _script(task: Task, scope: TaskScope) -> tuple[str, tuple[str, ...], Mapping[str, str]]:
@@ -80,27 +96,25 @@ def _script(task: Task, scope: TaskScope) -> tuple[str, tuple[str, ...], Mapping
     if task.run is None:
         return "", (), {}
     if not isinstance(task.run, str):
-        return "", tuple(_text(render(part, scope)) for part in task.run), {}
-    compiled = compile_script(task.run)
-    if compiled.simple is not None and not task.shell:
-        return task.run, tuple(_text(render(part, scope)) for part in compiled.simple), {}
-    if not compiled.values:
-        return compiled.text, (), {}
-    rendered = {name: render(template, scope) for name, template in compiled.values}
-    return compiled.text, (), environment(compiled, rendered)
+        return "", tuple(_text(_rendered(part, scope)) for part in task.run), {}
+    script = task.script
+    if script is None:
+        raise TemplateError("the script cannot get its values safely")
+    if script.simple is not None and not task.shell:
+        return task.run, tuple(_text(_rendered(part, scope)) for part in script.simple), {}
+    if not script.values:
+        return task.run, (), {}
+    from planrunner.plan.shelltext import ScriptError, environment
+
+    try:
+        values = environment(script, {name: _rendered(template, scope) for name, template in script.values})
+    except ScriptError as error:
+        raise TemplateError(str(error)) from error
+    return script.text, (), values
 
 
 def _text(value: Json) -> str:
-    if isinstance(value, str):
-        text = value
-    elif value is None:
-        text = ""
-    elif isinstance(value, bool):
-        text = "true" if value else "false"
-    elif isinstance(value, (list, dict)):
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    else:
-        text = str(value)
+    text = value if isinstance(value, str) else text_of(value)
     if "\0" in text:
         raise TemplateError("a value holds a NUL character, which no argument and no environment variable can carry")
     return text
@@ -112,7 +126,7 @@ def _timeout(task: Task) -> float | None:
 
 
 def _file_name(task_id: str) -> str:
-    return task_id if len(task_id) <= 100 else hashlib.sha256(task_id.encode()).hexdigest()[:32]
+    return task_id if len(task_id) <= 100 else sha256(task_id.encode()).hexdigest()[:32]
 
 
 def _digest(call: Call) -> str:
@@ -121,4 +135,16 @@ def _digest(call: Call) -> str:
         return ""
     parts = [call.task.uses, call.inputs, call.script, call.arguments, dict(call.values)]
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def plan_outputs(state: State) -> dict[str, Json]:
+    """The outputs of the plan once everything is settled; None where the tasks that give one did not get that far."""
+    scope = TaskScope(state, -1)
+    outputs: dict[str, Json] = {}
+    for output in state.plan.outputs:
+        try:
+            outputs[output.name] = _rendered(output.value, scope)
+        except (TemplateError, EvaluationError):
+            outputs[output.name] = None
+    return outputs

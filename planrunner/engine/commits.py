@@ -1,5 +1,5 @@
-"""Durable appends, at once or beside the loop: while one batch travels to the disk, the loop starts what the batch before
-allowed and collects the next. What a batch holds counts, and what it allows begins, only when it is durable."""
+"""Durable appends, at once or beside the loop: while one batch travels to the disk, the loop starts what the batch
+before allowed and collects the next. What a batch holds counts, and what it allows begins, only when it is durable."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class DirectCommits:
     def begin(self, entries: Sequence[Entry]) -> None:
         self.append(entries)
 
-    def finished(self, wait: bool = False) -> bool:  # noqa: ARG002
+    def finished(self, wait: bool = False) -> bool:
         return True
 
     def close(self) -> None:

@@ -1,17 +1,17 @@
 """The loop that joins machine, journal and effects. Every mode is this loop with another journal and other effects.
 
-Decide; turn each command into its event; append durably; only then act; wait for what happens; repeat. The outcome of one
-task and the intents of the next share a commit.
+Decide; turn each command into its event; append durably; only then act; wait for what happens; repeat. The outcome of
+one task and the intents of the next share a commit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from planrunner.capabilities.contract import Call
+from planrunner.engine.calls import Place, plan_outputs, prepare
 from planrunner.engine.commits import Commits
-from planrunner.engine.calls import Place, prepare
 from planrunner.engine.effects import Effect, Effects, Observe, Probe, StartCall
 from planrunner.machine.commands import AskFacts, AskProbe, Command, End, Record, Start
 from planrunner.machine.decide import decide
@@ -26,10 +26,8 @@ from planrunner.machine.events import (
     TaskSettled,
 )
 from planrunner.machine.evolve import evolve, forget_candidates
-from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
-from planrunner.plan.expressions.evaluate import EvaluationError
-from planrunner.plan.template import TemplateError, render
+from planrunner.record import NamedTuple
 
 TICK = 0.12
 """Seconds between two looks at the clock while nothing happens."""
@@ -94,8 +92,8 @@ class Driver:
                 self._arrived(event)
 
     def _flush(self) -> None:
-        """Bring the journal up to date and start what it allows. With other effects under way the commit runs beside the
-        loop; with none, or at the end, it is waited for."""
+        """Bring the journal up to date and start what it allows. With other effects under way the commit runs beside
+        the loop; with none, or at the end, it is waited for."""
         landed = self._land(wait=self._resting())
         if self._fresh and self._travelling is None:
             batch = Batch(self._fresh, self._todo)
@@ -129,7 +127,8 @@ class Driver:
                 self._leave_out(batch.effects)
 
     def _stopping(self) -> bool:
-        """Somebody asked the run to stop while these effects waited for their intents; only ``finally`` outlives that."""
+        """Somebody asked the run to stop while these effects waited for their intents; only ``finally`` outlives
+        that."""
         return bool(self.state.stop_reason) and (self.state.stop_reason != "deadline" or bool(self.state.open))
 
     def _leave_out(self, effects: Sequence[Effect]) -> None:
@@ -204,17 +203,13 @@ class Driver:
 
     def _probe(self, command: AskProbe) -> Call:
         prepared = prepare(self.state, Start(command.number, command.attempt), self._place)
-        self.record(TaskSettled(prepared.intent.task, "in_doubt", "probe", "asks the capability whether it took effect"))
+        self.record(
+            TaskSettled(prepared.intent.task, "in_doubt", "probe", "asks the capability whether it took effect")
+        )
         if prepared.call is None:
             raise RuntimeError(f"the call of `{prepared.intent.task}` was rendered before and cannot be rendered now")
         return prepared.call
 
     def _end(self, command: End) -> None:
-        outputs = {}
-        scope = TaskScope(self.state, -1)
-        for output in self.state.plan.outputs:
-            try:
-                outputs[output.name] = render(output.value, scope)
-            except (TemplateError, EvaluationError):
-                outputs[output.name] = None
+        outputs = plan_outputs(self.state) if self.state.plan.outputs else {}
         self.record(RunEnded(command.status, command.reason, outputs))  # type: ignore[arg-type]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, Union
+from typing import Protocol, Union
 
 from planrunner.capabilities.contract import Call
 from planrunner.machine.events import Event
+from planrunner.record import NamedTuple
 
 
 class StartCall(NamedTuple):
@@ -46,7 +47,8 @@ class Effects(Protocol):
         ...
 
     def stop(self) -> None:
-        """End every running attempt in order (TERM, then KILL); their outcomes come from ``wait`` as ``interrupted``."""
+        """End every running attempt in order (TERM, then KILL); their outcomes come from ``wait`` as
+        ``interrupted``."""
         ...
 
     def close(self) -> None: ...

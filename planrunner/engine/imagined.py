@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.effects import Effect, Observe, StartCall
 from planrunner.machine.events import AttemptEnded, DoubtSettled, Event, FactsObserved, Outcome
+from planrunner.record import NamedTuple
 
 Json = Any
 
 
 class Script(NamedTuple):
-    """How the imagined world answers: the outcome of a call with the seconds it takes (in ``Outcome.duration``), the facts
-    it shows, and what a probe finds (``retry``, ``completed`` or ``failed``)."""
+    """How the imagined world answers: the outcome of a call with the seconds it takes (in ``Outcome.duration``), the
+    facts it shows, and what a probe finds (``retry``, ``completed`` or ``failed``)."""
 
     outcome: Callable[[Call], Outcome]
     facts: Callable[[tuple[str, ...]], dict[str, Json]]

@@ -9,9 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from planrunner.capabilities.binding import Binding, Result, bind, invoke, not_json, probe
+from planrunner.capabilities.binding import Binding, Result, invoke, not_json, probe
 from planrunner.capabilities.contract import Call, Exit, Pause, Spawn
-from planrunner.engine.attempts import INTERRUPTED, Attempt, finished, settled, tails, timed_out
+from planrunner.engine.attempts import (
+    INTERRUPTED,
+    Attempt,
+    finished,
+    located,
+    log_path,
+    markers,
+    settled,
+    tails,
+    timed_out,
+)
 from planrunner.engine.effects import Effect, Observe, Probe, StartCall
 from planrunner.engine.facts import observe
 from planrunner.engine.poller import Poller
@@ -34,7 +44,7 @@ class LiveSettings(NamedTuple):
     ``resolve`` gives the function of a capability (KeyError: there is none); ``keep`` stores an artifact's file and
     gives its record (digest, size …); ``on_output`` is told task, attempt, stream and bytes as they come. Processes get
     ``environment`` (None: that of this process) below their own, and ``grace`` seconds between TERM and KILL.
-    ``signals`` False leaves Ctrl-C to the caller.
+    ``own_process`` False is for programs that do other things as well: signals are left to them, orphans to init.
     """
 
     state_dir: str
@@ -44,7 +54,7 @@ class LiveSettings(NamedTuple):
     on_output: Callable[[str, int, str, bytes], None] | None = None
     environment: Mapping[str, str] | None = None
     grace: float = 2.0
-    signals: bool = True
+    own_process: bool = True
 
 
 class LiveEffects:
@@ -60,13 +70,14 @@ class LiveEffects:
         self._settings = settings
         self._poller = Poller()
         self._poller.on_wake = self._woken
-        self._supervisor = Supervisor(self._poller, settings.environment or os.environ, settings.grace)
+        environment = os.environ if settings.environment is None else settings.environment
+        self._supervisor = Supervisor(self._poller, environment, settings.grace, adopts=settings.own_process)
         self._bindings: dict[str, Binding] = {}
         self._attempts: dict[str, Attempt] = {}
         self._events: list[Event] = []
         self._nudged = False
         self._workers: Workers | None = None
-        self._signals = Signals(self._poller.wake_descriptor) if settings.signals else None
+        self._signals = Signals(self._poller.wake_descriptor) if settings.own_process else None
 
     def now(self) -> float:
         return time.time()
@@ -91,11 +102,11 @@ class LiveEffects:
     def _start(self, call: Call) -> None:
         binding = self._bindings.get(call.task.uses)
         if binding is None:
-            found = self._bind(call.task.uses)
+            found = located(self._settings.resolve, call.task.uses)
             if isinstance(found, Outcome):
                 self._report(call, found)
                 return
-            binding = found
+            binding = self._bindings[call.task.uses] = found
         declaration = binding.declaration
         if declaration.instant and not binding.wants_context:
             result = invoke(binding, call.inputs, None)
@@ -109,22 +120,10 @@ class LiveEffects:
         else:
             self._start_thread(binding, self._attempt(call))
 
-    def _bind(self, name: str) -> Binding | Outcome:
-        try:
-            binding = bind(name, self._settings.resolve(name))
-        except KeyError:
-            return Outcome("logic", f"no installed capability is named `{name}`")
-        except Exception as error:  # a plugin that cannot be imported fails its tasks, not the run
-            return Outcome("logic", f"the capability `{name}` cannot be loaded: {type(error).__name__}: {error}")
-        self._bindings[name] = binding
-        return binding
-
     def _attempt(self, call: Call) -> Attempt:
         settings = self._settings
         watcher = partial(settings.on_output, call.task.id, call.attempt) if settings.on_output else None
-        name = call.task.id.replace("/", "_").replace("\0", "_").lstrip(".")
-        log = f"{settings.state_dir}/logs/{settings.run_id}/{name}.{call.attempt}.log"
-        attempt = Attempt(call, Record(log, watcher))
+        attempt = Attempt(call, Record(log_path(settings.state_dir, call), watcher))
         self._attempts[call.key] = attempt
         return attempt
 
@@ -140,13 +139,7 @@ class LiveEffects:
     def _start_process(self, attempt: Attempt, spawn: Spawn) -> None:
         call, record = attempt.call, attempt.record
         record.keep = spawn.keep
-        markers = {
-            "PLANRUNNER_RUN_ID": call.run_id,
-            "PLANRUNNER_TASK": call.task.id,
-            "PLANRUNNER_ATTEMPT": str(call.attempt),
-            "PLANRUNNER_KEY": call.key,
-        }
-        launch = Launch(spawn, markers, call.timeout, record, partial(self._exited, attempt, spawn))
+        launch = Launch(spawn, markers(call), call.timeout, record, partial(self._exited, attempt, spawn))
         try:
             attempt.process = self._supervisor.start(launch)
         except SpawnFailed as failed:
@@ -164,6 +157,7 @@ class LiveEffects:
             from planrunner.engine.threads import Workers  # late: runs of processes need no threads
 
             self._workers = Workers(self._poller.wake)
+        self._supervisor.programs.alone = False
         work = partial(invoke, binding, attempt.call.inputs, attempt.context)
         attempt.run_in(self._workers, work, partial(self._returned, attempt))
         self._supervisor.foreign_children = True
@@ -171,7 +165,7 @@ class LiveEffects:
             attempt.timer = self._poller.after(attempt.call.timeout, partial(self._cancel, attempt, "timeout"))
 
     def _probe(self, call: Call) -> None:
-        binding = self._bindings.get(call.task.uses) or self._bind(call.task.uses)
+        binding = located(self._settings.resolve, call.task.uses)
         answer = probe(binding, Attempt(call, Record("")).context) if isinstance(binding, Binding) else None
         resolution: Literal["retry", "completed", "failed"] = "failed"
         if answer is not None:
@@ -306,9 +300,8 @@ class LiveEffects:
         while self._supervisor.running and time.monotonic() < deadline:
             self._poller.turn(0.1)
         self._supervisor.sweep_run(self._settings.run_id)
-        if self._workers is not None:
-            self._workers.close()
+        abandoned = self._workers is not None and self._workers.close()
         if self._signals is not None:
             self._signals.close()
         self._supervisor.close()
-        self._poller.close()
+        self._poller.close(keep_wake=abandoned)

@@ -75,10 +75,12 @@ class Poller:
         if self._timers and self._soonest <= time.monotonic():
             self._fire()
 
-    def close(self) -> None:
+    def close(self, keep_wake: bool = False) -> None:
+        """``keep_wake`` leaves open what an abandoned thread may write to: its number must not become another file."""
         self._epoll.close()
         os.close(self._wake_read)
-        os.close(self._wake_write)
+        if not keep_wake:
+            os.close(self._wake_write)
         self._handlers.clear()
         self._timers.clear()
 

@@ -82,16 +82,18 @@ class Process:
 class Supervisor:
     """Starts processes and reports how each ended, after nothing of it is left alive."""
 
-    def __init__(self, poller: Poller, environment: Mapping[str, str], grace: float = 2.0) -> None:
+    def __init__(self, poller: Poller, environment: Mapping[str, str], grace: float = 2.0, adopts: bool = True) -> None:
         self.running: dict[int, Process] = {}
         self.problems: list[str] = []
         self.foreign_children = False
         """True while capabilities run in threads: they may have children that are not ours to reap or end."""
         self._poller = poller
         self._grace = grace
-        self._programs = Programs(environment)
+        self.programs = Programs(environment)
+        self.programs.alone = adopts
         self._young: list[Process] = []
         self._first = 0
+        self._adopts = adopts
         self._subreaper = False
 
     def start(self, launch: Launch) -> Process:
@@ -105,7 +107,7 @@ class Supervisor:
             raise SpawnFailed("transient", f"no process can be started: {error.strerror}") from None
         process = Process(launch, out_read, err_read)
         try:
-            process.pid = self._programs.spawn(launch.spawn, launch.markers, out_write, err_write)
+            process.pid = self.programs.spawn(launch.spawn, launch.markers, out_write, err_write)
             process.pidfd = _open_pidfd(process.pid)
         except BaseException:
             os.close(out_read)
@@ -139,7 +141,7 @@ class Supervisor:
             if now - process.started >= YOUNG:
                 self._poller.watch(process.out, partial(self._readable, process, "stdout"))
                 self._poller.watch(process.err, partial(self._readable, process, "stderr"))
-                if not self._subreaper:
+                if self._adopts and not self._subreaper:
                     self._poller.after(SETTLED, partial(self._settle, process))
         if self._young:
             self._poller.after(YOUNG, self._watch_pipes)
@@ -263,13 +265,8 @@ class Supervisor:
         self.running.pop(process.pid, None)
         process.launch.done(process.exit())
 
-    def stop(self, forced: bool = False) -> None:
-        """End every running process; how each ended is reported as usual."""
-        for process in list(self.running.values()):
-            self.interrupt(process, forced)
-
     def close(self) -> None:
-        self._programs.close()
+        self.programs.close()
 
     def sweep_run(self, run_id: str) -> None:
         """End what finished attempts of the run left behind in sessions of their own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import errno
 import os
 import signal
@@ -12,6 +11,9 @@ from planrunner.capabilities.contract import Spawn
 
 _ENTER = 'cd -- "$1" || exit 126; unset OLDPWD; shift; exec "$@"'
 _TRANSIENT = frozenset((errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY))
+
+
+_OF_AN_OUTER_RUN = frozenset(f"PLANRUNNER_{name}" for name in ("RUN_ID", "TASK", "ATTEMPT", "KEY", "OUTPUT"))
 
 
 class SpawnFailed(Exception):
@@ -27,7 +29,9 @@ class Programs:
     """Spawns programs in one base environment; remembers where on the PATH they are."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = dict(environment)
+        self.alone = True
+        """No thread of others looks at the working directory of this program while a process is started."""
+        self._environment = {name: value for name, value in environment.items() if name not in _OF_AN_OUTER_RUN}
         self._found: dict[tuple[str, str, str], str] = {}
         self._null = _above_standard_descriptors()
         _keep_descriptors()
@@ -38,8 +42,8 @@ class Programs:
         arguments, enter = spawn.arguments, self._directory(spawn.directory)
         if not arguments or not arguments[0]:
             raise SpawnFailed("logic", "there is no command to execute")
-        if enter and _thread._count():
-            # another thread would see the change of directory, so a shell makes it
+        if enter and not self.alone:
+            # a function in another thread would see the change of directory, so a shell makes it
             path = self._locate(arguments[0], env, enter)
             if not os.access(os.path.join(enter, path), os.X_OK):
                 code = errno.EACCES if os.path.exists(os.path.join(enter, path)) else errno.ENOENT

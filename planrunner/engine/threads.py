@@ -32,13 +32,15 @@ class Job:
 class Workers:
     """Threads that are kept for the next job; a new one starts only when none is idle."""
 
-    __slots__ = ("_idle", "_posted", "_queue", "_wake", "busy")
+    __slots__ = ("_closed", "_idle", "_posted", "_queue", "_threads", "_wake", "busy")
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._posted: deque[Callable[[], None]] = deque()
         self._wake = wake
         self._idle = 0
+        self._threads = 0
+        self._closed = False
         self.busy = 0
 
     def submit(self, work: Callable[[], Any], done: Callable[[Any], None]) -> Job:
@@ -48,6 +50,7 @@ class Workers:
         if self._idle > 0:
             self._idle -= 1
         else:
+            self._threads += 1
             threading.Thread(target=self._run, daemon=True, name="planrunner-capability").start()
         self._queue.put(job)
         return job
@@ -61,6 +64,8 @@ class Workers:
     def post(self, callback: Callable[[], None]) -> None:
         """Have ``collect`` call back; for use in threads, which wait here when the loop cannot keep up."""
         while len(self._posted) > BACKLOG:
+            if self._closed:
+                return
             time.sleep(0.001)
         self._posted.append(callback)
         self._wake()
@@ -70,10 +75,13 @@ class Workers:
         while self._posted:
             self._posted.popleft()()
 
-    def close(self) -> None:
+    def close(self) -> bool:
+        """Let idle threads go; True when others are still busy, with jobs that were abandoned."""
+        self._closed = True
         for _ in range(self._idle):
             self._queue.put(None)
-        self._idle = 0
+        left, self._idle = self._threads > self._idle, 0
+        return left
 
     def _run(self) -> None:
         while (job := self._queue.get()) is not None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from planrunner.machine.events import Entry, RunEnded
+from planrunner.record import NamedTuple
 
 
 class StoredPlan(NamedTuple):

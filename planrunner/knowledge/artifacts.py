@@ -12,9 +12,10 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from io import BufferedRandom, BufferedReader
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from planrunner.errors import NotFound, StorageFailed
+from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from tarfile import TarFile, TarInfo

@@ -5,7 +5,7 @@ In books on event sourcing a command goes into the decider; here, as in durable-
 
 from __future__ import annotations
 
-from typing import NamedTuple, Union
+from typing import Union
 
 from planrunner.machine.events import (
     DoubtSettled,
@@ -16,6 +16,7 @@ from planrunner.machine.events import (
     TaskQueued,
     TaskSettled,
 )
+from planrunner.record import NamedTuple
 
 
 class Start(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from planrunner.machine.commands import AskFacts, Command, End, Record, Start
 from planrunner.machine.events import (
     FailureResolved,
@@ -25,6 +23,7 @@ from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, IllegalMove
 from planrunner.plan.expressions.evaluate import EvaluationError, truth
 from planrunner.plan.model import Task
+from planrunner.record import NamedTuple
 
 INSTANT_BATCH = 2000
 """Instant tasks started by one decision at the most: bounds one transaction."""
@@ -310,8 +309,8 @@ def _finish(state: State) -> list[Command]:
 
 
 def _stuck(state: State) -> Record:
-    """Open tasks, and none that moves: they wait for a person, or for a handler that itself waits for the task it should
-    recover. The latter recovers nothing, so the failure stands."""
+    """Open tasks, and none that moves: they wait for a person, or for a handler that itself waits for the task it
+    should recover. The latter recovers nothing, so the failure stands."""
     waiting = [task.id for task, found in zip(state.plan.tasks, state.tasks) if found.status in ("blocked", "in_doubt")]
     if waiting:
         return Record(RunParked("waiting", tuple(waiting)))

@@ -6,7 +6,9 @@ new version and an upcaster in ``journal/codec.py``.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Union
+from typing import Any, Literal, Union
+
+from planrunner.record import NamedTuple
 
 Json = Any
 
@@ -28,7 +30,8 @@ RunStatus = Literal["pending", "running", "paused", "blocked", "completed", "fai
 
 
 class Outcome(NamedTuple):
-    """How an attempt ended. ``failure`` is a failure class (transient, logic, policy, timeout, interrupted or a plugin's
+    """How an attempt ended. ``failure`` is a failure class (transient, logic, policy, timeout, interrupted or a
+    plugin's
     own), empty when it went well. ``duration`` is seconds; ``stdout`` and ``stderr`` are bounded tails of the text."""
 
     failure: str = ""
@@ -81,7 +84,8 @@ class FactsObserved(NamedTuple):
 
 
 class AttemptStarted(NamedTuple):
-    """The intent to act, durable before the act. ``key`` is the idempotency key ``run:task:attempt``, kept when the same
+    """The intent to act, durable before the act. ``key`` is the idempotency key ``run:task:attempt``, kept when the
+    same
     attempt is issued again after a crash (``reissue`` counts those); ``inputs`` is the digest of the rendered call."""
 
     task: str
@@ -126,8 +130,8 @@ class FailureResolved(NamedTuple):
 
 
 class DoubtSettled(NamedTuple):
-    """What became of an attempt whose end nobody saw: ``retry`` (issue again), ``completed`` or ``failed``, and who said so.
-    ``failure`` is the class of the failure where it is known."""
+    """What became of an attempt whose end nobody saw: ``retry`` (issue again), ``completed`` or ``failed``, and who
+    said so. ``failure`` is the class of the failure where it is known."""
 
     task: str
     attempt: int

@@ -41,7 +41,8 @@ CUT_OFF = ("interrupted", "unstarted")
 """Ends that are none: stopped in the middle, or stopped before it began. The attempt goes on with the next resume."""
 
 _COUNTED_JOINS = frozenset({"all"})
-"""Joins that are met when a count of missing needs reaches nought; any other is looked at whenever a need is decided."""
+"""Joins that are met when a count of missing needs reaches nought; any other is looked at whenever a need is
+decided."""
 
 
 def fold(plan: Plan, run_id: str, entries: Iterable[Entry]) -> State:
@@ -61,8 +62,8 @@ def evolve(state: State, event: Event, at: float) -> None:
 
 
 def forget_candidates(state: State, left: Iterable[int]) -> None:
-    """Drop the candidates that ``decide`` has just looked at, but for those it left; whatever may change its mind about one
-    makes it a candidate again, so this saves work and alters nothing."""
+    """Drop the candidates that ``decide`` has just looked at, but for those it left; whatever may change its mind
+    about one makes it a candidate again, so this saves work and alters nothing."""
     state.candidates.clear()
     state.candidates.update(dict.fromkeys(left))
 

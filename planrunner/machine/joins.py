@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from planrunner.machine.scope import ResultScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import EvaluationError, truth
-from planrunner.machine.scope import ResultScope
 
 Verdict = Literal["met", "unmet", "waiting"]
 
@@ -29,7 +29,10 @@ def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
     if task.join.kind == "expression":
         return _expression(state, number, standings)
     verdict = _JOINS[task.join.kind](standings, task.join.count)
-    return verdict, f"join `{_join_text(state, number)}` is not met: {_tally(state, number)}" if verdict == "unmet" else ""
+    return (
+        verdict,
+        f"join `{_join_text(state, number)}` is not met: {_tally(state, number)}" if verdict == "unmet" else "",
+    )
 
 
 def _expression(state: State, number: int, standings: list[str]) -> tuple[Verdict, str]:

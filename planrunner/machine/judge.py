@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from typing import NamedTuple
-
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.evaluate import EvaluationError, explain, truth
 from planrunner.plan.model import Criterion, Task
-
-_READS_EXIT = re.compile(r"\bexit_code\b")
+from planrunner.record import NamedTuple
 
 
 class Verdict(NamedTuple):
-    """``failure`` is the class of the failure, empty when the attempt did what the task asks; ``words`` are the criteria
-    that only a judge or a person can decide."""
+    """``failure`` is the class of the failure, empty when the attempt did what the task asks; ``words`` are the
+    criteria that only a judge or a person can decide."""
 
     failure: str = ""
     reason: str = ""
@@ -48,9 +44,13 @@ _DONE = Verdict()
 
 def _exit_is_judged(task: Task, outcome: Outcome) -> bool:
     """A task whose own criteria read the exit code decides by them what a non-zero code means."""
-    return outcome.failure == "logic" and bool(outcome.exit_code) and any(
-        criterion.expression is not None and _READS_EXIT.search(criterion.text)
-        for criterion in (*task.expect, *task.postconditions)
+    return (
+        outcome.failure == "logic"
+        and bool(outcome.exit_code)
+        and any(
+            criterion.expression is not None and ("exit_code",) in criterion.expression.paths
+            for criterion in (*task.expect, *task.postconditions)
+        )
     )
 
 

@@ -1,6 +1,7 @@
 """What becomes of an attempt whose end nobody saw, by the effect class of what it did.
 
-``pure``, ``read`` and ``idempotent`` (keyed) attempts are issued again: the same attempt with the same key, not charged to
+``pure``, ``read`` and ``idempotent`` (keyed) attempts are issued again: the same attempt with the same key, not
+charged to
 the retries. A ``checkable`` one is probed first. An ``unsafe`` one is never repeated on planrunner's own account: the
 task's ``on_doubt`` says what to do, and where it says nothing a person is asked.
 """

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-
+from planrunner.hashing import sha256
 from planrunner.plan.model import Retry
 
 
@@ -30,5 +29,5 @@ def delay(retry: Retry, attempts: int, key: str) -> float:
     else:
         wait = retry.delay * 2.0 ** min(attempts - 1, 60)
     wait = min(wait, retry.max_delay)
-    part = int.from_bytes(hashlib.sha256(key.encode()).digest()[:6], "big") / 2**48
+    part = int.from_bytes(sha256(key.encode()).digest()[:6], "big") / 2**48
     return max(0.0, wait * (1.0 + retry.jitter * (2.0 * part - 1.0)))

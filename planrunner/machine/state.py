@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from planrunner.machine.events import Outcome, RunStatus, TaskStatus
 from planrunner.machine.shape import Shape
 from planrunner.plan.model import EffectClass, Plan, Task
+from planrunner.record import NamedTuple
 
 Json = Any
 
@@ -25,7 +26,8 @@ class Trait(NamedTuple):
 
 
 class TaskState:
-    """One task of a run. ``attempts`` counts attempts that were started, ``uncertain`` marks one whose end nobody saw."""
+    """One task of a run. ``attempts`` counts attempts that were started, ``uncertain`` marks one whose end nobody
+    saw."""
 
     __slots__ = (
         "attempts",
@@ -97,7 +99,8 @@ class Queue:
 
 class State:
     """A whole run. ``candidates`` are the tasks that the next decision has to look at; ``open`` counts the tasks of the
-    main part that are not settled, ``finals_open`` those under ``finally``; ``failures`` are the tasks that stand as failed, in the order in which they did; ``asked`` are tasks for which facts or a probe
+    main part that are not settled, ``finals_open`` those under ``finally``; ``failures`` are the tasks that stand as
+    failed, in the order in which they did; ``asked`` are tasks for which facts or a probe
     were asked for and have not come."""
 
     __slots__ = (

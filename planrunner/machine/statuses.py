@@ -18,8 +18,8 @@ TASK: dict[TaskStatus, frozenset[TaskStatus]] = {
     "abandoned": frozenset(),
     "rolled_back": frozenset(),
 }
-"""``running`` to ``pending`` is a retry that waits for its time, ``running`` to ``running`` the same attempt issued again
-after a crash."""
+"""``running`` to ``pending`` is a retry that waits for its time, ``running`` to ``running`` the same attempt issued
+again after a crash."""
 
 RUN: dict[RunStatus, frozenset[RunStatus]] = {
     "pending": frozenset({"running"}),

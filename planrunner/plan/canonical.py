@@ -8,7 +8,9 @@ and stays shared.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_not
 
+from planrunner.record import NamedTuple
 from planrunner.syntax.tree import Mapping, Node, Plain, Scalar, Sequence
 
 PLAN_ALIASES = {
@@ -64,10 +66,19 @@ TASK_ORDER = (
     *("budgets", "policy", "effect", "effects", "expect", "postconditions", "validation", "failure_modes"),
     *("outputs", "artifacts", "evidence", "rollback", "on_success", "on_failure", "next"),
 )
-_PLAN_RANK = {key: rank for rank, key in enumerate(PLAN_ORDER)}
-_TASK_RANK = {key: rank for rank, key in enumerate(TASK_ORDER)}
 
+_Entry = tuple[Scalar, Node]
 _Rewrite = Callable[["_Canon", Node], Node]
+
+
+class _Kind(NamedTuple):
+    """What canonical means for one kind of mapping; ``touched`` are the keys of ``aliases`` and ``parts``: the others
+    are left alone at once."""
+
+    aliases: dict[str, str]
+    rank: dict[str, int]
+    parts: dict[str, _Rewrite]
+    touched: frozenset[Plain]
 
 
 def canonical(tree: Mapping) -> Mapping:
@@ -91,10 +102,10 @@ class _Canon:
         self._done: dict[tuple[int, _Rewrite], Node] = {}
 
     def plan(self, node: Node) -> Node:
-        return self._mapping(node, PLAN_ALIASES, _PLAN_RANK, _PLAN_PARTS)
+        return self._mapping(node, _PLAN)
 
     def task(self, node: Node) -> Node:
-        return self._mapping(node, TASK_ALIASES, _TASK_RANK, _TASK_PARTS)
+        return self._mapping(node, _TASK)
 
     def tasks(self, node: Node) -> Node:
         if not isinstance(node, Sequence):
@@ -107,14 +118,14 @@ class _Canon:
         return fresh
 
     def loop(self, node: Node) -> Node:
-        return self._mapping(node, {}, {}, {"tasks": _Canon.tasks})
+        return self._mapping(node, _LOOP)
 
     def subplans(self, node: Node) -> Node:
         names = [str(key.value) for key, _ in node.entries] if isinstance(node, Mapping) else []
-        return self._mapping(node, {}, {}, dict.fromkeys(names, _Canon.subplan))
+        return self._mapping(node, _Kind({}, {}, dict.fromkeys(names, _Canon.subplan), frozenset(names)))
 
     def subplan(self, node: Node) -> Node:
-        return self._mapping(node, {}, _PLAN_RANK, {"tasks": _Canon.tasks, "budgets": _Canon.budgets})
+        return self._mapping(node, _SUBPLAN)
 
     def digits(self, node: Node) -> Node:
         """Numbers that are used as text (``env``, arguments, ``version``) as the text that was written: JSON would
@@ -147,30 +158,27 @@ class _Canon:
         text = _digits(value)
         return _renamed(key, name), _rewritten(value, f"{text}m" if name == "time" else f"${text}")
 
-    def _mapping(self, node: Node, aliases: dict[str, str], rank: dict[str, int], parts: dict[str, _Rewrite]) -> Node:
+    def _mapping(self, node: Node, kind: _Kind) -> Node:
         """A mapping with its keys renamed and its parts rewritten: the node itself where nothing changes."""
         if not isinstance(node, Mapping):
             return node
-        entries: list[tuple[Scalar, Node]] = []
-        changed = False
-        names: set[Plain] | None = None
-        for entry in node.entries:
-            key, value = entry
-            name = aliases.get(key.value)  # type: ignore[arg-type]
-            if name is not None:
-                names = names or {other.value for other, _ in node.entries}
-                fits = name != "env" or isinstance(value, Mapping)
-                if fits and name not in names and _first(node, key, name, aliases):
-                    key, changed = _renamed(key, name), True
-            rewrite = parts.get(key.value)  # type: ignore[arg-type]
-            if rewrite is not None:
-                fresh = self._shared(value, rewrite)
-                changed = changed or fresh is not value
-                value = fresh
-            entries.append((key, value) if changed else entry)
+        touched = kind.touched
+        entries = [self._entry(node, entry, kind) if entry[0].value in touched else entry for entry in node.entries]
         if not self._keep_order:
-            entries, changed = _sorted(entries, rank, changed)
+            last = len(kind.rank)
+            entries.sort(key=lambda entry: kind.rank.get(str(entry[0].value), last))
+        changed = any(map(is_not, entries, node.entries))
         return _like(node, entries) if changed else node
+
+    def _entry(self, node: Mapping, entry: _Entry, kind: _Kind) -> _Entry:
+        key, value = entry
+        name = kind.aliases.get(str(key.value), "")
+        fits = name != "env" or isinstance(value, Mapping)
+        if name and fits and node.key(name) is None and _first(node, key, name, kind.aliases):
+            key = _renamed(key, name)
+        rewrite = kind.parts.get(str(key.value))
+        fresh = value if rewrite is None else self._shared(value, rewrite)
+        return entry if key is entry[0] and fresh is value else (key, fresh)
 
     def _shared(self, node: Node, rewrite: _Rewrite) -> Node:
         if not node.anchor:
@@ -181,35 +189,42 @@ class _Canon:
         return self._done[key]
 
 
-_TASK_PARTS: dict[str, _Rewrite] = {
-    "budgets": _Canon.budgets,
-    "loop": _Canon.loop,
-    "subplan": _Canon.tasks,
-    "env": _Canon.digits,
-    "run": _Canon.digits,
-}
-_PLAN_PARTS: dict[str, _Rewrite] = {
-    "budgets": _Canon.budgets,
-    "tasks": _Canon.tasks,
-    "finally": _Canon.tasks,
-    "subplans": _Canon.subplans,
-    "defaults": _Canon.task,
-    "env": _Canon.digits,
-    "version": _Canon.digits,
-}
+def _kind(aliases: dict[str, str], order: tuple[str, ...], parts: dict[str, _Rewrite]) -> _Kind:
+    rank = {key: number for number, key in enumerate(order)}
+    return _Kind(aliases, rank, parts, frozenset((*aliases, *parts)))
+
+
+_LOOP = _kind({}, (), {"tasks": _Canon.tasks})
+_SUBPLAN = _kind({}, PLAN_ORDER, {"tasks": _Canon.tasks, "budgets": _Canon.budgets})
+_TASK = _kind(
+    TASK_ALIASES,
+    TASK_ORDER,
+    {
+        "budgets": _Canon.budgets,
+        "loop": _Canon.loop,
+        "subplan": _Canon.tasks,
+        "env": _Canon.digits,
+        "run": _Canon.digits,
+    },
+)
+_PLAN = _kind(
+    PLAN_ALIASES,
+    PLAN_ORDER,
+    {
+        "budgets": _Canon.budgets,
+        "tasks": _Canon.tasks,
+        "finally": _Canon.tasks,
+        "subplans": _Canon.subplans,
+        "defaults": _Canon.task,
+        "env": _Canon.digits,
+        "version": _Canon.digits,
+    },
+)
 
 
 def _first(node: Mapping, key: Scalar, name: str, aliases: dict[str, str]) -> bool:
     """Whether a key is the first of several aliases of one name: only that one is renamed."""
     return next(other for other, _ in node.entries if aliases.get(str(other.value)) == name) is key
-
-
-def _sorted(
-    entries: list[tuple[Scalar, Node]], rank: dict[str, int], changed: bool
-) -> tuple[list[tuple[Scalar, Node]], bool]:
-    last = len(rank)
-    arranged = sorted(entries, key=lambda entry: rank.get(str(entry[0].value), last))
-    return arranged, changed or any(new is not old for new, old in zip(arranged, entries, strict=True))
 
 
 def _renamed(key: Scalar, name: str) -> Scalar:

@@ -29,6 +29,7 @@ from planrunner.plan.model import (
     Param,
     Plan,
     Retry,
+    Script,
     Task,
 )
 from planrunner.source import Span
@@ -185,6 +186,7 @@ _INNER.append(
             Task,
             labels=_WORDS,
             run=_RUN,
+            script=_record(Script, values=_TUPLES, simple=_WORDS),
             gate=_record(Gate, checks=_CRITERIA),
             steps=_WORDS,
             subplan=_TASKS,

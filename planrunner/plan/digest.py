@@ -8,7 +8,8 @@ from typing import Any
 
 from planrunner.plan.model import Expression, Plan, Task
 
-_PLACES = frozenset({"span", "spans"})
+_PLACES = frozenset({"span", "spans", "script"})
+"""Places, and what follows from other fields."""
 
 
 def digest(plan: Plan) -> str:

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as Table
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from planrunner import syntax
 from planrunner.diagnostics import Diagnostic, arrange, has_errors
@@ -17,6 +17,7 @@ from planrunner.plan.canonical import canonical
 from planrunner.plan.lower import lower
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
+from planrunner.record import NamedTuple
 from planrunner.source import Source, notation_of
 from planrunner.syntax.limits import MAX_TEXT
 from planrunner.syntax.tree import Mapping, Node, Scalar

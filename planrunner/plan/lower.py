@@ -7,7 +7,7 @@ about the graph appear beside it all the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan import lower_parts as parts
@@ -16,6 +16,7 @@ from planrunner.plan.lower_task import defaults_of, lower_task, report_twins, ta
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Plan, Task
 from planrunner.plan.nearest import nearest
+from planrunner.record import NamedTuple
 from planrunner.syntax.tree import Mapping, Node, Sequence
 
 

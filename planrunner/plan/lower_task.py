@@ -13,7 +13,8 @@ from planrunner.plan import lower_values as values
 from planrunner.plan.lower_draft import CRITERIA, Draft
 from planrunner.plan.lower_expressions import condition, criteria
 from planrunner.plan.lower_values import Lowering
-from planrunner.plan.model import Budgets, Loop, Retry, Task
+from planrunner.plan.model import Budgets, Loop, Retry, Script, Task
+from planrunner.plan.shelltext import ScriptError, compile_script
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 _BOUND = re.compile(r"->\s*([A-Za-z_][A-Za-z0-9_]*)")
@@ -37,6 +38,8 @@ def _built(draft: Draft, node: Mapping) -> Task:
     fields = draft.fields
     if "run" in fields and "uses" not in fields:
         fields["uses"] = "shell"
+    if isinstance(fields.get("run"), str):
+        fields["script"] = _script(fields["run"])
     if draft.edges:
         fields["edges"] = tuple(edge for key in _EDGES for edge in draft.edges.get(key, ()))
     if draft.notes:
@@ -48,6 +51,15 @@ def _built(draft: Draft, node: Mapping) -> Task:
         span=identity.span if identity is not None else (node.entries[0][0].span if node.entries else node.span),
         spans=tuple(draft.spans),
     )
+
+
+def _script(text: str) -> Script | None:
+    """The script ready for the shell; one with a fault is reported by the rules and never runs."""
+    try:
+        script = compile_script(text)
+    except ScriptError:
+        return None
+    return script if script.values else script._replace(text="")
 
 
 def _add_gate(draft: Draft, gate: Mapping) -> None:

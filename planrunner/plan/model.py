@@ -7,8 +7,9 @@ Durations are seconds, sizes bytes, money US dollars. Spans are left out of the 
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from planrunner.record import NamedTuple
 from planrunner.source import Span
 
 Json = Any
@@ -45,7 +46,8 @@ class Expression(NamedTuple):
 
 
 class Criterion(NamedTuple):
-    """A condition on a task: an expression, or (``expression`` is None) plain words that a judge or a person decides."""
+    """A condition on a task: an expression, or (``expression`` is None) plain words that a judge or a person
+    decides."""
 
     text: str
     expression: Expression | None
@@ -76,7 +78,8 @@ class Output(NamedTuple):
 
 
 class Artifact(NamedTuple):
-    """A file to keep by content when the task completes; ``source`` names another task's artifact (plan level ``from``)."""
+    """A file to keep by content when the task completes; ``source`` names another task's artifact (plan level
+    ``from``)."""
 
     name: str
     path: str = ""
@@ -96,8 +99,8 @@ class Join(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """A route from the task that holds it to ``target`` (a task id). ``failure_class`` limits a failure edge to one class
-    or failure mode; ``recovers`` lets a completed target stand in for the failed task."""
+    """A route from the task that holds it to ``target`` (a task id). ``failure_class`` limits a failure edge to one
+    class or failure mode; ``recovers`` lets a completed target stand in for the failed task."""
 
     target: str
     on: EdgeWhen
@@ -108,8 +111,8 @@ class Edge(NamedTuple):
 
 
 class Retry(NamedTuple):
-    """``attempts`` counts the first one. Delay before attempt n+1 by ``backoff``, at most ``max_delay``; ``jitter`` is a
-    fraction of the delay. ``on`` lists failure classes; empty means every class but policy."""
+    """``attempts`` counts the first one. Delay before attempt n+1 by ``backoff``, at most ``max_delay``; ``jitter``
+    is a fraction of the delay. ``on`` lists failure classes; empty means every class but policy."""
 
     attempts: int = 1
     backoff: Literal["fixed", "linear", "exponential"] = "exponential"
@@ -147,6 +150,19 @@ class Action(NamedTuple):
     uses: str
     inputs: Json
     run: str | tuple[str, ...] | None = None
+
+
+class Script(NamedTuple):
+    """A ``run`` text made ready for the shell (``plan/shelltext.py``): ``text`` reads each of ``values`` (name of an
+    environment variable, template that gives it); empty means the ``run`` text as it is.
+
+    ``simple`` are the words of the one command that the script is, if it needs no shell at all: they may hold
+    templates, to be rendered word by word, and the program can be started directly. None for anything else.
+    """
+
+    text: str
+    values: tuple[tuple[str, str], ...] = ()
+    simple: tuple[str, ...] | None = None
 
 
 class Loop(NamedTuple):
@@ -187,8 +203,8 @@ class Task(NamedTuple):
 
     What it does is one of: a capability (``uses``, ``inputs`` and for those that take a script ``run``: text with
     templates or a tuple of arguments), an instruction in plain words (``command``), a gate, a subplan (``steps`` or
-    ``subplan_file``), a loop. ``needs`` holds task ids; ``span`` is the task's id in the text and ``spans`` the places of
-    its other keys.
+    ``subplan_file``), a loop. ``needs`` holds task ids; ``span`` is the task's id in the text and ``spans`` the
+    places of its other keys.
     """
 
     id: str
@@ -202,6 +218,8 @@ class Task(NamedTuple):
     uses: str = ""
     inputs: Json = None
     run: str | tuple[str, ...] | None = None
+    script: Script | None = None
+    """Follows from ``run``; None where that is no text."""
     command: str = ""
     gate: Gate | None = None
     steps: tuple[Json, ...] = ()
@@ -231,7 +249,8 @@ class Task(NamedTuple):
     budgets: Budgets = Budgets()
     rollback: Action | None = None
     notes: Json = None
-    """What people read and the machine does not: assumptions, risks, capabilities, effects, evidence, validation, status …"""
+    """What people read and the machine does not: assumptions, risks, capabilities, effects, evidence, validation,
+    status …"""
     finally_: bool = False
     """Stands under the plan's ``finally``: runs when everything else is settled, whatever happened."""
     span: Span = NOWHERE

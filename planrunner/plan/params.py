@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_size
 from planrunner.plan.model import Param, Plan
 from planrunner.plan.nearest import nearest
+from planrunner.record import NamedTuple
 
 Json = Any
 
@@ -21,7 +22,8 @@ class Bound(NamedTuple):
 
 
 def bind_params(plan: Plan, given: Mapping[str, Json]) -> Bound:
-    """Check and convert what was given, fill in defaults. Text is read by the parameter's type; other data must fit it."""
+    """Check and convert what was given, fill in defaults. Text is read by the parameter's type; other data must fit
+    it."""
     known = {param.name: param for param in plan.params}
     problems = [_unknown(name, known) for name in given if name not in known]
     values: dict[str, Json] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from planrunner.record import NamedTuple
 
 
 class Placeholder(NamedTuple):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from collections.abc import Mapping as Table
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan import wording
+from planrunner.record import NamedTuple
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 Schema = Table[str, Any]

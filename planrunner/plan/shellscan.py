@@ -9,71 +9,22 @@ from __future__ import annotations
 import re
 
 from planrunner.plan.expressions.problem import Problem
-from planrunner.plan.placeholders import placeholders
-from planrunner.plan.shellcommand import Command, Word
+from planrunner.plan.shellcommand import Command
+from planrunner.plan.shellquotes import DEEPEST, Quotes
 
-DEEPEST = 40
-"""Levels of ``$( … )`` and quotes inside each other."""
-
-ARGUMENT = "set a shell variable first, such as `value={{ … }}`, and use `$value`"
 _DELIMITER = r"(-?)[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;&|<>()'\"\\])+)"
 
 
-class Scan:
+class Scan(Quotes):
     """One pass over a script. ``names`` maps each template to its variable; ``problems`` is what cannot be passed."""
 
     def __init__(self, text: str, prefix: str) -> None:
-        self.text = text
-        self.at = 0
-        self.problems: list[Problem] = []
-        self.names: dict[str, str] = {}
-        self._prefix = prefix
-        self._holes = {found.start: found for found in placeholders(text) if found.closed}
-        self._out: list[str] = []
-        self._copied = 0
-        self._level = 0
+        super().__init__(text, prefix)
         self._here: list[tuple[str, bool, bool]] = []
-        self._ambiguous = False
 
     def run(self) -> None:
         while self.at < len(self.text):
             self._commands(False)
-
-    def result(self) -> str:
-        """The script with every template replaced."""
-        return "".join([*self._out, self.text[self._copied :]])
-
-    # What happens to one template
-
-    def _name(self, template: str) -> str:
-        return self.names.setdefault(template, f"{self._prefix}{len(self.names)}")
-
-    def _put(self, form: str) -> None:
-        """Replace the template here; ``form`` holds ``@`` for the name of its variable."""
-        hole = self._holes[self.at]
-        if self._ambiguous:
-            self._refuse("behind `$'…\\'…'`, which shells read differently", ARGUMENT)
-            return
-        template = self.text[hole.start : hole.end]
-        self._out += [self.text[self._copied : hole.start], form.replace("@", self._name(template)) if form else ""]
-        self._copied = self.at = hole.end
-
-    def _refuse(self, where: str, way_out: str = ARGUMENT) -> None:
-        hole = self._holes[self.at]
-        self.problems.append(
-            Problem("PLAN211", f"no value can be passed safely {where}", hole.start, hole.end, way_out)
-        )
-        self.at = hole.end
-
-    def _escaped(self) -> None:
-        """A backslash and what it quotes."""
-        self.at += 1
-        if self.at in self._holes:
-            self._refuse("right after a backslash", "put the template into quotes, without the backslash")
-        else:
-            self.at += 1
-
-    # Contexts
 
     def _commands(self, nested: bool) -> None:
         """Plain text to its end, or to the bracket that closes it."""
@@ -176,135 +127,6 @@ class Scan:
                 self._put("")
             else:
                 self.at += 1
-
-    def _single(self, word: Word) -> None:
-        self.at += 1
-        while self.at < len(self.text):
-            if self.at in self._holes:
-                word.hole(self._holes[self.at])
-                self._put("'\"${@}\"'")
-                continue
-            self.at += 1
-            if self.text[self.at - 1] == "'":
-                return
-            word.text += self.text[self.at - 1]
-
-    def _double(self, word: Word) -> None:
-        self.at += 1
-        while self.at < len(self.text):
-            if self.at in self._holes:
-                word.hole(self._holes[self.at])
-                self._put("${@}")
-            elif self.text[self.at] == '"':
-                self.at += 1
-                return
-            else:
-                word.text += self.text[self.at]
-                self._expanding()
-
-    def _expanding(self) -> None:
-        """One sign where variables are expanded and quotes mean nothing."""
-        sign = self.text[self.at]
-        if sign == "\\":
-            self._escaped()
-        elif sign == "`":
-            self._backticks()
-        elif sign == "$":
-            self._dollar(True)
-        else:
-            self.at += 1
-
-    def _dollar(self, quoted: bool) -> None:
-        text, self.at = self.text, self.at + 1
-        if self.at in self._holes:
-            self._refuse("right after `$`", "leave the `$` out: the template is the value")
-        elif text.startswith("((", self.at):
-            self._arithmetic(2, "in arithmetic, which the shell evaluates")
-        elif text.startswith("[", self.at) and not quoted:
-            self._region("]", "in arithmetic, which the shell evaluates", 1)
-        elif text.startswith("(", self.at):
-            self.at += 1
-            self._nested()
-        elif text.startswith("{", self.at):
-            self._region("}", "inside `${…}`", 1)
-        elif text.startswith("'", self.at) and not quoted:
-            self._ansi()
-
-    def _ansi(self) -> None:
-        """``$'…'``: bash reads escapes in it, other shells do not, so they may disagree about its end."""
-        self.at += 1
-        while self.at < len(self.text):
-            if self.at in self._holes:
-                self._refuse("inside `$'…'`", "close the quote before the template")
-            elif self.text[self.at] == "\\":
-                self._ambiguous |= self.text.startswith("'", self.at + 1)
-                self._escaped()
-            else:
-                self.at += 1
-                if self.text[self.at - 1] == "'":
-                    return
-
-    def _backticks(self) -> None:
-        self.at += 1
-        while self.at < len(self.text):
-            if self.at in self._holes:
-                self._refuse("inside backticks", "write `$( … )` instead")
-            elif self.text[self.at] == "\\":
-                self._escaped()
-            else:
-                self.at += 1
-                if self.text[self.at - 1] == "`":
-                    return
-
-    def _arithmetic(self, opening: int, where: str) -> None:
-        self.at += opening
-        depth = 0
-        while self.at < len(self.text):
-            if self.at in self._holes:
-                self._refuse(where, "compute with `$(( … ))` on a variable that you checked to be a number")
-                continue
-            sign = self.text[self.at]
-            self._inside(sign)
-            if sign == "(":
-                depth += 1
-            elif sign == ")" and depth:
-                depth -= 1
-            elif sign == ")":
-                self.at += self.text.startswith(")", self.at)
-                return
-
-    def _region(self, closing: str, where: str, opening: int) -> None:
-        """To the closing sign, with quotes and expansions inside; no value fits in here."""
-        self.at += opening
-        while self.at < len(self.text):
-            if self.at in self._holes:
-                self._refuse(where)
-                continue
-            sign = self.text[self.at]
-            self._inside(sign)
-            if sign == closing:
-                return
-
-    def _inside(self, sign: str) -> None:
-        """One sign, or one quoted part, of a place that takes no values."""
-        if sign in "'\"" and self._level <= DEEPEST:
-            end = self.text.find(sign, self.at + 1)
-            if end < 0 or self._hole_before(end):
-                self.at += 1
-            else:
-                self.at = end + 1
-            return
-        if sign in "$`\\" and self._level <= DEEPEST:
-            self._level += 1
-            self._expanding()
-            self._level -= 1
-            return
-        self.at += 1
-
-    def _hole_before(self, end: int) -> bool:
-        return any(self.at < start < end for start in self._holes)
-
-    # Here-documents
 
     def _here_begins(self) -> None:
         self.at += 2

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner.plan.expressions.values import EvaluationError, text_of
+from planrunner.plan.model import Script
 from planrunner.plan.shellwords import simple_command
 
 if TYPE_CHECKING:
@@ -31,18 +32,6 @@ class ScriptError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
-
-
-class Script(NamedTuple):
-    """``text`` reads each of ``values`` (name of the variable, template that gives it) from its environment.
-
-    ``simple`` are the words of the one command that the script is, if it needs no shell at all: they may hold
-    templates, to be rendered word by word, and the program can be started directly. None for anything else.
-    """
-
-    text: str
-    values: tuple[tuple[str, str], ...] = ()
-    simple: tuple[str, ...] | None = None
 
 
 @lru_cache(maxsize=1024)

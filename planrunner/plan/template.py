@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner.plan.expressions.evaluate import EvaluationError, Scope, evaluate
 from planrunner.plan.expressions.problem import Problem, TemplateError
 from planrunner.plan.expressions.values import LONGEST_TEXT, plain, text_of
+from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.plan.placeholders import Placeholder

@@ -1,7 +1,7 @@
 """The comments of a plan, tied to the keys and items they stand at, so that a writer of either notation can keep them.
 
-A comment belongs to the place (the offset of a key or of an item of a list) it stands before or behind. A rewritten tree
-keeps its comments as long as its nodes keep their spans, whatever else changes: keys may be renamed and reordered.
+A comment belongs to the place (the offset of a key or of an item of a list) it stands before or behind. A rewritten
+tree keeps its comments as long as its nodes keep their spans, whatever else changes: keys may be renamed and reordered.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Comments(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A key or an item; ``path`` are the collections around it, the outermost first; ``flow`` if one of them has brackets."""
+    """A key or an item; ``path`` are the collections around it, outermost first; ``flow`` if one has brackets."""
 
     start: int
     path: tuple[Mapping | Sequence, ...]
@@ -49,7 +49,7 @@ NO_COMMENTS = Comments("", (), {}, {}, {})
 
 
 def is_implied(key: Scalar) -> bool:
-    """Whether the text of the plan did not spell the key out (``task x`` says ``id`` and ``tasks`` without the words)."""
+    """Whether the text did not spell the key out (``task x`` says ``id`` and ``tasks`` without the words)."""
     return key.start == key.end and not key.raw and not key.style
 
 
@@ -226,11 +226,10 @@ class Keeper:
         return any(start < node.end and not self._is_own(start) for start in self._places[at : at + 1])
 
     def _is_own(self, start: int) -> bool:
-        return (
-            ("leading", start) in self._taken
-            or start not in self._comments.leading
-            and ("trailing", start) in self._taken
-        )
+        """Whether a comment at the start of a collection was that of its key or dash and is written already."""
+        if start in self._comments.leading:
+            return ("leading", start) in self._taken
+        return ("trailing", start) in self._taken
 
     def left_over(self) -> list[str]:
         """The comments whose places the tree does not have any more."""

@@ -9,7 +9,7 @@ from planrunner.source import Span
 from planrunner.syntax.tree import Scalar
 
 UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
-"""Control characters, halves of surrogate pairs, byte order marks (but the first of a file) and what is no character."""
+"""Control characters, halves of surrogate pairs, byte order marks (but the first of a file) and non-characters."""
 
 
 def find_unreadable(text: str) -> Diagnostic | None:

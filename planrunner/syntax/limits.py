@@ -1,4 +1,4 @@
-"""The bounds that both notations keep, so that a plan from anywhere costs a bounded amount of time and memory to read."""
+"""The bounds that all notations keep, so that reading any plan costs a bounded amount of time and memory."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ MAX_SCALAR = 1024 * 1024
 
 
 class CollectorPaused:
-    """Holds Python's garbage collector while a tree is made: its many small objects all stay alive, and looking for dead
-    ones among them is two thirds of the time."""
+    """Holds Python's garbage collector while a tree is made: its many small objects all stay alive, and looking for
+    dead ones among them is two thirds of the time."""
 
     __slots__ = ("_was_on",)
 

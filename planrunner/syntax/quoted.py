@@ -1,4 +1,4 @@
-"""Quoted texts and block texts of the text notation: from how they are written to what they say, by the rules of YAML."""
+"""Quoted texts and block texts of the text notation: from how they are written to what they say, as YAML has it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def block_text(header: Block, lines: list[str], final_break: bool) -> str:
 
 
 def _fold(lines: list[str]) -> str:
-    """Lines as one: a single break becomes a space, unless a line beside it is indented; blank lines stand for breaks."""
+    """Lines as one: a break becomes a space, unless a line beside it is indented; blank lines stand for breaks."""
     parts: list[str] = []
     blanks, before = 0, ""
     for line in lines:

@@ -1,4 +1,4 @@
-"""What an unquoted word means: the YAML 1.2 core rules, and the words that readers of YAML 1.1 take for something else."""
+"""What an unquoted word means: the YAML 1.2 core rules, and the words that readers of YAML 1.1 take differently."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ from planrunner.syntax.limits import CollectorPaused, Refused, check_length
 from planrunner.syntax.parsed import Parsed
 from planrunner.syntax.text_build import Builder
 from planrunner.syntax.text_errors import unexpected
-from planrunner.syntax.text_lexer import Lexeme, Lexer
+from planrunner.syntax.text_lexer import Lexer
+from planrunner.syntax.text_values import Lexeme
 from planrunner.syntax.tree import Node
 
 MAX_FINDINGS = 100
@@ -34,7 +35,7 @@ class _Grammar(NamedTuple):
 
 
 def parse_text(source: Source) -> Parsed:
-    """Read the text notation. Every line that does not parse gives one finding, and the tree is None where one did not."""
+    """Read the text notation. Each line that does not parse gives one finding, and then the tree is None."""
     try:
         check_length(source.text)
         unreadable = find_unreadable(source.text)
@@ -75,7 +76,7 @@ def _grammar() -> _Grammar:
             return iter(())
 
     builder = Builder()
-    lark = Lark(read_data("grammar", "plan.lark"), parser="lalr", lexer=NoLexer, transformer=builder)  # type: ignore[arg-type]
+    lark = Lark(read_data("grammar", "plan.lark"), parser="lalr", lexer=NoLexer, transformer=builder)
     return _Grammar(lark, builder, allocate_lock(), UnexpectedToken)
 
 

@@ -1,4 +1,4 @@
-"""Statements of the text notation to nodes: what the rules of ``grammar/plan.lark`` give, the same tree as YAML gives."""
+"""Statements of the text notation to nodes: one method for each rule of ``grammar/plan.lark``, the tree as of YAML."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Union
 from planrunner.diagnostics import Diagnostic
 from planrunner.source import Span
 from planrunner.syntax.findings import duplicate_key
-from planrunner.syntax.text_lexer import Lexeme
+from planrunner.syntax.text_values import Lexeme
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 
@@ -121,13 +121,13 @@ class Builder:
         return Entry(key, _node(children[1]))
 
     def entry(self, children: list[Any]) -> Entry:
-        key, value = children
+        key, value = children[0], children[1] if len(children) > 1 else None  # Lark leaves an absent `_value` out
         if isinstance(value, Body):
             return Entry(key.node, self._block_node(value))
         return Entry(key.node, Scalar(None, key.end + 1, key.end + 1) if value is None else _node(value))
 
     def item(self, children: list[Any]) -> Item:
-        dash, value = children
+        dash, value = children[0], children[1] if len(children) > 1 else None
         if isinstance(value, Body):
             return Item(self._block_node(value), dash.start)
         return Item(Scalar(None, dash.end, dash.end) if value is None else _node(value), dash.start)
@@ -204,7 +204,10 @@ class Builder:
 
 def _node(value: Any) -> Node:
     """The node of a value, which is a lexeme where it is a scalar."""
-    node: Node = value.node if isinstance(value, Lexeme) else value
+    if isinstance(value, Lexeme):
+        assert value.node is not None
+        return value.node
+    node: Node = value
     return node
 
 

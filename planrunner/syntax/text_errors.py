@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.source import Span
-from planrunner.syntax.text_lexer import Lexeme
+from planrunner.syntax.text_values import Lexeme
 
 _CLOSING = {"RSQB": "]", "RBRACE": "}"}
 
@@ -26,7 +26,7 @@ def _words(lexeme: Lexeme, expected: frozenset[str], text: str) -> tuple[str, st
         return "the text ends too early", ""
     if "WORD" in expected and "TITLE" not in expected:
         return "the id of a task is expected here", "write `on failure -> task-id`"
-    if "PAIR" in expected:
+    if "PAIR" in expected and kind in ("WORD", "TITLE"):
         return _head(kind, shown)
     if kind in _CLOSING and "_COMMA" in expected:
         return f"`{shown}` does not close the bracket that is open here", "close the inner bracket first"

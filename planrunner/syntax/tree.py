@@ -10,7 +10,8 @@ Plain = Union[str, int, float, bool, None]
 
 
 class Scalar:
-    """A leaf. ``value`` is typed by YAML 1.2 core rules, ``raw`` is the text as written, ``style`` one of ``'"|>`` or empty."""
+    """A leaf. ``value`` is typed by YAML 1.2 core rules, ``raw`` is the text as written, ``style`` one of ``'"|>``
+    or empty."""
 
     __slots__ = ("anchor", "end", "raw", "start", "style", "value")
 
@@ -45,7 +46,8 @@ class Sequence:
 
 
 class Mapping:
-    """Keys and values in the order of the text; merge keys are resolved into ``entries`` and kept in ``merged`` as well."""
+    """Keys and values in the order of the text; merge keys are resolved into ``entries`` and kept in ``merged`` as
+    well."""
 
     __slots__ = ("anchor", "end", "entries", "flow", "merged", "start")
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from planrunner.syntax.comments import Comments, Keeper, is_implied
 from planrunner.syntax.quoting import block_header, block_lines, double_quoted, is_plain_text, quoted, word
 from planrunner.syntax.text_build import is_word_list
-from planrunner.syntax.text_lexer import BARE, BLOCK, DASH, FINALLY, FLOW_PLAIN, KEY, PLAIN
+from planrunner.syntax.text_lexer import DASH, FINALLY, KEY
+from planrunner.syntax.text_values import BARE, BLOCK, FLOW_PLAIN, PLAIN
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 WIDTH = 100
@@ -141,7 +142,8 @@ def _route_text(event: str, target: Node) -> str:
     sure = recovers is None or (isinstance(recovers, Scalar) and recovers.value is True)
     if given or not to or not sure or not (when is None or (isinstance(when, Scalar) and not _is_block(when))):
         return ""
-    return f"on {event} -> {to}{' recovers' if recovers else ''}{f' when {scalar_text(when)}' if isinstance(when, Scalar) else ''}"
+    condition = f" when {scalar_text(when)}" if isinstance(when, Scalar) else ""
+    return f"on {event} -> {to}{' recovers' if recovers else ''}{condition}"
 
 
 def _is_block(node: Scalar) -> bool:
@@ -183,8 +185,8 @@ class _Writer:
         return self._lines
 
     def _set_apart(self, key: Scalar, value: Node, before: tuple[str, ...]) -> tuple[str, ...]:
-        """The tasks or the ``finally`` block, behind a blank line and the comments ``before``; gives the comments at the
-        end of the tasks, which nothing but their order tells from those that follow."""
+        """The tasks or the ``finally`` block, behind a blank line and the comments ``before``; gives the comments at
+        the end of the tasks, which nothing but their order tells from those that follow."""
         assert isinstance(value, Sequence)
         if self._lines and self._lines[-1]:
             self._lines.append("")
@@ -210,7 +212,7 @@ class _Writer:
     def _head(
         self, word: str, words: dict[str, str], entries: list[tuple[Scalar, Node]], indent: str, behind: str
     ) -> list[tuple[Scalar, Node]]:
-        """A ``plan`` or ``task`` line with the given words, by their keys; gives the entries that are left for below."""
+        """A ``plan`` or ``task`` line with the given words, by their keys; gives the entries left for below it."""
         rest = []
         for key, value in entries:
             if not words.get(str(key.value)):

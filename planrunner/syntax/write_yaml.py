@@ -36,7 +36,7 @@ def _may_be_plain(text: str, in_flow: bool) -> bool:
         return False
     if text[0] in _INDICATORS and not (text[0] in "-?:" and len(text) > 1 and text[1] not in " -?:,[]{}"):
         return False
-    return not in_flow or not (_FLOW_INDICATORS.search(text) )
+    return not in_flow or not (_FLOW_INDICATORS.search(text))
 
 
 def scalar_text(node: Scalar, in_flow: bool = False) -> str:

@@ -197,7 +197,7 @@ _GLUED = re.compile(r"[ \t]*(?:- +)*([A-Za-z_][\w.-]*):(?=[^\s:/])")
 def _after_quote(problem: _Problem, text: str) -> Diagnostic | None:
     begin = _start_of_line(text, problem.at)
     before = text[begin : problem.at]
-    if "anchor" in problem.context or "alias" in problem.context:  # `"x" && y`
+    if re.search("anchor|alias|block scalar|a tag", problem.context):  # `"x" && y`, `"x" | "y"`
         before = text[begin : problem.begin]
         if before.rstrip()[-1:] not in ("'", '"'):
             return None

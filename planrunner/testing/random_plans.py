@@ -1,4 +1,5 @@
-"""Random plans from a seed: the same seed gives the same plan. For simulation, crash tests and whoever tests an engine."""
+"""Random plans from a seed: the same seed gives the same plan. For simulation, crash tests and whoever tests an
+engine."""
 
 from __future__ import annotations
 

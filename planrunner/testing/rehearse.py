@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.commits import DirectCommits
@@ -12,6 +12,7 @@ from planrunner.engine.imagined import ImaginedEffects, Script
 from planrunner.machine.events import AttemptStarted, Entry, Outcome, RunStarted
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
+from planrunner.record import NamedTuple
 from planrunner.testing.simulate import PLACE, RUN_ID, START, Disk, Nobody
 
 Json = Any
@@ -38,8 +39,8 @@ def rehearse(
     params: Mapping[str, Json] = {},
     started: Mapping[str, Json] = {},
 ) -> Rehearsal:
-    """Run ``plan`` on a virtual clock. ``outcomes`` gives for a task the outcome of each attempt, the last one again for all
-    that follow; a task without outcomes goes well after a second. ``started`` sets fields of RunStarted."""
+    """Run ``plan`` on a virtual clock. ``outcomes`` gives for a task the outcome of each attempt, the last one again
+    for all that follow; a task without outcomes goes well after a second. ``started`` sets fields of RunStarted."""
 
     def outcome(call: Call) -> Outcome:
         scripted = outcomes.get(call.task.id)

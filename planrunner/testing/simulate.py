@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place
@@ -30,6 +30,7 @@ from planrunner.machine.evolve import CUT_OFF, fold
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Plan
+from planrunner.record import NamedTuple
 
 Json = Any
 
@@ -47,8 +48,8 @@ class Broken(Exception):
 
 
 class Disk:
-    """The journal of one run in memory, dying at the writes it is told to: ``dies`` maps the number of a write (over all
-    lives of the process) to whether the entries still reach the disk."""
+    """The journal of one run in memory, dying at the writes it is told to: ``dies`` maps the number of a write (over
+    all lives of the process) to whether the entries still reach the disk."""
 
     def __init__(self, dies: dict[int, bool] | None = None) -> None:
         self.entries: list[Entry] = []
@@ -174,7 +175,8 @@ class Simulated(NamedTuple):
 
 
 def simulate(world: World, dies: dict[int, bool] | None = None, stop_at: int = 0) -> Simulated:
-    """Run to the end through every crash. Doubts are settled as a person would who can see what happened: an attempt that
+    """Run to the end through every crash. Doubts are settled as a person would who can see what happened: an attempt
+    that
     never acted is issued again, one that acted is told as it ended. In its first life the run is asked to stop at its
     ``stop_at``-th wait. Raises Broken when a promise does not hold."""
     disk = Disk(dies)
@@ -206,7 +208,9 @@ def _live(world: World, disk: Disk, effects: WatchedEffects, life: int) -> State
         return state
     driver = Driver(state, SlowCommits(disk, world.seed), effects, PLACE, Nobody(), len(disk.entries))
     if not disk.entries:
-        driver.record(RunStarted("sha256:test", {"flag": world.plan.params[0].default}, world.seed, traits=world.traits))
+        driver.record(
+            RunStarted("sha256:test", {"flag": world.plan.params[0].default}, world.seed, traits=world.traits)
+        )
     else:
         driver.record(RunResumed(life))
         for task, found in zip(world.plan.tasks, state.tasks):
@@ -271,9 +275,7 @@ def _check_slots(world: World, entries: Sequence[Entry]) -> None:
         event = entry.event
         if isinstance(event, AttemptStarted):
             running.add(event.task)
-        elif isinstance(event, (AttemptEnded, DoubtSettled)):
-            running.discard(event.task)
-        elif isinstance(event, TaskSettled):
+        elif isinstance(event, (AttemptEnded, DoubtSettled, TaskSettled)):
             running.discard(event.task)
         if len(running) > world.plan.max_parallel:
             raise Broken(f"{len(running)} tasks run at entry {entry.seq}, {world.plan.max_parallel} may")
@@ -284,7 +286,11 @@ def _check_slots(world: World, entries: Sequence[Entry]) -> None:
 
 
 def _check_unsafe(world: World, entries: Sequence[Entry], acted: Sequence[tuple[str, int]]) -> None:
-    unsafe = {entry.event.task for entry in entries if isinstance(entry.event, AttemptStarted) and entry.event.effect == "unsafe"}
+    unsafe = {
+        entry.event.task
+        for entry in entries
+        if isinstance(entry.event, AttemptStarted) and entry.event.effect == "unsafe"
+    }
     seen: set[tuple[str, int]] = set()
     for key in acted:
         if key in seen and key[0] in unsafe:

@@ -46,7 +46,7 @@ def summary(terminal: Terminal, state: State, run_id: str, now: float | None = N
     """``✔ release-check completed in 12.3s: 4 completed (run 01J…)``; ``now`` is for runs that still go on."""
     seconds = state.spent_time(now) if now is not None else state.active
     took = f" in {duration_text(seconds)}" if seconds else ""
-    why = f" ({state.reason})" if state.reason and state.status not in ("completed", "running") else ""
+    why = f" ({state.reason})" if state.reason not in ("", state.status) and state.status != "completed" else ""
     head = terminal.paint(f"{state.plan.id} {state.status}", "bold")
     return f"{terminal.sign(state.status)} {head}{why}{took}: {counts_text(state)} (run {run_id})"
 

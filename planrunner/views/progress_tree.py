@@ -71,7 +71,7 @@ class TreeProgress:
         from planrunner.views.tree import tree
 
         lines = tree(self._terminal, self._state, time()) + ending(self._terminal, self._state, self._run_id)
-        self._terminal.write(self._erase() + "\n".join(lines) + "\n")
+        self._draw(lines)
         self._drawn = 0
 
     def _draw_when_due(self, now: float) -> None:
@@ -79,12 +79,14 @@ class TreeProgress:
         if self._state is None or moment < self._next:
             return
         self._next = moment + FRAME
-        lines = self._frame(self._state, now)
-        self._terminal.write(self._erase() + "".join(line + "\n" for line in lines))
-        self._drawn = len(lines)
+        self._draw(self._frame(self._state, now))
 
-    def _erase(self) -> str:
-        return f"\x1b[{self._drawn}A\r\x1b[J" if self._drawn else ""
+    def _draw(self, lines: list[str]) -> None:
+        """Write over the last frame line by line and erase what is left of it: a screen that is erased as a whole
+        flickers, and some terminals keep it in their scrollback."""
+        up = f"\x1b[{self._drawn}A\r" if self._drawn else ""
+        self._terminal.write(up + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
+        self._drawn = len(lines)
 
     def _frame(self, state: State, now: float) -> list[str]:
         columns, rows = self._terminal.size()

@@ -23,7 +23,7 @@ def test_all_mends_of_one_text_are_made_and_counted():
     assert (mended.fixed, mended.findings, mended.before) == (2, (), TWICE)
 
 
-def test_a_mend_that_would_bring_an_error_is_taken_back(monkeypatch):
+def test_a_mend_after_which_the_text_does_not_parse_is_taken_back(monkeypatch):
     monkeypatch.setattr(authoring, "apply", lambda source, findings, unsafe: Applied("plan: [", tuple(findings)))
     mended = mend_file(decode("p.yaml", TWICE.encode()), Choice(), registry(), unsafe=True)
     assert (mended.source.text, mended.fixed) == (TWICE, 0)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 GOOD = "plan: p\ntasks:\n  - id: a\n    run: echo hi\n    timeout: 1m\n"
-MISSPELT = "plan: p\ntasks:\n  - id: a\n    runn: echo hi  # says hi\n    timeout: 1m\n"
+MISSPELT = "plan: p\ntasks:\n  - id: a\n    titel: Hi  # says hi\n    run: echo hi\n    timeout: 1m\n"
 WARNS = "plan: p\ntasks:\n  - id: a\n    run: echo hi\n"
 
 
@@ -46,7 +46,7 @@ def test_fix_mends_the_file_keeps_comments_and_gives_the_code_of_what_is_left(ru
     (tmp_path / name).chmod(0o640)
     ran = run("lint", "--fix", name)
     assert ran.code == 0
-    assert (tmp_path / name).read_text() == MISSPELT.replace("runn:", "run:")
+    assert (tmp_path / name).read_text() == MISSPELT.replace("titel:", "title:")
     assert (tmp_path / name).stat().st_mode & 0o777 == 0o640
     assert "1 mended" in ran.out
 
@@ -54,7 +54,7 @@ def test_fix_mends_the_file_keeps_comments_and_gives_the_code_of_what_is_left(ru
 def test_diff_shows_the_mending_and_writes_nothing(run, plan, tmp_path):
     name = plan(MISSPELT)
     ran = run("lint", "--diff", name)
-    assert "-    runn: echo hi  # says hi\n+    run: echo hi  # says hi\n" in ran.out
+    assert "-    titel: Hi  # says hi\n+    title: Hi  # says hi\n" in ran.out
     assert (tmp_path / name).read_text() == MISSPELT
 
 
@@ -84,13 +84,23 @@ def test_lint_reads_standard_input_under_the_name_it_is_given(run):
 
 
 def test_a_folder_is_searched_for_plans_only(run, plan):
-    for name in ("one.plan.yaml", "plans/two.yaml", "deep/three.yaml", ".hidden/four.plan.yaml", "node_modules/x.plan.yaml"):
+    for name in (
+        "one.plan.yaml",
+        "plans/two.yaml",
+        "deep/three.yaml",
+        ".hidden/four.plan.yaml",
+        "node_modules/x.plan.yaml",
+    ):
         plan(MISSPELT, name)
     plan("version: 3\ntasks: {build: echo}\n", "Taskfile.yml")
     plan("- hosts: all\n  tasks: []\n", "playbook.yaml")
     plan("key: value\n", "plans/values.yaml")
     ran = run("lint", "--format", "concise")
-    assert [line.split(":")[0] for line in ran.out.splitlines()] == ["one.plan.yaml", "deep/three.yaml", "plans/two.yaml"]
+    assert [line.split(":")[0] for line in ran.out.splitlines()] == [
+        "one.plan.yaml",
+        "deep/three.yaml",
+        "plans/two.yaml",
+    ]
 
 
 def test_a_folder_without_plans_gives_3(run):
@@ -115,7 +125,9 @@ def test_bytes_that_are_no_text_are_a_finding_and_no_crash(run, tmp_path):
 
 
 def test_fmt_rewrites_aliases_keeps_comments_and_is_done_after_once(run, plan, tmp_path):
-    name = plan("# head\nplan_id: p\nsteps:\n  - run: echo hi  # says hi\n    timeout: 1m\n    id: a\n    depends_on: []\n")
+    name = plan(
+        "# head\nplan_id: p\nsteps:\n  - run: echo hi  # says hi\n    timeout: 1m\n    id: a\n    depends_on: []\n"
+    )
     assert run("fmt", "--check", name).code == 1
     assert run("fmt", name).code == 0
     text = (tmp_path / name).read_text()
@@ -160,7 +172,9 @@ def test_convert_does_not_overwrite(run, plan):
 
 
 def test_graph_is_drawn_in_every_format(run, plan):
-    name = plan("plan: p\ntasks:\n  - {id: a, run: echo, timeout: 1m}\n  - {id: b, run: echo, needs: [a], timeout: 1m}\n")
+    name = plan(
+        "plan: p\ntasks:\n  - {id: a, run: echo, timeout: 1m}\n  - {id: b, run: echo, needs: [a], timeout: 1m}\n"
+    )
     assert run("graph", name).out.startswith("a")
     assert "n0 --> n1" in run("graph", name, "--format", "mermaid").out
     assert '"a" -> "b";' in run("graph", name, "--format", "dot").out

@@ -106,7 +106,19 @@ def test_help_mistakes_and_rare_spellings_are_left_to_click(line):
 
 def test_no_argument_vector_is_read_in_two_ways(click_reads, capsys):
     """Every order of a set of words that are valid, half valid and wrong."""
-    words = ["exec", "resume", "p.yaml", "-p", "a=1", "--only", "--json", "--max-parallel", "2", "--state", "--progress=plain"]
+    words = [
+        "exec",
+        "resume",
+        "p.yaml",
+        "-p",
+        "a=1",
+        "--only",
+        "--json",
+        "--max-parallel",
+        "2",
+        "--state",
+        "--progress=plain",
+    ]
     for size in (1, 2, 3):
         for arguments in itertools.permutations(words, size):
             found = quick.read(list(arguments))
@@ -115,7 +127,9 @@ def test_no_argument_vector_is_read_in_two_ways(click_reads, capsys):
     capsys.readouterr()
 
 
-@given(st.lists(st.sampled_from(["exec", "p.yaml", "-p", "a=b", "--param=x=y", "--dry-run", "--only", "t", "--seed", "3"])))
+@given(
+    st.lists(st.sampled_from(["exec", "p.yaml", "-p", "a=b", "--param=x=y", "--dry-run", "--only", "t", "--seed", "3"]))
+)
 def test_whatever_the_quick_reader_accepts_click_reads_the_same(arguments):
     found = quick.read(list(arguments))
     if found is not None:

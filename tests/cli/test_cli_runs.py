@@ -200,7 +200,9 @@ def test_runs_are_listed_newest_first_and_by_status(run, plan):
     run("exec", plan(FAILS, "two.yaml"))
     listed = json.loads(run("runs", "--json").out)["runs"]
     assert [row["status"] for row in listed] == ["failed", "completed"]
-    assert [row["status"] for row in json.loads(run("runs", "--json", "--status", "completed").out)["runs"]] == ["completed"]
+    assert [row["status"] for row in json.loads(run("runs", "--json", "--status", "completed").out)["runs"]] == [
+        "completed"
+    ]
     assert len(json.loads(run("runs", "--json", "--limit", "1").out)["runs"]) == 1
     assert "failed" in run("runs").out.splitlines()[1]
     prefix = listed[0]["run"][:-1]
@@ -268,7 +270,9 @@ def test_a_killed_run_is_shown_as_cut_off_and_its_doubt_is_settled_by_hand(run, 
 
 
 def test_a_time_budget_that_is_used_up_gives_6(run, plan):
-    name = plan("plan: p\nbudgets: {time: 300ms}\ntasks:\n  - {id: a, run: sleep 5}\n  - {id: b, run: echo, needs: [a]}\n")
+    name = plan(
+        "plan: p\nbudgets: {time: 300ms}\ntasks:\n  - {id: a, run: sleep 5}\n  - {id: b, run: echo, needs: [a]}\n"
+    )
     ran = run("exec", name)
     assert ran.code == 6, ran.err
 
@@ -281,7 +285,9 @@ def test_a_task_that_waits_for_a_person_gives_8(run, plan):
 
 
 def test_progress_that_nobody_reads_any_more_does_not_end_the_run(plan, tmp_path, run):
-    name = plan("plan: p\ntasks:\n  - {id: a, run: 'sleep 0.3', timeout: 1m}\n  - {id: b, run: touch done, needs: [a], timeout: 1m}\n")
+    name = plan(
+        "plan: p\ntasks:\n  - {id: a, run: 'sleep 0.3', timeout: 1m}\n  - {id: b, run: touch done, needs: [a], timeout: 1m}\n"
+    )
     read, write = os.pipe()
     os.close(read)
     going = _start(tmp_path, "exec", name, stderr=write)

@@ -31,15 +31,21 @@ class Screen:
         self.at = 0
         self.column = 0
         self.overlong = 0
+        self.cleared_whole = 0
 
     def feed(self, text: str) -> None:
         for number, kind, back, down, sign in _SEQUENCE.findall(text):
             if kind == "A":
                 top = max(0, len(self.lines) - self.rows)
                 self.at = max(top, self.at - int(number or 1))
+            elif kind == "K":
+                self.lines[self.at] = self.lines[self.at][: self.column]
             elif kind == "J":
-                del self.lines[self.at :]
-                self.lines.append("")
+                self.cleared_whole += (
+                    self.at == max(0, len(self.lines) - self.rows) and self.column == 0 and self.at == 0
+                )
+                self.lines[self.at] = self.lines[self.at][: self.column]
+                del self.lines[self.at + 1 :]
             elif back:
                 self.column = 0
             elif down:
@@ -155,6 +161,13 @@ def test_the_screen_shows_what_runs_and_folds_what_is_done(session, plan, tmp_pa
     assert "downloading" not in final
 
 
+def test_the_screen_is_never_erased_as_a_whole(session, plan):
+    live = session("exec", plan("plan: p\ntasks:\n  - {id: a, run: 'sleep 1', timeout: 1m}\n"))
+    live.finish()
+    assert live.frames >= 2
+    assert live.screen.cleared_whole == 0
+
+
 def test_frames_are_few_and_the_elapsed_time_moves_on(session, plan, tmp_path):
     live = session("exec", plan("plan: p\ntasks:\n  - {id: a, run: 'sleep 2', timeout: 1m}\n"))
     started = time.monotonic()
@@ -178,7 +191,9 @@ def test_no_line_is_wider_and_no_frame_higher_than_the_window(session, plan):
 
 
 def test_a_retry_is_shown_with_the_time_that_is_left(session, plan):
-    name = plan("plan: p\ntasks:\n  - {id: a, run: 'exit 75', timeout: 1m, retry: {attempts: 2, delay: 1s, jitter: 0}}\n")
+    name = plan(
+        "plan: p\ntasks:\n  - {id: a, run: 'exit 75', timeout: 1m, retry: {attempts: 2, delay: 1s, jitter: 0}}\n"
+    )
     live = session("exec", name)
     live.until(r"↻ a +attempt 2 of 2 in ")
     assert "✘ a failed" in live.finish()

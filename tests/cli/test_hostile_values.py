@@ -58,7 +58,11 @@ def test_a_thousand_hostile_strings_arrive_as_they_are(form: str, tmp_path: Path
 
 
 def test_a_nul_character_is_refused_with_a_message(tmp_path: Path) -> None:
-    plan = {"plan": "nul", "params": {"v": {"type": "string"}}, "tasks": [{"id": "t", "run": "echo {{ params.v }} | cat", "timeout": "1m"}]}
+    plan = {
+        "plan": "nul",
+        "params": {"v": {"type": "string"}},
+        "tasks": [{"id": "t", "run": "echo {{ params.v }} | cat", "timeout": "1m"}],
+    }
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     (tmp_path / "values.json").write_text(json.dumps({"v": "a\0b"}))
     done = subprocess.run(

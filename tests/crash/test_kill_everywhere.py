@@ -145,7 +145,9 @@ def finish(folder: Path, state: Path, run: str, fails: dict[str, int]) -> Any:
         code = in_child(lambda given=settle: resume(run, given, str(state), Silent()).exit_code)  # type: ignore[misc]
         assert code in (errors.OK, errors.FAILED, errors.WAITING), code
         found, _ = look(state, run)
-        doubts = [(task.id, each.attempts) for task, each in zip(found.plan.tasks, found.tasks) if each.status == "in_doubt"]
+        doubts = [
+            (task.id, each.attempts) for task, each in zip(found.plan.tasks, found.tasks) if each.status == "in_doubt"
+        ]
         if not doubts:
             return found
         done = acted(folder)
@@ -166,7 +168,7 @@ def test_killed_at_every_journal_write_a_run_ends_as_if_nothing_had_happened(num
     calm_folder.mkdir()
     seed = number * 17 + 3
     while True:
-        path, fails = write_plan(seed, calm_folder)
+        path, _ = write_plan(seed, calm_folder)
         try:
             result = execute(ExecRequest(str(path), state=str(calm_folder / "state"), seed=1), Silent())
             break

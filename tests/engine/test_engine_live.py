@@ -298,6 +298,41 @@ class TestStopping:
         bench.effects.start([StartCall(bench.call(f"n{number}", uses="noop")) for number in range(100)])
         assert StopRequested("interrupted") in bench.effects.wait(None)
 
+    def test_a_program_that_does_other_things_too_keeps_its_signals_and_its_children(self, bench) -> None:
+        bench.effects.close()
+        before = signal.getsignal(signal.SIGINT)
+        bench.open(own_process=False)
+        assert signal.getsignal(signal.SIGINT) == before
+        neighbour = subprocess.Popen(["sleep", "60"], start_new_session=True)
+        try:
+            assert bench.run("sleep 60", timeout=0.2).failure == "timeout"
+            assert neighbour.poll() is None
+        finally:
+            neighbour.kill()
+            neighbour.wait()
+
+    def test_what_an_abandoned_function_says_after_the_end_reaches_nobody(self, bench) -> None:
+        release, over = threading.Event(), threading.Event()
+
+        def deaf(context: Context) -> None:
+            release.wait(30)
+            context.log.write(b"too late")
+            over.set()
+
+        bench.functions["deaf"] = deaf
+        assert bench.run(uses="deaf", timeout=0.05).failure == "timeout"
+        bench.effects.close()
+        read, write = os.pipe()
+        others = [os.dup(write) for _ in range(20)]
+        release.set()
+        assert over.wait(10)
+        time.sleep(0.05)
+        os.set_blocking(read, False)
+        with pytest.raises(BlockingIOError):
+            os.read(read, 1)
+        for descriptor in (read, write, *others):
+            os.close(descriptor)
+
     def test_live_effects_work_outside_the_main_thread(self, bench, tmp_path: Path) -> None:
         seen = []
 

@@ -140,24 +140,19 @@ class TestStarting:
         assert os.getcwd() == before
         assert not list(folder.iterdir())
 
-    def test_a_program_gets_its_directory_without_the_threads_seeing_a_change(self, bench) -> None:
-        import threading
-
-        over, seen = threading.Event(), set()
-
-        def look() -> None:
-            while not over.is_set():
+    def test_a_program_gets_its_directory_without_functions_seeing_a_change(self, bench) -> None:
+        def look(context) -> list[str]:
+            seen = set()
+            while not context.cancelled():
                 seen.add(os.getcwd())
+            return sorted(seen)
 
-        thread = threading.Thread(target=look)
-        thread.start()
-        try:
-            for _ in range(20):
-                assert bench.run(arguments=("/bin/pwd",)).stdout == f"{bench.folder}\n"
-        finally:
-            over.set()
-            thread.join()
-        assert seen == {os.getcwd()}
+        bench.functions["look"] = look
+        bench.start("look", uses="look")
+        for _ in range(20):
+            assert bench.run(arguments=("/bin/pwd",)).stdout == f"{bench.folder}\n"
+        bench.effects.stop()
+        assert bench.outcomes()["look"].outputs == {"value": [os.getcwd()]}
 
     @pytest.mark.parametrize(
         ("arguments", "failure", "message"),
@@ -214,9 +209,17 @@ class TestStarting:
         assert lines[4] == lines[5], "the process leads a session of its own"
 
     def test_the_environment_is_that_of_the_run_with_the_task_s_own_on_top(self, bench) -> None:
-        bench.reopen(environment={"PATH": os.environ["PATH"], "KEPT": "1", "LAID_OVER": "base"})
-        outcome = bench.run("env | grep -v -e ^PLANRUNNER -e ^PWD -e ^_ -e ^PATH | sort", env={"LAID_OVER": "task"})
-        assert outcome.stdout.split() == ["KEPT=1", "LAID_OVER=task"]
+        outer = {"PLANRUNNER_OUTPUT": "/of/an/outer/run", "PLANRUNNER_TASK": "outer"}
+        bench.reopen(environment={"PATH": os.environ["PATH"], "KEPT": "1", "LAID_OVER": "base", **outer})
+        outcome = bench.run("env | grep -v -e ^PWD -e ^_ -e ^PATH | sort", env={"LAID_OVER": "task"}, scratch="")
+        assert outcome.stdout.split() == [
+            "KEPT=1",
+            "LAID_OVER=task",
+            "PLANRUNNER_ATTEMPT=1",
+            f"PLANRUNNER_KEY={bench.run_id}:task:1",
+            f"PLANRUNNER_RUN_ID={bench.run_id}",
+            "PLANRUNNER_TASK=task",
+        ]
 
     def test_children_die_of_a_broken_pipe_as_they_would_from_a_terminal(self, bench) -> None:
         outcome = bench.run("yes | head -n 1", task={"shell": "bash -o pipefail"})

@@ -80,5 +80,9 @@ def test_the_reference_has_the_place_that_findings_link_to(code: str) -> None:
 
 
 def test_every_code_about_meaning_comes_from_a_rule_in_the_table() -> None:
-    from_reading_the_text = {"PLAN102", *(code for code in RULES if code < "PLAN100")} - {"PLAN007", "PLAN008", "PLAN020"}
+    from_reading_the_text = {"PLAN102", *(code for code in RULES if code < "PLAN100")} - {
+        "PLAN007",
+        "PLAN008",
+        "PLAN020",
+    }
     assert {code for codes, _ in TABLE for code in codes} == set(RULES) - from_reading_the_text

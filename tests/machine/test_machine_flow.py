@@ -168,7 +168,9 @@ def test_a_waiting_retry_holds_no_slot() -> None:
 
 
 def test_criteria_that_do_not_hold_fail_the_task_with_the_values_they_saw() -> None:
-    ran = rehearse(plan({"id": "a", "expect": ["exit_code == 0", "duration < 10s"]}), {"a": [Outcome(exit_code=0, duration=60.0)]})
+    ran = rehearse(
+        plan({"id": "a", "expect": ["exit_code == 0", "duration < 10s"]}), {"a": [Outcome(exit_code=0, duration=60.0)]}
+    )
     assert ran.statuses() == {"a": "failed"}
     assert "duration" in ran.state.tasks[0].detail
     assert "1m" in ran.state.tasks[0].detail
@@ -197,7 +199,9 @@ def test_a_failure_mode_names_the_class_and_routes_it() -> None:
         {"id": "clean"},
         {"id": "go-on"},
     )
-    ran = rehearse(plan(*tasks), {"a": [Outcome("logic", "exit code 1", exit_code=1, stderr="No space left on device")]})
+    ran = rehearse(
+        plan(*tasks), {"a": [Outcome("logic", "exit code 1", exit_code=1, stderr="No space left on device")]}
+    )
     assert ran.statuses() == {"a": "failed", "clean": "completed", "go-on": "omitted"}
     assert ran.state.tasks[0].failure == "no_disk"
 
@@ -225,12 +229,16 @@ def test_a_failing_finally_fails_a_run_that_went_well() -> None:
 
 
 def test_priorities_decide_who_gets_a_slot_and_the_text_decides_ties() -> None:
-    ran = run({"id": "low", "priority": "low"}, {"id": "n1"}, {"id": "n2"}, {"id": "high", "priority": "high"}, max_parallel=1)
+    ran = run(
+        {"id": "low", "priority": "low"}, {"id": "n1"}, {"id": "n2"}, {"id": "high", "priority": "high"}, max_parallel=1
+    )
     assert ran.order == ["high", "n1", "n2", "low"]
 
 
 def test_a_label_limit_holds_back_its_tasks_and_nobody_else() -> None:
-    tasks = [{"id": f"db{number}", "labels": ["db"]} for number in range(4)] + [{"id": f"x{number}"} for number in range(2)]
+    tasks = [{"id": f"db{number}", "labels": ["db"]} for number in range(4)] + [
+        {"id": f"x{number}"} for number in range(2)
+    ]
     ran = run(*tasks, limits={"db": 1}, max_parallel=5)
     assert ran.order[:3] == ["db0", "x0", "x1"]
     starts = [found.started for found in ran.state.tasks[:4] if found.started is not None]
@@ -239,7 +247,12 @@ def test_a_label_limit_holds_back_its_tasks_and_nobody_else() -> None:
 
 def test_a_used_up_time_budget_stops_the_run_but_not_its_finally() -> None:
     ran = rehearse(
-        plan({"id": "a"}, {"id": "b", "needs": ["a"]}, budgets={"time": "30s"}, **{"finally": [{"id": "tidy", "run": "x"}]}),
+        plan(
+            {"id": "a"},
+            {"id": "b", "needs": ["a"]},
+            budgets={"time": "30s"},
+            **{"finally": [{"id": "tidy", "run": "x"}]},
+        ),
         {"a": [Outcome(duration=100.0)]},
     )
     assert ran.statuses() == {"a": "cancelled", "b": "cancelled", "tidy": "completed"}

@@ -19,7 +19,9 @@ from planrunner.views.failure import command_text, failure_block, failure_blocks
 def _fail(told, name, outcome=None, **settled):
     outcome = outcome or Outcome("logic", "exit code 1", exit_code=1)
     told.tell(AttemptStarted(name, 1, f"k-{name}"), AttemptEnded(name, 1, outcome))
-    told.tell(TaskSettled(name, "failed", settled.get("reason", "failed"), settled.get("detail", outcome.message), "logic"))
+    told.tell(
+        TaskSettled(name, "failed", settled.get("reason", "failed"), settled.get("detail", outcome.message), "logic")
+    )
 
 
 def test_a_criterion_that_failed_is_named_with_its_values(story, shell_task, screen):
@@ -62,7 +64,9 @@ def test_a_recovered_task_says_who_stood_in(story, shell_task, screen):
 
 def test_a_task_in_doubt_shows_how_to_settle_it(story, shell_task, screen):
     told = story(shell_task("pay"))
-    told.tell(AttemptStarted("pay", 1, "k"), TaskSettled("pay", "in_doubt", "ask", "whether it took effect is not known"))
+    told.tell(
+        AttemptStarted("pay", 1, "k"), TaskSettled("pay", "in_doubt", "ask", "whether it took effect is not known")
+    )
     told.tell(RunParked("waiting", ("pay",)))
     lines = ending(screen()[0], told.state, "r7")
     assert lines[0].startswith("◷ demo blocked (waiting)")

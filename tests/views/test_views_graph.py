@@ -15,7 +15,9 @@ PLAN = Plan(
     tasks=(
         Task("fetch", title='Get "it"', uses="http.get"),
         Task("test", needs=("fetch",), uses="shell", edges=(Edge("explain", "failure"),)),
-        Task("sign", needs=("test",), gate=Gate(ask="ok?"), edges=(Edge("test", "condition", Expression("x < 1", None)),)),
+        Task(
+            "sign", needs=("test",), gate=Gate(ask="ok?"), edges=(Edge("test", "condition", Expression("x < 1", None)),)
+        ),
         Task("ship", needs=("sign", "fetch"), uses="shell"),
         Task("explain", uses="noop"),
     ),
@@ -47,7 +49,9 @@ def test_mermaid_has_shapes_labels_and_escaped_titles():
 def test_dot_quotes_names_and_marks_conditional_arrows():
     text = graph_dot.render(drawing(PLAN, {"test": "failed"}))
     assert '  "fetch" [label="fetch\\nGet \\"it\\"", shape=oval];' in text
-    assert '  "test" [label="test\\n(failed)", shape=diamond, style=filled, fillcolor="#ffd7d5", color="#b3261e"];' in text
+    assert (
+        '  "test" [label="test\\n(failed)", shape=diamond, style=filled, fillcolor="#ffd7d5", color="#b3261e"];' in text
+    )
     assert '  "test" -> "explain" [label="on failure", style=dashed];' in text
     assert text.endswith("}\n")
 

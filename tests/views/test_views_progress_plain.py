@@ -60,7 +60,9 @@ def test_a_failed_run_ends_with_the_block_of_the_failure(story, shell_task, scre
     progress = _watch(told, terminal)
     told.tell(
         AttemptStarted("build", 1, "k"),
-        AttemptEnded("build", 1, Outcome("logic", "exit code 2", exit_code=2, duration=1.25, stderr="no such target\n")),
+        AttemptEnded(
+            "build", 1, Outcome("logic", "exit code 2", exit_code=2, duration=1.25, stderr="no such target\n")
+        ),
         TaskSettled("build", "failed", "failed", "exit code 2", "logic"),
         TaskSettled("ship", "omitted", "needs", "`build` failed"),
         RunEnded("failed"),

@@ -149,7 +149,10 @@ def test_an_entry_for_people_leaves_out_what_is_empty():
     entry = Entry(1, 0.0, RunStarted("abc", {"x": 1}, 7))
     assert entry_text(entry) == 'run_started plan_digest=abc params={"x":1} seed=7'
     ended = Entry(2, 0.0, AttemptEnded("a", 1, Outcome("logic", "no\x1b[31m", exit_code=2)))
-    assert entry_text(ended) == 'attempt_ended task=a attempt=1 outcome={"failure":"logic","message":"no\\u001b[31m","exit_code":2}'
+    assert (
+        entry_text(ended)
+        == 'attempt_ended task=a attempt=1 outcome={"failure":"logic","message":"no\\u001b[31m","exit_code":2}'
+    )
     assert json.loads(entry_line(entry))["params"] == {"x": 1}
 
 

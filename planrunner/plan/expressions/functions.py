@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cmp_to_key
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.plan.expressions.arithmetic import compute
 from planrunner.plan.expressions.quantities import Quantity, parse_duration, parse_size
@@ -24,6 +24,7 @@ from planrunner.plan.expressions.values import (
     text_of,
     weigh,
 )
+from planrunner.record import NamedTuple
 
 Json = Any
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from planrunner.record import NamedTuple
 
 
 class Problem(NamedTuple):

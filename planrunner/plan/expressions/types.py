@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from planrunner.record import NamedTuple
 
 Kind = Literal["any", "string", "number", "bool", "null", "time", "size", "money", "percent", "list", "map", "object"]
 

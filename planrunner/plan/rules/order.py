@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.graph import BATCH, Graph
@@ -12,6 +11,7 @@ from planrunner.plan.model import Task
 from planrunner.plan.rules.places import place_of
 from planrunner.plan.rules.reading import Read, reads_of
 from planrunner.plan.rules.view import PlanView, has_key, region_of, span_of
+from planrunner.record import NamedTuple
 from planrunner.source import Source, Span
 
 CODES = ("PLAN203", "PLAN204")

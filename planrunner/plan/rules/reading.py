@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from planrunner.plan.expressions.paths import children, path_of
 from planrunner.plan.model import Artifact, Criterion, Expression, Output, Task
 from planrunner.plan.rules.view import PlanView
 from planrunner.plan.template import is_template as has_braces
 from planrunner.plan.template import references
+from planrunner.record import NamedTuple
 
 Moment = Literal["before", "after", "detect", "facts", "checks", "results", "rounds"]
 """When an expression is evaluated, which decides the names it sees: before the task acts, after it (with its outcome),

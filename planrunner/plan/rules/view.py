@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Capability, Plan, Task
+from planrunner.record import NamedTuple
 from planrunner.source import Source, Span
 
 _WORD = "A-Za-z0-9_*-"
