@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner import syntax
 from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_errors
@@ -13,6 +13,7 @@ from planrunner.plan.fixes import apply
 from planrunner.plan.load import Capabilities, File, load, read_plan
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
+from planrunner.record import NamedTuple
 from planrunner.source import Notation, Source, notation_of
 from planrunner.syntax.tree import Mapping as MappingNode
 

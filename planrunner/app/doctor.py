@@ -7,11 +7,12 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from planrunner import __version__
 from planrunner.errors import PlanrunnerError
 from planrunner.journal.workspace import check_state, find_state
+from planrunner.record import NamedTuple
 
 Verdict = Literal["ok", "note", "problem"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -57,6 +58,8 @@ class RunResult(NamedTuple):
     state: State
     entries_seen: int
     state_dir: str
+    notices: int = 0
+    """Warnings and notes that lint has about the plan."""
 
 
 class Watch(Protocol):
@@ -144,7 +147,7 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
     with _Held(site, state, handle, seen.digest) as held:
         site.watch.started(run_id, plan, state)
         site.watch.event(first)
-        return held.drive((), _imagined() if request.dry_run else None)
+        return held.drive((), _imagined() if request.dry_run else None)._replace(notices=seen.notices)
 
 
 def _seed(request: ExecRequest, plan: Plan) -> int:
@@ -262,6 +265,8 @@ class _Held:
         effects = effects or _live(site, state)
         commits = ThreadedCommits(self._append, effects.wake)
         driver = Driver(state, commits, effects, place, _onlooker(site, state.run_id), self._handle.last_seq)
+        gc.freeze()  # the plan and the modules stay: no collection has to look at them again
+        gc.enable()
         try:
             for event in first:
                 driver.record(event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.errors import NotFound
 from planrunner.journal.records import RunRow
@@ -17,6 +17,7 @@ from planrunner.machine.explain import why
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.plan.nearest import nearest
+from planrunner.record import NamedTuple
 
 POLL = 0.2
 """Seconds between two looks of a follower."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.capabilities.contract import Context, Failure, Json, Pause, Spawn
 from planrunner.capabilities.declare import Declaration, declaration_of
 from planrunner.machine.events import Outcome
+from planrunner.record import NamedTuple
 
 Result = Outcome | Spawn | Pause
 

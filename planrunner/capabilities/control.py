@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from planrunner.capabilities.contract import Failure, Pause
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import seconds
 from planrunner.machine.events import Outcome
+from planrunner.record import NamedTuple
 
 
 class Value(NamedTuple):

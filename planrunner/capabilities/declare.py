@@ -6,9 +6,10 @@ Schema, documentation, completion and lint come from the signature and are read 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from planrunner.plan.model import EffectClass
+from planrunner.record import NamedTuple
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

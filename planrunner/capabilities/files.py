@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import size as bytes_of
+from planrunner.record import NamedTuple
 
 _CHUNK = 1 << 20
 

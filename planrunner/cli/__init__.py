@@ -3,6 +3,7 @@ whose import costs more than a short run."""
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
@@ -18,6 +19,7 @@ def main(argv: list[str] | None = None) -> int:
         from planrunner.cli.complete import answer
 
         return answer(arguments[1:])
+    gc.disable()  # nothing becomes garbage while a command starts; a run that lasts switches it on again
     from planrunner.cli.guard import guarded
 
     return guarded(arguments)

@@ -34,7 +34,11 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         options.dry_run,
         options.seed,
     )
-    return _report(execute(request, watch(given, options.progress)), options.json)
+    result = execute(request, watch(given, options.progress))
+    if result.notices and not options.json and options.progress in ("auto", "tree", "plain"):
+        found = f"{result.notices} findings" if result.notices > 1 else "1 finding"
+        sys.stderr.write(f"lint has {found} about this plan: planrunner lint {options.plan}\n")
+    return _report(result, options.json)
 
 
 def resume_run(given: Settings, options: ResumeOptions) -> int:

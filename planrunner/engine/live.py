@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from planrunner.capabilities.binding import Binding, Result, invoke, not_json, probe
 from planrunner.capabilities.contract import Call, Exit, Pause, Spawn
@@ -30,6 +30,7 @@ from planrunner.engine.programs import SpawnFailed
 from planrunner.engine.signals import Signals
 from planrunner.engine.tails import Record
 from planrunner.machine.events import AttemptEnded, DoubtSettled, Event, FactsObserved, Outcome, StopRequested
+from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.engine.threads import Workers

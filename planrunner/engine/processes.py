@@ -12,13 +12,13 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple
 
 from planrunner.capabilities.contract import Exit, Spawn
 from planrunner.engine import strays
 from planrunner.engine.poller import Poller
 from planrunner.engine.programs import Programs, SpawnFailed
 from planrunner.engine.tails import Record
+from planrunner.record import NamedTuple
 
 YOUNG = 0.002
 """Seconds a process runs before its pipes are watched."""

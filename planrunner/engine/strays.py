@@ -12,7 +12,8 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+
+from planrunner.record import NamedTuple
 
 _PR_SET_CHILD_SUBREAPER = 36
 

@@ -30,7 +30,8 @@ def lock_run(state: str, run: str) -> int:
     """
     path = lock_path(state, run)
     for pause in _PAUSES:
-        time.sleep(pause)
+        if pause:
+            time.sleep(pause)
         try:
             descriptor = _try_lock(path)
         except OSError as error:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from hashlib import sha256
 from typing import Any
 
+from planrunner.hashing import sha256
 from planrunner.plan.model import Expression, Plan, Task
 
 _PLACES = frozenset({"span", "spans", "script"})

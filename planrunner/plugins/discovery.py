@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from planrunner.record import NamedTuple
 
 CAPABILITIES = "planrunner.capabilities"
 PLUGINS = "planrunner.plugins"

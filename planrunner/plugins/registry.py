@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.declare import declaration_of
 from planrunner.plan.model import Capability
 from planrunner.plugins.discovery import CAPABILITIES, PLUGINS, Installed, installed
+from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.diagnostics import Diagnostic, Rule

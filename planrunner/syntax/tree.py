@@ -46,8 +46,10 @@ class Sequence:
 
 
 class Mapping:
-    """Keys and values in the order of the text; merge keys are resolved into ``entries`` and kept in ``merged`` as
-    well."""
+    """Keys and values in the order of the text; merge keys are resolved into ``entries`` and kept in ``merged`` too.
+
+    The readers give keys as strings, as written. A key that the text notation implies has no width and no ``raw``.
+    """
 
     __slots__ = ("anchor", "end", "entries", "flow", "merged", "start")
 

@@ -19,10 +19,10 @@ Everything here is text in, text out; ``findings_json`` holds the form for progr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from planrunner.diagnostics import Diagnostic, Fix, Severity
 from planrunner.plan.fixes import preview
+from planrunner.record import NamedTuple
 from planrunner.source import Source
 from planrunner.views.findings_columns import Window, expanded, width, window
 

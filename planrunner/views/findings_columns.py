@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
 from unicodedata import category, combining, east_asian_width
+
+from planrunner.record import NamedTuple
 
 TAB = 4
 """A tab is shown as this many spaces, wherever it stands: underlines stay below what they mark."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Edge, Plan, Task
+from planrunner.record import NamedTuple
 
 
 class Node(NamedTuple):

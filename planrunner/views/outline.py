@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from planrunner.plan.graph import Graph
+from planrunner.record import NamedTuple
 
 
 class Line(NamedTuple):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry
+from planrunner.record import NamedTuple
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, cut, pad, width
 

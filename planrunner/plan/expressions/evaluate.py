@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 from planrunner.plan.expressions.arithmetic import compute, negative
-from planrunner.plan.expressions.functions import FUNCTIONS, contains, matches
 from planrunner.plan.expressions.paths import children, path_of
 from planrunner.plan.expressions.quantities import Quantity
 from planrunner.plan.expressions.show import show
@@ -174,6 +173,8 @@ class _Evaluation:
             return self.default(arguments)
         if name == "exists":
             return self.optional(arguments[0]) is not None
+        from planrunner.plan.expressions.functions import FUNCTIONS  # late, as above
+
         function = FUNCTIONS.get(name)
         if function is None:
             raise EvaluationError(f"there is no function `{name}`")
@@ -206,6 +207,18 @@ def _is_empty(value: Json) -> bool:
     return value is None or (kind(value) in ("string", "list", "map") and not value)
 
 
+def _contains(holder: Json, item: Json) -> bool:
+    from planrunner.plan.expressions.functions import contains  # late: most expressions compare and do not search
+
+    return contains(holder, item)
+
+
+def _matches(text: Json, pattern: Json) -> bool:
+    from planrunner.plan.expressions.functions import matches  # late, as above
+
+    return matches(text, pattern)
+
+
 _COMPARISONS: dict[str, Callable[[Json, Json], bool]] = {
     "==": same,
     "!=": lambda left, right: not same(left, right),
@@ -213,12 +226,12 @@ _COMPARISONS: dict[str, Callable[[Json, Json], bool]] = {
     ">": lambda left, right: before(right, left),
     "<=": lambda left, right: before(left, right) or same(left, right),
     ">=": lambda left, right: before(right, left) or same(left, right),
-    "in": lambda left, right: contains(right, left),
-    "not in": lambda left, right: not contains(right, left),
-    "contains": contains,
-    "not contains": lambda left, right: not contains(left, right),
-    "matches": matches,
-    "not matches": lambda left, right: not matches(left, right),
+    "in": lambda left, right: _contains(right, left),
+    "not in": lambda left, right: not _contains(right, left),
+    "contains": lambda left, right: _contains(left, right),
+    "not contains": lambda left, right: not _contains(left, right),
+    "matches": lambda left, right: _matches(left, right),
+    "not matches": lambda left, right: not _matches(left, right),
 }
 
 _OPERATIONS: dict[str, Callable[[_Evaluation, Tree], Json]] = {

@@ -1,0 +1,103 @@
+"""Our ``NamedTuple`` behaves like the one of ``typing``."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import typing
+
+import pytest
+
+from planrunner.record import NamedTuple
+
+
+class Ours(NamedTuple):
+    """A record."""
+
+    a: int
+    b: str = "x"
+    c: tuple[int, ...] = ()
+
+    @property
+    def double(self) -> int:
+        return self.a * 2
+
+
+class Theirs(typing.NamedTuple):
+    a: int
+    b: str = "x"
+    c: tuple[int, ...] = ()
+
+
+class One(NamedTuple):
+    only: int
+
+
+class Empty(NamedTuple):
+    pass
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda kind: kind(1),
+        lambda kind: kind(1, "y"),
+        lambda kind: kind(a=1, c=(2,)),
+        lambda kind: kind(1)._replace(b="z"),
+        lambda kind: kind._make([1, "q", ()]),
+    ],
+)
+def test_values_are_made_alike(make: typing.Any) -> None:
+    assert tuple(make(Ours)) == tuple(make(Theirs))
+    assert make(Ours)._asdict() == make(Theirs)._asdict()
+    assert repr(make(Ours)) == repr(make(Theirs)).replace("Theirs", "Ours")
+
+
+@pytest.mark.parametrize(
+    "make", [lambda kind: kind(), lambda kind: kind(1, 2, 3, 4), lambda kind: kind(1, d=2), lambda kind: kind(1, a=2)]
+)
+def test_wrong_arguments_are_refused_alike(make: typing.Any) -> None:
+    for kind in (Ours, Theirs, Ours):
+        with pytest.raises(TypeError):
+            make(kind)
+
+
+def test_fields_defaults_and_annotations_are_told_alike() -> None:
+    assert Ours._fields == Theirs._fields
+    assert Ours._field_defaults == Theirs._field_defaults
+    assert typing.get_type_hints(Ours) == typing.get_type_hints(Theirs)
+    assert Ours.__doc__ == "A record."
+    assert Ours(2).double == 4
+
+
+def test_values_are_frozen_hashable_and_survive_copying() -> None:
+    value = Ours(1, "y", (3,))
+    with pytest.raises(AttributeError):
+        value.a = 2  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        value.other = 2  # type: ignore[attr-defined]
+    assert hash(value) == hash(Ours(1, "y", (3,)))
+    assert pickle.loads(pickle.dumps(value)) == copy.deepcopy(value) == value
+    assert type(copy.copy(value)) is Ours
+
+
+def test_values_match_by_position() -> None:
+    match Ours(1, "y"):
+        case Ours(a, b, c):
+            assert (a, b, c) == (1, "y", ())
+
+
+def test_one_field_and_no_field_work() -> None:
+    assert One(3).only == 3
+    assert tuple(One(3)) == (3,)
+    assert Empty() == ()
+
+
+def test_a_field_without_a_default_may_not_follow_one_with_a_default() -> None:
+    with pytest.raises(TypeError):
+        exec("class Bad(NamedTuple):\n    a: int = 1\n    b: int\n", {"NamedTuple": NamedTuple, "__name__": "x"})
+
+
+def test_unknown_fields_are_refused_when_replacing() -> None:
+    with pytest.raises(ValueError, match="no field d"):
+        Ours(1)._replace(d=1)  # type: ignore[call-arg]
