@@ -21,7 +21,6 @@ from planrunner.journal.workspace import find_project, find_state
 from planrunner.machine.events import DoubtSettled, Entry, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
-from planrunner.plan.params import bind_params
 from planrunner.plugins import Registry
 from planrunner.record import NamedTuple
 from planrunner.source import notation_of
@@ -112,10 +111,8 @@ def _journal(state_dir: str, in_memory: bool) -> JournalPort:
 
 
 def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
-    bound = bind_params(seen.plan, dict(request.params))
-    if bound.problems:
-        raise UsageError("; ".join(bound.problems))
     plan = seen.plan
+    params = _params(request, plan) if plan.params or request.params else {}
     selected = None
     if request.only or request.until:
         from planrunner.app.selection import select
@@ -132,7 +129,7 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
     run_id = new_run_id(now, os.urandom(8))
     started = RunStarted(
         plan_digest=seen.digest,
-        params=bound.values,
+        params=params,
         seed=_seed(request, plan),
         selected=selected,
         max_parallel=request.max_parallel,
@@ -148,6 +145,15 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
         site.watch.started(run_id, plan, state)
         site.watch.event(first)
         return held.drive((), _imagined() if request.dry_run else None)._replace(notices=seen.notices)
+
+
+def _params(request: ExecRequest, plan: Plan) -> dict[str, Json]:
+    from planrunner.plan.params import bind_params  # late: many plans have no parameters
+
+    bound = bind_params(plan, dict(request.params))
+    if bound.problems:
+        raise UsageError("; ".join(bound.problems))
+    return bound.values
 
 
 def _seed(request: ExecRequest, plan: Plan) -> int:

@@ -6,17 +6,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planrunner import __version__
 from planrunner.errors import PlanInvalid
 from planrunner.hashing import sha256
-from planrunner.journal.port import JournalPort
 from planrunner.plan import compiled
 from planrunner.plan.model import Capability, Expression, Plan
 from planrunner.plugins import Registry
 from planrunner.record import NamedTuple
 from planrunner.source import Source, notation_of
+
+if TYPE_CHECKING:
+    from planrunner.journal.port import JournalPort
 
 Json = Any
 

@@ -4,6 +4,7 @@ whose import costs more than a short run."""
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 
@@ -23,6 +24,17 @@ def main(argv: list[str] | None = None) -> int:
     from planrunner.cli.guard import guarded
 
     return guarded(arguments)
+
+
+def console() -> None:
+    """The console script: ``main``, then an end without tearing the interpreter down, which costs a tenth of a short run."""
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass  # closed or broken: whoever read it is gone
+    os._exit(code)
 
 
 def _print_help() -> int:

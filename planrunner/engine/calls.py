@@ -14,8 +14,7 @@ from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptStarted, Outcome
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
-from planrunner.plan.expressions.problem import TemplateError
-from planrunner.plan.expressions.values import EvaluationError, text_of
+from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 from planrunner.plan.model import Task
 from planrunner.record import NamedTuple
 
@@ -114,10 +113,16 @@ def _script(task: Task, scope: TaskScope) -> tuple[str, tuple[str, ...], Mapping
 
 
 def _text(value: Json) -> str:
-    text = value if isinstance(value, str) else text_of(value)
+    text = value if isinstance(value, str) else _written(value)
     if "\0" in text:
         raise TemplateError("a value holds a NUL character, which no argument and no environment variable can carry")
     return text
+
+
+def _written(value: Json) -> str:
+    from planrunner.plan.expressions.values import text_of
+
+    return text_of(value)
 
 
 def _timeout(task: Task) -> float | None:

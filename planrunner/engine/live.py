@@ -23,7 +23,6 @@ from planrunner.engine.attempts import (
     timed_out,
 )
 from planrunner.engine.effects import Effect, Observe, Probe, StartCall
-from planrunner.engine.facts import observe
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
@@ -95,6 +94,8 @@ class LiveEffects:
             if type(effect) is StartCall:
                 self._start(effect.call)
             elif isinstance(effect, Observe):
+                from planrunner.engine.facts import observe  # late: few plans have preconditions about the world
+
                 facts = observe(effect.names, self._settings.state_dir)
                 self._events.append(FactsObserved(effect.task, facts))
             elif isinstance(effect, Probe):

@@ -21,7 +21,7 @@ from planrunner.machine.routes import handlers, routes_verdict
 from planrunner.machine.scope import TaskScope, facts_read
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, IllegalMove
-from planrunner.plan.expressions.evaluate import EvaluationError, truth
+from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.plan.model import Task
 from planrunner.record import NamedTuple
 

@@ -6,7 +6,7 @@ from planrunner.machine.joins import needs_verdict
 from planrunner.machine.routes import fired, routes_verdict
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
-from planrunner.plan.expressions.evaluate import EvaluationError, truth
+from planrunner.plan.expressions.conditions import EvaluationError, truth
 
 
 def why(state: State, task_id: str) -> list[str]:

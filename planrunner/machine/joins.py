@@ -7,7 +7,7 @@ from typing import Literal
 
 from planrunner.machine.scope import ResultScope
 from planrunner.machine.state import State
-from planrunner.plan.expressions.evaluate import EvaluationError, truth
+from planrunner.plan.expressions.conditions import EvaluationError, truth
 
 Verdict = Literal["met", "unmet", "waiting"]
 

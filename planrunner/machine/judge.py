@@ -5,7 +5,7 @@ from __future__ import annotations
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
-from planrunner.plan.expressions.evaluate import EvaluationError, explain, truth
+from planrunner.plan.expressions.conditions import EvaluationError, explain, truth
 from planrunner.plan.model import Criterion, Task
 from planrunner.record import NamedTuple
 

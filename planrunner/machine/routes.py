@@ -6,7 +6,7 @@ from planrunner.machine.joins import Verdict
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.shape import Route
 from planrunner.machine.state import State
-from planrunner.plan.expressions.evaluate import EvaluationError, truth
+from planrunner.plan.expressions.conditions import EvaluationError, truth
 
 
 def routes_verdict(state: State, number: int) -> tuple[Verdict, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from planrunner.machine.state import State, TaskState
-from planrunner.plan.expressions.evaluate import MissingName
+from planrunner.plan.expressions.problem import MissingName
 from planrunner.plan.expressions.quantities import Quantity
 from planrunner.plan.model import Task
 

@@ -38,3 +38,15 @@ class TemplateError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+
+class EvaluationError(Exception):
+    """An expression that has no value: it names what is missing or does not fit."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class MissingName(EvaluationError):
+    """A name, a member or an item that is not there; ``default`` and ``exists`` catch it."""

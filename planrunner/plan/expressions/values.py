@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any, Protocol
 
+from planrunner.plan.expressions.problem import EvaluationError as EvaluationError
+from planrunner.plan.expressions.problem import MissingName as MissingName
 from planrunner.plan.expressions.quantities import Quantity
 
 Json = Any
@@ -44,18 +46,6 @@ NAMES = {
     "group": "a group of names",
     "unknown": "no value a plan can hold",
 }
-
-
-class EvaluationError(Exception):
-    """An expression that has no value: it names what is missing or does not fit."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
-
-
-class MissingName(EvaluationError):
-    """A name, a member or an item that is not there; ``default`` and ``exists`` catch it."""
 
 
 class Scope(Protocol):
