@@ -186,13 +186,12 @@ def events_page() -> str:
     """Every event of the journal, from ``planrunner/machine/events.py``."""
     parts = [EVENTS_HEAD.format(made=MADE)]
     for kind in get_args(events.Event):
-        doc = inspect.getdoc(kind) or ""
+        doc = inspect.cleandoc(kind.__doc__ or "")
         words = "" if doc.startswith(f"{kind.__name__}(") else " ".join(doc.split())
         parts.append(f"\n## {kind.__name__}\n\n{words}\n\n" if words else f"\n## {kind.__name__}\n\n")
         parts.append(_fields(kind))
-    parts.append(
-        f"\n## Outcome\n\n{' '.join((inspect.getdoc(events.Outcome) or '').split())}\n\n{_fields(events.Outcome)}"
-    )
+    words = " ".join(inspect.cleandoc(events.Outcome.__doc__ or "").split())
+    parts.append(f"\n## Outcome\n\n{words}\n\n{_fields(events.Outcome)}")
     return "".join(parts)
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from planrunner import __version__, errors
 from planrunner.app.sight import Seen, environment_of, sight
 from planrunner.engine.calls import Place
-from planrunner.engine.commits import ThreadedCommits
 from planrunner.engine.drive import Driver, Onlooker
 from planrunner.errors import UsageError
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
@@ -269,8 +268,7 @@ class _Held:
             str(state.environment.get("directory") or os.getcwd()), os.path.join(site.state_dir, "tmp", state.run_id)
         )
         effects = effects or _live(site, state)
-        commits = ThreadedCommits(self._append, effects.wake)
-        driver = Driver(state, commits, effects, place, _onlooker(site, state.run_id), self._handle.last_seq)
+        driver = Driver(state, self._append, effects, place, _onlooker(site, state.run_id), self._handle.last_seq)
         gc.freeze()  # the plan and the modules stay: no collection has to look at them again
         gc.enable()
         try:
@@ -278,7 +276,6 @@ class _Held:
                 driver.record(event)
             driver.run()
         finally:
-            commits.close()
             effects.close()
             _tidy(place.scratch)
         code = exit_code(state)

@@ -6,12 +6,11 @@ one task and the intents of the next share a commit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, plan_outputs, prepare
-from planrunner.engine.commits import Commits
 from planrunner.engine.effects import Effect, Effects, Observe, Probe, StartCall
 from planrunner.machine.commands import AskFacts, AskProbe, Command, End, Record, Start
 from planrunner.machine.decide import decide
@@ -27,14 +26,20 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.evolve import evolve, forget_candidates
 from planrunner.machine.state import State
-from planrunner.record import NamedTuple
 
 TICK = 0.12
 """Seconds between two looks at the clock while nothing happens."""
 
+GATHERED = 500
+"""Entries of one commit from which on nothing more is waited for."""
+
 SETTLE_ROUNDS = 1_000_000
 """Decisions without an effect in between; a plan of 100,000 tasks needs a few thousand, more is a bug."""
 
+
+Append = Callable[[Sequence[Entry]], None]
+"""Writes entries to the journal of a run that this process holds; they are durable on return. Raises StorageFailed or
+Fenced when nothing was written."""
 
 NOT_BEGUN = Outcome(failure="unstarted", message="the run was stopped before this began")
 
@@ -47,30 +52,22 @@ class Onlooker(Protocol):
     def tick(self, now: float) -> None: ...
 
 
-class Batch(NamedTuple):
-    """Entries that are durable together, and the effects that may begin then."""
-
-    entries: list[Entry]
-    effects: list[Effect]
-
-
 class Driver:
     """Drives one run until it ends or parks. ``seq`` is the number of the last entry in the journal."""
 
-    __slots__ = ("_commits", "_effects", "_fresh", "_onlooker", "_place", "_seq", "_todo", "_travelling", "state")
+    __slots__ = ("_append", "_effects", "_fresh", "_onlooker", "_place", "_seq", "_todo", "state")
 
     def __init__(
-        self, state: State, commits: Commits, effects: Effects, place: Place, onlooker: Onlooker, seq: int
+        self, state: State, append: Append, effects: Effects, place: Place, onlooker: Onlooker, seq: int
     ) -> None:
         self.state = state
-        self._commits = commits
+        self._append = append
         self._effects = effects
         self._place = place
         self._onlooker = onlooker
         self._seq = seq
         self._fresh: list[Entry] = []
         self._todo: list[Effect] = []
-        self._travelling: Batch | None = None
 
     def record(self, event: Event) -> None:
         """Fold an event and keep it for the next commit."""
@@ -83,51 +80,42 @@ class Driver:
         """Loop until the run ended or parked. What was decided but not written when storage fails never took effect."""
         while True:
             self._decide_all()
-            self._flush()
-            if self._fresh and self._travelling is None:
+            if self._gather():
+                continue
+            self._commit()
+            if self._fresh:
                 continue  # effects that were left out have to be recorded too
             if self._resting():
                 return
             for event in self._wait():
                 self._arrived(event)
 
-    def _flush(self) -> None:
-        """Bring the journal up to date and start what it allows. With other effects under way the commit runs beside
-        the loop; with none, or at the end, it is waited for."""
-        landed = self._land(wait=self._resting())
-        if self._fresh and self._travelling is None:
-            batch = Batch(self._fresh, self._todo)
-            self._fresh, self._todo = [], []
-            if self._overlaps(batch) or (landed is not None and not self._resting()):
-                self._commits.begin(batch.entries)
-                self._travelling = batch
-            else:
-                self._commits.append(batch.entries)
-                self._begin(landed)
-                landed = batch
-        self._begin(landed)
+    def _gather(self) -> bool:
+        """Take in what has happened meanwhile, so that more of it shares the commit that comes."""
+        under_way = len(self.state.running) > len(self._todo)
+        if not under_way or self._resting() or not self._fresh or len(self._fresh) > GATHERED:
+            return False
+        events = self._effects.wait(self._effects.now())
+        for event in events:
+            self._arrived(event)
+        return bool(events)
 
-    def _overlaps(self, batch: Batch) -> bool:
-        return len(self.state.running) > len(batch.effects) and not self._resting()
-
-    def _land(self, wait: bool) -> Batch | None:
-        """The batch that became durable since the last look."""
-        if self._travelling is None or not self._commits.finished(wait):
-            return None
-        landed, self._travelling = self._travelling, None
-        return landed
-
-    def _begin(self, batch: Batch | None) -> None:
-        if batch is not None:
-            for entry in batch.entries:
-                self._onlooker.event(entry)
-            if batch.effects and not self._stopping():
-                self._effects.start(batch.effects)
-            elif batch.effects:
-                self._leave_out(batch.effects)
+    def _commit(self) -> None:
+        """Make durable what was decided, tell it, and begin the effects it allows."""
+        if not self._fresh:
+            return
+        entries, effects = self._fresh, self._todo
+        self._fresh, self._todo = [], []
+        self._append(entries)
+        for entry in entries:
+            self._onlooker.event(entry)
+        if effects and not self._stopping():
+            self._effects.start(effects)
+        elif effects:
+            self._leave_out(effects)
 
     def _stopping(self) -> bool:
-        """Somebody asked the run to stop while these effects waited for their intents; only ``finally`` outlives
+        """Somebody asked the run to stop before these effects began; only ``finally`` outlives
         that."""
         return bool(self.state.stop_reason) and (self.state.stop_reason != "deadline" or bool(self.state.open))
 
@@ -148,7 +136,7 @@ class Driver:
             if due is not None and due <= now:
                 return []
             events = self._effects.wait(now + TICK if due is None else min(due, now + TICK))
-            if events or (self._travelling is not None and self._commits.finished()):
+            if events:
                 return events
 
     def _until(self, due: float | None) -> float | None:

@@ -42,10 +42,6 @@ class Effects(Protocol):
 
     def now(self) -> float: ...
 
-    def wake(self) -> None:
-        """Make a ``wait`` that is under way return; safe from any thread."""
-        ...
-
     def stop(self) -> None:
         """End every running attempt in order (TERM, then KILL); their outcomes come from ``wait`` as
         ``interrupted``."""

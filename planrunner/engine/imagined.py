@@ -66,9 +66,6 @@ class ImaginedEffects:
     def now(self) -> float:
         return self._clock
 
-    def wake(self) -> None:
-        pass
-
     def stop(self) -> None:
         """Whatever is under way ends now, as interrupted."""
         stopped: list[tuple[float, int, Event]] = []

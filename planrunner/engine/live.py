@@ -75,7 +75,6 @@ class LiveEffects:
         self._bindings: dict[str, Binding] = {}
         self._attempts: dict[str, Attempt] = {}
         self._events: list[Event] = []
-        self._nudged = False
         self._workers: Workers | None = None
         self._signals = Signals(self._poller.wake_descriptor) if settings.own_process else None
 
@@ -233,17 +232,9 @@ class LiveEffects:
                 self._poller.turn(0.0)
                 break
             self._poller.turn(rest)
-            if self._nudged:
-                break
-        self._nudged = False
         self._take_signals()
         events, self._events = self._events, []
         return events
-
-    def wake(self) -> None:
-        """See ``Effects``."""
-        self._nudged = True
-        self._poller.wake()
 
     def _woken(self, _: bytes) -> None:
         if self._workers is not None:

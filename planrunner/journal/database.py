@@ -102,7 +102,7 @@ def _check_files(path: str) -> None:
 
 def _open_writer(path: str) -> Connection:
     _create_private(path)
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     try:
         version = _version(connection, path)
         if _write_ahead(connection) != "wal":
@@ -139,7 +139,7 @@ def _open_reader(path: str) -> Connection:
     frozen = not os.access(os.path.dirname(path), os.W_OK) and not os.path.lexists(f"{path}-wal")
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     uri = f"file:{quoted}?mode=ro{'&immutable=1' if frozen else ''}"
-    connection = sqlite3.connect(uri, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
+    connection = sqlite3.connect(uri, timeout=BUSY_SECONDS, isolation_level=None, uri=True)
     try:
         connection.execute("PRAGMA trusted_schema=OFF")
         if _version(connection, path) < len(MIGRATIONS):

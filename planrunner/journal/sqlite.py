@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from _thread import allocate_lock
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -61,16 +60,15 @@ def _open_lock(state: str, readonly: bool) -> JournalLock | None:
 
 
 class Journal:
-    """One connection, whose threads take turns: appending in one while another reads is fine."""
+    """One connection; use it from the thread that opened it."""
 
-    __slots__ = ("_connection", "_lock", "_path", "_state", "_turn", "_wal")
+    __slots__ = ("_connection", "_lock", "_path", "_state", "_wal")
 
     def __init__(self, state: str, connection: Connection, lock: JournalLock | None) -> None:
         self._state = state
         self._path = os.path.join(state, FILE)
         self._connection = connection
         self._lock = lock
-        self._turn = allocate_lock()
         self._wal = WriteAheadLog(f"{self._path}-wal")
 
     def create_run(self, new: NewRun, entries: Sequence[Entry] = ()) -> RunHandle:
@@ -217,22 +215,21 @@ class Journal:
                 self._lock.close()
 
     def _transact(self, write: Callable[[], None], synchronous: str = "FULL") -> None:
-        with self._turn:
-            try:
-                if synchronous != "FULL":
-                    self._connection.execute(f"PRAGMA synchronous={synchronous}")
-                self._connection.execute("BEGIN IMMEDIATE")
-                self._wal.make_room()
-                write()
-                self._connection.execute("COMMIT")
-            except BaseException as error:
-                self._undo()
-                if isinstance(error, sqlite3.Error):
-                    raise failure(error, self._path) from error
-                raise
-            finally:
-                if synchronous != "FULL":
-                    self._connection.execute("PRAGMA synchronous=FULL")
+        try:
+            if synchronous != "FULL":
+                self._connection.execute(f"PRAGMA synchronous={synchronous}")
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._wal.make_room()
+            write()
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            self._undo()
+            if isinstance(error, sqlite3.Error):
+                raise failure(error, self._path) from error
+            raise
+        finally:
+            if synchronous != "FULL":
+                self._connection.execute("PRAGMA synchronous=FULL")
 
     def _undo(self) -> None:
         try:
@@ -281,23 +278,21 @@ class Journal:
         """Move the log into the database if no other writer has it open; it goes on growing until that is so."""
         if self._lock is None or not self._lock.alone():
             return
-        with self._turn:
-            try:
-                self._connection.execute(f"PRAGMA busy_timeout={_READERS_MS}")
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                self._wal.emptied()
-            except sqlite3.Error:
-                pass  # the log stays whole; a disk that really fails shows at the next append
-            finally:
-                self._connection.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
-                self._lock.share()
+        try:
+            self._connection.execute(f"PRAGMA busy_timeout={_READERS_MS}")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._wal.emptied()
+        except sqlite3.Error:
+            pass  # the log stays whole; a disk that really fails shows at the next append
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
+            self._lock.share()
 
     def _query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        with self._turn:
-            try:
-                return self._connection.execute(sql, values).fetchall()
-            except sqlite3.Error as error:
-                raise failure(error, self._path) from error
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise failure(error, self._path) from error
 
     def _row(self, row: tuple[Any, ...]) -> RunRow:
         found = RunRow(*row)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.commits import DirectCommits
 from planrunner.engine.drive import Driver
 from planrunner.engine.imagined import ImaginedEffects, Script
 from planrunner.machine.events import AttemptStarted, Entry, Outcome, RunStarted
@@ -51,7 +50,7 @@ def rehearse(
     disk = Disk()
     effects = ImaginedEffects(Script(outcome, lambda names: {name: facts.get(name) for name in names}), START)
     state = State(plan, RUN_ID)
-    driver = Driver(state, DirectCommits(disk.append), effects, PLACE, Nobody(), 0)
+    driver = Driver(state, disk.append, effects, PLACE, Nobody(), 0)
     driver.record(RunStarted("sha256:rehearsal", dict(params), 7, **{"traits": TRAITS, **started}))
     driver.run()
     order = [entry.event.task for entry in disk.entries if isinstance(entry.event, AttemptStarted)]

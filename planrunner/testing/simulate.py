@@ -71,35 +71,6 @@ class Disk:
             self.entries.append(entry)
 
 
-class SlowCommits:
-    """Commits that take a random number of looks until they are durable, as a busy disk would."""
-
-    def __init__(self, disk: Disk, seed: int) -> None:
-        self.append = disk.append
-        self._rng = random.Random(seed)
-        self._batch: Sequence[Entry] | None = None
-        self._looks = 0
-
-    def begin(self, entries: Sequence[Entry]) -> None:
-        if self._batch is not None:
-            raise Broken("a batch is begun before the one before it is durable")
-        self._batch = entries
-        self._looks = self._rng.randint(0, 3)
-
-    def finished(self, wait: bool = False) -> bool:
-        if self._batch is None:
-            return True
-        self._looks -= 1
-        if self._looks > 0 and not wait:
-            return False
-        batch, self._batch = self._batch, None
-        self.append(batch)
-        return True
-
-    def close(self) -> None:
-        pass
-
-
 class Nobody:
     """An onlooker who does not look."""
 
@@ -206,7 +177,7 @@ def _live(world: World, disk: Disk, effects: WatchedEffects, life: int) -> State
     state = fold(world.plan, RUN_ID, disk.entries)
     if state.ended_at is not None:
         return state
-    driver = Driver(state, SlowCommits(disk, world.seed), effects, PLACE, Nobody(), len(disk.entries))
+    driver = Driver(state, disk.append, effects, PLACE, Nobody(), len(disk.entries))
     if not disk.entries:
         driver.record(
             RunStarted("sha256:test", {"flag": world.plan.params[0].default}, world.seed, traits=world.traits)

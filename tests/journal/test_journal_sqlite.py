@@ -9,7 +9,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,30 +134,6 @@ def test_a_reader_that_stays_open_does_not_keep_the_log_from_being_moved(
         assert sum(1 for _ in reader.entries("r1", handle.last_seq - 300)) == 300
     assert (state / "journal.db-wal").stat().st_size < 2 << 20
     reader.close()
-
-
-def test_a_thread_may_append_while_another_reads_only_what_is_durable(journal: Journal) -> None:
-    handle = journal.create_run(new("r1"))
-    done: list[BaseException | None] = []
-
-    def append() -> None:
-        try:
-            for _ in range(100):
-                journal.append(handle, numbered(handle.last_seq, *settled(20)))
-            done.append(None)
-        except BaseException as error:
-            done.append(error)
-
-    writer = threading.Thread(target=append)
-    writer.start()
-    while writer.is_alive():
-        seqs = [entry.seq for entry in journal.entries("r1")]
-        assert len(seqs) % 20 == 0, "half a transaction is never seen"
-        assert seqs == list(range(1, len(seqs) + 1))
-        journal.compiled_put("k", b"v")
-    writer.join()
-    assert done == [None]
-    assert sum(1 for _ in journal.entries("r1")) == 2000
 
 
 def test_two_writers_do_not_make_room_against_each_other(state: Path) -> None:
