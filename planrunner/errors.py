@@ -14,7 +14,7 @@ A failing task is never an exception (it is an outcome in an event), a fault in 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.diagnostics import Diagnostic

@@ -8,9 +8,11 @@ pickling, matching, ``_replace`` and ``_fields``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+__all__ = ["TYPE_CHECKING", "NamedTuple"]
 
-__all__ = ["NamedTuple"]
+TYPE_CHECKING = False
+"""Type checkers take a name like this for true. Modules on the way to a running task import it from here: ``typing``
+loads regular expressions and more, which costs a short run as much as the interpreter itself."""
 
 if TYPE_CHECKING:
     from typing import NamedTuple

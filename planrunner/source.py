@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Literal
 
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
 
-Notation = Literal["yaml", "json", "text"]
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Notation = Literal["yaml", "json", "text"]
 
 
 class Span(NamedTuple):

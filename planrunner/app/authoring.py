@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planrunner import syntax
 from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_errors
@@ -14,8 +14,11 @@ from planrunner.plan.load import Capabilities, File, load, read_plan
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
 from planrunner.record import NamedTuple
-from planrunner.source import Notation, Source, notation_of
+from planrunner.source import Source, notation_of
 from planrunner.syntax.tree import Mapping as MappingNode
+
+if TYPE_CHECKING:
+    from planrunner.source import Notation
 
 ROUNDS = 10
 """How often a text is mended and read again: a fix may make room for another one."""

@@ -6,13 +6,11 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
 
 from planrunner import __version__, errors
 from planrunner.app.sight import Seen, environment_of, sight
 from planrunner.engine.calls import Place
-from planrunner.engine.drive import Driver, Onlooker
+from planrunner.engine.drive import Driver
 from planrunner.errors import UsageError
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
@@ -21,15 +19,19 @@ from planrunner.machine.events import DoubtSettled, Entry, RunResumed, RunStarte
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plugins import Registry
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import notation_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, Protocol
+
+    from planrunner.engine.drive import Onlooker
     from planrunner.engine.effects import Effects
     from planrunner.journal.port import JournalPort
     from planrunner.plan.model import Plan
 
-Json = Any
+    Json = Any
 
 
 class ExecRequest(NamedTuple):
@@ -60,20 +62,22 @@ class RunResult(NamedTuple):
     """Warnings and notes that lint has about the plan."""
 
 
-class Watch(Protocol):
-    """Somebody who looks on: told of the run, of each durable entry, of output, and now and then of the time."""
+if TYPE_CHECKING:
 
-    def started(self, run_id: str, plan: Plan, state: State) -> None: ...
+    class Watch(Protocol):
+        """Somebody who looks on: told of the run, of each durable entry, of output, and now and then of the time."""
 
-    def event(self, entry: Entry) -> None: ...
+        def started(self, run_id: str, plan: Plan, state: State) -> None: ...
 
-    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None: ...
+        def event(self, entry: Entry) -> None: ...
 
-    def tick(self, now: float) -> None:
-        """Called at least every half second while the run goes on."""
-        ...
+        def output(self, task: str, attempt: int, stream: str, data: bytes) -> None: ...
 
-    def ended(self, result: RunResult) -> None: ...
+        def tick(self, now: float) -> None:
+            """Called at least every half second while the run goes on."""
+            ...
+
+        def ended(self, result: RunResult) -> None: ...
 
 
 def execute(request: ExecRequest, watch: Watch) -> RunResult:

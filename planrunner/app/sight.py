@@ -3,24 +3,25 @@ opens no YAML, no grammar and no schema."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from planrunner import __version__
 from planrunner.errors import PlanInvalid
 from planrunner.hashing import sha256
+from planrunner.jsontext import read_json, write_json
 from planrunner.plan import compiled
 from planrunner.plan.model import Capability, Expression, Plan
 from planrunner.plugins import Registry
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Source, notation_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
     from planrunner.journal.port import JournalPort
 
-Json = Any
+    Json = Any
 
 FORMAT = "1"
 
@@ -50,7 +51,7 @@ def sight(path: str, journal: JournalPort, registry: Registry) -> Seen:
     if restored is not None:
         return restored
     seen = _first_sight(path, registry)
-    head = json.dumps([seen.digest, seen.traits, seen.env, seen.notices], separators=(",", ":"))
+    head = write_json([seen.digest, seen.traits, seen.env, seen.notices])
     journal.compiled_put(key, f"{head}\n{seen.compiled}".encode())
     return seen
 
@@ -76,11 +77,13 @@ def _restore(kept: bytes, data: bytes) -> Seen | None:
     """What was compiled before; None where it is damaged or of another layout, which costs only time."""
     try:
         head, _, body = kept.decode().partition("\n")
-        digest, traits, env, notices = json.loads(head)
+        digest, traits, env, notices = read_json(head)
         plan = compiled.load(body)
     except ValueError:
         return None
-    return Seen(plan, digest, data.decode("utf-8-sig", "replace"), body, traits, tuple(env), notices)
+    return Seen(
+        plan, digest, data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"), body, traits, tuple(env), notices
+    )
 
 
 def _first_sight(path: str, registry: Registry) -> Seen:

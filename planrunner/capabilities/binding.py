@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import _collections_abc as _abc  # what `collections.abc` is, without the package around it
 
-from planrunner.capabilities.contract import Context, Failure, Json, Pause, Spawn
+from planrunner.capabilities.contract import Context, Failure, Pause, Spawn
 from planrunner.capabilities.declare import Declaration, declaration_of
 from planrunner.machine.events import Outcome
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from planrunner.capabilities.contract import Json
 
 Result = Outcome | Spawn | Pause
 
@@ -70,7 +75,7 @@ def outcome_of(returned: Any) -> Result:
         return returned
     if returned is None:
         return Outcome()
-    if isinstance(returned, Mapping):
+    if isinstance(returned, _abc.Mapping):
         return Outcome(outputs=dict(returned))
     if hasattr(returned, "_asdict"):
         return Outcome(outputs=returned._asdict())

@@ -5,11 +5,12 @@ A test holds every description against what the signature of its function says.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
-from typing import Any
-
 from planrunner.plan.model import Capability, Field
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 TARGETS: dict[str, str] = {
     "fail": "planrunner.capabilities.control:fail",
@@ -25,7 +26,7 @@ TARGETS: dict[str, str] = {
 def load(target: str) -> Callable[..., Any]:
     """The function that ``module:function`` names; raises ImportError or AttributeError."""
     module, _, name = target.partition(":")
-    function: Callable[..., Any] = getattr(import_module(module), name)
+    function: Callable[..., Any] = getattr(__import__(module, fromlist=[name]), name)
     return function
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
-
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Task
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
 
-Json = Any
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Protocol
+
+    Json = Any
 
 
 class Failure(Exception):
@@ -24,10 +25,12 @@ class Failure(Exception):
         self.outputs = dict(outputs or {})
 
 
-class Log(Protocol):
-    """Where a capability writes what people may want to read; bounded and kept with the attempt."""
+if TYPE_CHECKING:
 
-    def write(self, data: bytes, stream: str = "stdout") -> None: ...
+    class Log(Protocol):
+        """Where a capability writes what people may want to read; bounded and kept with the attempt."""
+
+        def write(self, data: bytes, stream: str = "stdout") -> None: ...
 
 
 class Call(NamedTuple):

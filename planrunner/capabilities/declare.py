@@ -5,13 +5,15 @@ Schema, documentation, completion and lint come from the signature and are read 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from planrunner.record import TYPE_CHECKING, NamedTuple
 
-from planrunner.plan.model import EffectClass
-from planrunner.record import NamedTuple
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+    from planrunner.plan.model import EffectClass
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
 
 TAG = "__planrunner_capability__"
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
-from typing import Any
 
-from planrunner.capabilities.contract import Failure, Json
+from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.durations import money, seconds, size
 from planrunner.plan.model import Output
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from planrunner.capabilities.contract import Json
 
 LIMIT = 1 << 20
 

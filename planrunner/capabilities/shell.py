@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING
 
-from planrunner.capabilities.contract import Context, Exit, Failure, Json, Spawn
+from planrunner.capabilities.contract import Context, Exit, Failure, Spawn
 from planrunner.capabilities.declare import capability
 from planrunner.capabilities.outputs import LIMIT, read_output_file, stdout_outputs
 from planrunner.machine.events import Outcome
+
+if TYPE_CHECKING:
+    from planrunner.capabilities.contract import Json
 
 _POSIX_SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
 _SENT_FROM_OUTSIDE = {1: "HUP", 2: "INT", 9: "KILL, perhaps for lack of memory", 15: "TERM"}

@@ -27,7 +27,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def console() -> None:
-    """The console script: ``main``, then an end without tearing the interpreter down, which costs a tenth of a short run."""
+    """The console script: ``main``, then an end without tearing the interpreter down, which costs a tenth of a short
+    run."""
     code = main()
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from planrunner.errors import UsageError
-from planrunner.source import Notation
+
+if TYPE_CHECKING:
+    from planrunner.source import Notation
 
 _NOTATIONS: dict[str, Notation] = {"yaml": "yaml", "plan": "text", "json": "json"}
 

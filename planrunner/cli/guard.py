@@ -6,9 +6,9 @@ import errno
 import os
 import sys
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from planrunner.errors import INTERNAL, INTERRUPTED, STORAGE, PlanInvalid, PlanrunnerError
+from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,10 +6,12 @@ A test compares both readers.
 
 from __future__ import annotations
 
-from typing import Any
-
 from planrunner.cli.options import PROGRESS, ExecOptions, ResumeOptions, pair
 from planrunner.cli.settings import COLORS, Settings, settings
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 RESOLUTIONS = ("retry", "completed", "failed")
 

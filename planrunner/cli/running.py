@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from time import time
-from typing import TYPE_CHECKING
 
 from planrunner.cli.options import PROGRESS, ExecOptions, ResumeOptions
 from planrunner.cli.settings import Settings, messages, terminal
 from planrunner.errors import UsageError
+from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.app.execute import RunResult, Watch

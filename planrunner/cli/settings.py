@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
+from planrunner.record import TYPE_CHECKING
 from planrunner.views.terminal import Terminal
 
 if TYPE_CHECKING:

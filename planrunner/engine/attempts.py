@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.binding import Binding, bind
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Spawn
 from planrunner.capabilities.outputs import settle_outputs
 from planrunner.engine.tails import TAIL, Record
+from planrunner.lean import partial
 from planrunner.machine.events import Outcome
+from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
     from planrunner.engine.processes import Process
     from planrunner.engine.threads import Job, Workers
 
-Json = Any
-Keep = Callable[[str], Mapping[str, Json]]
+    Json = Any
+    Keep = Callable[[str], Mapping[str, Json]]
 INTERRUPTED = Outcome("interrupted", "stopped before it was done")
 
 

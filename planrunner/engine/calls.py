@@ -3,22 +3,24 @@ text."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
-from typing import Any
 
 from planrunner.capabilities.contract import Call
 from planrunner.hashing import sha256
+from planrunner.jsontext import stable_json
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptStarted, Outcome
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 from planrunner.plan.model import Task
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
 
-Json = Any
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    Json = Any
 
 
 class Place(NamedTuple):
@@ -139,7 +141,7 @@ def _digest(call: Call) -> str:
     if not (call.inputs or call.script or call.arguments):
         return ""
     parts = [call.task.uses, call.inputs, call.script, call.arguments, dict(call.values)]
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=str)
+    text = stable_json(parts)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

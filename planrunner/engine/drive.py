@@ -6,26 +6,23 @@ one task and the intents of the next share a commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
-
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, plan_outputs, prepare
-from planrunner.engine.effects import Effect, Effects, Observe, Probe, StartCall
-from planrunner.machine.commands import AskFacts, AskProbe, Command, End, Record, Start
+from planrunner.engine.effects import Observe, Probe, StartCall
+from planrunner.machine.commands import AskFacts, AskProbe, End, Record, Start
 from planrunner.machine.decide import decide
-from planrunner.machine.events import (
-    AttemptEnded,
-    Entry,
-    Event,
-    FactsRequested,
-    Outcome,
-    RunEnded,
-    StopRequested,
-    TaskSettled,
-)
+from planrunner.machine.events import AttemptEnded, Entry, FactsRequested, Outcome, RunEnded, StopRequested, TaskSettled
 from planrunner.machine.evolve import evolve, forget_candidates
 from planrunner.machine.state import State
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Protocol
+
+    from planrunner.engine.effects import Effect, Effects
+    from planrunner.machine.commands import Command
+    from planrunner.machine.events import Event
 
 TICK = 0.12
 """Seconds between two looks at the clock while nothing happens."""
@@ -37,19 +34,22 @@ SETTLE_ROUNDS = 1_000_000
 """Decisions without an effect in between; a plan of 100,000 tasks needs a few thousand, more is a bug."""
 
 
-Append = Callable[[Sequence[Entry]], None]
-"""Writes entries to the journal of a run that this process holds; they are durable on return. Raises StorageFailed or
-Fenced when nothing was written."""
+if TYPE_CHECKING:
+    Append = Callable[[Sequence[Entry]], None]
+    """Writes entries to the journal of a run that this process holds; they are durable on return. Raises
+    StorageFailed or Fenced when nothing was written."""
 
 NOT_BEGUN = Outcome(failure="unstarted", message="the run was stopped before this began")
 
 
-class Onlooker(Protocol):
-    """Told of every entry once it is durable, and of the time at least every ``TICK`` seconds."""
+if TYPE_CHECKING:
 
-    def event(self, entry: Entry) -> None: ...
+    class Onlooker(Protocol):
+        """Told of every entry once it is durable, and of the time at least every ``TICK`` seconds."""
 
-    def tick(self, now: float) -> None: ...
+        def event(self, entry: Entry) -> None: ...
+
+        def tick(self, now: float) -> None: ...
 
 
 class Driver:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, Union
-
 from planrunner.capabilities.contract import Call
-from planrunner.machine.events import Event
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol, Union
+
+    from planrunner.machine.events import Event
 
 
 class StartCall(NamedTuple):
@@ -29,22 +31,22 @@ class Probe(NamedTuple):
     call: Call
 
 
-Effect = Union[StartCall, Observe, Probe]
+if TYPE_CHECKING:
+    Effect = Union[StartCall, Observe, Probe]
 
+    class Effects(Protocol):
+        """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970)
+        passed and gives the events that arose: AttemptEnded, FactsObserved, DoubtSettled, StopRequested."""
 
-class Effects(Protocol):
-    """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970) passed and
-    gives the events that arose: AttemptEnded, FactsObserved, DoubtSettled, StopRequested."""
+        def start(self, effects: Sequence[Effect]) -> None: ...
 
-    def start(self, effects: Sequence[Effect]) -> None: ...
+        def wait(self, until: float | None) -> list[Event]: ...
 
-    def wait(self, until: float | None) -> list[Event]: ...
+        def now(self) -> float: ...
 
-    def now(self) -> float: ...
+        def stop(self) -> None:
+            """End every running attempt in order (TERM, then KILL); their outcomes come from ``wait`` as
+            ``interrupted``."""
+            ...
 
-    def stop(self) -> None:
-        """End every running attempt in order (TERM, then KILL); their outcomes come from ``wait`` as
-        ``interrupted``."""
-        ...
-
-    def close(self) -> None: ...
+        def close(self) -> None: ...

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.effects import Effect, Observe, StartCall
-from planrunner.machine.events import AttemptEnded, DoubtSettled, Event, FactsObserved, Outcome
+from planrunner.engine.effects import Observe, StartCall
+from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome
 from planrunner.record import NamedTuple
+
+if TYPE_CHECKING:
+    from planrunner.engine.effects import Effect
+    from planrunner.machine.events import Event
 
 Json = Any
 

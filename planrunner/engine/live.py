@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
 
 from planrunner.capabilities.binding import Binding, Result, invoke, not_json, probe
 from planrunner.capabilities.contract import Call, Exit, Pause, Spawn
@@ -22,19 +18,25 @@ from planrunner.engine.attempts import (
     tails,
     timed_out,
 )
-from planrunner.engine.effects import Effect, Observe, Probe, StartCall
+from planrunner.engine.effects import Observe, Probe, StartCall
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
 from planrunner.engine.signals import Signals
 from planrunner.engine.tails import Record
-from planrunner.machine.events import AttemptEnded, DoubtSettled, Event, FactsObserved, Outcome, StopRequested
-from planrunner.record import NamedTuple
+from planrunner.lean import partial, signal
+from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome, StopRequested
+from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from planrunner.engine.threads import Workers
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Literal
 
-Json = Any
+    from planrunner.engine.effects import Effect
+    from planrunner.engine.threads import Workers
+    from planrunner.machine.events import Event
+
+    Json = Any
 _REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated"}
 
 

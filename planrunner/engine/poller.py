@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Callable
 
-Handler = Callable[[int], None]
-"""Called with the epoll event mask of its descriptor."""
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Handler = Callable[[int], None]
+    """Called with the epoll event mask of its descriptor."""
 
 LONGEST = 10.0
 """Seconds of one sleep at most: who waits for a time of day notices a jump of the clock."""

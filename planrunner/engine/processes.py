@@ -8,17 +8,18 @@ the processes themselves.
 from __future__ import annotations
 
 import os
-import signal
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
 
 from planrunner.capabilities.contract import Exit, Spawn
 from planrunner.engine import strays
 from planrunner.engine.poller import Poller
 from planrunner.engine.programs import Programs, SpawnFailed
 from planrunner.engine.tails import Record
-from planrunner.record import NamedTuple
+from planrunner.lean import partial, signal
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 YOUNG = 0.002
 """Seconds a process runs before its pipes are watched."""

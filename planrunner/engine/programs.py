@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
-from collections.abc import Mapping
 
 from planrunner.capabilities.contract import Spawn
+from planrunner.lean import signal
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _ENTER = 'cd -- "$1" || exit 126; unset OLDPWD; shift; exec "$@"'
 _TRANSIENT = frozenset((errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-from collections import deque
 from types import FrameType
+
+from planrunner.lean import deque, signal
 
 _WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

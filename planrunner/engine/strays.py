@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import _thread
 import os
-import signal
 import time
-from collections.abc import Callable, Iterable
 
-from planrunner.record import NamedTuple
+from planrunner.lean import signal
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 _PR_SET_CHILD_SUBREAPER = 36
 

@@ -6,16 +6,20 @@ A stored event is never rewritten. When the fields of a kind change, its version
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, get_args
-
 from planrunner.errors import StorageFailed
 from planrunner.journal.fields import Read, Render, reader_of, renderer_of
-from planrunner.machine.events import Entry, Event
+from planrunner.machine.events import EVENTS, Entry
+from planrunner.record import TYPE_CHECKING
 
-Json = Any
-Body = dict[str, Json]
-Upcaster = Callable[[Body], tuple[str, int, Body]]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from planrunner.machine.events import Event
+
+    Json = Any
+    Body = dict[str, Json]
+    Upcaster = Callable[[Body], tuple[str, int, Body]]
 Row = tuple[int, float, str, int, str]
 """seq, at, kind, version, body"""
 
@@ -76,7 +80,7 @@ def kind_of(event: type) -> str:
 
 def event_types() -> dict[str, type]:
     """Every kind of event by its name in the journal."""
-    return {kind_of(event): event for event in get_args(Event)}
+    return {kind_of(event): event for event in EVENTS}
 
 
 def version_of(kind: str) -> int:
@@ -111,7 +115,7 @@ class _Writers(dict[type, tuple[str, int, Render]]):
     """Made when a kind is first written: a short run writes few."""
 
     def __missing__(self, event: type) -> tuple[str, int, Render]:
-        if event not in get_args(Event):
+        if event not in EVENTS:
             raise TypeError(f"{event.__name__} is not an event")
         kind = kind_of(event)
         self[event] = (kind, version_of(kind), renderer_of(event))

@@ -6,9 +6,12 @@ import os
 import stat
 import sys
 import time
-from typing import Any
 
 from planrunner.errors import NotFound, PlanrunnerError, StorageFailed
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["BUSY_SECONDS", "FILE", "Connection", "failure", "open_database", "sqlite3"]
 

@@ -8,12 +8,22 @@ from __future__ import annotations
 import json
 import sys
 import types
+import typing
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from planrunner.journal.codec import event_types, version_of
 from planrunner.machine.events import Outcome
+from planrunner.machine.statuses import RUN, TASK
 
 Json = Any
+
+_NAMES: dict[str, Any] = {
+    **{name: getattr(typing, name) for name in ("Any", "Literal", "Union")},
+    "Json": Any,
+    "TaskStatus": Literal[tuple(TASK)],
+    "RunStatus": Literal[tuple(RUN)],
+}
+"""Names in the annotations of events that exist for type checkers only."""
 
 _SIMPLE: dict[object, Json] = {
     str: {"type": "string"},
@@ -55,7 +65,7 @@ def _line(kind: str) -> Json:
 
 
 def _record(record: Any) -> Json:
-    hints = get_type_hints(record)
+    hints = get_type_hints(record, localns=_NAMES)
     described = {"description": " ".join(record.__doc__.split())} if _has_own_text(record) else {}
     return {
         **described,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from planrunner.machine import events
+from planrunner.record import TYPE_CHECKING
 
 try:  # the C parts alone: importing the package costs a short run as much as opening its journal
     from _json import encode_basestring_ascii as _text
@@ -14,8 +15,9 @@ except ImportError:
     from json.encoder import c_make_encoder as make_encoder  # type: ignore[attr-defined,no-redef]
     from json.encoder import encode_basestring_ascii as _text
 
-Json = Any
-Body = dict[str, Json]
+if TYPE_CHECKING:
+    Json = Any
+    Body = dict[str, Json]
 
 Render = Callable[[Any], str]
 Read = Callable[[Any], Any]

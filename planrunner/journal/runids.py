@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 from planrunner.errors import NotFound
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _SHOWN = 8

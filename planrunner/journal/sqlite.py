@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
 from planrunner.journal import locks, runids
@@ -15,6 +13,11 @@ from planrunner.journal.records import NewRun, RunHandle, RunRow, StoredPlan, ch
 from planrunner.journal.wal import FULL, WriteAheadLog
 from planrunner.journal.workspace import check_state, prepare_state
 from planrunner.machine.events import Entry
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
 
 _PAGE = 512
 _CACHED_PLANS = 200

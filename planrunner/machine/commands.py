@@ -5,8 +5,6 @@ In books on event sourcing a command goes into the decider; here, as in durable-
 
 from __future__ import annotations
 
-from typing import Union
-
 from planrunner.machine.events import (
     DoubtSettled,
     FailureResolved,
@@ -16,7 +14,10 @@ from planrunner.machine.events import (
     TaskQueued,
     TaskSettled,
 )
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Union
 
 
 class Start(NamedTuple):
@@ -54,4 +55,5 @@ class End(NamedTuple):
     reason: str = ""
 
 
-Command = Union[Start, AskFacts, AskProbe, Record, End]
+if TYPE_CHECKING:
+    Command = Union[Start, AskFacts, AskProbe, Record, End]

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from planrunner.machine.commands import AskFacts, Command, End, Record, Start
-from planrunner.machine.events import (
-    FailureResolved,
-    RetryScheduled,
-    RunParked,
-    StopRequested,
-    TaskQueued,
-    TaskSettled,
-    TaskStatus,
-)
+from planrunner.machine.commands import AskFacts, End, Record, Start
+from planrunner.machine.events import FailureResolved, RetryScheduled, RunParked, StopRequested, TaskQueued, TaskSettled
 from planrunner.machine.evolve import CUT_OFF
 from planrunner.machine.joins import needs_verdict
 from planrunner.machine.judge import judge, unmet
@@ -23,7 +15,11 @@ from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, IllegalMove
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.plan.model import Task
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from planrunner.machine.commands import Command
+    from planrunner.machine.events import TaskStatus
 
 INSTANT_BATCH = 2000
 """Instant tasks started by one decision at the most: bounds one transaction."""

@@ -6,27 +6,27 @@ new version and an upcaster in ``journal/codec.py``.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Union
+from planrunner.record import TYPE_CHECKING, NamedTuple
 
-from planrunner.record import NamedTuple
+if TYPE_CHECKING:
+    from typing import Any, Literal, Union
 
-Json = Any
-
-TaskStatus = Literal[
-    "pending",
-    "queued",
-    "running",
-    "blocked",
-    "completed",
-    "failed",
-    "skipped",
-    "omitted",
-    "cancelled",
-    "abandoned",
-    "in_doubt",
-    "rolled_back",
-]
-RunStatus = Literal["pending", "running", "paused", "blocked", "completed", "failed", "cancelled"]
+    Json = Any
+    TaskStatus = Literal[
+        "pending",
+        "queued",
+        "running",
+        "blocked",
+        "completed",
+        "failed",
+        "skipped",
+        "omitted",
+        "cancelled",
+        "abandoned",
+        "in_doubt",
+        "rolled_back",
+    ]
+    RunStatus = Literal["pending", "running", "paused", "blocked", "completed", "failed", "cancelled"]
 
 
 class Outcome(NamedTuple):
@@ -159,7 +159,26 @@ class RunEnded(NamedTuple):
     outputs: dict[str, Json] = {}
 
 
-Event = Union[
+if TYPE_CHECKING:
+    Event = Union[
+        RunStarted,
+        RunResumed,
+        TaskQueued,
+        FactsRequested,
+        FactsObserved,
+        AttemptStarted,
+        AttemptEnded,
+        RetryScheduled,
+        TaskSettled,
+        FailureResolved,
+        DoubtSettled,
+        StopRequested,
+        RunParked,
+        RunEnded,
+    ]
+
+
+EVENTS = (
     RunStarted,
     RunResumed,
     TaskQueued,
@@ -174,7 +193,8 @@ Event = Union[
     StopRequested,
     RunParked,
     RunEnded,
-]
+)
+"""Every class of ``Event``."""
 
 
 class Entry(NamedTuple):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable
-from typing import Any
 
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
     DoubtSettled,
     Entry,
-    Event,
     FactsObserved,
     FactsRequested,
     FailureResolved,
@@ -24,11 +21,18 @@ from planrunner.machine.events import (
     StopRequested,
     TaskQueued,
     TaskSettled,
-    TaskStatus,
 )
-from planrunner.machine.state import Standing, State, TaskState, Trait
+from planrunner.machine.state import State, TaskState, Trait
 from planrunner.machine.statuses import SETTLED, TASK, IllegalMove, check_run
 from planrunner.plan.model import Plan
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from planrunner.machine.events import Event, TaskStatus
+    from planrunner.machine.state import Standing
 
 _STANDINGS: dict[str, Standing] = {
     "completed": "completed",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
-
 from planrunner.machine.scope import ResultScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.record import TYPE_CHECKING
 
-Verdict = Literal["met", "unmet", "waiting"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Literal
+
+    Verdict = Literal["met", "unmet", "waiting"]
 
 _GOOD = ("completed", "tolerated")
 

@@ -8,9 +8,13 @@ task's ``on_doubt`` says what to do, and where it says nothing a person is asked
 
 from __future__ import annotations
 
-from planrunner.machine.commands import AskProbe, Command, Record, Start
+from planrunner.machine.commands import AskProbe, Record, Start
 from planrunner.machine.events import TaskSettled
 from planrunner.machine.state import State
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.machine.commands import Command
 
 
 def recover(state: State, number: int) -> Command | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from planrunner.machine.joins import Verdict
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.shape import Route
 from planrunner.machine.state import State
 from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.machine.joins import Verdict
 
 
 def routes_verdict(state: State, number: int) -> tuple[Verdict, str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from planrunner.machine.state import State, TaskState
 from planrunner.plan.expressions.problem import MissingName
 from planrunner.plan.expressions.quantities import Quantity
 from planrunner.plan.model import Task
+from planrunner.record import TYPE_CHECKING
 
-Json = Any
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Json = Any
 
 FACT_ROOTS = ("memory", "network", "host", "disk")
 _SIZES = frozenset({"has_space", "free", "memory"})

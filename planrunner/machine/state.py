@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import Any, Literal
 
-from planrunner.machine.events import Outcome, RunStatus, TaskStatus
+from planrunner.machine.events import Outcome
 from planrunner.machine.shape import Shape
-from planrunner.plan.model import EffectClass, Plan, Task
-from planrunner.record import NamedTuple
+from planrunner.plan.model import Plan, Task
+from planrunner.record import TYPE_CHECKING, NamedTuple
 
-Json = Any
+if TYPE_CHECKING:
+    from typing import Any, Literal
 
-Standing = Literal["", "completed", "tolerated", "failed", "skipped", "omitted", "cancelled"]
-"""How a task looks to those that depend on it: empty while it is not decided. A failed task whose handlers may still
-recover it has no standing yet; a recovered one stands as completed, one whose failure is allowed as tolerated."""
+    from planrunner.machine.events import RunStatus, TaskStatus
+    from planrunner.plan.model import EffectClass
+
+    Json = Any
+    Standing = Literal["", "completed", "tolerated", "failed", "skipped", "omitted", "cancelled"]
+    """How a task looks to those that depend on it: empty while it is not decided. A failed task whose handlers may
+    still
+    recover it has no standing yet; a recovered one stands as completed, one whose failure is allowed as tolerated."""
 
 
 class Trait(NamedTuple):

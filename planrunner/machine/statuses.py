@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from planrunner.machine.events import RunStatus, TaskStatus
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.machine.events import RunStatus, TaskStatus
+
 
 TASK: dict[TaskStatus, frozenset[TaskStatus]] = {
     "pending": frozenset({"queued", "running", "blocked", "completed", "failed", "skipped", "omitted", "cancelled"}),

@@ -9,10 +9,8 @@ The text begins with the number of the layout, so that what another version wrot
 from __future__ import annotations
 
 import gc
-import json
-from collections.abc import Callable
-from typing import Any
 
+from planrunner.jsontext import read_json, write_json
 from planrunner.plan.model import (
     Action,
     Artifact,
@@ -32,15 +30,21 @@ from planrunner.plan.model import (
     Script,
     Task,
 )
+from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 LAYOUT = 1
 
-_Pool = dict[Any, Any]
-"""While packing: the number of each expression text. While making: text, tree and paths by number."""
-_Turn = Callable[[Any, _Pool], Any]
-_Codec = tuple[_Turn, _Turn]
-"""Packs a value for JSON, and makes it again."""
+if TYPE_CHECKING:
+    _Pool = dict[Any, Any]
+    """While packing: the number of each expression text. While making: text, tree and paths by number."""
+    _Turn = Callable[[Any, _Pool], Any]
+    _Codec = tuple[_Turn, _Turn]
+    """Packs a value for JSON, and makes it again."""
 
 
 def dump(plan: Plan) -> str:
@@ -48,7 +52,7 @@ def dump(plan: Plan) -> str:
     pool: _Pool = {}
     packed = _PLAN[0](plan, pool)
     expressions = [[text, tree, paths] for text, (_, tree, paths) in pool.items()]
-    return json.dumps([LAYOUT, expressions, packed], separators=(",", ":"))
+    return write_json([LAYOUT, expressions, packed])
 
 
 def load(text: str) -> Plan:
@@ -65,7 +69,7 @@ def load(text: str) -> Plan:
 
 
 def _load(text: str) -> Plan:
-    layout, expressions, packed = json.loads(text)
+    layout, expressions, packed = read_json(text)
     if layout != LAYOUT:
         raise ValueError(f"the compiled plan has layout {layout!r}, this version reads {LAYOUT}")
     pool = {number: (words, _tuple(tree), _tuple(paths)) for number, (words, tree, paths) in enumerate(expressions)}

@@ -8,11 +8,15 @@ so a plan of 100,000 tasks costs a fraction of a second. Two kinds of arrows lea
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from planrunner.plan.ancestry import sweep, sweep_components
 from planrunner.plan.cycles import components, path, shortest_cycle
-from planrunner.plan.model import Plan, Role, Task
+from planrunner.plan.model import Plan, Task
 from planrunner.plan.roles import chooses, roles_of
+
+if TYPE_CHECKING:
+    from planrunner.plan.model import Role
 
 BATCH = 2048
 """How many tasks one sweep for ancestors follows at once: a bit each, so memory stays at tasks x 256 bytes."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import DETECT, condition, criterion
 from planrunner.plan.lower_values import Lowering
-from planrunner.plan.model import Edge, EdgeWhen, Expression, FailureMode, Fanout, Join, JoinKind, Retry
+from planrunner.plan.model import Edge, Expression, FailureMode, Fanout, Join, Retry
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+if TYPE_CHECKING:
+    from planrunner.plan.model import EdgeWhen, JoinKind
 
 JOINS: tuple[JoinKind, ...] = ("all", "any", "always", "all_done", "all_failed", "one_failed", "none_failed")
 _IDS = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\*?(?:[\s,]+[A-Za-z_][A-Za-z0-9_-]*\*?)*")

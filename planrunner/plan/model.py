@@ -7,30 +7,30 @@ Durations are seconds, sizes bytes, money US dollars. Spans are left out of the 
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Span
 
-Json = Any
-"""Data as JSON has it: None, bool, int, float, str, list and dict with string keys."""
+if TYPE_CHECKING:
+    from typing import Any, Literal
 
-EffectClass = Literal["pure", "read", "idempotent", "checkable", "unsafe"]
-Role = Literal["START", "LINEAR", "DECISION", "BRANCH", "SPLIT", "MERGE", "EXIT"]
-OnFailure = Literal["stop", "continue", "rollback"]
-OnDoubt = Literal["", "probe", "retry", "ask", "rollback", "fail"]
-EdgeWhen = Literal["success", "failure", "always", "condition"]
-JoinKind = Literal[
-    "all",
-    "any",
-    "at_least",
-    "always",
-    "all_done",
-    "all_failed",
-    "one_failed",
-    "none_failed",
-    "expression",
-]
+    Json = Any
+    """Data as JSON has it: None, bool, int, float, str, list and dict with string keys."""
+    EffectClass = Literal["pure", "read", "idempotent", "checkable", "unsafe"]
+    Role = Literal["START", "LINEAR", "DECISION", "BRANCH", "SPLIT", "MERGE", "EXIT"]
+    OnFailure = Literal["stop", "continue", "rollback"]
+    OnDoubt = Literal["", "probe", "retry", "ask", "rollback", "fail"]
+    EdgeWhen = Literal["success", "failure", "always", "condition"]
+    JoinKind = Literal[
+        "all",
+        "any",
+        "at_least",
+        "always",
+        "all_done",
+        "all_failed",
+        "one_failed",
+        "none_failed",
+        "expression",
+    ]
 
 NOWHERE = Span(0, 0)
 

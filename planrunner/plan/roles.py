@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from planrunner.plan.model import Edge, Role, Task
+from typing import TYPE_CHECKING
+
+from planrunner.plan.model import Edge, Task
+
+if TYPE_CHECKING:
+    from planrunner.plan.model import Role
 
 
 def roles_of(task: Task, into: int, out: int, followers: int) -> tuple[Role, ...]:

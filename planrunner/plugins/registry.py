@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.declare import declaration_of
 from planrunner.plan.model import Capability
 from planrunner.plugins.discovery import CAPABILITIES, PLUGINS, Installed, installed
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
+
     from planrunner.diagnostics import Diagnostic, Rule
     from planrunner.machine.events import Entry
     from planrunner.plan.rules.view import PlanView
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 _REGISTER = "planrunner_register_capabilities"
 
 
+if TYPE_CHECKING:
+    _Mapping = Mapping[str, Capability]
+else:
+    from _collections_abc import Mapping as _Mapping
+
+
 class Known(NamedTuple):
     """A registered capability: its function, or where to import it from, and its description once somebody asked."""
 
@@ -32,7 +38,7 @@ class Known(NamedTuple):
     plugin: str
 
 
-class Registry(Mapping[str, Capability]):
+class Registry(_Mapping):
     """Finds capabilities and their functions. As a mapping it goes from names to descriptions; iterating loads all.
 
     ``plugins`` False leaves the built-ins alone; ``PLANRUNNER_LOAD_PLUGINS`` (names of distributions, parted by commas)
@@ -166,7 +172,7 @@ class Registry(Mapping[str, Capability]):
         family = entry.name if entry.group == CAPABILITIES else ""
         try:
             module, _, attribute = entry.target.partition(":")
-            plugin: object = import_module(module)
+            plugin: object = __import__(module, fromlist=["*"])
             for part in filter(None, attribute.split(".")):
                 plugin = getattr(plugin, part)
         except Exception as error:  # whatever an import may raise, the run goes on without the plugin

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place
 from planrunner.engine.drive import Driver
-from planrunner.engine.effects import Effect, StartCall
+from planrunner.engine.effects import StartCall
 from planrunner.engine.imagined import ImaginedEffects, Script
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
@@ -18,7 +18,6 @@ from planrunner.machine.events import (
     AttemptStarted,
     DoubtSettled,
     Entry,
-    Event,
     Outcome,
     RunEnded,
     RunResumed,
@@ -31,6 +30,10 @@ from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Plan
 from planrunner.record import NamedTuple
+
+if TYPE_CHECKING:
+    from planrunner.engine.effects import Effect
+    from planrunner.machine.events import Event
 
 Json = Any
 

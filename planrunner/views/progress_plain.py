@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import localtime, monotonic
-from typing import Any
 
 from planrunner.machine.events import (
     AttemptStarted,
@@ -17,9 +15,14 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
+from planrunner.record import TYPE_CHECKING
 from planrunner.views.run import attempt_text, elapsed, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, harmless
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 HEARTBEAT = 30.0
 GATHERED = 500

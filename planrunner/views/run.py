@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 from planrunner.machine.state import State, TaskState
 from planrunner.plan.model import Task
+from planrunner.record import TYPE_CHECKING
 
-Json = Any
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Json = Any
 
 
 def run_object(state: State, revision: str, exit_code: int | None, now: float) -> dict[str, Json]:

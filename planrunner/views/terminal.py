@@ -6,9 +6,12 @@ Progress does not fail when the other side has gone away: a closed window ends t
 from __future__ import annotations
 
 import os
-from typing import TextIO
 
+from planrunner.record import TYPE_CHECKING
 from planrunner.views.symbols import CODES, SIGNS
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 
 class Terminal:

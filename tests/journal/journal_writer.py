@@ -9,20 +9,15 @@ import os
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from planrunner.errors import RunHeld
 from planrunner.journal.records import NewRun, RunHandle
 from planrunner.journal.sqlite import Journal, open_journal
-from planrunner.machine.events import (
-    AttemptEnded,
-    AttemptStarted,
-    Entry,
-    Event,
-    Outcome,
-    RunEnded,
-    RunStarted,
-    TaskSettled,
-)
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outcome, RunEnded, RunStarted, TaskSettled
+
+if TYPE_CHECKING:
+    from planrunner.machine.events import Event
 
 
 def script(tasks: int) -> list[list[Event]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,7 +13,10 @@ from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.port import JournalPort
 from planrunner.journal.records import NewRun, RunRow, StoredPlan
 from planrunner.journal.sqlite import open_journal
-from planrunner.machine.events import Entry, Event, RunEnded, RunResumed, RunStarted, TaskQueued
+from planrunner.machine.events import Entry, RunEnded, RunResumed, RunStarted, TaskQueued
+
+if TYPE_CHECKING:
+    from planrunner.machine.events import Event
 
 Open = Callable[[], JournalPort]
 START = RunStarted("digest", {"ref": "HEAD"}, 7)

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -17,7 +17,10 @@ from planrunner.journal.locks import lock_path
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.sqlite import Journal, open_journal
-from planrunner.machine.events import Entry, Event, RunEnded, RunResumed, TaskQueued
+from planrunner.machine.events import Entry, RunEnded, RunResumed, TaskQueued
+
+if TYPE_CHECKING:
+    from planrunner.machine.events import Event
 
 RUNS = ("r1", "20261121-2259-k3f9qz")
 EVENTS = st.sampled_from([TaskQueued("a"), TaskQueued("b"), RunResumed(2), RunEnded("completed"), RunEnded("failed")])

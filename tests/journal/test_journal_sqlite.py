@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,7 +20,10 @@ from planrunner.journal import database, wal
 from planrunner.journal import sqlite as journal_sqlite
 from planrunner.journal.records import NewRun
 from planrunner.journal.sqlite import Journal, open_journal
-from planrunner.machine.events import Entry, Event, RunStarted, TaskQueued, TaskSettled
+from planrunner.machine.events import Entry, RunStarted, TaskQueued, TaskSettled
+
+if TYPE_CHECKING:
+    from planrunner.machine.events import Event
 
 START = RunStarted("digest", {}, 1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from plan_loading import SEED, corpus, errors, loaded
@@ -12,8 +12,11 @@ from planrunner import syntax
 from planrunner.plan.canonical import ordered
 from planrunner.plan.digest import digest
 from planrunner.plan.model import Plan
-from planrunner.source import Notation, Source, notation_of
+from planrunner.source import Source, notation_of
 from planrunner.syntax.tree import Mapping
+
+if TYPE_CHECKING:
+    from planrunner.source import Notation
 
 ENDINGS: dict[Notation, str] = {"yaml": ".yaml", "text": ".plan", "json": ".json"}
 PLANS = [

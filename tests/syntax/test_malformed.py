@@ -6,11 +6,15 @@ import importlib
 import os
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
-from planrunner.source import Notation, Source
+from planrunner.source import Source
 from planrunner.syntax import decode, parse
+
+if TYPE_CHECKING:
+    from planrunner.source import Notation
 
 CORPUS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "corpus", "malformed")
 SECONDS = 5.0

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
-from planrunner.source import Notation, Source
+from planrunner.source import Source
 from planrunner.syntax import parse, read_comments, write
 from planrunner.syntax.comments import Comments
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+if TYPE_CHECKING:
+    from planrunner.source import Notation
 
 YAML = """\
 # yaml-language-server: $schema=../schemas/plan.schema.json

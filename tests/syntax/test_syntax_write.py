@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence as Items
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planrunner.source import Notation, Source
+from planrunner.source import Source
 from planrunner.syntax import parse, read_comments, write
 from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence, to_json
+
+if TYPE_CHECKING:
+    from planrunner.source import Notation
 
 NASTY = [
     "", " ", "  lead", "trail  ", "#", "# c", "a # b", "a #b", "a#b", ": ", "a: b", "a:", ":a", "- ", "-", "- a", "-a", "--- a", "---",

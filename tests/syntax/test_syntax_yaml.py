@@ -5,14 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.source import Notation, Source
+from planrunner.source import Source
 from planrunner.syntax import decode, libyaml, parse
 from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence, to_json
+
+if TYPE_CHECKING:
+    from planrunner.source import Notation
 
 
 def read(text: str, notation: Notation = "yaml") -> Node:

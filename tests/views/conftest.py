@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
-from planrunner.machine.events import Entry, Event, RunStarted
+from planrunner.machine.events import Entry, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan, Retry, Task
 from planrunner.views.terminal import Terminal
+
+if TYPE_CHECKING:
+    from planrunner.machine.events import Event
 
 AT = 1_700_000_000.0
 

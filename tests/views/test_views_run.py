@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from planrunner.journal.codec import kind_of
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
     Entry,
-    Event,
     Outcome,
     RunEnded,
     RunParked,
@@ -24,6 +24,9 @@ from planrunner.views.progress_quiet import QuietProgress
 from planrunner.views.run import run_object
 from planrunner.views.timeline import bars, timeline
 from planrunner.views.tree import tree
+
+if TYPE_CHECKING:
+    from planrunner.machine.events import Event
 
 
 def _complete(told, name, **outputs):

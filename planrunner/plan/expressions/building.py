@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from lark import Token, Transformer
 
+from planrunner.plan.expressions.literals import CONSTANTS, LONGEST_NUMBER, unquoted
 from planrunner.plan.expressions.problem import ExpressionError
 from planrunner.plan.expressions.quantities import parse_count, parse_quantity
 
@@ -28,8 +28,6 @@ KINDS = {
     "size": "size",
     "percentage": "percent",
 }
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[\s\S])")
-_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "/": "/"}
 
 
 def _end(token: Token) -> int:
@@ -116,12 +114,12 @@ class Building(Transformer[Token, Tree]):
         return ("attr", start, _end(token), ("name", start, start + len(group), group), name)
 
     def constant(self, items: list[Token]) -> Tree:
-        return self._const(items[0], {"true": True, "false": False, "null": None}[str(items[0])])
+        return self._const(items[0], CONSTANTS[str(items[0])])
 
     def number(self, items: list[Token]) -> Tree:
         token = items[0]
-        if len(token) > 30:
-            raise ExpressionError("the number has more than 30 characters", _start(token), _end(token))
+        if len(token) > LONGEST_NUMBER:
+            raise ExpressionError(f"the number has more than {LONGEST_NUMBER} characters", _start(token), _end(token))
         value = int(token) if token.isdigit() else float(token)
         if value == float("inf"):
             raise ExpressionError("the number is too large", _start(token), _end(token))
@@ -143,7 +141,7 @@ class Building(Transformer[Token, Tree]):
         )
 
     def string(self, items: list[Token]) -> Tree:
-        return self._const(items[0], _unquoted(items[0]))
+        return self._const(items[0], unquoted(items[0]))
 
     def call(self, items: list[Any]) -> Tree:
         name, _, *arguments, end = items
@@ -163,17 +161,7 @@ class Building(Transformer[Token, Tree]):
 
     def pair(self, items: list[Any]) -> Tree:
         key, value = items
-        return (_unquoted(key) if key.type == "STRING" else str(key), value)
+        return (unquoted(key) if key.type == "STRING" else str(key), value)
 
     def _const(self, token: Token, value: object) -> Tree:
         return ("const", _start(token), _end(token), value)
-
-
-def _unquoted(token: str) -> str:
-    """The text inside quotes; other backslashes stay, so that patterns such as ``\\d`` are whole."""
-    return _ESCAPE.sub(_unescaped, token[1:-1]) if "\\" in token else token[1:-1]
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    code = match[1]
-    return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPED.get(code, match[0])

@@ -12,6 +12,7 @@ from planrunner.plan.expressions.functions import FUNCTIONS
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.expressions.paths import children
 from planrunner.plan.expressions.problem import ExpressionError
+from planrunner.plan.expressions.simple import is_wording
 from planrunner.plan.model import Expression
 from planrunner.plan.nearest import nearest
 
@@ -37,6 +38,8 @@ def classify(text: str, known: frozenset[str], start: int = 0) -> Expression | s
     looks like one: it begins with a known name or holds ``name operator value``. Its ``code`` is PLAN207 (syntax),
     PLAN201 (name) or PLAN208 (function), its help names both ways out. The text itself where it is plain words.
     """
+    if is_wording(text) and not _looks_alike(text, known):
+        return text
     try:
         expression = parse(text, start)
     except ExpressionError as error:

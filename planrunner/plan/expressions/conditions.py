@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from planrunner.plan.expressions.problem import EvaluationError as EvaluationError
+from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from planrunner.plan.expressions.values import Scope
 
-Tree = Any
+    Tree = Any
 
 
 def truth(tree: Tree, scope: Scope) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from planrunner.plan.expressions.paths import children, paths_of
 from planrunner.plan.expressions.problem import ExpressionError
 from planrunner.plan.expressions.quantities import parse_count, parse_quantity
+from planrunner.plan.expressions.simple import parse_simple
 from planrunner.plan.model import Expression
 from planrunner.resources import read_data
 from planrunner.source import Span
@@ -47,14 +48,21 @@ def _parsed(text: str) -> tuple[Tree, tuple[tuple[str, ...], ...]]:
         )
     if not text.strip():
         raise ExpressionError("the expression is empty", 0, len(text))
-    from lark import UnexpectedInput  # late: plans without new expressions never need the parser
-
-    try:
-        tree = _grammar().parse(text)
-    except UnexpectedInput as error:
-        raise _unexpected(text, error) from None
+    tree = parse_simple(text)
+    if tree is None:
+        tree = parse_by_grammar(text)
     _check_depth(tree)
     return tree, paths_of(tree)
+
+
+def parse_by_grammar(text: str) -> Tree:
+    """The tree of any expression; ``parse_simple`` gives the same one wherever it gives one. Raises ExpressionError."""
+    from lark import UnexpectedInput  # late: most plans only have expressions that need no grammar
+
+    try:
+        return _grammar().parse(text)
+    except UnexpectedInput as error:
+        raise _unexpected(text, error) from None
 
 
 @lru_cache(maxsize=1)

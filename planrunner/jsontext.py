@@ -1,0 +1,62 @@
+"""JSON by the interpreter's own C parts: the package around them loads regular expressions, which short runs notice."""
+
+from __future__ import annotations
+
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = Any
+
+try:
+    from _json import encode_basestring_ascii, make_encoder, make_scanner
+except ImportError:  # another interpreter than CPython
+    from json.encoder import c_make_encoder as make_encoder  # type: ignore[attr-defined,no-redef]
+    from json.encoder import encode_basestring_ascii
+    from json.scanner import c_make_scanner as make_scanner  # type: ignore[attr-defined,no-redef]
+
+
+def _refuse_constant(name: str) -> Json:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _refuse(value: object) -> Json:
+    raise TypeError(f"{type(value).__name__} is not JSON data")
+
+
+class _Context:
+    """What the scanner asks: plain dicts, lists, floats and ints, and no NaN."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = staticmethod(_refuse_constant)
+
+
+_scan = make_scanner(_Context())  # type: ignore[arg-type]
+_chunks = make_encoder(None, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False)
+_sorted_chunks = make_encoder(None, str, encode_basestring_ascii, None, ":", ",", True, False, True)
+
+
+def read_json(text: str) -> Json:
+    """The data of a JSON text that begins without white space; raises ValueError for anything else."""
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration as error:
+        raise ValueError(f"no JSON value at character {error.value}") from None
+    if text[end:].strip(" \t\r\n"):
+        raise ValueError(f"something follows the JSON value at character {end}")
+    return value
+
+
+def write_json(value: Json) -> str:
+    """The shortest JSON text of data, in ASCII; raises TypeError or ValueError for what JSON has not, NaN included."""
+    return "".join(_chunks(value, 0))
+
+
+def stable_json(value: Json) -> str:
+    """The same with sorted keys, for digests; what JSON has not is taken as text."""
+    return "".join(_sorted_chunks(value, 0))
