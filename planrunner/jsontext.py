@@ -10,11 +10,15 @@ if TYPE_CHECKING:
     Json = Any
 
 try:
-    from _json import encode_basestring_ascii, make_encoder, make_scanner
+    from _json import encode_basestring_ascii as encode_basestring_ascii
+    from _json import make_encoder, make_scanner
 except ImportError:  # another interpreter than CPython
     from json.encoder import c_make_encoder as make_encoder  # type: ignore[attr-defined,no-redef]
     from json.encoder import encode_basestring_ascii
     from json.scanner import c_make_scanner as make_scanner  # type: ignore[attr-defined,no-redef]
+
+
+__all__ = ["encode_basestring_ascii", "read_json", "stable_json", "write_json"]
 
 
 def _refuse_constant(name: str) -> Json:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
 from planrunner.capabilities.contract import Failure, Pause
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import seconds
 from planrunner.machine.events import Outcome
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Annotated, Any
 
 
 class Value(NamedTuple):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Context, Exit, Failure, Spawn
 from planrunner.capabilities.declare import capability
 from planrunner.capabilities.outputs import LIMIT, read_output_file, stdout_outputs
 from planrunner.machine.events import Outcome
+from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.capabilities.contract import Json

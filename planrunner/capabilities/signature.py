@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import inspect
 import types
+import typing
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from planrunner.capabilities.declare import Declaration, Doc, declaration_of
 from planrunner.plan.model import Capability, Field
+
+_NAMES = {name: getattr(typing, name) for name in ("Annotated", "Any", "Literal", "Optional", "Union")}
+"""Names that annotations may use although their module imports them for type checkers only."""
 
 _TYPES: dict[Any, tuple[str, Any]] = {
     str: ("string", {"type": "string"}),
@@ -32,7 +36,7 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
     declaration = declaration_of(function)
     if declaration is None:
         raise TypeError(f"{getattr(function, '__qualname__', function)!r} is not marked with @capability")
-    hints = get_type_hints(function, include_extras=True)
+    hints = get_type_hints(function, localns=_NAMES, include_extras=True)
     summary, description, texts = _texts(inspect.getdoc(function) or "")
     inputs = tuple(_inputs(function, hints, texts))
     return Capability(
@@ -111,7 +115,7 @@ def _union(members: tuple[Any, ...]) -> tuple[str, Any]:
 
 
 def _members(record: Any) -> dict[str, Any]:
-    hints = get_type_hints(record, include_extras=True)
+    hints = get_type_hints(record, localns=_NAMES, include_extras=True)
     return {"type": "object", "properties": {name: schema_of(hint)[1] for name, hint in hints.items()}}
 
 
@@ -121,7 +125,7 @@ def _outputs(annotation: Any) -> tuple[Field, ...]:
     if annotation is None or annotation is type(None) or _is_vehicle(annotation):
         return ()
     if is_typeddict(annotation) or hasattr(annotation, "_fields"):
-        hints = get_type_hints(annotation, include_extras=True)
+        hints = get_type_hints(annotation, localns=_NAMES, include_extras=True)
         return tuple(field(name, hint, required=True) for name, hint in hints.items())
     if schema_of(annotation)[0] in ("map", "any"):
         return ()

@@ -7,7 +7,7 @@ A stored event is never rewritten. When the fields of a kind change, its version
 from __future__ import annotations
 
 from planrunner.errors import StorageFailed
-from planrunner.journal.fields import Read, Render, reader_of, renderer_of
+from planrunner.journal.fields import reader_of, renderer_of
 from planrunner.machine.events import EVENTS, Entry
 from planrunner.record import TYPE_CHECKING
 
@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
+    from planrunner.journal.fields import Read, Render
     from planrunner.machine.events import Event
 
     Json = Any
     Body = dict[str, Json]
     Upcaster = Callable[[Body], tuple[str, int, Body]]
+
 Row = tuple[int, float, str, int, str]
 """seq, at, kind, version, body"""
 
@@ -111,7 +113,7 @@ def _upcast(kind: str, version: int, body: Body) -> tuple[str, int, Body]:
     return kind, version, body
 
 
-class _Writers(dict[type, tuple[str, int, Render]]):
+class _Writers(dict["type", "tuple[str, int, Render]"]):
     """Made when a kind is first written: a short run writes few."""
 
     def __missing__(self, event: type) -> tuple[str, int, Render]:
@@ -122,7 +124,7 @@ class _Writers(dict[type, tuple[str, int, Render]]):
         return self[event]
 
 
-class _Readers(dict[tuple[str, int], Read]):
+class _Readers(dict["tuple[str, int]", "Read"]):
     """The current version of every kind, made on first sight; a missing key is an older or unknown event."""
 
     def __missing__(self, key: tuple[str, int]) -> Read:

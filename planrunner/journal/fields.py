@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
+from planrunner.jsontext import encode_basestring_ascii as _text
+from planrunner.jsontext import write_json
 from planrunner.machine import events
 from planrunner.record import TYPE_CHECKING
 
-try:  # the C parts alone: importing the package costs a short run as much as opening its journal
-    from _json import encode_basestring_ascii as _text
-    from _json import make_encoder
-except ImportError:
-    from json.encoder import c_make_encoder as make_encoder  # type: ignore[attr-defined,no-redef]
-    from json.encoder import encode_basestring_ascii as _text
-
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     Json = Any
     Body = dict[str, Json]
-
-Render = Callable[[Any], str]
-Read = Callable[[Any], Any]
-
-
-def _refuse(value: object) -> None:
-    raise TypeError(f"{type(value).__name__} is not JSON data")
-
-
-_chunks = make_encoder(None, _refuse, _text, None, ":", ",", False, False, False)
+    Render = Callable[[Any], str]
+    Read = Callable[[Any], Any]
 
 
 def _json(value: Json) -> str:
-    return _text(value) if type(value) is str else "".join(_chunks(value, 0))
+    return _text(value) if type(value) is str else write_json(value)
 
 
 _SIMPLE: dict[str, Render] = {"str": _text, "int": int.__repr__}

@@ -139,10 +139,9 @@ class _Canon:
             fresh = Sequence(items, node.start, node.end, node.flow)
             fresh.anchor = node.anchor
             return fresh
-        entries = [(key, _spelled(value)) for key, value in node.entries]
-        if all(new[1] is old[1] for new, old in zip(entries, node.entries, strict=True)):
+        if all(_spelled(value) is value for _, value in node.entries):
             return node
-        return _like(node, entries)
+        return _like(node, [(key, _spelled(value)) for key, value in node.entries])
 
     def budgets(self, node: Node) -> Node:
         if not isinstance(node, Mapping) or not any(key.value in BUDGET_ALIASES for key, _ in node.entries):
@@ -162,13 +161,20 @@ class _Canon:
         """A mapping with its keys renamed and its parts rewritten: the node itself where nothing changes."""
         if not isinstance(node, Mapping):
             return node
-        touched = kind.touched
-        entries = [self._entry(node, entry, kind) if entry[0].value in touched else entry for entry in node.entries]
+        touched, entries = kind.touched, node.entries
+        for at, entry in enumerate(node.entries):
+            if entry[0].value in touched:
+                fresh = self._entry(node, entry, kind)
+                if fresh is not entry:
+                    entries = entries if entries is not node.entries else list(entries)
+                    entries[at] = fresh
         if not self._keep_order:
+            entries = list(entries)
             last = len(kind.rank)
             entries.sort(key=lambda entry: kind.rank.get(str(entry[0].value), last))
-        changed = any(map(is_not, entries, node.entries))
-        return _like(node, entries) if changed else node
+            changed = any(map(is_not, entries, node.entries))
+            return _like(node, entries) if changed else node
+        return node if entries is node.entries else _like(node, entries)
 
     def _entry(self, node: Mapping, entry: _Entry, kind: _Kind) -> _Entry:
         key, value = entry

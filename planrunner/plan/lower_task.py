@@ -15,6 +15,7 @@ from planrunner.plan.lower_expressions import condition, criteria
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Loop, Retry, Script, Task
 from planrunner.plan.shelltext import ScriptError, compile_script
+from planrunner.plan.shellwords import simple_command
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 _BOUND = re.compile(r"->\s*([A-Za-z_][A-Za-z0-9_]*)")
@@ -55,6 +56,8 @@ def _built(draft: Draft, node: Mapping) -> Task:
 
 def _script(text: str) -> Script | None:
     """The script ready for the shell; one with a fault is reported by the rules and never runs."""
+    if "{{" not in text:
+        return Script("", (), simple_command(text))
     try:
         script = compile_script(text)
     except ScriptError:

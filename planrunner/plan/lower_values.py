@@ -7,6 +7,7 @@ and stays silent, so that everything sound beside it is still lowered. What only
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Label
@@ -34,6 +35,9 @@ class Lowering:
 
     def report(self, code: str, message: str, span: Span, help_: str = "", label: Label | None = None) -> None:
         self.findings.append(Diagnostic(code, message, span, labels=(label,) if label else (), help=help_))
+
+
+_seconds = lru_cache(maxsize=1024)(parse_duration)  # the tasks of a plan share a few durations
 
 
 def text(node: Node) -> str:
@@ -92,7 +96,7 @@ def pairs(node: Node) -> tuple[tuple[str, str], ...]:
 
 def duration(low: Lowering, node: Node) -> float | None:
     """Seconds of ``5m``; a bare number counts seconds."""
-    return _quantity(low, node, parse_duration, "a duration such as `30s`, `5m` or `1h30m`")
+    return _quantity(low, node, _seconds, "a duration such as `30s`, `5m` or `1h30m`")
 
 
 def money(low: Lowering, node: Node) -> float | None:

@@ -98,6 +98,7 @@ class Compiler:
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._references: dict[tuple[str, str], Check] = {}
+        self._targets: dict[tuple[str, str], Check] = {}
 
     def compile(self, schema: Schema, name: str) -> Check:
         """The check of a schema; raises ValueError for a keyword it does not know."""
@@ -112,15 +113,22 @@ class Compiler:
         """A check that finds its target when first used: schemas refer to themselves."""
         key = (pointer, name)
         if key not in self._references:
-            found: list[Check] = []
 
             def check_reference(node: Node, walk: Walk) -> None:
-                if not found:
-                    found.append(self.compile(self._resolve(pointer), name))
-                found[0](node, walk)
+                self._target(pointer, name)(node, walk)
 
             self._references[key] = check_reference
         return self._references[key]
+
+    def _target(self, pointer: str, name: str) -> Check:
+        key = (pointer, name)
+        if key not in self._targets:
+            self._targets[key] = self.compile(self._resolve(pointer), name)
+        return self._targets[key]
+
+    def compile_now(self, schema: Schema, name: str) -> Check:
+        """Like ``compile``, for a value that is at hand: a reference is followed at once and costs no call later."""
+        return self._target(schema["$ref"], name) if "$ref" in schema else self.compile(schema, name)
 
     def _resolve(self, pointer: str) -> Schema:
         found: Any = self._root
@@ -190,21 +198,20 @@ class Compiler:
         return check_alternatives
 
     def _choices(self, parts: Row[Schema], name: str) -> Check:
-        table: dict[tuple[str, str], Check] = {}
+        table: dict[tuple[Any, Any], Check] = {}
         for part in parts:
             ((key, value),) = part["if"]["properties"].items()
             table[key, value["const"]] = self.compile(part["then"], name)
-        keys = sorted({key for key, _ in table})
+        keys = frozenset(key for key, _ in table)
 
         def check_choices(node: Node, walk: Walk) -> None:
             if not isinstance(node, Mapping):
                 return
-            for key in keys:
-                value = node.get(key)
-                if isinstance(value, Scalar) and isinstance(value.value, str):
-                    chosen = table.get((key, value.value))
-                    if chosen is not None:
-                        chosen(node, walk)
+            chosen = [(key.value, value) for key, value in node.entries if key.value in keys]
+            for key, value in sorted(chosen, key=_name) if len(chosen) > 1 else chosen:
+                then = table.get((key, value.value)) if isinstance(value, Scalar) else None
+                if then is not None:
+                    then(node, walk)
 
         return check_choices
 
@@ -223,7 +230,7 @@ class Compiler:
 class _MappingCheck:
     """The check of a mapping: known keys, required keys, number of keys. Property checks are compiled on first use."""
 
-    __slots__ = ("_checks", "_compiler", "_keys", "_name", "_required", "_schema", "_title")
+    __slots__ = ("_checks", "_compiler", "_counted", "_keys", "_name", "_required", "_schema", "_title")
 
     def __init__(self, compiler: Compiler, schema: Schema, name: str) -> None:
         self._compiler = compiler
@@ -233,6 +240,8 @@ class _MappingCheck:
         self._required = tuple(schema.get("required", ()))
         self._keys = schema.get("properties", {})
         self._checks: dict[Any, Check] = {}
+        self._counted: set[tuple[Any, ...]] = set()
+        """The keys of mappings that have what they need: tasks of a plan are much alike."""
 
     def run(self, node: Node, walk: Walk) -> None:
         if not _first_visit(node, walk, self) or not isinstance(node, Mapping):
@@ -245,14 +254,17 @@ class _MappingCheck:
                 walk.findings.append(wording.unknown_key(self._title, key, tuple(self._keys), node))
             elif not merged or _first_visit(value, walk, found, merged=True):
                 found(value, walk)
-        self._count(node, walk)
+        names = tuple([key.value for key, _ in node.entries])
+        if names not in self._counted:
+            known = len(walk.findings)
+            self._count(node, names, walk)
+            if len(walk.findings) == known:
+                self._counted.add(names)
 
-    def _count(self, node: Mapping, walk: Walk) -> None:
-        if self._required:
-            names = {key.value for key, _ in node.entries}
-            for name in self._required:
-                if name not in names:
-                    walk.findings.append(wording.missing(self._title, node, name))
+    def _count(self, node: Mapping, names: tuple[Any, ...], walk: Walk) -> None:
+        for name in self._required:
+            if name not in names:
+                walk.findings.append(wording.missing(self._title, node, name))
         least, most = self._schema.get("minProperties", 0), self._schema.get("maxProperties")
         if len(node.entries) < least:
             walk.findings.append(wording.too_few(self._name, node, least, "key"))
@@ -262,11 +274,11 @@ class _MappingCheck:
     def _compile(self, key: Any) -> Check:
         rest = self._schema.get("additionalProperties", True)
         if key in self._keys:
-            found = self._compiler.compile(self._keys[key], f"`{key}`")
+            found = self._compiler.compile_now(self._keys[key], f"`{key}`")
         elif isinstance(rest, bool):
             found = nothing if rest else _refuse
         else:
-            found = self._compiler.compile(rest, f"a value of {self._name}")
+            found = self._compiler.compile_now(rest, f"a value of {self._name}")
         self._checks[key] = found
         return found
 
@@ -284,6 +296,10 @@ def _first_visit(node: Node, walk: Walk, by: object, merged: bool = False) -> bo
         return False
     walk.seen.add(key)
     return True
+
+
+def _name(choice: tuple[Any, Node]) -> str:
+    return str(choice[0])
 
 
 def _special(part: Schema) -> bool:
@@ -304,11 +320,20 @@ def _exclusions(pairs: list[tuple[Any, ...]]) -> Check:
     partners: dict[str, list[str]] = {}
     for first, second in pairs:
         partners.setdefault(second, []).append(first)
+    harmless: set[tuple[Any, ...]] = set()
 
     def check_exclusions(node: Node, walk: Walk) -> None:
         if not isinstance(node, Mapping):
             return
-        present = {str(key.value) for key, _ in node.entries}
+        names = tuple([key.value for key, _ in node.entries])
+        if names in harmless:
+            return
+        known = len(walk.findings)
+        report(node, {str(name) for name in names}, walk)
+        if len(walk.findings) == known:
+            harmless.add(names)
+
+    def report(node: Mapping, present: set[str], walk: Walk) -> None:
         for second in sorted(present & partners.keys()):
             for first in partners[second]:
                 if first in present:

@@ -127,10 +127,15 @@ def enumerated(words: tuple[Any, ...], name: str) -> Check:
 
 def _patterned(pattern: str, message: str, name: str) -> Check:
     search = re.compile(pattern).search
+    fitting: set[Any] = set()
 
     def check_pattern(node: Node, walk: Walk) -> None:
         value = node.value  # type: ignore[union-attr]
-        if isinstance(value, str) and not search(value):
+        if value in fitting or not isinstance(value, str):
+            return
+        if search(value):
+            fitting.add(value)
+        else:
             walk.findings.append(wording.not_matching(name, node, message))
 
     return check_pattern
