@@ -9,7 +9,7 @@ from planrunner.capabilities.contract import Call
 from planrunner.hashing import sha256
 from planrunner.jsontext import stable_json
 from planrunner.machine.commands import Start
-from planrunner.machine.events import AttemptStarted, Outcome
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
@@ -53,8 +53,8 @@ def prepare(state: State, start: Start, place: Place) -> Prepared:
 
 
 def _render(state: State, start: Start, place: Place, key: str) -> Call:
-    task = state.plan.tasks[start.number]
     scope = TaskScope(state, start.number)
+    task = _with_paths(state.plan.tasks[start.number], scope)
     script, arguments, values = _script(task, scope)
     directory = place.directory
     if task.cwd:
@@ -73,6 +73,43 @@ def _render(state: State, start: Start, place: Place, key: str) -> Call:
         scratch=f"{place.scratch}/{_file_name(task.id)}.{start.attempt}",
         timeout=_timeout(task),
     )
+
+
+def _with_paths(task: Task, scope: TaskScope) -> Task:
+    """The task with the paths of its artifacts and outputs filled in."""
+    if any(_holds_template(artifact.path) for artifact in task.artifacts):
+        kept = tuple(each._replace(path=_text(_rendered(each.path, scope))) for each in task.artifacts)
+        task = task._replace(artifacts=kept)
+    if any(_holds_template(output.path) for output in task.outputs):
+        given = tuple(each._replace(path=_text(_rendered(each.path, scope))) for each in task.outputs)
+        task = task._replace(outputs=given)
+    return task
+
+
+def with_values(state: State, event: AttemptEnded) -> AttemptEnded:
+    """The end of an attempt together with the outputs that the task declares by a ``value``, such as
+    ``{{ stdout }}``; a value that cannot be had fails the attempt."""
+    number = state.index[event.task]
+    declared = [output for output in state.plan.tasks[number].outputs if output.value is not None]
+    if event.outcome.failure or not declared:
+        return event
+    found = state.tasks[number]
+    before, found.outcome = found.outcome, event.outcome
+    try:
+        values = {output.name: _rendered(output.value, TaskScope(state, number)) for output in declared}
+        outcome = event.outcome._replace(outputs={**event.outcome.outputs, **plain_data(values)})
+    except (TemplateError, EvaluationError) as error:
+        outcome = event.outcome._replace(failure="logic", message=f"an output has no value: {error}")
+    finally:
+        found.outcome = before
+    return event._replace(outcome=outcome)
+
+
+def plain_data(value: Json) -> Json:
+    """Data fit for the journal: quantities become text."""
+    from planrunner.plan.expressions.values import plain
+
+    return plain(value)
 
 
 def _rendered(value: Json, scope: TaskScope) -> Json:
@@ -151,7 +188,7 @@ def plan_outputs(state: State) -> dict[str, Json]:
     outputs: dict[str, Json] = {}
     for output in state.plan.outputs:
         try:
-            outputs[output.name] = _rendered(output.value, scope)
+            outputs[output.name] = plain_data(_rendered(output.value, scope))
         except (TemplateError, EvaluationError):
             outputs[output.name] = None
     return outputs

@@ -7,7 +7,7 @@ one task and the intents of the next share a commit.
 from __future__ import annotations
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.calls import Place, plan_outputs, prepare
+from planrunner.engine.calls import Place, plan_outputs, prepare, with_values
 from planrunner.engine.effects import Observe, Probe, StartCall
 from planrunner.machine.commands import AskFacts, AskProbe, End, Record, Start
 from planrunner.machine.decide import decide
@@ -155,6 +155,8 @@ class Driver:
             self._effects.stop()
             if self.state.stop_reason:
                 return
+        elif type(event) is AttemptEnded:
+            event = with_values(self.state, event)
         self.record(event)
 
     def _decide_all(self) -> None:

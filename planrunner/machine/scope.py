@@ -93,7 +93,7 @@ def task_record(found: TaskState) -> dict[str, Json]:
     """What others may read of a task: status, result flags, outputs and how its last attempt went."""
     record: dict[str, Json] = {
         "status": "completed" if found.recovered_by else found.status,
-        "outputs": found.outputs,
+        "outputs": found.outputs if found.standing or found.outcome is None else found.outcome.outputs,
         "attempts": found.attempts,
         "reason": found.detail,
         "failure": found.failure,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.expressions.classify import classify
-from planrunner.plan.expressions.parse import ExpressionError, parse
+from planrunner.plan.expressions.problem import ExpressionError
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Criterion, Expression
 from planrunner.source import Span
@@ -26,7 +25,7 @@ CHECKS = RUN | {"artifacts", "outputs"}
 _new = tuple.__new__
 """Makes a NamedTuple in half the time of its constructor; plans have more criteria than tasks."""
 
-_WHOLE_TEMPLATE = re.compile(r"\s*\{\{(.*)\}\}\s*", re.DOTALL)
+_WHOLE_TEMPLATE = r"(?s:\s*\{\{(.*)\}\}\s*)"
 
 
 def place(node: Scalar, content: str) -> int | None:
@@ -47,13 +46,15 @@ def condition(low: Lowering, node: Node) -> Expression | None:
     if isinstance(node.value, bool):
         return _parsed(low, node, "true" if node.value else "false")
     content = node.value.strip()
-    wrapped = _WHOLE_TEMPLATE.fullmatch(content)
+    wrapped = re.fullmatch(_WHOLE_TEMPLATE, content) if "{{" in content else None
     if wrapped and "{{" not in wrapped[1]:
         content = wrapped[1].strip()
     return _parsed(low, node, content)
 
 
 def _parsed(low: Lowering, node: Scalar, content: str) -> Expression | None:
+    from planrunner.plan.expressions.parse import parse  # late: a plan without expressions reads none
+
     at = place(node, content)
     try:
         parsed = parse(content, at or 0)
@@ -80,6 +81,8 @@ def criterion(low: Lowering, node: Node, known: frozenset[str]) -> Criterion | N
     at = place(node, content)
     cached = low.classified.get((content, id(known)))
     if cached is None:
+        from planrunner.plan.expressions.classify import classify  # late: a plan without criteria has none to tell
+
         cached = low.classified[content, id(known)] = (known, classify(content, known))
     found = cached[1]
     if isinstance(found, str):
@@ -88,7 +91,7 @@ def criterion(low: Lowering, node: Node, known: frozenset[str]) -> Criterion | N
         low.findings.append(_finding(found, node, at))
         return None
     whole = _new(Span, (node.start, node.end))
-    span = whole if at is None or node.end - node.start == len(content) else _new(Span, (at, at + len(content)))
+    span = whole if at is None else _new(Span, (at, at + len(content)))
     return _new(Criterion, (content, _new(Expression, (content, found.tree, found.paths, span)), whole))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from planrunner.plan.model import EdgeWhen, JoinKind
 
 JOINS: tuple[JoinKind, ...] = ("all", "any", "always", "all_done", "all_failed", "one_failed", "none_failed")
-_IDS = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\*?(?:[\s,]+[A-Za-z_][A-Za-z0-9_-]*\*?)*")
+_IDS = r"[A-Za-z_][A-Za-z0-9_-]*\*?(?:[\s,]+[A-Za-z_][A-Za-z0-9_-]*\*?)*"
 _OPERATORS = frozenset({"and", "or", "not", "in", "is"})
 _NO_TASKS = frozenset({"params", "env", "plan", "run"})
 
@@ -29,7 +29,7 @@ def needs(low: Lowering, node: Node) -> tuple[tuple[str, ...], Join | None]:
     if not content:
         return (), None
     names = re.split(r"[\s,]+", content)
-    if _IDS.fullmatch(content) and (len(names) == 1 or _OPERATORS.isdisjoint(names)):
+    if re.fullmatch(_IDS, content) and (len(names) == 1 or _OPERATORS.isdisjoint(names)):
         return _once(names), None
     parsed = condition(low, node)
     if parsed is None:

@@ -13,7 +13,7 @@ from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 TYPES = frozenset({"string", "int", "number", "bool", "duration", "size", "money", "list", "map", "any"})
-_REFERENCE = re.compile(r"(?:artifacts|tasks|params|env|outputs)(?:\.[A-Za-z0-9_-]+)+|stdout|stderr|exit_code")
+_REFERENCE = r"(?:artifacts|tasks|params|env|outputs)(?:\.[A-Za-z0-9_-]+)+|stdout|stderr|exit_code"
 _PARAM_KEYS = frozenset({"type", "default", "required", "description", "choices"})
 
 
@@ -90,7 +90,7 @@ def _output(name: str, node: Node, span: Span) -> Output:
 
 def _template(value: Any) -> Any:
     """A bare reference such as ``artifacts.sources`` means the value, so it becomes the template that gives it."""
-    if isinstance(value, str) and _REFERENCE.fullmatch(value.strip()):
+    if isinstance(value, str) and re.fullmatch(_REFERENCE, value.strip()):
         return "{{ " + value.strip() + " }}"
     return value
 

@@ -18,7 +18,7 @@ from planrunner.plan.shelltext import ScriptError, compile_script
 from planrunner.plan.shellwords import simple_command
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
-_BOUND = re.compile(r"->\s*([A-Za-z_][A-Za-z0-9_]*)")
+_BOUND = r"->\s*([A-Za-z_][A-Za-z0-9_]*)"
 _EDGES = ("on_success", "on_failure", "next", "failure_modes")
 """The order of edges, whatever the order of the keys."""
 _ACTIONS = ("run", "uses", "command", "loop", "subplan")
@@ -166,7 +166,7 @@ def _finish_flow(draft: Draft) -> None:
     if join is not None or from_needs is not None:
         fields["join"] = join or from_needs
     if "failure_modes" in nodes:
-        bound = frozenset(_BOUND.findall(fields.get("command", "")))
+        bound = frozenset(re.findall(_BOUND, fields.get("command", "")))
         modes, edges = flow.failure_modes(low, nodes["failure_modes"], bound)
         fields["failure_modes"] = tuple(modes)
         draft.edges["failure_modes"] = edges

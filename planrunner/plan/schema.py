@@ -6,13 +6,14 @@ two cannot drift apart. Property checks are compiled when a plan first uses the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence as Row
 from typing import Any
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.jsontext import read_json
 from planrunner.plan import wording
 from planrunner.plan.schema_types import (
+    REMEMBERED,
     Check,
     Schema,
     Walk,
@@ -78,7 +79,7 @@ def check(tree: Node) -> list[Diagnostic]:
 
 def published() -> dict[str, Any]:
     """The published schema as data."""
-    data: dict[str, Any] = json.loads(read_data("schemas", "plan.schema.json"))
+    data: dict[str, Any] = read_json(read_data("schemas", "plan.schema.json"))
     return data
 
 
@@ -258,7 +259,7 @@ class _MappingCheck:
         if names not in self._counted:
             known = len(walk.findings)
             self._count(node, names, walk)
-            if len(walk.findings) == known:
+            if len(walk.findings) == known and len(self._counted) < REMEMBERED:
                 self._counted.add(names)
 
     def _count(self, node: Mapping, names: tuple[Any, ...], walk: Walk) -> None:
@@ -330,7 +331,7 @@ def _exclusions(pairs: list[tuple[Any, ...]]) -> Check:
             return
         known = len(walk.findings)
         report(node, {str(name) for name in names}, walk)
-        if len(walk.findings) == known:
+        if len(walk.findings) == known and len(harmless) < REMEMBERED:
             harmless.add(names)
 
     def report(node: Mapping, present: set[str], walk: Walk) -> None:

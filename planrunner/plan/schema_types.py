@@ -15,6 +15,10 @@ from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 Schema = Table[str, Any]
 
 
+REMEMBERED = 4096
+"""How many values or shapes of mappings a check remembers as sound, for plans repeat themselves."""
+
+
 class Walk:
     """The state of one check: what was found, and which shared nodes are done."""
 
@@ -133,10 +137,10 @@ def _patterned(pattern: str, message: str, name: str) -> Check:
         value = node.value  # type: ignore[union-attr]
         if value in fitting or not isinstance(value, str):
             return
-        if search(value):
-            fitting.add(value)
-        else:
+        if not search(value):
             walk.findings.append(wording.not_matching(name, node, message))
+        elif len(fitting) < REMEMBERED:
+            fitting.add(value)
 
     return check_pattern
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from planrunner.plan.expressions.values import EvaluationError, text_of
 from planrunner.plan.model import Script
 from planrunner.plan.shellwords import simple_command
 
@@ -88,6 +87,8 @@ def _scanned(text: str, prefix: str) -> Scan:
 
 
 def _carried(name: str, template: str, value: Json) -> str:
+    from planrunner.plan.expressions.values import EvaluationError, text_of  # late: few scripts have values
+
     try:
         text = text_of(value)
         size = len(text.encode("utf-8", "surrogateescape"))

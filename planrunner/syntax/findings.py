@@ -8,13 +8,13 @@ from planrunner.diagnostics import Diagnostic, Label
 from planrunner.source import Span
 from planrunner.syntax.tree import Scalar
 
-UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+_UNREADABLE = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]"
 """Control characters, halves of surrogate pairs, byte order marks (but the first of a file) and non-characters."""
 
 
 def find_unreadable(text: str) -> Diagnostic | None:
     """The finding for the first character that no plan may contain, or None."""
-    found = UNREADABLE.search(text, 1 if text[:1] == "\ufeff" else 0)
+    found = re.compile(_UNREADABLE).search(text, 1 if text[:1] == "\ufeff" else 0)
     return None if found is None else unreadable(text, found.start())
 
 

@@ -30,7 +30,6 @@ from planrunner.syntax.parsed import Parsed
 from planrunner.syntax.scalars import FIRST, SUSPICIOUS_KEYS
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 from planrunner.syntax.yaml_anchors import Anchored, Anchors, first_of_each, merge
-from planrunner.syntax.yaml_errors import collection_as_key, explain
 from planrunner.syntax.yaml_scalars import ScalarReader
 
 _Items = list[Node]
@@ -75,14 +74,19 @@ class Composer:
         try:
             stream = libyaml.read_events(self._text)
         except UnicodeEncodeError:
-            raise Refused(explain(None, self._text)) from None
+            raise self._refused(None) from None
         try:
             root = self._walk(stream)
         except stream.error as error:
-            raise Refused(explain(error, self._text)) from None
+            raise self._refused(error) from None
         if root is None or (isinstance(root, Scalar) and root.start == root.end):
             raise Refused(empty_plan())
         return root
+
+    def _refused(self, error: Exception | None) -> Refused:
+        from planrunner.syntax.yaml_errors import explain  # late: only texts that do not parse need the wording
+
+        return Refused(explain(error, self._text))
 
     def _walk(self, stream: libyaml.Events) -> Node | None:
         """The loop over all events. Scalars are made in place: a call for each would cost a fifth of the whole time."""
@@ -154,6 +158,8 @@ class Composer:
         if depth > MAX_DEPTH:
             raise too_deep(start)
         if keyed and not len(items) & 1:
+            from planrunner.syntax.yaml_errors import collection_as_key  # late like ``explain``
+
             raise Refused(collection_as_key(self._text, start, self._stack[-1][2]))
         if anchor or event.ctag is not None:
             self._scalars.check_tag(event.ctag, start, ("seq", "map"))

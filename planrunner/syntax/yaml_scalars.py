@@ -10,7 +10,6 @@ from planrunner.source import Span
 from planrunner.syntax.limits import Refused, check_scalar
 from planrunner.syntax.scalars import SUSPICIOUS_KEYS, Unusable, resolve, trap
 from planrunner.syntax.tree import Plain, Scalar
-from planrunner.syntax.yaml_errors import old_yaml
 
 _CORE = "tag:yaml.org,2002:"
 _CORE_SCALARS = ("str", "int", "float", "bool", "null")
@@ -32,7 +31,7 @@ class ScalarReader:
         value = self._resolved(text, start, end)
         mistaken = trap(text)
         if mistaken:
-            self._findings.append(old_yaml(text, value, mistaken, Span(start, end)))
+            self._misread(text, value, mistaken, Span(start, end))
         else:
             self.words[text] = value
         return value
@@ -40,7 +39,12 @@ class ScalarReader:
     def check_key(self, text: str, start: int, end: int) -> None:
         if not text:
             raise Refused(Diagnostic("PLAN001", "a key is missing before `:`", Span(start, start + 1)))
-        self._findings.append(old_yaml(text, text, "a boolean", Span(start, end)))
+        self._misread(text, text, "a boolean", Span(start, end))
+
+    def _misread(self, text: str, value: Plain, mistaken: str, span: Span) -> None:
+        from planrunner.syntax.yaml_errors import old_yaml  # late: few texts have a finding
+
+        self._findings.append(old_yaml(text, value, mistaken, span))
 
     def _resolved(self, text: str, start: int, end: int) -> Plain:
         try:

@@ -14,8 +14,13 @@ BLOCKS = 10
 
 
 def failure_blocks(terminal: Terminal, state: State, run_id: str) -> list[str]:
-    """The blocks of every task that failed or whose end is unknown, at most ten; the rest is counted."""
-    troubled = [number for number, found in enumerate(state.tasks) if found.status in ("failed", "in_doubt")]
+    """The blocks of every task that failed for good or whose end is unknown, at most ten; the rest is counted. A failure
+    that a handler recovered or that is allowed has no block: nobody has to do anything about it."""
+    troubled = [
+        number
+        for number, found in enumerate(state.tasks)
+        if found.status == "in_doubt" or (found.status == "failed" and found.standing not in ("completed", "tolerated"))
+    ]
     lines: list[str] = []
     for number in troubled[:BLOCKS]:
         lines += ["", *failure_block(terminal, state, number, run_id)]

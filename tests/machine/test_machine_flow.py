@@ -296,3 +296,20 @@ def test_why_names_the_need_that_failed_and_the_edge_that_did_not_fire() -> None
     assert "`a`, which failed" in told
     told = "\n".join(why(ran.state, "h"))
     assert "on success of `a`: did not fire" in told
+
+
+def test_an_output_with_a_value_is_filled_in_from_the_outcome() -> None:
+    tasks = (
+        {"id": "a", "outputs": {"first": {"value": "{{ stdout }}!"}}, "expect": ["tasks.a.outputs.first == 'hi!'"]},
+        {"id": "b", "needs": ["a"], "when": "tasks.a.outputs.first == 'hi!'"},
+    )
+    ran = rehearse(plan(*tasks), {"a": [Outcome(exit_code=0, stdout="hi")]})
+    assert ran.statuses() == {"a": "completed", "b": "completed"}
+    assert ran.state.tasks[0].outputs == {"first": "hi!"}
+
+
+def test_an_output_whose_value_is_missing_fails_its_task() -> None:
+    task = {"id": "a", "outputs": {"first": {"value": "{{ params.m.nothing }}"}}}
+    ran = rehearse(plan(task, params={"m": {"type": "map", "default": {}}}), params={"m": {}})
+    assert ran.statuses() == {"a": "failed"}
+    assert "an output has no value" in ran.state.tasks[0].detail

@@ -18,7 +18,7 @@ CODES = ("PLAN203", "PLAN204")
 
 _RAN = frozenset({"stdout", "stderr", "exit_code", "duration"})
 _COMPLETED = frozenset({"outputs", "artifacts"})
-_RESULT = re.compile(
+_RESULT = (
     r"\.\s*(?:status|ok|completed|failed|skipped|omitted|done)\b|\bexists\s*\(|\bdefault\s*\(|is defined"
 )
 """A condition that asks how a task ended, or for a value that may be missing, shows that its author thought of it."""
@@ -150,7 +150,7 @@ def _sure(graph: Graph, item: _Ordered) -> bool:
 
 def _thought_of(view: PlanView, item: _Ordered) -> bool:
     condition = view.plan.tasks[item.read.here].when
-    return condition is not None and bool(_RESULT.search(condition.text))
+    return condition is not None and bool(re.search(_RESULT, condition.text))
 
 
 def _guarantees(graph: Graph, bits: dict[int, int]) -> tuple[list[int], list[int]]:

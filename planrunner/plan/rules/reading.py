@@ -9,8 +9,6 @@ from typing import Any, Literal
 from planrunner.plan.expressions.paths import children, path_of
 from planrunner.plan.model import Artifact, Criterion, Expression, Output, Task
 from planrunner.plan.rules.view import PlanView
-from planrunner.plan.template import is_template as has_braces
-from planrunner.plan.template import references
 from planrunner.record import NamedTuple
 
 Moment = Literal["before", "after", "detect", "facts", "checks", "results", "rounds"]
@@ -18,11 +16,11 @@ Moment = Literal["before", "after", "detect", "facts", "checks", "results", "rou
 to recognise a failure, on facts of the world, in a gate, on the results of needs, at the end of a round of a loop."""
 
 
-_COPES = re.compile(r"\|\s*(?:default|d)\b|\bis\s+(?:not\s+)?defined\b|\bif\b")
+_COPES = r"\|\s*(?:default|d)\b|\bis\s+(?:not\s+)?defined\b|\bif\b"
 """A template that says what to write where a value is missing."""
 
-_TASKS = re.compile(r"tasks\s*[.\[]")
-_BOUND = re.compile(r"->\s*([A-Za-z_][A-Za-z0-9_]*)")
+_TASKS = r"tasks\s*[.\[]"
+_BOUND = r"->\s*([A-Za-z_][A-Za-z0-9_]*)"
 
 
 class Site(NamedTuple):
@@ -85,7 +83,7 @@ def _detectors(here: int, task: Task) -> Iterator[Site]:
 
 def bound_names(task: Task) -> tuple[str, ...]:
     """The names that a command binds: ``search(query) -> top10`` binds ``top10``."""
-    return tuple(_BOUND.findall(task.command)) if "->" in task.command else ()
+    return tuple(re.findall(_BOUND, task.command)) if "->" in task.command else ()
 
 
 def texts_of(view: PlanView) -> Iterator[Text]:
@@ -140,7 +138,7 @@ def _plan_texts(view: PlanView) -> Iterator[Text]:
 
 
 def is_template(value: object) -> bool:
-    return isinstance(value, str) and has_braces(value)
+    return isinstance(value, str) and ("{{" in value or "{%" in value)
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -157,7 +155,7 @@ def strings(value: Any) -> Iterator[str]:
             stack.extend(reversed(item))
 
 
-_PLAIN = re.compile(r"\{\{\s*((?!(?:not|true|false|none|loop)\b)[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*\}\}")
+_PLAIN = r"\{\{\s*((?!(?:not|true|false|none|loop)\b)[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*\}\}"
 """A template that is nothing but a dotted name: most of them are, and they need no parser."""
 
 Reference = tuple[tuple[str, ...], int, int]
@@ -167,7 +165,7 @@ Reference = tuple[tuple[str, ...], int, int]
 def plain_references(text: str) -> list[Reference] | None:
     """The reads of a text whose templates are all plain names, which cannot be wrong but in the name; else None."""
     found: list[Reference] = []
-    for match in _PLAIN.finditer(text):
+    for match in re.finditer(_PLAIN, text):
         path = tuple(match[1].split("."))
         found.append((path, match.start(1), match.end(1)))
     return found if len(found) == text.count("{{") and "{%" not in text else None
@@ -187,7 +185,7 @@ class Read(NamedTuple):
 
 def reads_of(view: PlanView) -> Iterator[Read]:
     """Every read of another task's result, in expressions and in templates; results of needs are no reads."""
-    if not _TASKS.search(view.source.text):
+    if not re.search(_TASKS, view.source.text):
         return
     for site in expressions_of(view):
         if site.moment != "results" and any(path[0] == "tasks" for path in site.expression.paths):
@@ -196,7 +194,9 @@ def reads_of(view: PlanView) -> Iterator[Read]:
                     yield Read(site.here, site.moment, path, site, start, end, optional)
     for text in texts_of(view):
         if "tasks" in text.text:
-            optional = _COPES.search(text.text) is not None
+            from planrunner.plan.template import references  # late: a plan without templates reads none
+
+            optional = re.search(_COPES, text.text) is not None
             for path, start, end in references(text.text):
                 if path[0] == "tasks":
                     yield Read(text.here, text.moment, path, text, start, end, optional)

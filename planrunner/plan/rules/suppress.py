@@ -17,7 +17,7 @@ from planrunner.record import NamedTuple
 from planrunner.source import Source
 
 MARK = "planrunner: ignore["
-_COMMENT = re.compile(r"#\s*planrunner: ignore\[([A-Za-z0-9_,\s-]*)\]")
+_COMMENT = r"#\s*planrunner: ignore\[([A-Za-z0-9_,\s-]*)\]"
 
 
 class Sifted(NamedTuple):
@@ -50,7 +50,7 @@ def _covered(finding: Diagnostic, source: Source, lines: dict[int, set[str]], he
 def _covered_lines(source: Source) -> dict[int, set[str]]:
     """The codes that comments silence, by line."""
     found: dict[int, set[str]] = {}
-    for match in _COMMENT.finditer(source.text):
+    for match in re.finditer(_COMMENT, source.text):
         line = source.place(match.start()).line
         codes = {code.strip() for code in match.group(1).split(",")}
         found.setdefault(line, set()).update(codes)

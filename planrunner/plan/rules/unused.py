@@ -11,7 +11,7 @@ from planrunner.plan.rules.view import PlanView
 
 CODES = ("PLAN209",)
 
-_READ = re.compile(r"params\s*(?:\.\s*([A-Za-z_][A-Za-z0-9_-]*)|\[\s*[\"']([^\"']+)[\"']|(\[\s*[A-Za-z_]|\}\}|\||\)))")
+_READ = r"params\s*(?:\.\s*([A-Za-z_][A-Za-z0-9_-]*)|\[\s*[\"']([^\"']+)[\"']|(\[\s*[A-Za-z_]|\}\}|\||\)))"
 """One parameter, or (last group) all of them: ``{{ params }}`` and ``params[name]``."""
 
 
@@ -22,7 +22,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     known = [param.name for param in view.plan.params]
     missing = set(known)
     read: set[str] = set()
-    for match in _READ.finditer(view.source.text):
+    for match in re.finditer(_READ, view.source.text):
         if match[3]:
             return
         name = match[1] or match[2]

@@ -1,0 +1,100 @@
+"""What is wrong with templates: syntax, names, places where nothing fills them in or no value is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan.expressions.check import Problem
+from planrunner.plan.expressions.check import check as check_value
+from planrunner.plan.expressions.types import Type
+from planrunner.plan.model import Expression
+from planrunner.plan.rules.expression_checks import renamed, worded
+from planrunner.plan.rules.naming import Naming
+from planrunner.plan.rules.places import place_of
+from planrunner.plan.rules.reading import Text, is_template, plain_references, texts_of
+from planrunner.plan.rules.view import PlanView, find_text, region_of
+from planrunner.plan.shelltext import problems as script_problems
+from planrunner.plan.template import problems as template_problems
+from planrunner.plan.template import references
+from planrunner.source import Span
+
+_SAME_EVERYWHERE = frozenset({"params", "env", "plan", "run"})
+"""Names that mean the same for every task: a path that begins with one is judged once."""
+
+_LITERAL = ("title", "description", "owner", "uses", "shell", "labels", "kind")
+
+
+def judged(view: PlanView) -> Iterable[Diagnostic]:
+    """The findings about the templates of one view."""
+    naming = Naming(view)
+    seen: dict[tuple[str, ...], list[Problem]] = {}
+    for text in texts_of(view):
+        reads = plain_references(text.text)
+        broken = [] if reads is not None else template_problems(text.text)
+        for problem in _with_script(broken, text):
+            yield _finding(view, text, problem, 0)
+        if reads is None:
+            reads = [] if broken else references(text.text)
+        for path, start, end in reads:
+            found = seen.get(path)
+            if found is None:
+                found = _path_problems(path, end - start, naming.names(text.here, text.moment))
+                if path[0] in _SAME_EVERYWHERE:
+                    seen[path] = found
+            for problem in found:
+                yield _finding(view, text, problem, start)
+    yield from _literal(view)
+
+
+def _with_script(broken: list[Problem], text: Text) -> list[Problem]:
+    """The problems of a template, and of its place in a script; one that is never closed is told once."""
+    if not text.script:
+        return broken
+    return [*broken, *(problem for problem in script_problems(text.text) if not broken or problem.code != "PLAN210")]
+
+
+def _path_problems(path: tuple[str, ...], length: int, names: Mapping[str, Type]) -> list[Problem]:
+    """What is wrong with a path, with offsets from where it begins; ``length`` characters of text stand for it."""
+    if path[0] in _ENGINE and path[0] not in names:
+        return []
+    tree: Any = ("name", 0, len(path[0]) if len(path) > 1 else length, path[0])
+    for number, member in enumerate(path[1:], 2):
+        end = length if number == len(path) else min(tree[2] + 1 + len(member), length)
+        tree = ("attr", 0, end, tree, member)
+    _, problems = check_value(Expression(".".join(path), tree, (path,)), names)
+    return [problem for problem in problems if problem.code != "PLAN204"]
+
+
+_ENGINE = frozenset({"range", "dict", "namespace", "cycler", "joiner", "loop"})
+"""Functions that the template engine brings along."""
+
+
+def _finding(view: PlanView, text: Text, problem: Problem, offset: int) -> Diagnostic:
+    span = place_of(view, text, problem.start + offset, problem.end + offset)
+    return Diagnostic(problem.code, worded(problem.message), span, help=problem.help, fix=renamed(view, span, problem))
+
+
+def _literal(view: PlanView) -> Iterable[Diagnostic]:
+    plan = view.plan
+    if not view.outer:
+        for key, value in (("title", plan.title), ("description", plan.description), ("owner", plan.owner)):
+            if is_template(value):
+                yield _not_evaluated(view, Span(0, len(view.source.text)), value, key)
+    for task in plan.tasks:
+        if "{" in task.title or "{" in task.description or "{" in task.owner or "{" in task.uses or task.labels:
+            for key in _LITERAL:
+                value = getattr(task, key)
+                for text in value if isinstance(value, tuple) else (value,):
+                    if is_template(text):
+                        yield _not_evaluated(view, region_of(view, task, key), text, key)
+
+
+def _not_evaluated(view: PlanView, within: Span, text: str, key: str) -> Diagnostic:
+    at = text.find("{{") if "{{" in text else text.find("{%")
+    end = text.find("}", at)
+    part = text[at : end + 2 if end >= 0 else len(text)].partition("\n")[0]
+    help_ = "name the thing in words: what people read is the same in every run"
+    message = f"`{key}` is taken literally, the template in it is not filled in"
+    return Diagnostic("PLAN212", message, find_text(view, part, within), help=help_)
