@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unicodedata import category, combining, east_asian_width
-
 from planrunner.record import NamedTuple
 
 TAB = 4
@@ -60,6 +58,8 @@ def _columns(character: str) -> int:
         return TAB
     if _hidden(character):
         return 1
+    from unicodedata import category, combining, east_asian_width  # late: most findings are about plain text
+
     if combining(character) or category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if east_asian_width(character) in "WF" else 1
@@ -67,5 +67,7 @@ def _columns(character: str) -> int:
 
 def _hidden(character: str) -> bool:
     """Control characters, and marks that turn the direction of writing and make a line look like another one."""
+    from unicodedata import category  # late like above
+
     turns = "\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"
     return turns or category(character) in ("Cc", "Cs", "Zl", "Zp")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from planrunner.diagnostics import Diagnostic, Label
-from planrunner.plan.expressions.constants import constant
-from planrunner.plan.model import Edge, Task
+from planrunner.plan.model import Edge, Expression, Task
 from planrunner.plan.rules.reading import strings
 from planrunner.plan.rules.view import PlanView, span_of
 from planrunner.source import Span
@@ -36,8 +35,14 @@ def _place(task: Task, edge: Edge) -> Span:
     return edge.span if edge.span.end else span_of(task, "next", "on_failure", "on_success")
 
 
+def _never(condition: Expression) -> bool:
+    from planrunner.plan.expressions.constants import constant  # late: few edges have conditions
+
+    return constant(condition) is False
+
+
 def _dead(task: Task, edge: Edge) -> str:
-    if edge.condition is not None and constant(edge.condition) is False:
+    if edge.condition is not None and _never(edge.condition):
         return f"`{edge.condition.text}` is always false"
     if edge.on == "failure" and _cannot_fail(task):
         return f"`{task.id}` cannot fail"
