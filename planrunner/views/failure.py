@@ -14,8 +14,10 @@ BLOCKS = 10
 
 
 def failure_blocks(terminal: Terminal, state: State, run_id: str) -> list[str]:
-    """The blocks of every task that failed for good or whose end is unknown, at most ten; the rest is counted. A failure
-    that a handler recovered or that is allowed has no block: nobody has to do anything about it."""
+    """The blocks of every task that failed for good or whose end is unknown, at most ten; the rest is counted.
+
+    A failure that a handler recovered or that is allowed has no block: nobody has to do anything about it.
+    """
     troubled = [
         number
         for number, found in enumerate(state.tasks)

@@ -1,6 +1,6 @@
 """The commonest expressions without the grammar, which costs more to load than the rest of a small plan.
 
-Comparisons of names, numbers, quantities and quoted texts, joined by ``and``, ``or`` and ``not``: what is read here gets
+Comparisons of names, numbers, quantities and quoted texts, joined by ``and``, ``or`` and ``not``: what is read here has
 the very tree that the grammar gives it. Anything else, right or wrong, is for the grammar: arithmetic, calls, brackets,
 ``is``, and every mistake.
 """

@@ -1,4 +1,4 @@
-"""What is wrong with expressions: names that do not exist there, types that do not fit, conditions that decide nothing."""
+"""What is wrong with expressions: names that do not exist, types that do not fit, conditions that decide nothing."""
 
 from __future__ import annotations
 
