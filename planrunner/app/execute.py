@@ -274,6 +274,7 @@ class _Held:
         effects = effects or _live(site, state)
         driver = Driver(state, self._append, effects, place, _onlooker(site, state.run_id), self._handle.last_seq)
         gc.freeze()  # the plan and the modules stay: no collection has to look at them again
+        gc.set_threshold(50_000, 20, 50)  # events hold no cycles, and looking for some costs a tenth
         gc.enable()
         try:
             for event in first:

@@ -54,7 +54,9 @@ def prepare(state: State, start: Start, place: Place) -> Prepared:
 
 def _render(state: State, start: Start, place: Place, key: str) -> Call:
     scope = TaskScope(state, start.number)
-    task = _with_paths(state.plan.tasks[start.number], scope)
+    task = state.plan.tasks[start.number]
+    if task.artifacts or task.outputs:
+        task = _with_paths(task, scope)
     script, arguments, values = _script(task, scope)
     directory = place.directory
     if task.cwd:
@@ -68,11 +70,15 @@ def _render(state: State, start: Start, place: Place, key: str) -> Call:
         script=script,
         arguments=arguments,
         values=values,
-        env={name: _text(_rendered(value, scope)) for name, value in (*state.plan.env, *task.env)},
+        env=_environment(state, task, scope) if state.plan.env or task.env else {},
         directory=directory,
         scratch=f"{place.scratch}/{_file_name(task.id)}.{start.attempt}",
         timeout=_timeout(task),
     )
+
+
+def _environment(state: State, task: Task, scope: TaskScope) -> dict[str, str]:
+    return {name: _text(_rendered(value, scope)) for name, value in (*state.plan.env, *task.env)}
 
 
 def _with_paths(task: Task, scope: TaskScope) -> Task:
@@ -90,9 +96,10 @@ def with_values(state: State, event: AttemptEnded) -> AttemptEnded:
     """The end of an attempt together with the outputs that the task declares by a ``value``, such as
     ``{{ stdout }}``; a value that cannot be had fails the attempt."""
     number = state.index[event.task]
-    declared = [output for output in state.plan.tasks[number].outputs if output.value is not None]
-    if event.outcome.failure or not declared:
+    outputs = state.plan.tasks[number].outputs
+    if not outputs or event.outcome.failure:
         return event
+    declared = [output for output in outputs if output.value is not None]
     found = state.tasks[number]
     before, found.outcome = found.outcome, event.outcome
     try:

@@ -116,7 +116,8 @@ class Compiler:
         if key not in self._references:
 
             def check_reference(node: Node, walk: Walk) -> None:
-                self._target(pointer, name)(node, walk)
+                target = self._targets.get(key) or self._target(pointer, name)
+                target(node, walk)
 
             self._references[key] = check_reference
         return self._references[key]
@@ -253,7 +254,7 @@ class _MappingCheck:
             found = checks.get(key.value) or self._compile(key.value)
             if found is _refuse:
                 walk.findings.append(wording.unknown_key(self._title, key, tuple(self._keys), node))
-            elif not merged or _first_visit(value, walk, found, merged=True):
+            elif found is not nothing and (not merged or _first_visit(value, walk, found, merged=True)):
                 found(value, walk)
         names = tuple([key.value for key, _ in node.entries])
         if names not in self._counted:

@@ -18,9 +18,7 @@ CODES = ("PLAN203", "PLAN204")
 
 _RAN = frozenset({"stdout", "stderr", "exit_code", "duration"})
 _COMPLETED = frozenset({"outputs", "artifacts"})
-_RESULT = (
-    r"\.\s*(?:status|ok|completed|failed|skipped|omitted|done)\b|\bexists\s*\(|\bdefault\s*\(|is defined"
-)
+_RESULT = r"\.\s*(?:status|ok|completed|failed|skipped|omitted|done)\b|\bexists\s*\(|\bdefault\s*\(|is defined"
 """A condition that asks how a task ended, or for a value that may be missing, shows that its author thought of it."""
 
 
