@@ -10,7 +10,7 @@ from collections.abc import Mapping as Table
 from typing import Protocol
 
 from planrunner import syntax
-from planrunner.diagnostics import Diagnostic, arrange, has_errors
+from planrunner.diagnostics import RULES, Diagnostic, Rule, arrange, has_errors
 from planrunner.errors import NotFound
 from planrunner.plan import rules, schema
 from planrunner.plan.canonical import canonical
@@ -69,7 +69,7 @@ def _load(source: Source, capabilities: Capabilities) -> Loaded:
     tree = canonical(whole)
     lowered = lower(tree)
     findings += _unsaid(lowered.findings, found)
-    findings += rules.run(lowered.plan, source, _Table(capabilities))
+    findings += rules.run(lowered.plan, source, _Table(capabilities), _plugin_checks(capabilities))
     return Loaded(None if has_errors(findings) else lowered.plan, arrange(findings), tree)
 
 
@@ -92,6 +92,14 @@ def _unsaid(later: Iterable[Diagnostic], schema_findings: Iterable[Diagnostic]) 
     """What lowering found, without what the schema has said of the same value in other words."""
     said = {finding.span for finding in schema_findings}
     return (finding for finding in later if finding.code != "PLAN006" or finding.span not in said)
+
+
+def _plugin_checks(capabilities: Capabilities) -> list[rules.Check]:
+    """The lint rules that plugins brought along, where ``capabilities`` knows plugins; their codes become known."""
+    found: tuple[tuple[Rule, rules.Check], ...] = getattr(capabilities, "rules", tuple)()
+    for rule, _ in found:
+        RULES.setdefault(rule.code, rule)
+    return [check for _, check in found]
 
 
 class _Table(Table[str, Capability]):

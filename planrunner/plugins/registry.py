@@ -221,4 +221,16 @@ class Registry(_Mapping):
     def _register_rule(self, rule: Rule, check: Check) -> None:
         if rule.code.startswith("PLAN") or rule.code in self._rules:
             raise ValueError(f"the code `{rule.code}` is taken")
-        self._rules[rule.code] = (rule, check)
+        self._rules[rule.code] = (rule, self._guarded(rule, check))
+
+    def _guarded(self, rule: Rule, check: Check) -> Check:
+        """A check that finds nothing where it raises: a faulty plugin is named and lint goes on."""
+
+        def guarded(view: PlanView) -> Iterable[Diagnostic]:
+            try:
+                return list(check(view))
+            except Exception as error:  # whatever a plugin raises is its own fault
+                self._problems.append(f"the rule {rule.code} ({rule.name}) raised {type(error).__name__}: {error}")
+                return []
+
+        return guarded

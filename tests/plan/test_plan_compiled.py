@@ -109,7 +109,7 @@ def test_loading_imports_nothing_but_json_and_the_model(tmp_path: Path) -> None:
     )
     run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
     ours = {"planrunner", "planrunner.plan", "planrunner.plan.compiled", "planrunner.plan.model", "planrunner.record"}
-    ours |= {"planrunner.source"}
+    ours |= {"planrunner.source", "planrunner.jsontext"}
     assert {name for name in json.loads(run.stdout.replace("'", '"')) if name.startswith("planrunner")} == ours
     assert not {"lark", "jsonschema", "dataclasses", "inspect", "pathlib"} & set(
         json.loads(run.stdout.replace("'", '"'))

@@ -15,11 +15,13 @@ import pytest
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.declare import capability
-from planrunner.diagnostics import Rule
+from planrunner.diagnostics import Diagnostic, Rule
 from planrunner.machine.events import Entry, TaskQueued
+from planrunner.plan.load import load
 from planrunner.plan.model import Capability
 from planrunner.plugins import Registry
 from planrunner.plugins.discovery import installed
+from planrunner.source import Source
 
 
 @pytest.fixture(autouse=True)
@@ -272,8 +274,28 @@ class TestHooks:
         registry = Registry(plugins=False)
         assert registry.rules() == ()
         registry.add(SimpleNamespace(planrunner_register_rules=planrunner_register_rules), "team")
-        assert [(rule.code, found) for rule, found in registry.rules()] == [("TEAM001", check)]
+        assert [rule.code for rule, _ in registry.rules()] == ["TEAM001"]
         assert "the code `PLAN001` is taken" in registry.problems()[0]
+
+    def test_rules_of_plugins_find_things_in_plans_and_a_faulty_one_stops_nothing(self) -> None:
+        def friday(view: Any) -> list[Any]:
+            return [Diagnostic("TEAM002", "not on a Friday", view.plan.span)] if view.plan.id == "friday" else []
+
+        def faulty(view: Any) -> list[Any]:
+            raise RuntimeError("oops")
+
+        def planrunner_register_rules(register: Callable[..., None]) -> None:
+            register(Rule("TEAM002", "no-friday", "error", "a release on a Friday"), friday)
+            register(Rule("TEAM003", "faulty", "error", "raises"), faulty)
+
+        registry = Registry(plugins=False)
+        registry.add(SimpleNamespace(planrunner_register_rules=planrunner_register_rules), "team")
+        text = "plan: {}\ntasks:\n  - {{id: a, run: x, timeout: 1m}}\n"
+        found = load(Source(text.format("friday")), registry)
+        assert [finding.code for finding in found.findings] == ["TEAM002"]
+        assert found.plan is None
+        assert load(Source(text.format("monday")), registry).plan is not None
+        assert "RuntimeError: oops" in registry.problems()[0]
 
 
 class TestDiscovery:

@@ -51,18 +51,21 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
 )
 
 
-def run(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) -> list[Diagnostic]:
-    """Every finding about a plan that no comment in it silences."""
-    return list(examine(plan, source, capabilities).findings)
+def run(
+    plan: Plan, source: Source, capabilities: Mapping[str, Capability], more: Iterable[Check] = ()
+) -> list[Diagnostic]:
+    """Every finding about a plan that no comment in it silences; ``more`` are the checks of plugins."""
+    return list(examine(plan, source, capabilities, more).findings)
 
 
-def examine(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) -> Sifted:
+def examine(plan: Plan, source: Source, capabilities: Mapping[str, Capability], more: Iterable[Check] = ()) -> Sifted:
     """Like ``run``, together with the number of silenced findings."""
+    checks = (*(check for _, check in TABLE), *more)
     findings: list[Diagnostic] = []
     tasks: list[Task] = []
     for view in _views(plan, source, capabilities):
         tasks += view.plan.tasks
-        for _, check in TABLE:
+        for check in checks:
             findings += check(view)
     return sift(findings, source, tasks)
 

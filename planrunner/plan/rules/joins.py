@@ -27,6 +27,8 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         for edge in task.edges:
             if edge.on == "failure" and not edge.recovers and not task.allow_failure:
                 yield from _both_ways(view, here, edge)
+            elif edge.recovers:
+                yield from _waits_for_itself(view, here, edge)
 
 
 def _after_the_end(view: PlanView) -> Iterable[Diagnostic]:
@@ -39,6 +41,29 @@ def _after_the_end(view: PlanView) -> Iterable[Diagnostic]:
                 message = f"`{task.id}` can never start: it needs `{last}`, which stands under `finally` and runs last"
                 labels = (Label(tasks[need].span, f"`{last}` is defined here"),)
                 yield Diagnostic("PLAN108", message, find_word(view, task, last, "needs"), labels=labels)
+
+
+def _waits_for_itself(view: PlanView, here: int, edge: Edge) -> Iterable[Diagnostic]:
+    """A handler that needs what it should recover: the failed task waits for it, and it for the failed task."""
+    target = view.graph.find(edge.target)
+    if target < 0:
+        return
+    queue, seen = [target], {target}
+    for number in queue:
+        if len(seen) > LOOK_UP:
+            return
+        if view.graph.tasks[number].join.kind != "all":
+            continue
+        for need in view.graph.needs[number]:
+            if need == here:
+                failed = view.graph.tasks[here].id
+                message = f"`{edge.target}` can never recover `{failed}`: it starts only after `{failed}` has completed"
+                labels = (Label(view.graph.tasks[number].span, f"`{view.graph.tasks[number].id}` needs `{failed}`"),)
+                yield Diagnostic("PLAN108", message, edge.span, labels=labels)
+                return
+            if need not in seen:
+                seen.add(need)
+                queue.append(need)
 
 
 def _too_many(task: Task) -> Iterable[Diagnostic]:

@@ -21,6 +21,9 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     if plan.on_failure == "rollback":
         place = _plan_key(view, "on_failure")
         yield _finding("`on_failure: rollback` of the plan", place, "a failed run stops")
+    if plan.policy:
+        place = _plan_key(view, "policies" if "\npolicies" in view.source.text else "policy")
+        yield _finding("the `policy` of the plan", place, "nothing is held back by it")
     for task in plan.tasks:
         if task.fanout or task.loop or task.command or task.subplan or task.subplan_file or task.gate or task.rollback:
             for what, key, instead in _constructs(task):
