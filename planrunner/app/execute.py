@@ -60,6 +60,8 @@ class RunResult(NamedTuple):
     state_dir: str
     notices: int = 0
     """Warnings and notes that lint has about the plan."""
+    plan_changed: bool = False
+    """The file of the plan is another by now; the run goes on with the plan it started with."""
 
 
 if TYPE_CHECKING:
@@ -207,7 +209,16 @@ def _go_on(site: _Site, run_id: str, settle: Sequence[tuple[str, str]]) -> RunRe
             evolve(state, entry.event, entry.at)
         _reap(run_id)
         site.watch.started(run_id, state.plan, state)
-        return held.drive((RunResumed(handle.epoch, _user()), *_answers(state, settle)))
+        result = held.drive((RunResumed(handle.epoch, _user()), *_answers(state, settle)))
+        return result._replace(plan_changed=_plan_changed(site.journal, row.plan_digest, state))
+
+
+def _plan_changed(journal: JournalPort, digest: str, state: State) -> bool:
+    try:
+        with open(str(state.environment.get("plan", "")), "rb") as file:
+            return file.read().removeprefix(b"\xef\xbb\xbf") != journal.plan(digest).text.encode()
+    except OSError:
+        return False
 
 
 def _answers(state: State, settle: Sequence[tuple[str, str]]) -> list[DoubtSettled]:

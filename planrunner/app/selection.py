@@ -22,17 +22,19 @@ def select(plan: Plan, only: tuple[str, ...], until: tuple[str, ...]) -> tuple[s
             near = nearest(name, tuple(index))
             hint = f"did you mean `{near}`?" if near else f"its tasks are {', '.join(list(index)[:8])}"
             raise UsageError(f"plan `{plan.id}` has no task `{name}`", hint)
-    chosen = {index[name] for name in only} | _upstream(Shape(plan), [index[name] for name in until])
+    chosen = {index[name] for name in only} | _needed(Shape(plan), [index[name] for name in until])
     return tuple(plan.tasks[number].id for number in sorted(chosen))
 
 
-def _upstream(shape: Shape, numbers: list[int]) -> set[int]:
+def _needed(shape: Shape, numbers: list[int]) -> set[int]:
+    """The tasks, whatever they wait for, and what handles a failure of any of those."""
     found = set(numbers)
     todo = list(numbers)
     while todo:
         number = todo.pop()
-        before = (*shape.needs[number], *(route.source for route in shape.routes_in.get(number, ())))
-        for other in before:
+        sources = [route.source for route in shape.routes_in.get(number, ())]
+        handlers = [route.target for route in shape.routes_out.get(number, ()) if route.edge.on == "failure"]
+        for other in (*shape.needs[number], *sources, *handlers):
             if other not in found:
                 found.add(other)
                 todo.append(other)

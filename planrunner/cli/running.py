@@ -45,7 +45,10 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
     """Go on with a run; the exit code of the contract."""
     from planrunner.app.execute import resume
 
-    return _report(resume(options.run, options.settle, given.state, watch(given, options.progress)), options.json)
+    result = resume(options.run, options.settle, given.state, watch(given, options.progress))
+    if result.plan_changed:
+        sys.stderr.write("the plan file was edited since: this run goes on with the plan it started with\n")
+    return _report(result, options.json)
 
 
 def watch(given: Settings, mode: str) -> Watch:

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
     from planrunner.engine.processes import Process
     from planrunner.engine.threads import Job, Workers
+    from planrunner.plan.model import Artifact
 
     Json = Any
     Keep = Callable[[str], Mapping[str, Json]]
+
 INTERRUPTED = Outcome("interrupted", "stopped before it was done")
 
 
@@ -105,13 +107,26 @@ def _kept(call: Call, keep: Keep | None) -> tuple[dict[str, Json], ...]:
     for artifact in call.task.artifacts:
         if not artifact.path or keep is None:
             continue
-        path = os.path.join(call.directory, artifact.path)
-        try:
-            record = dict(keep(path))
-        except OSError as error:
-            raise Failure(f"the artifact `{artifact.name}` is missing: {artifact.path}: {error.strerror}") from None
-        kept.append({"name": artifact.name, "path": artifact.path, "type": artifact.type, **record})
+        for name, path in _files(artifact, call.directory):
+            try:
+                record = dict(keep(os.path.join(call.directory, path)))
+            except OSError as error:
+                raise Failure(f"the artifact `{name}` is missing: {path}: {error.strerror}") from None
+            kept.append({"name": name, "path": path, "type": artifact.type, **record})
     return tuple(kept)
+
+
+def _files(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
+    """Name and path of what an artifact keeps: its path, or every file that the path fits as a pattern."""
+    if not any(sign in artifact.path for sign in "*?[") or os.path.lexists(os.path.join(directory, artifact.path)):
+        return [(artifact.name, artifact.path)]
+    from glob import glob  # late: loads regular expressions
+
+    found = sorted(path for path in glob(artifact.path, root_dir=directory, recursive=True))
+    files = [path for path in found if os.path.isfile(os.path.join(directory, path))]
+    if not files:
+        raise Failure(f"the artifact `{artifact.name}` is missing: no file fits {artifact.path}")
+    return [(f"{artifact.name}/{path}", path) for path in files]
 
 
 def finished(spawn: Spawn, ended: Exit) -> Outcome:

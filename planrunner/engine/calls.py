@@ -9,7 +9,7 @@ from planrunner.capabilities.contract import Call
 from planrunner.hashing import sha256
 from planrunner.jsontext import stable_json
 from planrunner.machine.commands import Start
-from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome, TaskSettled
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
@@ -46,7 +46,8 @@ def prepare(state: State, start: Start, place: Place) -> Prepared:
     try:
         call = _render(state, start, place, key)
     except (TemplateError, EvaluationError) as error:
-        outcome = Outcome(failure="logic", message=str(error))
+        hint = "" if state.selected is None else "; tasks that were not selected for this run have no results"
+        outcome = Outcome(failure="logic", message=f"{error}{hint}")
         return Prepared(AttemptStarted(task.id, start.attempt, key, "", effect, start.reissue), None, outcome)
     intent = AttemptStarted(task.id, start.attempt, key, _digest(call), effect, start.reissue)
     return Prepared(intent, call)
@@ -110,6 +111,16 @@ def with_values(state: State, event: AttemptEnded) -> AttemptEnded:
     finally:
         found.outcome = before
     return event._replace(outcome=outcome)
+
+
+def asked(state: State, event: TaskSettled) -> TaskSettled:
+    """A question to people with its templates filled in; one that cannot be is shown as it was written."""
+    if not _holds_template(event.detail):
+        return event
+    try:
+        return event._replace(detail=_text(_rendered(event.detail, TaskScope(state, state.index[event.task]))))
+    except (TemplateError, EvaluationError):
+        return event
 
 
 def plain_data(value: Json) -> Json:

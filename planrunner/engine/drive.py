@@ -7,7 +7,7 @@ one task and the intents of the next share a commit.
 from __future__ import annotations
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.calls import Place, plan_outputs, prepare, with_values
+from planrunner.engine.calls import Place, asked, plan_outputs, prepare, with_values
 from planrunner.engine.effects import Observe, Probe, StartCall
 from planrunner.machine.commands import AskFacts, AskProbe, End, Record, Start
 from planrunner.machine.decide import decide
@@ -179,8 +179,11 @@ class Driver:
             else:
                 self.record(AttemptEnded(prepared.intent.task, command.attempt, prepared.outcome or Outcome()))
         elif isinstance(command, Record):
-            self.record(command.event)
-            if isinstance(command.event, StopRequested):
+            event = command.event
+            if type(event) is TaskSettled and event.status == "blocked":
+                event = asked(self.state, event)
+            self.record(event)
+            if isinstance(event, StopRequested):
                 self._effects.stop()
         elif isinstance(command, AskFacts):
             task = self.state.plan.tasks[command.number].id

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from planrunner.app.selection import select
 from planrunner.machine.events import Outcome, RunParked, TaskSettled
 from planrunner.machine.explain import why
 from planrunner.plan.load import load
@@ -313,3 +314,21 @@ def test_an_output_whose_value_is_missing_fails_its_task() -> None:
     ran = rehearse(plan(task, params={"m": {"type": "map", "default": {}}}), params={"m": {}})
     assert ran.statuses() == {"a": "failed"}
     assert "an output has no value" in ran.state.tasks[0].detail
+
+
+def test_a_question_shows_its_values() -> None:
+    tasks = ({"id": "ok", "gate": "approval", "ask": "Ship {{ params.ref }}?"},)
+    ran = rehearse(plan(*tasks, params={"ref": {"type": "string", "default": "HEAD"}}), params={"ref": "v2"})
+    assert ran.state.tasks[0].detail == "Ship v2?"
+
+
+def test_selecting_a_task_brings_what_it_waits_for_and_the_handlers_of_all_that() -> None:
+    document = plan(
+        {"id": "a", "on_failure": {"to": "spare", "recovers": True}},
+        {"id": "spare"},
+        {"id": "b", "needs": ["a"]},
+        {"id": "other"},
+    )
+    assert select(document, (), ("b",)) == ("a", "spare", "b")
+    assert select(document, ("b",), ()) == ("b",)
+    assert select(document, (), ()) is None

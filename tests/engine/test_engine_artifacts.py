@@ -1,0 +1,45 @@
+"""Artifacts by path and by pattern, through the real command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+
+def run(folder: Path, task: dict[str, object]) -> tuple[int, str, list[dict[str, object]]]:
+    (folder / "plan.json").write_text(json.dumps({"plan": "p", "tasks": [{"id": "t", "timeout": "1m", **task}]}))
+    words = [sys.executable, "-m", "planrunner", "--state", "state"]
+    done = subprocess.run([*words, "exec", "plan.json"], cwd=folder, capture_output=True, text=True, timeout=60)
+    events = subprocess.run(
+        [*words, "events", "last", "--json"], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    ends = [json.loads(line) for line in events.stdout.splitlines() if '"attempt_ended"' in line]
+    return done.returncode, done.stderr, ends[-1]["outcome"].get("artifacts", [])
+
+
+def test_a_pattern_keeps_every_file_it_fits_by_its_path(tmp_path: Path) -> None:
+    task = {
+        "run": "mkdir -p build/sub && echo 1 > build/a.txt && echo 2 > build/sub/b.txt && mkdir build/dir.txt",
+        "artifacts": [{"name": "pkg", "path": "build/**/*.txt", "type": "text"}],
+    }
+    code, _, kept = run(tmp_path, task)
+    assert code == 0
+    assert [each["name"] for each in kept] == ["pkg/build/a.txt", "pkg/build/sub/b.txt"]
+    for each in kept:
+        digest = str(each["sha256"])
+        stored = tmp_path / "state/artifacts/sha256" / digest[:2] / digest[2:]
+        assert stored.read_text() == (tmp_path / str(each["path"])).read_text()
+
+
+def test_a_pattern_that_fits_nothing_fails_the_task_and_says_so(tmp_path: Path) -> None:
+    code, err, _ = run(tmp_path, {"run": "true", "artifacts": [{"name": "pkg", "path": "build/*.txt"}]})
+    assert code == 1
+    assert "no file fits build/*.txt" in err
+
+
+def test_a_path_with_a_template_is_filled_in(tmp_path: Path) -> None:
+    task = {"run": "echo hi > p.out", "artifacts": [{"name": "out", "path": "{{ plan.id }}.out"}]}
+    code, _, kept = run(tmp_path, task)
+    assert (code, [each["path"] for each in kept]) == (0, ["p.out"])
