@@ -133,6 +133,6 @@ def test_the_readme_needs_two_commands_to_set_up() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     start = readme.index("```sh\n") + len("```sh\n")
     assert readme[start : readme.index("```", start)].splitlines() == [
-        "python3 -m venv .venv",
+        "python3 -m venv --upgrade-deps .venv",
         ".venv/bin/pip install -e '.[dev,test]'",
     ]
