@@ -119,10 +119,12 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN210", "template-syntax", "error", "a template that does not parse"),
     ("PLAN211", "template-in-shell", "error", "a template in a place of a script where no value can be passed safely"),
     ("PLAN212", "template-not-evaluated", "warning", "a template in a field that is taken literally"),
+    ("PLAN213", "unused-limit", "warning", "a limit for a label that no task has"),
     ("PLAN501", "no-timeout", "warning", "a task that could run for ever"),
     ("PLAN504", "retries-exceed-timeout", "warning", "more retry time than the plan allows"),
     ("PLAN507", "suspicious-unit", "warning", "a duration without a unit"),
     ("PLAN601", "nobody-carries-it-out", "note", "an instruction in plain words without an agent"),
+    ("PLAN602", "gate-without-decision", "warning", "a gate that this version cannot decide"),
     ("PLAN701", "criterion-in-words", "warning", "a criterion that only a person or a judge can decide"),
     ("PLAN703", "criterion-always-true", "warning", "a criterion that cannot fail"),
 )

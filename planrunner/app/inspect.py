@@ -189,10 +189,15 @@ def _log(found: Look, task: str, attempt: int, texts: dict[tuple[str, int], str]
 def _texts(found: Look) -> dict[tuple[str, int], str]:
     """What the journal keeps of the output of each attempt."""
     return {
-        (event.task, event.attempt): event.outcome.stdout + event.outcome.stderr
+        (event.task, event.attempt): _joined(event.outcome.stdout, event.outcome.stderr)
         for _, _, event in found.entries
         if isinstance(event, AttemptEnded)
     }
+
+
+def _joined(stdout: str, stderr: str) -> str:
+    """Both texts; the second begins on a line of its own."""
+    return f"{stdout}\n{stderr}" if stdout and stderr and not stdout.endswith("\n") else stdout + stderr
 
 
 def _file_name(task: str) -> str:

@@ -11,6 +11,10 @@ import sys
 def main(argv: list[str] | None = None) -> int:
     """Run one command and give its exit code; ``argv`` is without the program's name (default: ``sys.argv[1:]``)."""
     arguments = sys.argv[1:] if argv is None else argv
+    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+        from planrunner.cli.closed import open_standard_streams  # late: hardly anybody starts a program so
+
+        open_standard_streams()
     if not arguments or arguments[0] in ("--help", "-h"):
         return _print_help()
     if arguments[0] == "--version":

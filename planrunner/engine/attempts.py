@@ -150,4 +150,7 @@ def tails(ended: Exit) -> dict[str, Any]:
 
 def timed_out(timeout: float | None) -> Outcome:
     """The outcome of an attempt that ran out of time."""
-    return Outcome("timeout", f"ran longer than its timeout of {timeout:g} s")
+    # Late: hardly any attempt runs out of time.
+    from planrunner.plan.expressions.quantities import format_duration
+
+    return Outcome("timeout", f"ran longer than its timeout of {format_duration(timeout or 0.0)}")

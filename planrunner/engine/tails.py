@@ -1,4 +1,4 @@
-"""The output of a process in bounded memory: the end of it as text, the rest in a capped log file."""
+"""The output of a process in bounded memory: the end of it as text, and a log file with both ends of it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 TAIL = 65536
 LOG_LIMIT = 64 << 20
+LOG_END = 1 << 20
+"""Bytes of the end of a log that are kept where the whole does not fit; they wait in memory."""
 
 
 class Tail:
@@ -33,11 +35,15 @@ class Tail:
     def dropped(self) -> int:
         return max(0, self.total - self.limit)
 
+    def data(self) -> bytes:
+        """The last ``limit`` bytes."""
+        return bytes(self._data[-self.limit :])
+
     def text(self) -> str:
         """The tail as text; bytes that are no UTF-8 become U+FFFD, half a character at the cut is left out."""
         if not self._data:
             return ""
-        data = bytes(self._data[-self.limit :])
+        data = self.data()
         if self.total > self.limit:
             start = 0
             while start < 3 and start < len(data) and data[start] & 0xC0 == 0x80:
@@ -87,40 +93,50 @@ class Record:
 class LogFile:
     """Both streams of an attempt in the order they were read; the file appears with the first byte.
 
-    A log that cannot be written never stops a task: ``problem`` says what went wrong.
+    Of output beyond ``limit`` bytes the first and the last part are kept, with a line between them that says how much
+    is missing; the last part comes into the file at its end. A log that cannot be written never stops a task:
+    ``problem`` says what went wrong.
     """
 
-    __slots__ = ("_handle", "_limit", "_path", "_written", "dropped", "problem")
+    __slots__ = ("_end", "_handle", "_path", "_room", "dropped", "problem")
 
     def __init__(self, path: str, limit: int = LOG_LIMIT) -> None:
         self._path = path
-        self._limit = limit
         self._handle = -1
-        self._written = 0
+        self._end = Tail(min(LOG_END, limit // 2))
+        self._room = limit - self._end.limit
         self.dropped = 0
         self.problem = ""
 
     def write(self, data: bytes) -> None:
-        room = self._limit - self._written
-        if self.problem or room <= 0:
+        if self.problem:
             self.dropped += len(data)
             return
+        now, later = (data, b"") if len(data) <= self._room else (data[: self._room], data[self._room :])
+        if now:
+            self._put(now)
+            self._room -= len(now)
+        if later:
+            self._end.add(later)
+            self.dropped = self._end.dropped
+
+    def _put(self, data: bytes) -> None:
         try:
             if self._handle < 0:
                 self._handle = _open(self._path)
-            self._written += os.write(self._handle, data if len(data) <= room else data[:room])
+            while data:
+                data = data[os.write(self._handle, data) :]
         except OSError as error:
             self.problem = f"the log {self._path} cannot be written: {error.strerror}"
-        self.dropped += max(0, len(data) - room)
 
     def close(self) -> None:
-        """End the file; one that reached its cap says how much is missing."""
+        """End the file with what was held back for it."""
         if self._handle < 0:
             return
+        if self._end.total and not self.problem:
+            mark = b"\n[planrunner: %d bytes left out]\n" % self.dropped if self.dropped else b""
+            self._put(mark + self._end.data())
         try:
-            if self.dropped:
-                note = b"\n[planrunner: the log ends here, %d more bytes were dropped]\n" % self.dropped
-                os.write(self._handle, note)
             os.close(self._handle)
         except OSError as error:
             self.problem = f"the log {self._path} cannot be written: {error.strerror}"

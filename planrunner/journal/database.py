@@ -58,26 +58,30 @@ def open_database(state: str, *, readonly: bool = False) -> Connection:
     try:
         return _open_reader(path) if readonly else _open_writer(path)
     except sqlite3.Error as error:
-        raise failure(error, path) from error
+        raise failure(error, path, AGAIN) from error
 
 
-def failure(error: Exception, path: str) -> PlanrunnerError:
-    """The error to show for an error of SQLite."""
+RESUME = "go on with `planrunner resume`"
+AGAIN = "run the command again"
+
+
+def failure(error: Exception, path: str, then: str = RESUME) -> PlanrunnerError:
+    """The error to show for an error of SQLite; ``then`` is what to do once its cause is mended: there is nothing to
+    resume where no run was stored yet."""
     name = getattr(error, "sqlite_errorname", "")
     for prefix, (message, hint) in _FAILURES.items():
         if name.startswith(prefix):
-            return StorageFailed(message.format(path=path, error=error), hint)
-    return StorageFailed(f"the journal `{path}` failed: {error}", _RESUME)
+            return StorageFailed(message.format(path=path, error=error), hint.format(then=then))
+    return StorageFailed(f"the journal `{path}` failed: {error}", f"when the cause is mended, {then}")
 
 
-_RESUME = "when the cause is mended, go on with `planrunner resume`"
 _COPY = "restore it from a copy, or move it away to start a new journal"
 _ELSEWHERE = "choose another state directory with --state DIR"
 _FAILURES = {
-    "SQLITE_FULL": ("no space is left for the journal `{path}`", "free some, then go on with `planrunner resume`"),
+    "SQLITE_FULL": ("no space is left for the journal `{path}`", "free some, then {then}"),
     "SQLITE_IOERR": (
         "the journal `{path}` cannot be written: {error}",
-        "free some space or mend the disk, then go on with `planrunner resume`",
+        "free some space or mend the disk, then {then}",
     ),
     "SQLITE_READONLY": ("the journal `{path}` is read-only here", _ELSEWHERE),
     "SQLITE_CANTOPEN": ("the journal `{path}` cannot be opened", _ELSEWHERE),
@@ -86,7 +90,7 @@ _FAILURES = {
     "SQLITE_CORRUPT": ("the journal `{path}` is damaged: {error}", _COPY),
     "SQLITE_BUSY": (
         f"the journal `{{path}}` was busy for {BUSY_SECONDS:.0f} seconds",
-        "see which other program has it open, " + _RESUME,
+        "see which other program has it open; when the cause is mended, {then}",
     ),
 }
 

@@ -39,7 +39,8 @@ def lock_run(state: str, run: str) -> int:
         if descriptor is not None:
             _sign(descriptor)
             return descriptor
-    raise RunHeld(f"run `{run}` is held by {_holder(path)}", f"wait for it, or stop it with `planrunner cancel {run}`")
+    holder = _holder(path)
+    raise RunHeld(f"run `{run}` is held by {holder}", f"wait for it, or stop it: {_stop(holder)}")
 
 
 def unlock_run(state: str, run: str, descriptor: int) -> None:
@@ -110,6 +111,16 @@ def _holder(path: str) -> str:
         return os.read(descriptor, 300).decode("utf-8", "replace").strip() or "another process"
     finally:
         os.close(descriptor)
+
+
+def _stop(holder: str) -> str:
+    """How a person stops the holder, by what ``_sign`` wrote about it."""
+    words = holder.split()
+    number = words[1] if words[:1] == ["process"] and len(words) > 3 and words[1].isdigit() else ""
+    if not number:
+        return "press Ctrl-C in its terminal"
+    there = "" if words[3] == os.uname().nodename else f" on {words[3]}"
+    return f"press Ctrl-C in its terminal, or `kill {number}`{there}"
 
 
 class JournalLock:

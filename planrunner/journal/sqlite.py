@@ -24,6 +24,9 @@ _CACHED_PLANS = 200
 _READERS_MS = 100
 """How long the one who moves the log waits for readers in the midst of a query."""
 
+_EXEC = "run `planrunner exec` again"
+"""What to do after a failure that left no run behind."""
+
 _ADVANCE = "UPDATE runs SET last_seq = ?, status = ?, ended = ? WHERE run = ? AND epoch = ? AND last_seq = ?"
 _INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)"
 _READ = "SELECT seq, at, kind, version, body FROM events WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
@@ -54,12 +57,12 @@ def _open_lock(state: str, readonly: bool) -> JournalLock | None:
         if readonly:
             raise NotFound(f"there are no runs in `{state}`", "start one with `planrunner exec PLAN`") from error
     except OSError as error:
-        raise StorageFailed(f"the state directory `{state}` cannot be used: {error.strerror}") from error
+        raise unusable(state, error) from error
     prepare_state(state)
     try:
         return JournalLock(state)
     except OSError as error:
-        raise StorageFailed(f"the state directory `{state}` cannot be used: {error.strerror}") from error
+        raise unusable(state, error) from error
 
 
 class Journal:
@@ -85,7 +88,7 @@ class Journal:
         rows = encode_rows(new.run, entries)
         handle = RunHandle(new.run, 1, 0, locks.lock_run(self._state, new.run))
         try:
-            self._transact(lambda: self._insert_run(new, entries, rows))
+            self._transact(lambda: self._insert_run(new, entries, rows), then=_EXEC)
         except BaseException as error:
             self.release(handle)
             if isinstance(error.__cause__, sqlite3.IntegrityError):
@@ -203,7 +206,7 @@ class Journal:
 
     def compiled_put(self, key: str, value: bytes) -> None:
         """Keep the loader's form of a plan. A cache: only the last ones stay, and power loss may take the newest."""
-        self._transact(lambda: self._insert_compiled(key, value), synchronous="OFF")
+        self._transact(lambda: self._insert_compiled(key, value), "OFF", _EXEC)
 
     def close(self) -> None:
         """Close the database; the last one out moves the write-ahead log into it."""
@@ -217,7 +220,7 @@ class Journal:
             if self._lock is not None:
                 self._lock.close()
 
-    def _transact(self, write: Callable[[], None], synchronous: str = "FULL") -> None:
+    def _transact(self, write: Callable[[], None], synchronous: str = "FULL", then: str = RESUME) -> None:
         try:
             if synchronous != "FULL":
                 self._connection.execute(f"PRAGMA synchronous={synchronous}")
@@ -228,7 +231,7 @@ class Journal:
         except BaseException as error:
             self._undo()
             if isinstance(error, sqlite3.Error):
-                raise failure(error, self._path) from error
+                raise failure(error, self._path, then) from error
             raise
         finally:
             if synchronous != "FULL":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -55,7 +56,7 @@ def prepare_state(state: str) -> None:
     except FileExistsError:
         pass  # another process was first
     except OSError as error:
-        raise _unusable(state, error) from error
+        raise unusable(state, error) from error
     check_state(state)
     try:
         for folder in FOLDERS:
@@ -63,7 +64,7 @@ def prepare_state(state: str) -> None:
         _ignore(state)
         _sync(state)
     except OSError as error:
-        raise _unusable(state, error) from error
+        raise unusable(state, error) from error
 
 
 def check_state(state: str) -> None:
@@ -76,7 +77,7 @@ def check_state(state: str) -> None:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise _unusable(state, error) from error
+        raise unusable(state, error) from error
     if stat.S_ISLNK(found.st_mode):
         raise StorageFailed(f"the state directory `{state}` is a symbolic link, which is not followed", _ELSEWHERE)
     if not stat.S_ISDIR(found.st_mode):
@@ -85,7 +86,10 @@ def check_state(state: str) -> None:
         users = f"user {found.st_uid}, not to you (user {os.geteuid()})"
         raise StorageFailed(f"the state directory `{state}` belongs to {users}", _ELSEWHERE)
     if found.st_mode & stat.S_IWOTH:
-        raise StorageFailed(f"the state directory `{state}` can be written by everybody", f"chmod 700 {state}")
+        raise StorageFailed(
+            f"the state directory `{state}` can be written by everybody, so anybody could have changed what lies in it",
+            f"look through it, then make it yours alone with `chmod 700 {state}`, or {_ELSEWHERE}",
+        )
 
 
 def _make(folder: str) -> None:
@@ -115,5 +119,8 @@ def _sync(directory: str) -> None:
         os.close(descriptor)
 
 
-def _unusable(state: str, error: OSError) -> StorageFailed:
-    return StorageFailed(f"the state directory `{state}` cannot be used: {error.strerror or error}", _ELSEWHERE)
+def unusable(state: str, error: OSError) -> StorageFailed:
+    """The error to show where the system refuses something in a state directory."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    hint = f"free some space, then run the command again, or {_ELSEWHERE}" if full else _ELSEWHERE
+    return StorageFailed(f"the state directory `{state}` cannot be used: {error.strerror or error}", hint)

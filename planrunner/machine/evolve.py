@@ -23,7 +23,7 @@ from planrunner.machine.events import (
     TaskSettled,
 )
 from planrunner.machine.state import State, TaskState, Trait
-from planrunner.machine.statuses import SETTLED, TASK, IllegalMove, check_run
+from planrunner.machine.statuses import SETTLED, TASK, IllegalMove, check_run, check_task
 from planrunner.plan.model import Plan
 from planrunner.record import TYPE_CHECKING
 
@@ -303,7 +303,7 @@ def _rest(state: State, at: float) -> None:
 def _move(state: State, number: int, task: TaskState, new: TaskStatus) -> None:
     old = task.status
     if new not in TASK[old]:
-        raise IllegalMove(f"task `{state.plan.tasks[number].id}` cannot go from {old} to {new}")
+        check_task(state.plan.tasks[number].id, old, new)
     task.status = new
     counts = state.counts
     counts[old] -= 1

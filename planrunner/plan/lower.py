@@ -39,6 +39,8 @@ def lower(tree: Mapping) -> Lowered:
             fields[key] = _READERS[key](node)
         elif key in NOTES:
             notes[key] = values.data(node)
+    if "params" in nodes:
+        fields["params"] = parts.params(low, nodes["params"])
     if "budgets" in nodes:
         fields["budgets"] = parts.budgets(low, nodes["budgets"], Budgets())
     tasks = _tasks(low, nodes)
@@ -95,7 +97,6 @@ _READERS: dict[str, Callable[[Node], Any]] = {
     "description": values.text,
     "owner": values.text,
     "version": values.text,
-    "params": parts.params,
     "on_failure": _on_failure,
     "max_parallel": lambda node: values.whole(node) or 5,
     "limits": _limits,

@@ -9,6 +9,7 @@ from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import CHECKS, criteria
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Action, Artifact, Budgets, Gate, Output, Param
+from planrunner.plan.params import misfit
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -17,10 +18,19 @@ _REFERENCE = r"(?:artifacts|tasks|params|env|outputs)(?:\.[A-Za-z0-9_-]+)+|stdou
 _PARAM_KEYS = frozenset({"type", "default", "required", "description", "choices"})
 
 
-def params(node: Node) -> tuple[Param, ...]:
+def params(low: Lowering, node: Node) -> tuple[Param, ...]:
+    """The parameters of a plan; a default that a run could not use is reported where it stands."""
     if not isinstance(node, Mapping):
         return ()
-    return tuple(_param(key, value) for key, value in node.entries)
+    found = []
+    for key, value in node.entries:
+        param = _param(key, value)
+        kind, problem = misfit(param)
+        default = value.get("default") if isinstance(value, Mapping) else value
+        if kind and default is not None:
+            low.report("PLAN005" if kind == "type" else "PLAN006", f"the default does not fit: {problem}", default.span)
+        found.append(param)
+    return tuple(found)
 
 
 def _param(key: Scalar, node: Node) -> Param:

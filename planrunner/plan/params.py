@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_size
 from planrunner.plan.model import Param, Plan
@@ -41,6 +41,17 @@ def bind_params(plan: Plan, given: Mapping[str, Json]) -> Bound:
     return Bound(values, tuple(problems))
 
 
+def misfit(param: Param) -> tuple[Literal["", "type", "choice"], str]:
+    """What is wrong with the default of a parameter when it is used: which kind of fault and in words, or nothing."""
+    if param.default is None:
+        return "", ""
+    _, problem = _read(param._replace(choices=()), param.default)
+    if problem:
+        return "type", problem
+    _, problem = _read(param, param.default)
+    return ("choice", problem) if problem else ("", "")
+
+
 def _unknown(name: str, known: Mapping[str, Param]) -> str:
     near = nearest(name, tuple(known))
     if near:
@@ -52,7 +63,7 @@ def _read(param: Param, value: Json) -> tuple[Json, str]:
     reader = _READERS.get(param.type, _any)
     try:
         found = reader(value)
-    except ValueError:
+    except (ValueError, OverflowError, RecursionError):
         return None, f"parameter `{param.name}` takes {_WORDS[param.type]}, not {_shown(value)}"
     if param.choices and found not in [_quiet(reader, choice) for choice in param.choices]:
         listed = ", ".join(str(choice) for choice in param.choices)
@@ -63,7 +74,7 @@ def _read(param: Param, value: Json) -> tuple[Json, str]:
 def _quiet(reader: Callable[[Json], Json], value: Json) -> Json:
     try:
         return reader(value)
-    except ValueError:
+    except (ValueError, OverflowError, RecursionError):
         return value
 
 

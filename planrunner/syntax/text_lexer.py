@@ -10,6 +10,7 @@ import re
 from planrunner.diagnostics import Edit, Fix
 from planrunner.source import Span
 from planrunner.syntax.limits import MAX_DEPTH, too_deep
+from planrunner.syntax.text_statements import no_statement
 from planrunner.syntax.text_values import BARE, DOUBLE, END, SINGLE, SPACE, TO_END, WORD_END, Fault, Lexeme, ValueLexer
 from planrunner.syntax.tree import Scalar
 
@@ -141,8 +142,7 @@ class Lexer(ValueLexer):
             at = start + glued.end()
             fix = Fix("put a space after the colon", (Edit(Span(at, at), " "),))
             return Fault(f"a space is missing after `{glued[0]}`", at - 1, help=f"write `{glued[0]} …`", fix=fix)
-        help = "a line is `key: value`, `- item`, `task id`, or `on failure -> id`"
-        return Fault("this line is no statement of a plan", start, start + len(line.rstrip()), help=help)
+        return no_statement(line, start)
 
     # the words behind `task` and `plan`, and behind `on … ->`
 

@@ -153,11 +153,12 @@ class ValueLexer:
             stop = self.line_end(at)
             line = text[at:stop].removesuffix("\r")
             width = len(line) - len(line.lstrip(" "))
-            if width < len(line) and not indent:
+            says = not line.isspace() and bool(line)
+            if says and not indent:
                 indent = max(width, column + 1)
-            if width < len(line) and width < indent:
+            if says and width < indent:
                 break
-            lines.append(line[indent:] if indent else "")
+            lines.append(line[indent:] if 0 < indent <= width else "")
             at = end = stop + 1
         broken = end <= len(text)
         end = min(end, len(text))

@@ -210,7 +210,7 @@ class TestTime:
         bench.functions["next"] = lambda: "served"
         outcome = bench.run(uses="deaf", timeout=0.1)
         assert outcome.failure == "timeout"
-        assert outcome.message == "ran longer than its timeout of 0.1 s; it did not stop and was abandoned"
+        assert outcome.message == "ran longer than its timeout of 100ms; it did not stop and was abandoned"
         assert bench.run(uses="next").outputs == {"value": "served"}
         release.set()
         time.sleep(0.05)

@@ -82,8 +82,10 @@ class TestOutput:
         log = bench.folder / "state" / "logs" / bench.run_id / "task.1.log"
         assert log.stat().st_size < (64 << 20) + 200
         with log.open("rb") as file:
-            file.seek(-100, os.SEEK_END)
-            assert b"[planrunner: the log ends here, 132891141 more bytes were dropped]" in file.read()
+            file.seek(-(1 << 20) - 100, os.SEEK_END)
+            end = file.read()
+        assert b"x\n[planrunner: 132891141 bytes left out]\nx" in end
+        assert end.endswith(b"x\nend\n")
 
     def test_bytes_that_are_no_text_do_not_stop_a_task(self, bench) -> None:
         outcome = bench.run("printf 'a\\377\\000b'")
@@ -106,14 +108,21 @@ class TestOutput:
             tail.add(part)
         assert (tail.text(), tail.dropped) == ("ü!", 4)
 
-    def test_a_log_is_capped_and_says_what_is_missing(self, tmp_path: Path) -> None:
-        log = LogFile(str(tmp_path / "logs" / "one.log"), limit=5)
-        log.write(b"abc")
-        log.write(b"defgh")
+    def test_a_log_that_is_too_long_keeps_both_ends_and_says_what_is_missing(self, tmp_path: Path) -> None:
+        log = LogFile(str(tmp_path / "logs" / "one.log"), limit=6)
+        log.write(b"ab")
+        log.write(b"cdefgh")
         log.write(b"ijk")
+        assert (tmp_path / "logs" / "one.log").read_bytes() == b"abc"
         log.close()
-        expected = b"abcde\n[planrunner: the log ends here, 6 more bytes were dropped]\n"
-        assert (tmp_path / "logs" / "one.log").read_bytes() == expected
+        assert (tmp_path / "logs" / "one.log").read_bytes() == b"abc\n[planrunner: 5 bytes left out]\nijk"
+
+    def test_a_log_that_just_fits_is_whole(self, tmp_path: Path) -> None:
+        log = LogFile(str(tmp_path / "one.log"), limit=6)
+        for piece in (b"abcd", b"ef"):
+            log.write(piece)
+        log.close()
+        assert (log.dropped, (tmp_path / "one.log").read_bytes()) == (0, b"abcdef")
 
 
 class TestStarting:
@@ -256,7 +265,7 @@ class TestTheEnd:
     def test_a_timeout_ends_the_process_and_says_so(self, bench) -> None:
         outcome = bench.run("echo started; exec sleep 60", timeout=0.2)
         assert (outcome.failure, outcome.stdout) == ("timeout", "started\n")
-        assert outcome.message == "ran longer than its timeout of 0.2 s"
+        assert outcome.message == "ran longer than its timeout of 200ms"
         assert 0.2 <= outcome.duration < 2
 
     def test_a_process_may_tidy_up_within_the_grace(self, bench) -> None:

@@ -16,6 +16,7 @@ from planrunner.plan.rules import (
     cycles,
     expressions,
     joins,
+    limits,
     loops,
     order,
     people,
@@ -47,6 +48,7 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (templates.CODES, templates.check),
     (unused.CODES, unused.check),
     (timeouts.CODES, timeouts.check),
+    (limits.CODES, limits.check),
     (people.CODES, people.check),
 )
 

@@ -35,7 +35,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             capability = used.get(task.uses)
             if capability is None:
                 yield _unknown(view, task, task.uses, "uses")
-            elif capability.takes_run and task.run is None and not capability.inputs:
+            elif capability.takes_run and not has_key(task, "run") and not capability.inputs:
                 help_ = "give it `run: …`, a script or a list of arguments"
                 yield Diagnostic("PLAN008", f"`{task.uses}` has nothing to run", span_of(task, "uses"), help=help_)
             elif task.inputs or task.uses in demanding:

@@ -1,16 +1,15 @@
-"""What no machine can do or decide: instructions without an agent, criteria in plain words."""
+"""What no machine can do or decide: instructions without an agent, gates, criteria in plain words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.model import Criterion, Task
+from planrunner.plan.model import Criterion, Gate, Task
 from planrunner.plan.rules.unexecuted import CALLS
 from planrunner.plan.rules.view import PlanView, span_of
 
-CODES = ("PLAN601", "PLAN701")
-
+CODES = ("PLAN601", "PLAN602", "PLAN701")
 
 _WAITS = "the run waits there with exit code 8; what a machine can do goes into `uses` or `run`"
 
@@ -19,6 +18,8 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     for task in view.plan.tasks:
         if not task.uses and not view.outer and _left_to_people(task):
             yield _instruction(task)
+        if task.gate is not None and not view.outer and not task.id.endswith("*"):
+            yield _undecided(task, task.gate)
         if task.expect or task.gate is not None or task.postconditions or task.preconditions:
             yield from _in_words(task)
 
@@ -36,6 +37,12 @@ def _instruction(task: Task) -> Diagnostic:
         message = f"`{task.id}` is an instruction in plain words, which nobody is named for"
         return Diagnostic("PLAN601", message, span_of(task, "command", "subplan"), help=_WAITS)
     return Diagnostic("PLAN601", f"nothing says how `{task.id}` is done", task.span, help=_WAITS)
+
+
+def _undecided(task: Task, gate: Gate) -> Diagnostic:
+    message = f"nothing decides the gate `{task.id}` ({gate.kind}): the run waits there for ever"
+    help_ = "deciding gates comes with a later version; the run parks with exit code 8 and what needs it never starts"
+    return Diagnostic("PLAN602", message, span_of(task, "gate", "kind", "ask", "checks"), help=help_)
 
 
 def _in_words(task: Task) -> Iterable[Diagnostic]:

@@ -104,8 +104,11 @@ def texts_of(view: PlanView) -> Iterator[Text]:
         if task.outputs or task.artifacts:
             yield from _results(here, task.outputs, task.artifacts)
         if task.gate is not None:
-            for text in (*strings(task.gate.ask), *strings(task.gate.options), *strings(task.gate.evidence)):
-                yield Text(here, "ask" if text == task.gate.ask else "options", "checks", text)
+            for text in strings(task.gate.ask):
+                yield Text(here, "ask", "before", text)
+            for key, value in (("options", task.gate.options), ("evidence", task.gate.evidence)):
+                for text in strings(value):
+                    yield Text(here, key, "checks", text)
         if task.rollback is not None:
             for text in strings([task.rollback.inputs, task.rollback.run]):
                 yield Text(here, "rollback", "after", text)
