@@ -6,16 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner import syntax
+from planrunner.app.planfile import read_regular
 from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_errors
 from planrunner.errors import NotFound, PlanInvalid, UsageError
-from planrunner.plan.canonical import canonical, ordered
+from planrunner.plan.canonical import ordered
 from planrunner.plan.fixes import apply
-from planrunner.plan.load import Capabilities, File, Loaded, load, read_plan
+from planrunner.plan.load import Capabilities, File, Loaded, load
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
 from planrunner.record import NamedTuple
 from planrunner.source import Source, notation_of
 from planrunner.syntax.tree import Mapping as MappingNode
+from planrunner.syntax.tree import Node, Scalar
+from planrunner.syntax.tree import Sequence as SequenceNode
 
 if TYPE_CHECKING:
     from planrunner.source import Notation
@@ -80,10 +83,11 @@ def source_of(text: str, name: str) -> File:
 
 def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checked:
     """The findings about one plan."""
+    if file.findings:  # the bytes are no text: there is nothing to load
+        return Checked(file.source, _chosen(arrange(file.findings), choice), file.source.text)
     loaded = load(file.source, capabilities)
     _latest[:] = [loaded]
-    findings = _chosen(arrange((*file.findings, *loaded.findings)), choice)
-    return Checked(file.source, findings, file.source.text)
+    return Checked(file.source, _chosen(loaded.findings, choice), file.source.text)
 
 
 def mend_file(file: File, choice: Choice, capabilities: Capabilities, unsafe: bool) -> Checked:
@@ -153,35 +157,51 @@ def _unreadable(findings: Iterable[Diagnostic]) -> set[str]:
 
 def load_plan(path: str) -> Plan:
     """The plan of a file. Raises NotFound, PlanInvalid."""
-    file = read_plan(path)
-    loaded = load(file.source, registry())
-    findings = arrange((*file.findings, *loaded.findings))
-    if loaded.plan is None or file.findings:
-        raise PlanInvalid(f"`{path}` is not a valid plan", file.source, findings)
+    file = read_regular(path)
+    loaded = Loaded(None, file.findings, None) if file.findings else load(file.source, registry())
+    if loaded.plan is None:
+        raise PlanInvalid(f"`{path}` is not a valid plan", file.source, loaded.findings)
     return loaded.plan
 
 
 def format_text(file: File) -> str:
     """The plan in canonical form, in its own notation, comments kept. Raises PlanInvalid where it does not parse."""
-    return _written(file, file.source.notation, reorder=True)
+    return _written(file, file.source.notation)
 
 
 def convert_text(file: File, notation: Notation) -> str:
-    """The plan in another notation, with canonical keys. Raises PlanInvalid where it does not parse."""
-    return _written(file, notation, reorder=False)
+    """The plan in another notation, in canonical form. Raises PlanInvalid where it does not parse.
+
+    JSON is laid out by what it holds, so that it is the same text whatever notation it comes from.
+    """
+    return _written(file, notation, even=notation == "json")
 
 
-def _written(file: File, notation: Notation, reorder: bool) -> str:
+def _written(file: File, notation: Notation, even: bool = False) -> str:
     source = file.source
+    if file.findings:
+        raise PlanInvalid(f"`{source.name}` cannot be read as a plan", source, arrange(file.findings))
     parsed = syntax.parse(source)
-    findings = (*file.findings, *parsed.findings)
-    if parsed.tree is None or has_errors(findings):
-        raise PlanInvalid(f"`{source.name}` does not parse", source, arrange(findings))
+    if parsed.tree is None or has_errors(parsed.findings):
+        raise PlanInvalid(f"`{source.name}` does not parse", source, arrange(parsed.findings))
     comments = syntax.read_comments(source, parsed.tree) if source.notation != "json" else None
     tree = parsed.tree
     if isinstance(tree, MappingNode):
-        tree = ordered(tree) if reorder else canonical(tree)
+        tree = ordered(tree)
+    if even:
+        _lay_out(tree, set())
     return syntax.write(tree, notation, comments)
+
+
+def _lay_out(node: Node, seen: set[int]) -> None:
+    """Ask for one line exactly where a collection holds only scalars."""
+    if isinstance(node, Scalar) or id(node) in seen:
+        return
+    seen.add(id(node))
+    inner = node.items if isinstance(node, SequenceNode) else [value for _, value in node.entries]
+    node.flow = all(isinstance(item, Scalar) for item in inner)
+    for item in inner:
+        _lay_out(item, seen)
 
 
 def draw_graph(plan: Plan, form: str, statuses: Mapping[str, str] | None = None) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from planrunner import syntax
 from planrunner.app.authoring import Checked, Choice, check_file, mend_file, registry
+from planrunner.app.planfile import read_regular
 from planrunner.app.planfiles import find_plans
 from planrunner.errors import UsageError
-from planrunner.plan.load import File, read_plan
+from planrunner.plan.load import File
 from planrunner.source import Source, notation_of
 
 
@@ -36,23 +38,14 @@ def read_files(paths: Iterable[str], stdin: tuple[str, bytes]) -> list[File]:
     named = [path for path in wanted if path != "-"]
     files = [decode(*stdin)] if "-" in wanted else []
     if named or not wanted:
-        files += [read_plan(path) for path in find_plans(named)]
+        files += [read_regular(path) for path in find_plans(named)]
     return files
 
 
 def decode(name: str, content: bytes) -> File:
     """A plan from bytes, as ``read_plan`` gives it."""
-    import tempfile
-
-    try:
-        return File(Source(content.decode("utf-8"), name, notation_of(name)))
-    except UnicodeDecodeError:
-        # The wording and place of the finding are those of files.
-        with tempfile.NamedTemporaryFile(suffix=os.path.splitext(name)[1]) as copy:
-            copy.write(content)
-            copy.flush()
-            found = read_plan(copy.name)
-        return File(Source(found.source.text, name, found.source.notation), found.findings)
+    source, findings = syntax.decode(content, name)
+    return File(source or Source("", name, notation_of(name)), findings)
 
 
 def diff_text(name: str, before: str, after: str) -> str:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
+from planrunner.app.planfile import check_regular
 from planrunner.errors import NotFound
 from planrunner.plan.load import read_plan
 
@@ -19,7 +20,7 @@ _TASKS_KEY = re.compile(r"^(tasks|nodes|steps):", re.MULTILINE)
 
 def find_plans(paths: Iterable[str]) -> list[str]:
     """The plan files among ``paths``: files as they are named, folders searched through; no path means the working
-    directory. Raises NotFound for a path that is not there, and where there is no plan at all."""
+    directory. Raises NotFound for a path that is not there or is no file, and where there is no plan at all."""
     wanted = list(paths) or ["."]
     found: dict[str, None] = {}
     for path in wanted:
@@ -28,6 +29,7 @@ def find_plans(paths: Iterable[str]) -> list[str]:
         else:
             if not os.path.exists(path):
                 read_plan(path)  # raises NotFound with the nearest name
+            check_regular(path)
             found[path] = None
     if not found:
         places = ", ".join(f"`{path}`" for path in wanted)
@@ -41,6 +43,8 @@ def _search(folder: str) -> Iterator[str]:
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
         for name in sorted(files):
             path = os.path.normpath(os.path.join(here, name))
+            if not os.path.isfile(path):
+                continue
             if name.endswith(_SURE) or (name.endswith(_YAML) and (_in_plans(path) or _looks_like_plan(path))):
                 yield path
 

@@ -30,9 +30,9 @@ def command(plan: str, target: str, path: str | None, stdin_filename: str) -> in
     """
     from planrunner.app.authoring import convert_text
     from planrunner.app.linting import decode
-    from planrunner.plan.load import read_plan
+    from planrunner.app.planfile import read_regular
 
-    file = decode(stdin_filename, sys.stdin.buffer.read()) if plan == "-" else read_plan(plan)
+    file = decode(stdin_filename, sys.stdin.buffer.read()) if plan == "-" else read_regular(plan)
     text = convert_text(file, _NOTATIONS[target])
     if path is None:
         click.echo(text, nl=False)

@@ -27,7 +27,7 @@ def guarded(arguments: list[str]) -> int:
     except PlanInvalid as error:
         return _invalid(error, arguments)
     except PlanrunnerError as error:
-        _say(f"error: {error.message}", error.hint)
+        _say(f"error: {error.message}", _here(error.hint, arguments))
         return error.exit_code
     except BrokenPipeError:
         return broken_pipe()
@@ -72,6 +72,25 @@ def _say(message: str, hint: str = "") -> None:
         pass
 
 
+def _here(hint: str, arguments: Sequence[str]) -> str:
+    """A hint whose commands look where this one looked."""
+    state = _option(arguments, "--state")
+    if not state or "planrunner " not in hint:
+        return hint
+    from planrunner.cli.settings import settings  # late: only for a command that went wrong
+
+    program = settings(state).program
+    for command in ("exec", "resume", "runs", "show", "why", "logs", "events"):
+        hint = hint.replace(f"planrunner {command}", f"{program} {command}")
+    return hint
+
+
+def _option(arguments: Sequence[str], name: str) -> str:
+    """The value of an option that stands before the command; empty where it is not given."""
+    words = "=".join(arguments).split("=")
+    return next((value for option, value in pairwise(words) if option == name), "")
+
+
 def _full(error: OSError) -> int:
     """Standard output goes to a file on a disk that is full or fails."""
     broken_pipe()
@@ -84,9 +103,8 @@ def _invalid(error: PlanInvalid, arguments: Sequence[str]) -> int:
     from planrunner.cli.settings import COLORS, messages, settings
     from planrunner.views.findings import render_text
 
-    words = "=".join(arguments).split("=")
-    color = next((value for option, value in pairwise(words) if option == "--color" and value in COLORS), "auto")
-    screen = messages(settings(color=color))
+    color = _option(arguments, "--color")
+    screen = messages(settings(color=color if color in COLORS else "auto"))
     screen.write(render_text(error.findings, error.source, screen.color) + "\n")
     _say(f"error: {error.message}", error.hint)
     return error.exit_code

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 def exec_plan(given: Settings, options: ExecOptions) -> int:
     """Run a plan; the exit code of the contract."""
     from planrunner.app.execute import ExecRequest, execute
+    from planrunner.app.planfile import check_regular
+
+    check_regular(options.plan)
 
     params = options.params
     if options.params_file is not None:

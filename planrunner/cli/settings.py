@@ -15,26 +15,39 @@ COLORS = ("auto", "always", "never")
 
 
 class Settings:
-    """The options of every command; ``state`` is None where neither the option nor PLANRUNNER_STATE names a place."""
+    """The options of every command; ``state`` is None where neither the option nor PLANRUNNER_STATE names a place.
+    ``program`` is how to call this program again for the same runs."""
 
-    __slots__ = ("color", "no_input", "state")
+    __slots__ = ("color", "no_input", "program", "state")
 
-    def __init__(self, state: str | None = None, color: str = "auto", no_input: bool = False) -> None:
+    def __init__(
+        self, state: str | None = None, color: str = "auto", no_input: bool = False, program: str = "planrunner"
+    ) -> None:
         self.state = state
         self.color = color
         self.no_input = no_input
+        self.program = program
 
 
 def settings(state: str | None = None, color: str = "auto", no_input: bool = False) -> Settings:
     """The settings from options, with the environment where an option is missing."""
-    return Settings(state or os.environ.get("PLANRUNNER_STATE") or None, color, no_input)
+    program = f"planrunner --state {_word(state)}" if state else "planrunner"
+    return Settings(state or os.environ.get("PLANRUNNER_STATE") or None, color, no_input, program)
+
+
+def _word(text: str) -> str:
+    """A text as one word of a shell; the standard library's way loads regular expressions, which short runs notice."""
+    plain = text.replace("/", "").replace(".", "").replace("-", "").replace("_", "")
+    return text if plain.isascii() and (plain.isalnum() or not plain) else "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def terminal(stream: TextIO, given: Settings) -> Terminal:
     """A stream with its abilities, by ``--color``, NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE, TERM and encoding."""
     is_tty = stream.isatty()
     smart = is_tty and os.environ.get("TERM", "") not in ("", "dumb")
-    return Terminal(stream, _wants_color(smart, given.color), _has_unicode(stream), smart)
+    found = Terminal(stream, _wants_color(smart, given.color), _has_unicode(stream), smart)
+    found.program = given.program
+    return found
 
 
 def output(given: Settings) -> Terminal:

@@ -13,7 +13,7 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["BUSY_SECONDS", "FILE", "Connection", "failure", "open_database", "sqlite3"]
+__all__ = ["BUSY_SECONDS", "FILE", "RESUME", "Connection", "failure", "open_database", "sqlite3"]
 
 try:  # the package around it imports datetime and more, which a short run never needs
     import _sqlite3 as sqlite3
@@ -58,11 +58,10 @@ def open_database(state: str, *, readonly: bool = False) -> Connection:
     try:
         return _open_reader(path) if readonly else _open_writer(path)
     except sqlite3.Error as error:
-        raise failure(error, path, AGAIN) from error
+        raise failure(error, path, "run the command again") from error
 
 
 RESUME = "go on with `planrunner resume`"
-AGAIN = "run the command again"
 
 
 def failure(error: Exception, path: str, then: str = RESUME) -> PlanrunnerError:

@@ -15,6 +15,7 @@ import time
 from planrunner.errors import RunHeld, StorageFailed
 
 _BUSY = (errno.EAGAIN, errno.EACCES)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _PAUSES = (0.0, 0.002, 0.004, 0.008, 0.016)
 """Seconds before each try: ``is_locked`` of others holds the lock for microseconds, a holder holds it longer."""
 
@@ -35,7 +36,8 @@ def lock_run(state: str, run: str) -> int:
         try:
             descriptor = _try_lock(path)
         except OSError as error:
-            raise StorageFailed(f"the lock of run `{run}` cannot be taken: {error.strerror}: `{path}`") from error
+            hint = "free some space, then run the command again" if error.errno in _FULL else ""
+            raise StorageFailed(f"the lock of run `{run}` cannot be taken: {error.strerror}: `{path}`", hint) from error
         if descriptor is not None:
             _sign(descriptor)
             return descriptor

@@ -7,11 +7,11 @@ import os
 from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
 from planrunner.journal import locks, runids
 from planrunner.journal.codec import decode_rows, encode_rows
-from planrunner.journal.database import BUSY_SECONDS, FILE, Connection, failure, open_database, sqlite3
+from planrunner.journal.database import BUSY_SECONDS, FILE, RESUME, Connection, failure, open_database, sqlite3
 from planrunner.journal.locks import JournalLock
 from planrunner.journal.records import NewRun, RunHandle, RunRow, StoredPlan, check_order, ending
 from planrunner.journal.wal import FULL, WriteAheadLog
-from planrunner.journal.workspace import check_state, prepare_state
+from planrunner.journal.workspace import check_state, prepare_state, unusable
 from planrunner.machine.events import Entry
 from planrunner.record import TYPE_CHECKING
 

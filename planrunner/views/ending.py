@@ -33,7 +33,7 @@ def counts_text(state: State) -> str:
 
 def ending(terminal: Terminal, state: State, run_id: str) -> list[str]:
     """The lines to print when a run ended or was parked."""
-    lines = [summary(terminal, state, run_id), *_next_steps(state, run_id)]
+    lines = [summary(terminal, state, run_id), *_next_steps(terminal, state, run_id)]
     if state.counts.get("failed") or state.counts.get("in_doubt"):
         # Late: only runs with trouble pay for it.
         from planrunner.views.failure import failure_blocks
@@ -51,10 +51,10 @@ def summary(terminal: Terminal, state: State, run_id: str, now: float | None = N
     return f"{terminal.sign(state.status)} {head}{why}{took}: {counts_text(state)} (run {run_id})"
 
 
-def _next_steps(state: State, run_id: str) -> list[str]:
+def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
     if state.status not in ("paused", "blocked"):
         return []
     names = waiting(state)
     lines = [f"  waits for {', '.join(names)}"] if names else []
     left = sum(state.counts.get(status, 0) for status in _LEFT)  # type: ignore[call-overload]
-    return [*lines, f"  {plural(left, 'task')} left: planrunner resume {run_id}"]
+    return [*lines, f"  {plural(left, 'task')} left: {terminal.program} resume {run_id}"]

@@ -5,12 +5,18 @@ from __future__ import annotations
 from planrunner.machine.events import Outcome
 from planrunner.machine.state import State, TaskState
 from planrunner.plan.model import Task
-from planrunner.views.run import attempt_text, pairs
+from planrunner.record import TYPE_CHECKING
+from planrunner.views.run import attempt_text
 from planrunner.views.symbols import duration_text
-from planrunner.views.terminal import Terminal, harmless
+from planrunner.views.terminal import Terminal, cut, harmless
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LINES = 20
 BLOCKS = 10
+_INDENT = 11
+_CUT_OFF = ("cancelled", "stopped")
 
 
 def failure_blocks(terminal: Terminal, state: State, run_id: str) -> list[str]:
@@ -27,7 +33,7 @@ def failure_blocks(terminal: Terminal, state: State, run_id: str) -> list[str]:
     for number in troubled[:BLOCKS]:
         lines += ["", *failure_block(terminal, state, number, run_id)]
     if len(troubled) > BLOCKS:
-        lines += ["", f"and {len(troubled) - BLOCKS} more: planrunner show {run_id}"]
+        lines += ["", f"and {len(troubled) - BLOCKS} more: {terminal.program} show {run_id}"]
     return lines
 
 
@@ -38,14 +44,19 @@ def failure_block(terminal: Terminal, state: State, number: int, run_id: str) ->
         ("why", _why(found)),
         ("command", command_text(task)),
         *_output(found.outcome),
-        ("then", _consequence(state, task, found)),
-        ("go on", _ways_on(task, found, run_id)),
+        ("then", _consequence(state, number)),
     ]
     lines = [_headline(terminal, task, found)]
+    room = terminal.edge() - _INDENT
     for name, value in facts:
-        for at, line in enumerate(value.splitlines()):
-            lines.append("  " + terminal.paint(f"{name if at == 0 else '':<9}", "dim") + harmless(line))
-    return lines
+        lines += _fact(terminal, name, [cut(harmless(line), room, terminal.unicode) for line in value.splitlines()])
+    return lines + _fact(terminal, "go on", _ways_on(terminal.program, task, found, run_id))
+
+
+def _fact(terminal: Terminal, name: str, lines: Sequence[str]) -> list[str]:
+    """Lines under one name; the name stands before the first."""
+    names = [name, *[""] * (len(lines) - 1)]
+    return [f"  {terminal.paint(f'{name:<9}', 'dim')}{line}" for name, line in zip(names, lines)]
 
 
 def _headline(terminal: Terminal, task: Task, found: TaskState) -> str:
@@ -90,7 +101,8 @@ def _output(outcome: Outcome | None) -> list[tuple[str, str]]:
     return [(name, "\n".join(lines)) for name, lines in (("stdout", prints), ("stderr", errors)) if lines]
 
 
-def _consequence(state: State, task: Task, found: TaskState) -> str:
+def _consequence(state: State, number: int) -> str:
+    task, found = state.plan.tasks[number], state.tasks[number]
     if found.status == "in_doubt":
         return "nobody saw how it ended: the run waits until somebody says"
     if found.recovered_by:
@@ -99,13 +111,37 @@ def _consequence(state: State, task: Task, found: TaskState) -> str:
         return "the run goes on without it"
     targets = [edge.target for edge in task.edges if edge.on in ("failure", "always") and edge.target in state.index]
     parts = [f"{name} {state.tasks[state.index[name]].status}" for name in targets]
-    idle = sum(1 for _, other in pairs(state) if other.status in ("omitted", "cancelled", "pending"))
+    idle = _idle(state, number) - {state.index[name] for name in targets}
     if idle:
-        parts.append(f"{idle} not started")
+        parts.append(f"{len(idle)} not started")
     return ", ".join(parts)
 
 
-def _ways_on(task: Task, found: TaskState, run_id: str) -> str:
+def _idle(state: State, number: int) -> set[int]:
+    """The tasks that this failure kept from starting: what follows the task, and what the stop of the run cut off."""
+    found = {
+        at
+        for at in _following(state, number)
+        if state.tasks[at].status in ("omitted", "cancelled", "pending") and state.tasks[at].reason != "not_selected"
+    }
+    if number in state.failures:
+        found.update(at for at, other in enumerate(state.tasks) if (other.status, other.reason) == _CUT_OFF)
+    return found
+
+
+def _following(state: State, number: int) -> set[int]:
+    """Every task that comes after one by needs or routes, directly or not."""
+    shape, found, todo = state.shape, {number}, [number]
+    while todo:
+        at = todo.pop()
+        fresh = {*shape.dependents[at], *(route.target for route in shape.routes_out.get(at, ()))} - found
+        found |= fresh
+        todo += fresh
+    return found - {number}
+
+
+def _ways_on(program: str, task: Task, found: TaskState, run_id: str) -> list[str]:
+    """The commands to go on with; they are never cut, because people copy them."""
     if found.status == "in_doubt":
-        return f"planrunner resume {run_id} --settle {task.id}=retry|completed|failed"
-    return f"planrunner logs {run_id} {task.id}\nplanrunner why {run_id} {task.id}"
+        return [f"{program} resume {run_id} --settle {task.id}=retry|completed|failed"]
+    return [f"{program} logs {run_id} {task.id}", f"{program} why {run_id} {task.id}"]

@@ -8,7 +8,7 @@ from planrunner.machine.events import Entry, TaskSettled
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.views.progress_plain import PlainProgress
-from planrunner.views.terminal import Terminal, harmless
+from planrunner.views.terminal import EDGE, Terminal, cut, harmless
 
 ANNOTATIONS = 10
 """What the service shows of each kind in one step; what is left out is counted."""
@@ -38,7 +38,8 @@ class GithubProgress(PlainProgress):
 
     def _group(self, state: State, event: TaskSettled) -> list[str]:
         outcome = state.tasks[state.index[event.task]].outcome
-        lines = [] if outcome is None else [harmless(line) for line in (outcome.stdout + outcome.stderr).splitlines()]
+        output = "" if outcome is None else outcome.stdout + outcome.stderr
+        lines = [cut(harmless(line), EDGE, self._terminal.unicode) for line in output.splitlines()]
         if not lines:
             return []
         token = urandom(12).hex()

@@ -18,7 +18,7 @@ from planrunner.plan.model import Plan
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.run import attempt_text, elapsed, waiting
 from planrunner.views.symbols import duration_text, plural
-from planrunner.views.terminal import Terminal, harmless
+from planrunner.views.terminal import Terminal, cut, harmless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,10 +107,14 @@ def _started(terminal: Terminal, state: State, event: AttemptStarted, _at: float
     return f"{terminal.sign('running')} {event.task} started{again}" + (f" ({attempt})" if attempt else "")
 
 
+def _foreign(terminal: Terminal, text: str) -> str:
+    return cut(harmless(text), terminal.edge(), terminal.unicode)
+
+
 def _retry(terminal: Terminal, state: State, event: RetryScheduled, at: float) -> str:
     number = state.index[event.task]
     outcome = state.tasks[number].outcome
-    message = harmless(outcome.message) if outcome else ""
+    message = _foreign(terminal, outcome.message) if outcome else ""
     why = event.failure + (f": {message}" if message else "")
     attempt = attempt_text(state.plan.tasks[number], event.attempt)
     wait = duration_text(max(0.0, event.due - at))
@@ -125,7 +129,7 @@ def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) ->
     line = f"{terminal.sign(event.status)} {event.task} {status}{took}"
     if found.attempts > 1:
         line += f", {attempt_text(state.plan.tasks[number], found.attempts)}"
-    why = harmless(event.detail or event.reason) if event.status != "completed" else ""
+    why = _foreign(terminal, event.detail or event.reason) if event.status != "completed" else ""
     return f"{line}: {why}" if why else line
 
 

@@ -14,11 +14,16 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
+EDGE = 200
+"""Columns after which a line of foreign text is cut where no width is known: one line may be as long as a file."""
+
+
 class Terminal:
     """A text stream with its abilities. ``live`` tells whether the cursor can be moved; a ``strict`` one, which carries
-    data, raises OSError when it cannot be written, any other falls silent."""
+    data, raises OSError when it cannot be written, any other falls silent. ``program`` is how its reader calls this
+    program again for the same runs."""
 
-    __slots__ = ("_signs", "_stream", "color", "gone", "live", "strict", "unicode")
+    __slots__ = ("_signs", "_stream", "color", "gone", "live", "program", "strict", "unicode")
 
     def __init__(self, stream: TextIO, color: bool = False, unicode: bool = False, live: bool = False) -> None:
         self._stream = stream
@@ -26,6 +31,7 @@ class Terminal:
         self.color = color
         self.unicode = unicode
         self.live = live
+        self.program = "planrunner"
         self.strict = False
         self.gone = False
 
@@ -56,6 +62,10 @@ class Terminal:
                 real = os.terminal_size((80, 24))
             columns, rows = columns or real.columns, rows or real.lines
         return max(20, columns or 80), max(4, rows or 24)
+
+    def edge(self) -> int:
+        """The columns that a line of foreign text may take; a stream that is no terminal has ``EDGE``."""
+        return self.size()[0] if self.live else EDGE
 
     def paint(self, text: str, color: str) -> str:
         """The text in a colour or weight, where colour is wanted."""
@@ -125,10 +135,12 @@ def cut(text: str, columns: int, unicode: bool = True) -> str:
     mark = "…" if unicode else "~"
     if text.isascii():
         return text[: max(0, columns - 1)] + mark
-    kept = text
-    while kept and width(kept) > columns - 1:
-        kept = kept[:-1]
-    return kept + mark
+    room = columns - 1
+    for at, char in enumerate(text):
+        room -= width(char)
+        if room < 0:
+            return text[:at] + mark
+    return text + mark
 
 
 def pad(text: str, columns: int) -> str:

@@ -13,7 +13,7 @@ WHOLE = 60
 """A plan of up to that many tasks is shown whole; in a larger one, completed and untouched tasks are only counted."""
 
 _NO_EDGE = 10_000
-"""Columns of what is no terminal: nothing is cut in a pipe or a file."""
+"""Columns of what is no terminal: names are not cut in a pipe or a file."""
 
 _DULL = frozenset({"completed", "pending", "omitted", "skipped"})
 
@@ -43,7 +43,7 @@ def _row(terminal: Terminal, state: State, line: Line, room: tuple[int, int], no
     if found.attempts > 1:
         facts.append(attempt_text(task, found.attempts))
     if status != "completed":
-        facts.append(harmless(reason_text(state, found)))
+        facts.append(cut(harmless(reason_text(state, found)), terminal.edge(), terminal.unicode))
     if found.recovered_by:
         facts.append(f"{found.recovered_by} stood in for it")
     name = "  " * line.level + task.id

@@ -254,3 +254,36 @@ def test_doctor_tells_what_is_there_and_fails_on_a_state_directory_that_cannot_b
     broken = run("--state", str(tmp_path / "file"), "doctor")
     assert broken.code == 1
     assert "is not a directory" in broken.out
+
+
+MIXED = """\
+# what it is for
+tasks:
+- timeout: 5m
+  run: echo hi
+  id: a
+- needs: [a]
+  with:
+    message: x
+  uses: log
+  id: b
+params: {name: {default: you, type: string}}
+plan: mixed
+"""
+
+
+@pytest.mark.parametrize("target", ["yaml", "plan", "json"])
+def test_a_converted_plan_is_in_canonical_form(target, run, plan):
+    name = plan(MIXED)
+    plan(run("convert", name, "--to", target).out, f"q.{target}")
+    ran = run("fmt", "--check", "--diff", f"q.{target}")
+    assert (ran.code, ran.out) == (0, "")
+
+
+def test_every_notation_of_a_plan_gives_the_same_json_text(run, plan):
+    name = plan(MIXED)
+    texts = {run("convert", name, "--to", "json").out}
+    for target in ("yaml", "plan", "json"):
+        plan(run("convert", name, "--to", target).out, f"q.{target}")
+        texts.add(run("convert", f"q.{target}", "--to", "json").out)
+    assert len(texts) == 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from planrunner.cli import group, quick, running
 from planrunner.cli.options import ExecOptions, ResumeOptions
-from planrunner.cli.settings import Settings
+from planrunner.cli.settings import Settings, settings
 
 ORDINARY = [
     "exec p.yaml",
@@ -140,4 +140,4 @@ def test_whatever_the_quick_reader_accepts_click_reads_the_same(arguments):
 def test_the_environment_names_the_state_directory_where_no_option_does(monkeypatch):
     monkeypatch.setenv("PLANRUNNER_STATE", "/elsewhere")
     assert _plain(quick.read(["exec", "p"])) == _plain((Settings("/elsewhere"), ExecOptions("p")))
-    assert _plain(quick.read(["--state", "/here", "resume", "r"])) == _plain((Settings("/here"), ResumeOptions("r")))
+    assert _plain(quick.read(["--state", "/here", "resume", "r"])) == _plain((settings("/here"), ResumeOptions("r")))

@@ -47,29 +47,31 @@ def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     assert not found, "\n".join(told)
 
 
-def _plans() -> Iterator[tuple[str, str, list[str]]]:
-    """Every whole plan shown on a page, with the codes that linting it gives (errors only, where nothing is said)."""
+def _plans() -> Iterator[tuple[str, str, str, list[str]]]:
+    """Every whole plan shown on a page, as what file, with the codes that linting it gives (errors only, where nothing is said)."""
     for page in PAGES:
         if page.name == "rules.md":
             continue  # shown there as the rule's own good and bad example, and held to it below
         for block in blocks.blocks(page):
-            if block.language == "yaml" and re.search(r"^plan: ", block.body, re.MULTILINE):
-                yield f"{_name(page)}:{block.line}", block.body, block.marks.get("finds", "").split()
+            in_yaml = block.language == "yaml" and re.search(r"^plan: ", block.body, re.MULTILINE)
+            if in_yaml or block.marks.get("file", "").endswith(".plan"):
+                name = "shown.yaml" if in_yaml else "shown.plan"
+                yield f"{_name(page)}:{block.line}", name, block.body, block.marks.get("finds", "").split()
 
 
-@pytest.mark.parametrize(("place", "text", "codes"), [pytest.param(*row, id=row[0]) for row in _plans()])
-def test_plans_shown_are_sound(place: str, text: str, codes: list[str], tmp_path: Path) -> None:
-    found = _lint(text, tmp_path)
+@pytest.mark.parametrize(("place", "name", "text", "codes"), [pytest.param(*row, id=row[0]) for row in _plans()])
+def test_plans_shown_are_sound(place: str, name: str, text: str, codes: list[str], tmp_path: Path) -> None:
+    found = _lint(name, text, tmp_path)
     if codes:
         assert sorted({finding["code"] for finding in found}) == sorted(codes)
     else:
         assert [finding for finding in found if finding["severity"] == "error"] == []
 
 
-def _lint(text: str, folder: Path) -> list[dict[str, str]]:
-    (folder / "shown.yaml").write_text(text, encoding="utf-8")
+def _lint(name: str, text: str, folder: Path) -> list[dict[str, str]]:
+    (folder / name).write_text(text, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "planrunner", "lint", "shown.yaml", "--format", "json"],
+        [sys.executable, "-m", "planrunner", "lint", name, "--format", "json"],
         cwd=folder,
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
         capture_output=True,

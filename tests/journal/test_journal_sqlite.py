@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planrunner.errors import STORAGE, NotFound, StorageFailed, UsageError
+from planrunner.errors import STORAGE, NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal import database, wal
 from planrunner.journal import sqlite as journal_sqlite
 from planrunner.journal.records import NewRun
@@ -232,7 +232,21 @@ def test_a_full_disk_refuses_a_new_journal_with_a_way_out(small_disk: Path) -> N
     (small_disk / "ballast").write_bytes(bytes(shutil.disk_usage(small_disk).free))
     with pytest.raises(StorageFailed, match=r"no space|No space") as caught:
         open_journal(str(small_disk / "state"))
-    assert caught.value.hint
+    assert "free some" in caught.value.hint
+    assert "again" in caught.value.hint
+    assert "resume" not in caught.value.hint  # there is no run to go on with
+
+
+def test_a_disk_too_full_for_a_new_run_says_to_execute_again(small_disk: Path) -> None:
+    journal = open_journal(str(small_disk / "state"))
+    (small_disk / "ballast").write_bytes(bytes(shutil.disk_usage(small_disk).free - 20_000))
+    with pytest.raises(StorageFailed) as caught:
+        for number in range(50):
+            journal.release(journal.create_run(new(f"r{number}"), numbered(0, START)))
+    assert "free some" in caught.value.hint
+    assert "again" in caught.value.hint
+    assert "resume" not in caught.value.hint
+    journal.close()
 
 
 def test_entries_that_are_no_json_leave_the_run_writable(journal: Journal) -> None:
@@ -412,3 +426,15 @@ def test_opening_loads_no_heavy_module(state: Path) -> None:
         env={"PYTHONPATH": str(root)},
     )
     assert done.stdout.strip() == ""
+
+
+def test_the_message_about_a_held_run_says_how_to_stop_its_holder(tmp_path: Path) -> None:
+    journal = open_journal(str(tmp_path / "state"))
+    handle = journal.create_run(new("r1"), numbered(0, START))
+    with pytest.raises(RunHeld) as caught:
+        journal.hold("r1")
+    assert "Ctrl-C" in caught.value.hint
+    assert f"`kill {os.getpid()}`" in caught.value.hint
+    assert "cancel" not in caught.value.hint
+    journal.release(handle)
+    journal.close()

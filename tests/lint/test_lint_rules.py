@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.fixes import apply_fixes
 from planrunner.plan.load import load
+from planrunner.plan.params import bind_params
 from planrunner.plugins import Registry
 from planrunner.source import Source, notation_of
 
-QUIET = {"PLAN020", "PLAN010"}
+QUIET = {"PLAN020", "PLAN010", "PLAN602"}
 """What small plans have beside the point."""
 
 
@@ -225,6 +226,22 @@ FOUND = {
 """,
         ["PLAN008 uses"],
     ),
+    "a script that is a number, once": (
+        """
+  - {id: a, run: 5}
+  - {id: b, run: true}
+""",
+        ["PLAN005 5", "PLAN005 true"],
+    ),
+    "a question that reads what nothing defines, or the outcome of the gate itself": (
+        """
+  - {id: g, gate: approval, ask: "Release {{ params.reff }} with {{ exit_code }}?"}
+  - {id: h, gate: approval, ask: "Release {{ run.id | }}?"}
+  - {id: i, gate: approval, ask: "Release {{ tasks.a.stdout }}?"}
+  - {id: a, run: x}
+""",
+        ["PLAN201 reff", "PLAN201 exit_code", "PLAN210 {{ run.id | }}", "PLAN203 tasks.a.stdout"],
+    ),
     "an edge back to an earlier task": (
         """
   - {id: a, run: x}
@@ -310,6 +327,104 @@ def test_no_fix_makes_a_circle() -> None:
     ]
     assert finding.fix is None
     assert "runs after it" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("param", "expected"),
+    [
+        ("{type: int, default: x}", "PLAN005 x"),
+        ("{type: int, default: 1.5}", "PLAN005 1.5"),
+        ("{type: duration, default: two}", "PLAN005 two"),
+        ("{type: size, default: 5m}", "PLAN005 5m"),
+        ('{type: bool, default: "maybe"}', 'PLAN005 "maybe"'),
+        ("{type: list, default: 5}", "PLAN005 5"),
+        ("{type: map, default: [a]}", "PLAN005 [a]"),
+        ("{type: string, default: [a]}", "PLAN005 [a]"),
+        ("{default: qa, choices: [dev, prod]}", "PLAN006 qa"),
+        ("{type: duration, default: 3m, choices: [60s, 2m]}", "PLAN006 3m"),
+    ],
+)
+def test_a_default_that_a_run_could_not_use_is_an_error_where_it_stands(param: str, expected: str) -> None:
+    text = (
+        f"plan: p\nparams: {{x: {param}}}\ntasks:\n  - {{id: a, uses: noop, with: {{value: '{{{{ params.x }}}}'}}}}\n"
+    )
+    [finding] = findings(text)
+    assert f"{finding.code} {text[finding.span.start : finding.span.end]}" == expected
+    assert (finding.severity, "parameter `x` takes" in finding.message) == ("error", True)
+
+
+@pytest.mark.parametrize(
+    "param",
+    [
+        '{type: bool, default: "no"}',
+        "{type: int, default: 2k}",
+        "{type: int, default: null}",
+        "{type: int, required: true}",
+        '{type: list, default: "a,b"}',
+        "{type: duration, default: 90}",
+        "{type: duration, default: 120s, choices: [60s, 2m]}",
+        "{default: dev, choices: [dev, prod]}",
+        "{type: string, default: 5}",
+        "text",
+        "[1, 2]",
+    ],
+)
+def test_a_default_that_a_run_takes_is_no_finding_and_binds(param: str) -> None:
+    text = (
+        f"plan: p\nparams: {{x: {param}}}\ntasks:\n  - {{id: a, uses: noop, with: {{value: '{{{{ params.x }}}}'}}}}\n"
+    )
+    loaded = load(Source(text, "p.yaml"), Registry())
+    assert loaded.plan is not None, loaded.findings
+    assert bind_params(loaded.plan, {"x": "1"} if "required" in param else {}).problems == ()
+
+
+@pytest.mark.parametrize("kind", ["approval", "checks", "schema", "invariants", "tests", "diff", "decision"])
+def test_a_gate_of_any_kind_is_told_to_wait_for_ever(kind: str) -> None:
+    text = f"plan: p\ntasks:\n  - {{id: a, uses: noop}}\n  - {{id: g, needs: [a], gate: {kind}}}\n"
+    loaded = load(Source(text, "p.yaml"), Registry())
+    assert loaded.plan is not None
+    [finding] = loaded.findings
+    assert (finding.code, finding.severity) == ("PLAN602", "warning")
+    assert text[finding.span.start : finding.span.end] == "gate"
+    assert f"`g` ({kind})" in finding.message
+    assert "deciding gates comes with a later version" in finding.help
+
+
+LIMITED = "plan: p\n# limits: {dbb: 1}\nlimits: {dbb: 1, net: 2}\ntasks:\n  - {id: a, uses: noop, labels: [db, net]}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (LIMITED, "p.yaml"),
+        ('{"plan": "p", "limits": {"dbb": 1}, "tasks": [{"id": "a", "uses": "noop", "labels": ["db"]}]}', "p.json"),
+        ("plan p\nlimits:\n  dbb: 1\ntask a uses:noop labels:[db]\n", "p.plan"),
+    ],
+)
+def test_a_limit_for_a_label_of_no_task_names_the_nearest_label(text: str, name: str) -> None:
+    [finding] = findings(text, name)
+    assert (finding.code, finding.severity, finding.span.start) == ("PLAN213", "warning", text.rindex("dbb"))
+    assert "did you mean `db`?" in finding.message
+    assert findings(apply_fixes(Source(text, name, notation_of(name)), [finding], unsafe=True), name) == []
+
+
+def test_a_limit_with_nothing_near_lists_the_labels() -> None:
+    [finding] = findings(LIMITED.replace("dbb", "machines"))
+    assert finding.help == "the labels are `db`, `net`"
+
+
+@pytest.mark.parametrize(
+    "tasks",
+    [
+        "defaults: {labels: [db]}\ntasks:\n  - {id: a, uses: noop}\n",
+        "tasks:\n  - {id: a, uses: noop}\nfinally:\n  - {id: z, uses: noop, labels: db}\n",
+        "tasks:\n  - {id: l, loop: {max: 2, tasks: [{id: i, uses: noop, labels: [db]}]}}\n",
+        "tasks:\n  - {id: s, subplan: [{id: i, uses: noop, labels: [db]}]}\n",
+        "tasks:\n  - {id: s, subplan: other.yaml}\n",
+    ],
+)
+def test_a_limit_for_a_label_that_some_task_has_or_may_have_is_no_finding(tasks: str) -> None:
+    assert "PLAN213" not in {finding.code for finding in findings(f"plan: p\nlimits: {{db: 1}}\n{tasks}")}
 
 
 def test_json_plans_are_linted_with_exact_places() -> None:

@@ -34,7 +34,18 @@ def test_no_key_of_the_schema_gets_lost_in_lowering() -> None:
     task = properties["definitions"]["task"]["properties"]
     known = {*lower_draft.READERS, *lower_draft.TOGETHER, *lower_draft.NOTES, "id", *TASK_ALIASES}
     assert task.keys() == known
-    plan = {*lower._READERS, *lower.NOTES, "plan", "budgets", "defaults", "gates", "tasks", "finally", *PLAN_ALIASES}
+    plan = {
+        *lower._READERS,
+        *lower.NOTES,
+        "plan",
+        "params",
+        "budgets",
+        "defaults",
+        "gates",
+        "tasks",
+        "finally",
+        *PLAN_ALIASES,
+    }
     assert properties["properties"].keys() == plan
 
 

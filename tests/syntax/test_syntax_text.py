@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from threading import Thread
@@ -9,8 +10,10 @@ from threading import Thread
 import pytest
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.resources import read_data
 from planrunner.source import Source
 from planrunner.syntax import parse
+from planrunner.syntax.text_statements import KEYS
 from planrunner.syntax.tree import Json, Mapping, Node, Scalar, Sequence, to_json
 
 
@@ -312,12 +315,62 @@ def test_the_block_below_a_faulty_line_gives_no_findings_of_its_own() -> None:
         ("task a\n  on failure\n", "an `on` line needs `->` and a task", "on failure -> task-id"),
         ("task a\n  run: x\n  - y\n", "a list item stands among keys", "indent the items"),
         ("a: [{b: c} d]\n", "a comma is missing", "separate items"),
+        ("task a\n  needs [b]\n", "a colon is missing after `needs`", "write `needs: …`"),
+        ("task a\n  timeout 5m\n", "a colon is missing after `timeout`", "write `timeout: …`"),
+        ("task a\n  hello world\n", "this line is no statement of a plan", "a line is `key: value`"),
+        ("task a\n  test it\n", "this line is no statement of a plan", "a line is `key: value`"),
+        ("finally now\n", "this line is no statement of a plan", "a line is `key: value`"),
     ],
 )
 def test_a_finding_says_what_is_wrong_and_the_way_out(text: str, message: str, help: str) -> None:
     finding = findings(text)[0]
     assert message in finding.message
     assert help in finding.help
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "mended"),
+    [
+        ("tsk deploy\n", "`tsk` begins no line of a plan, did you mean `task`?", "task deploy\n"),
+        ('taks deploy "Now" uses:noop\n', "did you mean `task`?", 'task deploy "Now" uses:noop\n'),
+        ("paln x\n", "did you mean `plan`?", "plan x\n"),
+        ("task a\n  om failure -> b\n", "did you mean `on`?", "task a\n  on failure -> b\n"),
+        ("task a\n  needs [b]\n", "a colon is missing after `needs`", "task a\n  needs: [b]\n"),
+        ("task a\n  needs[b]\n", "a colon is missing after `needs`", "task a\n  needs: [b]\n"),
+        ("task a\n  run make all\n", "a colon is missing after `run`", "task a\n  run: make all\n"),
+    ],
+)
+def test_a_misspelt_word_and_a_missing_colon_are_named_and_mended(text: str, message: str, mended: str) -> None:
+    [finding] = findings(text)
+    assert message in finding.message
+    assert finding.fix is not None
+    ((span, replacement),) = finding.fix.edits
+    assert text[: span.start] + replacement + text[span.end :] == mended
+    read(mended)
+
+
+def test_words_that_may_lack_their_colon_are_keys_of_the_language() -> None:
+    schema = json.loads(read_data("schemas", "plan.schema.json"))
+    assert schema["properties"].keys() | schema["definitions"]["task"]["properties"].keys() >= KEYS
+
+
+@pytest.mark.parametrize(
+    ("blank", "expected"),
+    [("\t", ""), ("  \t", ""), ("\t\t\t\t\t\t", ""), ("    \t", "\t"), ("      ", "  "), ("\t\r", "")],
+)
+def test_a_line_of_spaces_and_tabs_belongs_to_its_block_text(blank: str, expected: str) -> None:
+    text = f"task a\n  run: |\n    one\n{blank}\n    two\n  timeout: 5m\n"
+    [task] = to_json(read(text))["tasks"]
+    assert task == {"id": "a", "run": f"one\n{expected}\ntwo\n", "timeout": "5m"}
+
+
+def test_a_block_text_may_begin_and_end_with_a_line_that_is_only_a_tab() -> None:
+    assert to_json(read("run: |\n\t\n  one\n\t\nnext: 1\n")) == {"run": "\none\n", "next": 1}
+
+
+def test_a_tab_before_a_word_in_a_block_text_is_still_named() -> None:
+    [finding] = findings("task a\n  run: |\n    one\n\ttwo\n")
+    assert finding.message == "a tab stands in the indentation"
 
 
 def test_the_fix_for_a_glued_colon_makes_the_line_right() -> None:

@@ -99,3 +99,33 @@ def test_the_command_is_shown_as_the_plan_writes_it_and_not_at_length():
     assert command_text(Task("a", uses="http.get", inputs={"url": "x"})) == "http.get url='x'"
     assert command_text(Task("a", command="write the report")) == "write the report"
     assert len(command_text(Task("a", uses="noop", inputs={"value": "v" * 500}))) < 140
+
+
+def test_only_tasks_that_the_failure_kept_from_starting_are_counted(story, shell_task, screen):
+    tasks = [shell_task("build"), shell_task("test", ["build"]), shell_task("ship", ["test"])]
+    told = story(*tasks, shell_task("docs"), shell_task("site", ["docs"]), on_failure="continue")
+    _fail(told, "build")
+    for name in ("test", "ship"):
+        told.tell(TaskSettled(name, "omitted", "join", "build failed"))
+    told.tell(
+        TaskSettled("docs", "cancelled", "interrupted", "interrupted"), TaskSettled("site", "omitted", "join", "")
+    )
+    assert "  then     2 not started" in failure_block(screen()[0], told.state, 0, "r")
+
+
+def test_tasks_that_the_stop_after_a_failure_cut_off_are_counted(story, shell_task, screen):
+    told = story(shell_task("build"), shell_task("docs"))
+    _fail(told, "build")
+    told.tell(TaskSettled("docs", "cancelled", "stopped", "stopped after build failed"))
+    assert "  then     1 not started" in failure_block(screen()[0], told.state, 0, "r")
+
+
+def test_lines_of_foreign_text_are_cut_and_commands_to_copy_are_not(story, shell_task, screen, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    told = story(shell_task("test", run="x" * 5000))
+    _fail(told, "test", Outcome("logic", "é" * 65536, stderr="y" * 65536, exit_code=1))
+    lines = failure_block(screen(live=True)[0], told.state, 0, "a-run-with-a-rather-long-name")
+    assert lines[-1] == "           planrunner why a-run-with-a-rather-long-name test"
+    assert {len(line) for line in lines[1:-2]} == {40}
+    assert all(line.endswith("…") for line in lines[1:-2])
+    assert {len(line) for line in failure_block(screen()[0], told.state, 0, "r")[1:-2]} == {200}
