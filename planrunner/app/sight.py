@@ -61,9 +61,9 @@ def _read(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except OSError:
-        from planrunner.plan.load import read_plan  # only for its error, which knows the files of similar names
+        from planrunner.app.planfile import read_regular  # only for its error, which knows the files of similar names
 
-        return read_plan(path).source.text.encode()
+        return read_regular(path).source.text.encode()
 
 
 def _key(path: str, data: bytes, registry: Registry) -> str:
@@ -88,15 +88,15 @@ def _restore(kept: bytes, data: bytes) -> Seen | None:
 
 def _first_sight(path: str, registry: Registry) -> Seen:
     from planrunner.plan.digest import digest
-    from planrunner.plan.load import load, read_plan
+    from planrunner.app.planfile import read_regular
+    from planrunner.plan.load import load
 
-    file = read_plan(path)
-    loaded = load(file.source, registry)
-    findings = (*file.findings, *loaded.findings)
-    stopping = [item for item in findings if item.severity == "error" or item.code == "PLAN020"]
-    if stopping or loaded.plan is None:
+    file = read_regular(path)
+    if file.findings:
+        raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
+    plan, findings, _ = load(file.source, registry)
+    if plan is None or any(finding.code == "PLAN020" for finding in findings):
         raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
-    plan = loaded.plan
     traits = {name: _trait(registry.find(name)) for name in sorted({task.uses for task in plan.tasks if task.uses})}
     return Seen(
         plan, digest(plan), file.source.text, compiled.dump(plan), traits, _env_names(plan, file.source), len(findings)
