@@ -87,8 +87,8 @@ def _restore(kept: bytes, data: bytes) -> Seen | None:
 
 
 def _first_sight(path: str, registry: Registry) -> Seen:
-    from planrunner.plan.digest import digest
     from planrunner.app.planfile import read_regular
+    from planrunner.plan.digest import digest
     from planrunner.plan.load import load
 
     file = read_regular(path)
