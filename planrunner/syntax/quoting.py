@@ -65,12 +65,13 @@ def block_header(text: str) -> str | None:
     """The ``|`` that begins a text of several lines, with its indicators, or None where quotes must hold it."""
     if "\n" not in text or _BLOCK_BREAKER.search(text) or not text.strip("\n"):
         return None
+    if text.endswith("\n\n"):
+        return None  # empty lines at the end of a block text could not be told from those between tasks
     lines = text.split("\n")
     if any(line and not line.strip() for line in lines):
         return None
     indent = "2" if text.lstrip("\n")[0] in " \t" else ""
-    chomping = "" if text[-1] == "\n" and text[-2] != "\n" else "+" if text[-1] == "\n" else "-"
-    return f"|{indent}{chomping}"
+    return f"|{indent}" if text.endswith("\n") else f"|{indent}-"
 
 
 def block_lines(text: str, indent: str) -> list[str]:

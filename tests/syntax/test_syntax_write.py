@@ -195,7 +195,8 @@ def test_numbers_keep_how_they_are_written_unless_older_readers_misread_it() -> 
 def test_lines_become_a_block_text() -> None:
     assert write(tree_of({"run": "a\nb\n"}), "yaml") == "run: |\n  a\n  b\n"
     assert write(tree_of({"run": "a\nb"}), "yaml") == "run: |-\n  a\n  b\n"
-    assert write(tree_of({"run": "  a\nb\n\n"}), "yaml") == "run: |2+\n    a\n  b\n\n"
+    assert write(tree_of({"run": "  a\nb\n"}), "yaml") == "run: |2\n    a\n  b\n"
+    assert write(tree_of({"run": "a\nb\n\n"}), "yaml") == 'run: "a\\nb\\n\\n"\n'
 
 
 def test_brackets_stay_on_one_line_only_while_it_is_short() -> None:
@@ -293,3 +294,13 @@ def test_converting_there_and_back_gives_the_same_text(there: Notation, back: No
     middle = Source(write(first, there, read_comments(start, first)), "x", there)
     second = reread(middle.text, there)
     assert write(second, back, read_comments(middle, second)) == start.text
+
+
+def test_empty_lines_at_the_end_of_a_text_are_not_taken_for_those_between_tasks() -> None:
+    text = 'plan: a\nloop:\n  tasks:\n    - id: a\n      needs: "a\\n\\n\\n"\n    - id: b\n'
+    tree = parse(Source(text, "x", "yaml")).tree
+    assert tree is not None
+    for notation in ("text", "yaml"):
+        again = parse(Source(write(tree, notation), "x", notation)).tree
+        assert again is not None
+        assert to_json(again) == to_json(tree)
