@@ -166,9 +166,18 @@ def _create_private(path: str) -> None:
 
 
 def _version(connection: Connection, path: str) -> int:
-    version = _pragma(connection, "user_version")
-    if _pragma(connection, "application_id") != APPLICATION:
-        if version or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+    alone = not connection.in_transaction
+    if alone:
+        connection.execute("BEGIN")  # one look: another process may be laying out the tables this very moment
+    try:
+        version = _pragma(connection, "user_version")
+        ours = _pragma(connection, "application_id") == APPLICATION
+        empty = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    finally:
+        if alone:
+            connection.execute("ROLLBACK")
+    if not ours:
+        if version or not empty:
             raise StorageFailed(f"`{path}` is a database of another program", _COPY)
         return 0
     if version > len(MIGRATIONS):
