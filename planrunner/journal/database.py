@@ -34,7 +34,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE compiled (number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, value BLOB NOT NULL)""",
         """CREATE TABLE runs (
             number INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, plan_id TEXT NOT NULL, plan_digest TEXT NOT NULL,
-            created REAL NOT NULL, epoch INTEGER NOT NULL, last_seq INTEGER NOT NULL, status TEXT NOT NULL, ended REAL
+            created REAL NOT NULL, epoch INTEGER NOT NULL, status TEXT NOT NULL, ended REAL
         )""",
         """CREATE TABLE events (
             run TEXT NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL,

@@ -27,10 +27,12 @@ _READERS_MS = 100
 _EXEC = "run `planrunner exec` again"
 """What to do after a failure that left no run behind."""
 
-_ADVANCE = "UPDATE runs SET last_seq = ?, status = ?, ended = ? WHERE run = ? AND epoch = ? AND last_seq = ?"
+_STANDS = "SELECT epoch, status FROM runs WHERE run = ?"
+_ENDING = "UPDATE runs SET status = ?, ended = ? WHERE run = ?"
 _INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)"
 _READ = "SELECT seq, at, kind, version, body FROM events WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
-_RUNS = "SELECT run, plan_id, plan_digest, created, epoch, last_seq, status, ended FROM runs"
+_LAST = "ifnull((SELECT max(seq) FROM events WHERE events.run = runs.run), 0)"
+_RUNS = f"SELECT run, plan_id, plan_digest, created, epoch, {_LAST}, status, ended FROM runs"
 
 
 def open_journal(state: str, *, readonly: bool = False) -> Journal:
@@ -119,7 +121,9 @@ class Journal:
             raise
         run.last_seq += len(rows)
         if self._wal.size() > FULL:
-            self._checkpoint()
+            self._checkpoint("TRUNCATE")
+        elif self._wal.is_due():
+            self._checkpoint("PASSIVE")
 
     def entries(self, run: str, after: int = 0) -> Iterator[Entry]:
         """The entries of a run with a seq above ``after``, read page by page; ends with what is durable at that time.
@@ -245,23 +249,26 @@ class Journal:
             pass  # a failing disk: the transaction has no commit mark and is void in any case
 
     def _advance(self, run: RunHandle, entries: Sequence[Entry], rows: Sequence[Sequence[object]]) -> None:
-        status, ended = ending(entries)
-        last = entries[-1].seq
-        moved = self._connection.execute(_ADVANCE, (last, status, ended, run.run, run.epoch, run.last_seq))
-        if moved.rowcount != 1:
+        """The row of the run changes with its status only: each page that a commit touches is written once more."""
+        execute = self._connection.execute
+        epoch, known = execute(_STANDS, (run.run,)).fetchone() or (0, "")
+        if epoch != run.epoch:
             raise Fenced(
                 f"another runner took over run `{run.run}`; this one stops writing",
                 f"`planrunner show {run.run}` tells how it goes on",
             )
+        status, ended = ending(entries)
+        if status != known:
+            execute(_ENDING, (status, ended, run.run))
         self._connection.executemany(_INSERT, rows)
 
     def _insert_run(self, new: NewRun, entries: Sequence[Entry], rows: Sequence[Sequence[object]]) -> None:
         if new.plan is not None:
             self._insert_plan(new.plan)
         self._connection.execute(
-            "INSERT INTO runs (run, plan_id, plan_digest, created, epoch, last_seq, status, ended)"
-            " VALUES (?, ?, ?, ?, 1, ?, ?, ?)",
-            (new.run, new.plan_id, new.plan_digest, new.created, len(rows), *ending(entries)),
+            "INSERT INTO runs (run, plan_id, plan_digest, created, epoch, status, ended)"
+            " VALUES (?, ?, ?, ?, 1, ?, ?)",
+            (new.run, new.plan_id, new.plan_digest, new.created, *ending(entries)),
         )
         self._connection.executemany(_INSERT, rows)
 
@@ -275,19 +282,21 @@ class Journal:
         )
 
     def _take_over(self, handle: RunHandle) -> None:
-        found = self._connection.execute(
-            "UPDATE runs SET epoch = epoch + 1 WHERE run = ? RETURNING epoch, last_seq", (handle.run,)
-        ).fetchall()
+        self._connection.execute("UPDATE runs SET epoch = epoch + 1 WHERE run = ?", (handle.run,))
+        found = self._connection.execute(f"SELECT epoch, {_LAST} FROM runs WHERE run = ?", (handle.run,)).fetchall()
         handle.epoch, handle.last_seq = found[0]
 
-    def _checkpoint(self) -> None:
-        """Move the log into the database if no other writer has it open; it goes on growing until that is so."""
+    def _checkpoint(self, how: str) -> None:
+        """Move the log into the database if no other writer has it open; it goes on growing until that is so.
+
+        A passive one leaves the file as long as it is, to be written from its start again.
+        """
         if self._lock is None or not self._lock.alone():
             return
         try:
             self._connection.execute(f"PRAGMA busy_timeout={_READERS_MS}")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            self._wal.emptied()
+            self._connection.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
+            self._wal.moved()
         except sqlite3.Error:
             pass  # the log stays whole; a disk that really fails shows at the next append
         finally:

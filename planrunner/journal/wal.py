@@ -8,6 +8,7 @@ FULL = 64 << 20
 """Bytes from which the log is worth moving into the database while a run goes on."""
 
 _WARM = 8
+_MANY = 128
 _SMALL = 64 << 10
 _FIRST = 256 << 10
 _MOST = 4 << 20
@@ -47,9 +48,15 @@ class WriteAheadLog:
             self._chunk = min(self._chunk * 2, _MOST)
         self._end = max(self._end, size)
 
-    def emptied(self) -> None:
-        """The log was moved into the database and cut to nothing."""
-        self._end = 0
+    def is_due(self) -> bool:
+        """Whether so many small commits were made that it costs less to write the log from its start again than to
+        make it longer: they touch the same few pages over and over."""
+        return self._commits >= _MANY
+
+    def moved(self) -> None:
+        """The log was moved into the database."""
+        self._commits = _WARM
+        self._end = min(self._end, self.size())
 
     def _extend(self, size: int) -> bool:
         try:
