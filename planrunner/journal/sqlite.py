@@ -10,7 +10,7 @@ from planrunner.journal.codec import decode_rows, encode_rows
 from planrunner.journal.database import BUSY_SECONDS, FILE, RESUME, Connection, failure, open_database, sqlite3
 from planrunner.journal.locks import JournalLock
 from planrunner.journal.records import NewRun, RunHandle, RunRow, StoredPlan, check_order, ending
-from planrunner.journal.wal import FULL, WriteAheadLog
+from planrunner.journal.wal import WriteAheadLog
 from planrunner.journal.workspace import check_state, prepare_state, unusable
 from planrunner.machine.events import Entry
 from planrunner.record import TYPE_CHECKING
@@ -120,7 +120,7 @@ class Journal:
             run.broken = True
             raise
         run.last_seq += len(rows)
-        if self._wal.size() > FULL:
+        if self._wal.is_full:
             self._checkpoint("TRUNCATE")
         elif self._wal.is_due():
             self._checkpoint("PASSIVE")
@@ -229,7 +229,6 @@ class Journal:
             if synchronous != "FULL":
                 self._connection.execute(f"PRAGMA synchronous={synchronous}")
             self._connection.execute("BEGIN IMMEDIATE")
-            self._wal.make_room()
             write()
             self._connection.execute("COMMIT")
         except BaseException as error:
@@ -250,6 +249,7 @@ class Journal:
 
     def _advance(self, run: RunHandle, entries: Sequence[Entry], rows: Sequence[Sequence[object]]) -> None:
         """The row of the run changes with its status only: each page that a commit touches is written once more."""
+        self._wal.make_room(len(rows))
         execute = self._connection.execute
         epoch, known = execute(_STANDS, (run.run,)).fetchone() or (0, "")
         if epoch != run.epoch:

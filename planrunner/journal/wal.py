@@ -9,7 +9,8 @@ FULL = 64 << 20
 
 _WARM = 8
 _MANY = 128
-_SMALL = 64 << 10
+_BULK = 100
+_SMALL = 256 << 10
 _FIRST = 256 << 10
 _MOST = 4 << 20
 
@@ -23,13 +24,15 @@ class WriteAheadLog:
     large commits are left alone; room that another process made is recognised by the jump in size and used.
     """
 
-    __slots__ = ("_chunk", "_commits", "_end", "_path")
+    __slots__ = ("_chunk", "_commits", "_end", "_path", "is_full")
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._commits = 0
         self._end = 0
         self._chunk = _FIRST
+        self.is_full = False
+        """Whether the file was longer than ``FULL`` when it was last looked at."""
 
     def size(self) -> int:
         try:
@@ -37,13 +40,15 @@ class WriteAheadLog:
         except OSError:
             return 0
 
-    def make_room(self) -> None:
+    def make_room(self, rows: int) -> None:
+        """Called before a commit of so many rows; looks at the file now and then, since that costs as much as a row."""
         self._commits += 1
-        if self._commits < _WARM:
+        if self._commits % _WARM and rows < _BULK:
             return
         size = self.size()
+        self.is_full = size > FULL
         grown = size - self._end
-        if 0 < grown <= _SMALL and self._extend(size):
+        if rows < _BULK and 0 < grown <= _SMALL and self._extend(size):
             size += self._chunk
             self._chunk = min(self._chunk * 2, _MOST)
         self._end = max(self._end, size)
@@ -55,7 +60,8 @@ class WriteAheadLog:
 
     def moved(self) -> None:
         """The log was moved into the database."""
-        self._commits = _WARM
+        self._commits = 0
+        self.is_full = False
         self._end = min(self._end, self.size())
 
     def _extend(self, size: int) -> bool:
