@@ -101,18 +101,18 @@ class Driver:
         return bool(events)
 
     def _commit(self) -> None:
-        """Make durable what was decided, tell it, and begin the effects it allows."""
+        """Make durable what was decided, begin the effects it allows, and tell it while they run."""
         if not self._fresh:
             return
         entries, effects = self._fresh, self._todo
         self._fresh, self._todo = [], []
         self._append(entries)
-        for entry in entries:
-            self._onlooker.event(entry)
         if effects and not self._stopping():
             self._effects.start(effects)
         elif effects:
             self._leave_out(effects)
+        for entry in entries:
+            self._onlooker.event(entry)
 
     def _stopping(self) -> bool:
         """Somebody asked the run to stop before these effects began; only ``finally`` outlives
@@ -164,9 +164,11 @@ class Driver:
         for _ in range(SETTLE_ROUNDS):
             decision = decide(self.state, self._effects.now())
             forget_candidates(self.state, decision.left)
+            only_starts = not decision.left
             for command in decision.commands:
+                only_starts = only_starts and type(command) is Start
                 self._enact(command)
-            if not decision.commands or self._resting():
+            if (only_starts and not self.state.candidates) or self._resting():
                 return
         raise RuntimeError("the decisions of this run do not come to rest")
 

@@ -233,6 +233,8 @@ class LiveEffects:
             if rest is not None and rest <= 0:
                 self._poller.turn(0.0)
                 break
+            if self._supervisor.running:
+                self._supervisor.get_ready()
             self._poller.turn(rest)
         self._take_signals()
         events, self._events = self._events, []

@@ -93,19 +93,18 @@ class Supervisor:
         self.programs = Programs(environment)
         self.programs.alone = adopts
         self._young: list[Process] = []
+        self._spare: tuple[int, int, int, int] | None = None
         self._first = 0
         self._adopts = adopts
         self._subreaper = False
 
     def start(self, launch: Launch) -> Process:
         """Start a process; raises SpawnFailed with the reason when it cannot be started."""
-        out_read, out_write = os.pipe2(os.O_CLOEXEC)
         try:
-            err_read, err_write = os.pipe2(os.O_CLOEXEC)
+            out_read, out_write, err_read, err_write = self._spare or _pipes()
         except OSError as error:
-            os.close(out_read)
-            os.close(out_write)
             raise SpawnFailed("transient", f"no process can be started: {error.strerror}") from None
+        self._spare = None
         process = Process(launch, out_read, err_read)
         try:
             process.pid = self.programs.spawn(launch.spawn, launch.markers, out_write, err_write)
@@ -120,10 +119,16 @@ class Supervisor:
         self._watch(process)
         return process
 
+    def get_ready(self) -> None:
+        """Make the pipes of the next process, while nothing else is to be done."""
+        if self._spare is None:
+            try:
+                self._spare = _pipes()
+            except OSError:
+                pass  # whoever needs them will say so
+
     def _watch(self, process: Process) -> None:
         process.started = time.monotonic()
-        os.set_blocking(process.out, False)
-        os.set_blocking(process.err, False)
         self.running[process.pid] = process
         self._first = self._first or process.pid
         self._poller.watch(process.pidfd, partial(self._ended, process))
@@ -267,12 +272,29 @@ class Supervisor:
         process.launch.done(process.exit())
 
     def close(self) -> None:
+        for descriptor in self._spare or ():
+            os.close(descriptor)
+        self._spare = None
         self.programs.close()
 
     def sweep_run(self, run_id: str) -> None:
         """End what finished attempts of the run left behind in sessions of their own."""
         if self._first:
             strays.end_carriers(b"PLANRUNNER_RUN_ID=" + os.fsencode(run_id), strays.since(self._first))
+
+
+def _pipes() -> tuple[int, int, int, int]:
+    """Two pipes, each by its end to read from, which does not block, and its end to write to."""
+    out_read, out_write = os.pipe2(os.O_CLOEXEC)
+    try:
+        err_read, err_write = os.pipe2(os.O_CLOEXEC)
+    except OSError:
+        os.close(out_read)
+        os.close(out_write)
+        raise
+    os.set_blocking(out_read, False)
+    os.set_blocking(err_read, False)
+    return out_read, out_write, err_read, err_write
 
 
 def _open_pidfd(pid: int) -> int:

@@ -31,8 +31,11 @@ _STANDS = "SELECT epoch, status FROM runs WHERE run = ?"
 _ENDING = "UPDATE runs SET status = ?, ended = ? WHERE run = ?"
 _INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)"
 _READ = "SELECT seq, at, kind, version, body FROM events WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
-_LAST = "ifnull((SELECT max(seq) FROM events WHERE events.run = runs.run), 0)"
-_RUNS = f"SELECT run, plan_id, plan_digest, created, epoch, {_LAST}, status, ended FROM runs"
+_LAST = "SELECT ifnull(max(seq), 0) FROM events WHERE run = ?"
+_RUNS = (
+    "SELECT run, plan_id, plan_digest, created, epoch,"
+    " (SELECT ifnull(max(seq), 0) FROM events WHERE events.run = runs.run), status, ended FROM runs"
+)
 
 
 def open_journal(state: str, *, readonly: bool = False) -> Journal:
@@ -282,9 +285,10 @@ class Journal:
         )
 
     def _take_over(self, handle: RunHandle) -> None:
-        self._connection.execute("UPDATE runs SET epoch = epoch + 1 WHERE run = ?", (handle.run,))
-        found = self._connection.execute(f"SELECT epoch, {_LAST} FROM runs WHERE run = ?", (handle.run,)).fetchall()
-        handle.epoch, handle.last_seq = found[0]
+        execute = self._connection.execute
+        execute("UPDATE runs SET epoch = epoch + 1 WHERE run = ?", (handle.run,))
+        (handle.epoch,) = execute("SELECT epoch FROM runs WHERE run = ?", (handle.run,)).fetchone()
+        (handle.last_seq,) = execute(_LAST, (handle.run,)).fetchone()
 
     def _checkpoint(self, how: str) -> None:
         """Move the log into the database if no other writer has it open; it goes on growing until that is so.

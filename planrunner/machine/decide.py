@@ -271,6 +271,8 @@ def _choose(state: State, fresh: list[tuple[int, int]], free: int) -> list[int]:
     """The tasks that start now, best first, as slots and label limits allow."""
     if state.stop_reason and state.stop_reason != "deadline":
         return []
+    if not (state.queue.lines or state.limits) and len(fresh) <= free:
+        return [number for _, number in sorted(fresh)]
     room = {label: limit - state.labels_running.get(label, 0) for label, limit in state.limits.items()}
     lines: dict[tuple[str, ...], list[tuple[int, int]]] = {
         labels: [(-priority, -minus) for priority, minus in line[-free:]] for labels, line in state.queue.lines.items()
