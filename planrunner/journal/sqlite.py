@@ -261,7 +261,7 @@ class Journal:
                 f"`planrunner show {run.run}` tells how it goes on",
             )
         status, ended = ending(entries)
-        if status != known:
+        if status or known:
             execute(_ENDING, (status, ended, run.run))
         self._connection.executemany(_INSERT, rows)
 
@@ -269,8 +269,7 @@ class Journal:
         if new.plan is not None:
             self._insert_plan(new.plan)
         self._connection.execute(
-            "INSERT INTO runs (run, plan_id, plan_digest, created, epoch, status, ended)"
-            " VALUES (?, ?, ?, ?, 1, ?, ?)",
+            "INSERT INTO runs (run, plan_id, plan_digest, created, epoch, status, ended) VALUES (?, ?, ?, ?, 1, ?, ?)",
             (new.run, new.plan_id, new.plan_digest, new.created, *ending(entries)),
         )
         self._connection.executemany(_INSERT, rows)
