@@ -11,7 +11,7 @@ from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_err
 from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.plan.canonical import ordered
 from planrunner.plan.fixes import apply
-from planrunner.plan.load import Capabilities, File, Loaded, load
+from planrunner.plan.load import Capabilities, File, Loaded, load, named
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
 from planrunner.record import NamedTuple
@@ -185,7 +185,7 @@ def _written(file: File, notation: Notation, even: bool = False) -> str:
     if parsed.tree is None or has_errors(parsed.findings):
         raise PlanInvalid(f"`{source.name}` does not parse", source, arrange(parsed.findings))
     comments = syntax.read_comments(source, parsed.tree) if source.notation != "json" else None
-    tree = parsed.tree
+    tree = parsed.tree if notation == source.notation else named(parsed.tree, source)
     if isinstance(tree, MappingNode):
         tree = ordered(tree)
     if even:

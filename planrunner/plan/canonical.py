@@ -108,9 +108,21 @@ class _Canon:
         return self._mapping(node, _TASK)
 
     def tasks(self, node: Node) -> Node:
+        return self._each(node, _Canon.task)
+
+    def edges(self, node: Node) -> Node:
+        """Where a task leads to: only the order of keys has a canonical form."""
+        if self._keep_order:
+            return node
+        return self._each(node, _Canon.edge) if isinstance(node, Sequence) else self.edge(node)
+
+    def edge(self, node: Node) -> Node:
+        return self._mapping(node, _EDGE)
+
+    def _each(self, node: Node, rewrite: _Rewrite) -> Node:
         if not isinstance(node, Sequence):
             return node
-        items = [self._shared(item, _Canon.task) for item in node.items]
+        items = [self._shared(item, rewrite) for item in node.items]
         if all(new is old for new, old in zip(items, node.items, strict=True)):
             return node
         fresh = Sequence(items, node.start, node.end, node.flow)
@@ -200,6 +212,7 @@ def _kind(aliases: dict[str, str], order: tuple[str, ...], parts: dict[str, _Rew
     return _Kind(aliases, rank, parts, frozenset((*aliases, *parts)))
 
 
+_EDGE = _kind({}, ("on", "to", "when", "recovers"), {})
 _LOOP = _kind({}, (), {"tasks": _Canon.tasks})
 _SUBPLAN = _kind({}, PLAN_ORDER, {"tasks": _Canon.tasks, "budgets": _Canon.budgets})
 _TASK = _kind(
@@ -209,6 +222,9 @@ _TASK = _kind(
         "budgets": _Canon.budgets,
         "loop": _Canon.loop,
         "subplan": _Canon.tasks,
+        "on_success": _Canon.edges,
+        "on_failure": _Canon.edges,
+        "next": _Canon.edges,
         "env": _Canon.digits,
         "run": _Canon.digits,
     },

@@ -61,7 +61,7 @@ def _load(source: Source, capabilities: Capabilities) -> Loaded:
     parsed = syntax.parse(source)
     if parsed.tree is None:
         return Loaded(None, arrange(parsed.findings), None)
-    whole = _named(parsed.tree, source)
+    whole = named(parsed.tree, source)
     found = schema.check(whole)
     findings = [*parsed.findings, *found]
     if not isinstance(whole, Mapping):
@@ -73,7 +73,7 @@ def _load(source: Source, capabilities: Capabilities) -> Loaded:
     return Loaded(None if has_errors(findings) else lowered.plan, arrange(findings), tree)
 
 
-def _named(tree: Node, source: Source) -> Node:
+def named(tree: Node, source: Source) -> Node:
     """A text file that holds only tasks is a plan with the name of its file."""
     if (
         source.notation != "text"

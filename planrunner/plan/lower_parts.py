@@ -27,10 +27,20 @@ def params(low: Lowering, node: Node) -> tuple[Param, ...]:
         param = _param(key, value)
         kind, problem = misfit(param)
         default = value.get("default") if isinstance(value, Mapping) else value
+        if isinstance(value, Mapping):
+            _check_choices(low, param, value.get("choices"))
         if kind and default is not None:
             low.report("PLAN005" if kind == "type" else "PLAN006", f"the default does not fit: {problem}", default.span)
         found.append(param)
     return tuple(found)
+
+
+def _check_choices(low: Lowering, param: Param, node: Node | None) -> None:
+    """Report each choice that a value of the parameter's type can never be."""
+    for item in node.items if isinstance(node, Sequence) else ():
+        _, problem = misfit(param._replace(default=values.data(item), choices=()))
+        if problem:
+            low.report("PLAN005", f"the choice does not fit: {problem}", item.span)
 
 
 def _param(key: Scalar, node: Node) -> Param:

@@ -163,6 +163,14 @@ def test_a_plan_goes_through_every_notation_and_comes_back_the_same(run, plan):
     assert as_json["tasks"][0]["run"] == "echo hi"
 
 
+def test_a_text_plan_without_a_plan_line_is_converted_with_the_name_it_has(run, plan):
+    plan("task a\n  run: echo hi\n  timeout: 5s\n", "small.plan")
+    converted = run("convert", "small.plan", "--to", "yaml").out
+    assert converted.startswith("plan: small\n")
+    plan(converted, "other.yaml")
+    assert run("lint", "other.yaml").code == 0
+
+
 def test_convert_does_not_overwrite(run, plan):
     name = plan(GOOD)
     assert run("convert", name, "--to", "json", "-o", "q.json").code == 0

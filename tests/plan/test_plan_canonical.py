@@ -110,6 +110,17 @@ def test_the_canonical_order_puts_every_key_where_it_belongs_and_unknown_ones_la
     assert keys(first_task(plan)) == ["id", "title", "needs", "run", "timeout", "colour"]
 
 
+def test_edges_have_an_order_of_keys_too_but_only_where_order_is_asked_for() -> None:
+    text = "plan: p\ntasks:\n  - {id: a, on_failure: [{recovers: true, to: b}], next: {to: b, on: success}}\n"
+    task = first_task(ordered(tree(text)))
+    edges = task.get("on_failure")
+    assert isinstance(edges, Sequence)
+    assert keys(edges.items[0]) == ["to", "recovers"]
+    assert keys(task.get("next")) == ["on", "to"]
+    as_written = first_task(canonical(tree(text))).get("on_failure")
+    assert isinstance(as_written, Sequence) and keys(as_written.items[0]) == ["recovers", "to"]
+
+
 def test_no_key_stands_twice_in_the_canonical_order() -> None:
     assert len(set(TASK_ORDER)) == len(TASK_ORDER)
     assert len(set(PLAN_ORDER)) == len(PLAN_ORDER)
