@@ -67,9 +67,9 @@ def _read(path: str) -> bytes:
 
 def carriers(marker: bytes, among: Iterable[int] | None = None) -> list[int]:
     """Living processes that carry ``marker``, this one and its ancestors left out."""
-    spared = _lineage()
-    found = [pid for pid in (pids() if among is None else among) if pid not in spared and carries(pid, marker)]
-    return [pid for pid in found if (seen := look(pid)) is not None and seen.state not in "ZX"]
+    found = [pid for pid in (pids() if among is None else among) if carries(pid, marker)]
+    spared = _lineage() if found else ()
+    return [pid for pid in found if pid not in spared and (seen := look(pid)) is not None and seen.state not in "ZX"]
 
 
 def _lineage() -> set[int]:
