@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from planrunner.record import TYPE_CHECKING
 
-__all__ = ["deque", "partial", "signal"]
+__all__ = ["deque", "partial", "sha256", "signal"]
 
 if TYPE_CHECKING:
     import signal
     from collections import deque
     from functools import partial
+    from hashlib import sha256
 else:
     try:
         import _signal as signal
@@ -19,3 +20,10 @@ else:
         import signal
         from collections import deque
         from functools import partial
+    try:
+        from _sha256 import sha256  # CPython 3.11; ``hashlib`` loads OpenSSL and takes ten times as long
+    except ImportError:
+        try:
+            from _sha2 import sha256  # CPython 3.12 and later
+        except ImportError:
+            from hashlib import sha256

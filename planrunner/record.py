@@ -19,36 +19,6 @@ if TYPE_CHECKING:
 else:
     from _collections import _tuplegetter
 
-    _OWN = frozenset({"__module__", "__qualname__", "__annotations__", "__annotate__", "__annotate_func__"})
-
-    class _Record(tuple):
-        """What all records share; the fields of a class are properties of its own."""
-
-        __slots__ = ()
-
-        @classmethod
-        def _make(cls, values):
-            made = tuple.__new__(cls, values)
-            if len(made) != len(cls._fields):
-                raise TypeError(f"{cls.__name__} takes {len(cls._fields)} values, not {len(made)}")
-            return made
-
-        def _replace(self, /, **changes):
-            made = self._make(map(changes.pop, self._fields, self))
-            if changes:
-                raise ValueError(f"{type(self).__name__} has no field {', '.join(changes)}")
-            return made
-
-        def _asdict(self):
-            return dict(zip(self._fields, self, strict=True))
-
-        def __repr__(self):
-            shown = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
-            return f"{type(self).__name__}({shown})"
-
-        def __getnewargs__(self):
-            return tuple(self)
-
     _new = tuple.__new__
     _CONSTRUCTORS = (
         lambda _cls: _new(_cls),
@@ -85,29 +55,53 @@ else:
         cls.__new__ = staticmethod(constructor)
         return constructor(cls, *values, **named)
 
+    class _Record(tuple):
+        """What all records share."""
+
+        __slots__ = ()
+        __new__ = _first_new
+
+        @classmethod
+        def _make(cls, values):
+            made = tuple.__new__(cls, values)
+            if len(made) != len(cls._fields):
+                raise TypeError(f"{cls.__name__} takes {len(cls._fields)} values, not {len(made)}")
+            return made
+
+        def _replace(self, /, **changes):
+            made = self._make(map(changes.pop, self._fields, self))
+            if changes:
+                raise ValueError(f"{type(self).__name__} has no field {', '.join(changes)}")
+            return made
+
+        def _asdict(self):
+            return dict(zip(self._fields, self, strict=True))
+
+        def __repr__(self):
+            shown = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
+            return f"{type(self).__name__}({shown})"
+
+        def __getnewargs__(self):
+            return tuple(self)
+
+    _GETTERS = []
+    """The properties for the first field, the second …: all classes share them."""
+
     class _Maker(type):
         def __new__(cls, name, bases, members):
             if not bases:
                 return type.__new__(cls, name, bases, members)
-            annotations = members.get("__annotations__", {})
-            fields = tuple(annotations)
+            fields = tuple(members.setdefault("__annotations__", {}))
             defaults = {field: members[field] for field in fields if field in members}
             if tuple(defaults) != fields[len(fields) - len(defaults) :]:
                 raise TypeError(f"a field without a default follows one with a default in {name}")
-            made = {key: value for key, value in members.items() if key not in annotations and key not in _OWN}
-            for at, field in enumerate(fields):
-                made[field] = _tuplegetter(at, "")
-            made.update(
-                __slots__=(),
-                __module__=members["__module__"],
-                __qualname__=members["__qualname__"],
-                __annotations__=annotations,
-                __match_args__=fields,
-                __new__=_first_new,
-                _fields=fields,
-                _field_defaults=defaults,
-            )
-            return type(name, (_Record,), made)
+            while len(_GETTERS) < len(fields):
+                _GETTERS.append(_tuplegetter(len(_GETTERS), ""))
+            members.update(zip(fields, _GETTERS, strict=False))
+            members["__slots__"] = ()
+            members["__match_args__"] = members["_fields"] = fields
+            members["_field_defaults"] = defaults
+            return type(name, (_Record,), members)
 
     class NamedTuple(metaclass=_Maker):
         """The base that a class names; the class itself becomes a tuple with named fields."""

@@ -7,7 +7,6 @@ from planrunner.machine.events import FailureResolved, RetryScheduled, RunParked
 from planrunner.machine.evolve import CUT_OFF
 from planrunner.machine.joins import needs_verdict
 from planrunner.machine.judge import judge, unmet
-from planrunner.machine.routes import handlers, routes_verdict
 from planrunner.machine.scope import TaskScope, facts_read
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, IllegalMove
@@ -109,7 +108,9 @@ def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> 
             return None
         return _settle(task, "cancelled", "stopped", _stop_detail(state)) if _is_cut(state, number) else None
     verdict, why = needs_verdict(state, number)
-    if verdict != "unmet":
+    if verdict != "unmet" and number in state.shape.routes_in:
+        from planrunner.machine.routes import routes_verdict  # late: few plans have edges
+
         route, why_route = routes_verdict(state, number)
         if route != "met":
             verdict, why = route, why_route
@@ -239,6 +240,8 @@ def _recover(state: State, number: int) -> Command | None:
 
 def _resolve(state: State, number: int) -> Command | None:
     """A failed task waits for its handlers: the first that completed stands in for it."""
+    from planrunner.machine.routes import handlers  # late, as above
+
     task = state.plan.tasks[number]
     targets = handlers(state, number)
     for target in targets:
