@@ -132,9 +132,13 @@ class TestOutputFile:
             parse_outputs(b'{"a": ' + b"[" * 100_000)
 
     def test_a_file_above_1_mib_is_refused(self, tmp_path: Path) -> None:
-        outcome = run(tmp_path, f"{{ printf a=; head -c {OUTPUT_LIMIT - 1} /dev/zero | tr '\\0' x; }} >> $PLANRUNNER_OUTPUT")
+        outcome = run(
+            tmp_path, f"{{ printf a=; head -c {OUTPUT_LIMIT - 1} /dev/zero | tr '\\0' x; }} >> $PLANRUNNER_OUTPUT"
+        )
         assert "larger than 1 MiB" in outcome.message
-        outcome = run(tmp_path, f"{{ printf a=; head -c {OUTPUT_LIMIT - 2} /dev/zero | tr '\\0' x; }} >> $PLANRUNNER_OUTPUT")
+        outcome = run(
+            tmp_path, f"{{ printf a=; head -c {OUTPUT_LIMIT - 2} /dev/zero | tr '\\0' x; }} >> $PLANRUNNER_OUTPUT"
+        )
         assert len(outcome.outputs["a"]) == OUTPUT_LIMIT - 2
 
     @pytest.mark.parametrize("make", ["mkfifo", "mkdir", "ln -s /etc/passwd"])
