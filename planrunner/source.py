@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -40,6 +38,8 @@ class Source:
     def place(self, offset: int) -> Place:
         """The line and column of a character offset; an offset past the end gives the place after the last
         character."""
+        from bisect import bisect_right  # late: a run that goes well shows no places
+
         offset = max(0, min(offset, len(self.text)))
         starts = self._line_starts()
         line = bisect_right(starts, offset)

@@ -7,8 +7,8 @@ import os
 
 from planrunner import __version__
 from planrunner.errors import PlanInvalid
-from planrunner.hashing import sha256
 from planrunner.jsontext import read_json, write_json
+from planrunner.lean import sha256
 from planrunner.plan import compiled
 from planrunner.plan.model import Capability, Expression, Plan
 from planrunner.plugins import Registry

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     Json = Any
 
 
+OUTPUT_LIMIT = 1 << 20
+"""Bytes of outputs that a task may write to its file, or print where they are read from its standard output."""
+
+
 class Failure(Exception):
     """Raised by a capability to fail its attempt in a class of its choice; any other exception fails it as ``logic``.
 

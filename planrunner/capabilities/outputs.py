@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import OUTPUT_LIMIT, Failure
 from planrunner.capabilities.durations import money, seconds, size
 from planrunner.plan.model import Output
 from planrunner.record import TYPE_CHECKING
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.capabilities.contract import Json
-
-LIMIT = 1 << 20
 
 
 def read_output_file(path: str) -> dict[str, Json]:
@@ -52,10 +50,10 @@ def _read_all(handle: int) -> bytes:
         raise Failure("the output file is not a regular file")
     chunks: list[bytes] = []
     total = 0
-    while data := os.read(handle, LIMIT + 1 - total):
+    while data := os.read(handle, OUTPUT_LIMIT + 1 - total):
         chunks.append(data)
         total += len(data)
-        if total > LIMIT:
+        if total > OUTPUT_LIMIT:
             raise Failure("the output file is larger than 1 MiB; keep large results in a file and declare an artifact")
     return b"".join(chunks)
 

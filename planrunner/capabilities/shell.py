@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from planrunner.capabilities.contract import Context, Exit, Failure, Spawn
+from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Exit, Failure, Spawn
 from planrunner.capabilities.declare import capability
-from planrunner.capabilities.outputs import LIMIT, read_output_file, stdout_outputs
 from planrunner.machine.events import Outcome
 from planrunner.record import TYPE_CHECKING
 
@@ -43,7 +42,7 @@ def shell(context: Context) -> Spawn:
     def finish(ended: Exit) -> Outcome:
         return _finish(context, ended, output)
 
-    return Spawn(arguments, env, call.directory, finish=finish, keep=LIMIT if call.task.stdout else 65536)
+    return Spawn(arguments, env, call.directory, finish=finish, keep=OUTPUT_LIMIT if call.task.stdout else 65536)
 
 
 def _script_arguments(interpreter: str, script: str) -> tuple[str, ...]:
@@ -68,7 +67,7 @@ def _finish(context: Context, ended: Exit, output: str) -> Outcome:
     failure, message = classify(ended, bool(context.call.arguments))
     outputs: dict[str, Json] = {}
     try:
-        written = read_output_file(output) if output else {}
+        written = _written(output) if output else {}
         if not failure:
             outputs = {**_printed(context, ended), **written}
     except Failure as fault:
@@ -77,12 +76,26 @@ def _finish(context: Context, ended: Exit, output: str) -> Outcome:
     return Outcome(failure, message, outputs, ended.code, ended.duration, ended.stdout, ended.stderr)
 
 
+def _written(output: str) -> dict[str, Json]:
+    try:
+        os.lstat(output)
+    except FileNotFoundError:
+        return {}
+    except OSError:
+        pass  # reading it says what is wrong
+    from planrunner.capabilities.outputs import read_output_file  # late: most tasks write none
+
+    return read_output_file(output)
+
+
 def _printed(context: Context, ended: Exit) -> dict[str, Json]:
     task = context.call.task
     if not task.stdout:
         return {}
     if ended.dropped:
         raise Failure("standard output is larger than 1 MiB; keep large results in a file and declare an artifact")
+    from planrunner.capabilities.outputs import stdout_outputs  # late, as above
+
     return stdout_outputs(task.stdout, ended.stdout, task.outputs)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from itertools import pairwise
 
 from planrunner.errors import INTERNAL, INTERRUPTED, STORAGE, PlanInvalid, PlanrunnerError
 from planrunner.record import TYPE_CHECKING
@@ -87,6 +86,8 @@ def _here(hint: str, arguments: Sequence[str]) -> str:
 
 def _option(arguments: Sequence[str], name: str) -> str:
     """The value of an option that stands before the command; empty where it is not given."""
+    from itertools import pairwise  # late: only for a command that went wrong
+
     words = "=".join(arguments).split("=")
     return next((value for option, value in pairwise(words) if option == name), "")
 

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 def exec_plan(given: Settings, options: ExecOptions) -> int:
     """Run a plan; the exit code of the contract."""
     from planrunner.app.execute import ExecRequest, execute
-    from planrunner.app.planfile import check_regular
 
-    check_regular(options.plan)
+    if not os.path.isfile(options.plan):
+        from planrunner.app.planfile import check_regular  # late: it words what is wrong with the file
 
+        check_regular(options.plan)
     params = options.params
     if options.params_file is not None:
         from planrunner.app.paramfile import read_params

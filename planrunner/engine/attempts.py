@@ -7,7 +7,6 @@ import time
 
 from planrunner.capabilities.binding import Binding, bind
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Spawn
-from planrunner.capabilities.outputs import settle_outputs
 from planrunner.engine.tails import TAIL, Record
 from planrunner.lean import partial
 from planrunner.machine.events import Outcome
@@ -95,6 +94,8 @@ def settled(call: Call, outcome: Outcome, keep: Keep | None) -> Outcome:
     task = call.task
     if outcome.failure or not (task.outputs or task.artifacts):
         return outcome
+    from planrunner.capabilities.outputs import settle_outputs  # late: many tasks declare none
+
     try:
         outputs = settle_outputs(task.outputs, outcome.outputs, call.directory)
         return outcome._replace(outputs=outputs, artifacts=outcome.artifacts + _kept(call, keep))

@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 
 from planrunner.capabilities.contract import Call
-from planrunner.hashing import sha256
 from planrunner.jsontext import stable_json
+from planrunner.lean import sha256
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome, TaskSettled
 from planrunner.machine.scope import TaskScope

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from types import FrameType
-
 from planrunner.lean import deque, signal
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 _WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

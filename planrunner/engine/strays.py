@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _PR_SET_CHILD_SUBREAPER = 36
+_FEW = 30
 
 
 class Seen(NamedTuple):
@@ -67,9 +68,9 @@ def _read(path: str) -> bytes:
 
 def carriers(marker: bytes, among: Iterable[int] | None = None) -> list[int]:
     """Living processes that carry ``marker``, this one and its ancestors left out."""
-    spared = _lineage()
-    found = [pid for pid in (pids() if among is None else among) if pid not in spared and carries(pid, marker)]
-    return [pid for pid in found if (seen := look(pid)) is not None and seen.state not in "ZX"]
+    found = [pid for pid in (pids() if among is None else among) if carries(pid, marker)]
+    spared = _lineage() if found else ()
+    return [pid for pid in found if pid not in spared and (seen := look(pid)) is not None and seen.state not in "ZX"]
 
 
 def _lineage() -> set[int]:
@@ -145,12 +146,21 @@ def reap_run(run_id: str, patience: float = 2.0) -> int:
 
 
 def since(first: int) -> list[int]:
-    """Processes that may be younger than ``first``: all of them when numbers have started again from the bottom."""
+    """Processes that may be younger than ``first``: all of them when numbers have started again from the bottom.
+
+    Where few numbers were given out since, these are tried one by one: listing every process takes longer.
+    """
+    newest = _newest()
+    if first <= newest <= first + _FEW:
+        return list(range(first + 1, newest + 1))
     numbers = pids()
-    newest = _read("/proc/loadavg").split()[-1:]
-    if not newest or int(newest[0]) < first:
-        return numbers
-    return [pid for pid in numbers if pid > first]
+    return [pid for pid in numbers if pid > first] if _newest() >= first else numbers
+
+
+def _newest() -> int:
+    """The number that was given out last, 0 where the kernel does not tell."""
+    words = _read("/proc/loadavg").split()
+    return int(words[-1]) if words else 0
 
 
 def children() -> list[int]:

@@ -7,9 +7,6 @@ from planrunner.machine.events import FailureResolved, RetryScheduled, RunParked
 from planrunner.machine.evolve import CUT_OFF
 from planrunner.machine.joins import needs_verdict
 from planrunner.machine.judge import judge, unmet
-from planrunner.machine.recovery import recover
-from planrunner.machine.retry import again, delay
-from planrunner.machine.routes import handlers, routes_verdict
 from planrunner.machine.scope import TaskScope, facts_read
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED, IllegalMove
@@ -87,7 +84,7 @@ def _look(state: State, number: int, now: float, commands: list[Command], ready:
     elif found.status == "in_doubt" and found.reason == "retry":
         ready.append(number)
     elif found.status == "in_doubt":
-        command = recover(state, number)
+        command = _recover(state, number)
     elif number in state.recovering:
         command = _resolve(state, number)
     if command is not None:
@@ -111,7 +108,9 @@ def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> 
             return None
         return _settle(task, "cancelled", "stopped", _stop_detail(state)) if _is_cut(state, number) else None
     verdict, why = needs_verdict(state, number)
-    if verdict != "unmet":
+    if verdict != "unmet" and number in state.shape.routes_in:
+        from planrunner.machine.routes import routes_verdict  # late: few plans have edges
+
         route, why_route = routes_verdict(state, number)
         if route != "met":
             verdict, why = route, why_route
@@ -214,7 +213,7 @@ def _after_attempt(state: State, number: int, now: float) -> Command | None:
     task = state.plan.tasks[number]
     found = state.tasks[number]
     if found.outcome is None:
-        return recover(state, number) if found.uncertain and not state.stop_reason else None
+        return _recover(state, number) if found.uncertain and not state.stop_reason else None
     if found.outcome.failure in CUT_OFF:
         if state.stop_reason == "deadline":
             return _settle(task, "cancelled", "budget", "stopped: the time budget of the plan is used up")
@@ -224,6 +223,8 @@ def _after_attempt(state: State, number: int, now: float) -> Command | None:
         if verdict.words:
             return _settle(task, "blocked", "words", "a person has to judge: " + "; ".join(verdict.words))
         return _settle(task, "completed", "")
+    from planrunner.machine.retry import again, delay  # late: most attempts do what they should
+
     if not state.stop_reason and again(task.retry, found.attempts, verdict.failure):
         key = f"{state.seed}:{task.id}:{found.attempts}"
         due = now + delay(task.retry, found.attempts, key)
@@ -231,8 +232,16 @@ def _after_attempt(state: State, number: int, now: float) -> Command | None:
     return _settle(task, "failed", verdict.reason, verdict.detail, verdict.failure)
 
 
+def _recover(state: State, number: int) -> Command | None:
+    from planrunner.machine.recovery import recover  # late: only a resumed run has attempts whose end nobody saw
+
+    return recover(state, number)
+
+
 def _resolve(state: State, number: int) -> Command | None:
     """A failed task waits for its handlers: the first that completed stands in for it."""
+    from planrunner.machine.routes import handlers  # late, as above
+
     task = state.plan.tasks[number]
     targets = handlers(state, number)
     for target in targets:

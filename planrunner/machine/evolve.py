@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
@@ -186,6 +184,8 @@ def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
     number = state.index[event.task]
     found = state.tasks[number]
     _free_slot(state, number)
+    from bisect import insort  # late: few tasks are tried again
+
     _move(state, number, found, "pending")
     found.due = event.due
     found.failure = event.failure
@@ -334,6 +334,8 @@ def _free_slot(state: State, number: int) -> None:
 
 def _drop_timer(state: State, number: int, task: TaskState) -> None:
     if task.due is not None:
+        from bisect import bisect_left  # late, as above
+
         del state.timers[bisect_left(state.timers, (task.due, number))]
         task.due = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.hashing import sha256
+from planrunner.lean import sha256
 from planrunner.plan.model import Retry
 
 

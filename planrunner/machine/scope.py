@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from planrunner.machine.state import State, TaskState
 from planrunner.plan.expressions.problem import MissingName
-from planrunner.plan.expressions.quantities import Quantity
 from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    from planrunner.plan.expressions.quantities import Dimension, Quantity
 
     Json = Any
 
@@ -110,7 +111,7 @@ def attempt_record(found: TaskState) -> dict[str, Json]:
     assert outcome is not None
     return {
         "exit_code": outcome.exit_code,
-        "duration": Quantity(outcome.duration, "time"),
+        "duration": _amount(outcome.duration, "time"),
         "stdout": outcome.stdout,
         "stderr": outcome.stderr,
         "artifacts": {str(artifact["name"]): _artifact(artifact) for artifact in outcome.artifacts},
@@ -133,7 +134,13 @@ def result_of(found: TaskState) -> dict[str, bool]:
 
 def _artifact(artifact: dict[str, Json]) -> dict[str, Json]:
     size = artifact.get("size")
-    return {**artifact, "size": Quantity(size, "size")} if isinstance(size, int) else artifact
+    return {**artifact, "size": _amount(size, "size")} if isinstance(size, int) else artifact
+
+
+def _amount(value: float, dimension: Dimension) -> Quantity:
+    from planrunner.plan.expressions.quantities import Quantity  # late: few tasks read one
+
+    return Quantity(value, dimension)
 
 
 _NOT_HERE = object()
@@ -158,7 +165,7 @@ def _facts(found: TaskState) -> dict[str, dict[str, Json]]:
     grouped: dict[str, dict[str, Json]] = {}
     for name, value in (found.facts or {}).items():
         root, _, leaf = name.partition(".")
-        grouped.setdefault(root, {})[leaf] = Quantity(value, "size") if leaf in _SIZES and value is not None else value
+        grouped.setdefault(root, {})[leaf] = _amount(value, "size") if leaf in _SIZES and value is not None else value
     return grouped
 
 
@@ -167,7 +174,7 @@ def _params(state: State) -> dict[str, Json]:
     if not dimensions:
         return state.params
     return {
-        name: value if value is None or name not in dimensions else Quantity(value, dimensions[name])
+        name: value if value is None or name not in dimensions else _amount(value, dimensions[name])
         for name, value in state.params.items()
     }
 

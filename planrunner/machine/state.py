@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-
 from planrunner.machine.events import Outcome
 from planrunner.machine.shape import Shape
 from planrunner.plan.model import Plan, Task
@@ -89,9 +87,13 @@ class Queue:
         self.lines: dict[tuple[str, ...], list[tuple[int, int]]] = {}
 
     def add(self, labels: tuple[str, ...], priority: int, number: int) -> None:
+        from bisect import insort  # late: most runs have a slot for every task
+
         insort(self.lines.setdefault(labels, []), (priority, -number))
 
     def remove(self, labels: tuple[str, ...], priority: int, number: int) -> None:
+        from bisect import bisect_left  # late, as above
+
         line = self.lines[labels]
         del line[bisect_left(line, (priority, -number))]
         if not line:

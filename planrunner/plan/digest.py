@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from planrunner.hashing import sha256
+from planrunner.lean import sha256
 from planrunner.plan.model import Expression, Plan, Task
 
 _PLACES = frozenset({"span", "spans", "script"})

@@ -58,9 +58,10 @@ class Registry(_Mapping):
 
     def find(self, name: str) -> Capability | None:
         """The description of a capability, or None where nothing installed has the name."""
-        described = builtin.CAPABILITIES.get(name)
-        if described is not None:
-            return described
+        if name in builtin.TARGETS:
+            from planrunner.capabilities.descriptions import CAPABILITIES  # late: a plan seen before needs none
+
+            return CAPABILITIES[name]
         known = self._look_up(name)
         if known is None:
             return None
@@ -82,7 +83,7 @@ class Registry(_Mapping):
         """Every capability there is; loads every plugin."""
         for entry in self.installed():
             self._load(entry)
-        return tuple(sorted({*builtin.CAPABILITIES, *self._known}))
+        return tuple(sorted({*builtin.TARGETS, *self._known}))
 
     def __getitem__(self, name: str) -> Capability:
         found = self.find(name)
@@ -197,7 +198,7 @@ class Registry(_Mapping):
         def register(name: str, target: Callable[..., Any] | str, description: Capability | None = None) -> None:
             if family and name.partition(".")[0] != family:
                 raise ValueError(f"the capability `{name}` is not of the family `{family}` and is left out")
-            holder = "planrunner" if name in builtin.CAPABILITIES else getattr(self._known.get(name), "plugin", "")
+            holder = "planrunner" if name in builtin.TARGETS else getattr(self._known.get(name), "plugin", "")
             if holder:
                 raise ValueError(f"the capability `{name}` is left out, {holder} has one of that name")
             if isinstance(target, str) and description is None:

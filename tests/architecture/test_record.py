@@ -93,6 +93,17 @@ def test_one_field_and_no_field_work() -> None:
     assert Empty() == ()
 
 
+@pytest.mark.parametrize("count", [13, 14, 40])
+def test_records_of_any_length_take_their_fields_by_place_and_by_name(count: int) -> None:
+    fields = [f"field{number}" for number in range(count)]
+    made: dict[str, typing.Any] = {"NamedTuple": NamedTuple, "__name__": "x"}
+    exec("class Long(NamedTuple):\n" + "".join(f"    {field}: int\n" for field in fields), made)
+    named = made["Long"](**{field: number for number, field in enumerate(fields)})
+    assert named == made["Long"](*range(count)) == tuple(range(count))
+    with pytest.raises(TypeError, match=fields[-1]):
+        made["Long"](*range(count - 1))
+
+
 def test_a_field_without_a_default_may_not_follow_one_with_a_default() -> None:
     with pytest.raises(TypeError):
         exec("class Bad(NamedTuple):\n    a: int = 1\n    b: int\n", {"NamedTuple": NamedTuple, "__name__": "x"})

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planrunner.capabilities.contract import Call, Context, Exit, Failure
-from planrunner.capabilities.outputs import LIMIT, parse_outputs, read_output_file, settle_outputs, typed
+from planrunner.capabilities.contract import OUTPUT_LIMIT, Call, Context, Exit, Failure
+from planrunner.capabilities.outputs import parse_outputs, read_output_file, settle_outputs, typed
 from planrunner.capabilities.shell import classify, shell
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Output, Task
@@ -132,10 +132,14 @@ class TestOutputFile:
             parse_outputs(b'{"a": ' + b"[" * 100_000)
 
     def test_a_file_above_1_mib_is_refused(self, tmp_path: Path) -> None:
-        outcome = run(tmp_path, f"{{ printf a=; head -c {LIMIT - 1} /dev/zero | tr '\\0' x; }} >> $PLANRUNNER_OUTPUT")
+        outcome = run(
+            tmp_path, f"{{ printf a=; head -c {OUTPUT_LIMIT - 1} /dev/zero | tr '\\0' x; }} >> $PLANRUNNER_OUTPUT"
+        )
         assert "larger than 1 MiB" in outcome.message
-        outcome = run(tmp_path, f"{{ printf a=; head -c {LIMIT - 2} /dev/zero | tr '\\0' x; }} >> $PLANRUNNER_OUTPUT")
-        assert len(outcome.outputs["a"]) == LIMIT - 2
+        outcome = run(
+            tmp_path, f"{{ printf a=; head -c {OUTPUT_LIMIT - 2} /dev/zero | tr '\\0' x; }} >> $PLANRUNNER_OUTPUT"
+        )
+        assert len(outcome.outputs["a"]) == OUTPUT_LIMIT - 2
 
     @pytest.mark.parametrize("make", ["mkfifo", "mkdir", "ln -s /etc/passwd"])
     def test_what_is_no_regular_file_is_refused_without_waiting(self, tmp_path: Path, make: str) -> None:
@@ -186,10 +190,10 @@ class TestStandardOutput:
         assert outcome.message.startswith("standard output is not valid JSON: ")
 
     def test_more_than_is_kept_is_refused_rather_than_cut(self, tmp_path: Path) -> None:
-        outcome = run(tmp_path, f"head -c {LIMIT + 1} /dev/zero | tr '\\0' x", task=Task("t", stdout="text"))
+        outcome = run(tmp_path, f"head -c {OUTPUT_LIMIT + 1} /dev/zero | tr '\\0' x", task=Task("t", stdout="text"))
         assert "standard output is larger than 1 MiB" in outcome.message
-        outcome = run(tmp_path, f"head -c {LIMIT} /dev/zero | tr '\\0' x", task=Task("t", stdout="text"))
-        assert len(outcome.outputs["value"]) == LIMIT
+        outcome = run(tmp_path, f"head -c {OUTPUT_LIMIT} /dev/zero | tr '\\0' x", task=Task("t", stdout="text"))
+        assert len(outcome.outputs["value"]) == OUTPUT_LIMIT
 
     def test_the_output_file_goes_before_standard_output(self, tmp_path: Path) -> None:
         script = """echo '{"a": 1, "b": 1}'; echo b=2 >> $PLANRUNNER_OUTPUT"""

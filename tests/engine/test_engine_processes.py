@@ -405,3 +405,20 @@ class TestLeftovers:
         finally:
             process.kill()
             process.wait()
+
+
+@pytest.mark.parametrize("between", [0, 3, 40])
+def test_processes_younger_than_another_are_found_however_many_came_in_between(between: int) -> None:
+    first = subprocess.Popen(["sleep", "60"])
+    for _ in range(between):
+        subprocess.run(["true"], check=True)
+    last = subprocess.Popen(["sleep", "60"])
+    try:
+        younger = strays.since(first.pid)
+        assert last.pid in younger
+        assert first.pid not in younger
+        assert os.getpid() not in younger
+    finally:
+        for process in (first, last):
+            process.kill()
+            process.wait()
