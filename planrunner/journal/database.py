@@ -8,16 +8,17 @@ import sys
 import time
 
 from planrunner.errors import NotFound, PlanrunnerError, StorageFailed
-from planrunner.lean import load_sqlite
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import sqlite3
     from typing import Any
-else:
-    sqlite3 = load_sqlite()
 
 __all__ = ["BUSY_SECONDS", "FILE", "RESUME", "Connection", "failure", "open_database", "sqlite3"]
+
+try:  # the package around it imports datetime and more, which a short run never needs
+    import _sqlite3 as sqlite3
+except ImportError:
+    import sqlite3  # type: ignore[no-redef]
 
 FILE = "journal.db"
 APPLICATION = 0x706C616E
