@@ -25,12 +25,13 @@ _new = tuple.__new__
 class Draft:
     """A task while its keys are read. ``nodes`` keeps values that only make sense together: gate, fan-out, criteria."""
 
-    __slots__ = ("defaults", "edges", "fields", "low", "nodes", "notes", "spans")
+    __slots__ = ("defaults", "edges", "fields", "identity", "low", "nodes", "notes", "spans")
 
     def __init__(self, low: Lowering, defaults: dict[str, Any]) -> None:
         self.low = low
         self.defaults = defaults
         self.fields: dict[str, Any] = dict(defaults)
+        self.identity: Node | None = None
         self.nodes: dict[str, Node] = {}
         self.notes: dict[str, Any] = {}
         self.edges: dict[str, list[Edge]] = {}
@@ -43,6 +44,8 @@ class Draft:
             reader = READERS.get(name)
             if reader is not None:
                 reader(self, value)
+            elif name == "id":
+                self.identity = value
             elif name in TOGETHER:
                 self.nodes[name] = value
             elif name in NOTES:

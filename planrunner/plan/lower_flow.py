@@ -24,7 +24,8 @@ _NO_TASKS = frozenset({"params", "env", "plan", "run"})
 def needs(low: Lowering, node: Node) -> tuple[tuple[str, ...], Join | None]:
     """Ids, and the join that an expression over results stands for."""
     if isinstance(node, Sequence):
-        return _once([values.text(item) for item in node.items if _is_text(item)]), None
+        words = [item.value for item in node.items if item.__class__ is Scalar and item.value.__class__ is str]
+        return _once([name for word in words if (name := word.strip())]), None
     content = values.text(node) if _is_text(node) else ""
     if not content:
         return (), None
