@@ -88,19 +88,20 @@ def _record(kind: Any, **codecs: _Codec) -> _Codec:
     packers = [codecs[name][0] if name in codecs else None for name in fields]
     makers = [codecs[name][1] if name in codecs else None for name in fields]
     numbers = range(len(fields))
+    names = [str(at) for at in numbers]
     build = tuple.__new__
 
     def pack(value: Any, pool: _Pool) -> str:
-        row = []
+        row: list[str] = []
         for at in compress(numbers, map(is_not, value, defaults)):
             item, default = value[at], defaults[at]
             if item.__class__ is str:
                 if item != default:
-                    row.append(f"{at},{_text(item)}")
+                    row += (names[at], _text(item))
             elif item != default or item.__class__ is not default.__class__:
                 packer = packers[at]
-                row.append(f"{at},{write_json(item) if packer is None else packer(item, pool)}")
-        return f"[{','.join(row)}]"
+                row += (names[at], _pack_data(item, pool) if packer is None else packer(item, pool))
+        return _list(row)
 
     def make(row: Any, pool: _Pool) -> Any:
         values = defaults[:]
@@ -111,6 +112,15 @@ def _record(kind: Any, **codecs: _Codec) -> _Codec:
         return build(kind, values)
 
     return pack, make
+
+
+def _list(parts: list[str]) -> str:
+    """The JSON array of texts; joined in one go, because the tasks of a large plan are a large text."""
+    if not parts:
+        return "[]"
+    parts[0] = "[" + parts[0]
+    parts[-1] += "]"
+    return ",".join(parts)
 
 
 _REQUIRED = object()
@@ -128,7 +138,7 @@ def _optional(codec: _Codec) -> _Codec:
 def _many(codec: _Codec) -> _Codec:
     pack, make = codec
     return (
-        lambda values, pool: f"[{','.join([pack(value, pool) for value in values])}]",
+        lambda values, pool: _list([pack(value, pool) for value in values]),
         lambda packed, pool: tuple([make(item, pool) for item in packed]),
     )
 
@@ -153,6 +163,8 @@ def _tuple(value: Any) -> Any:
 
 
 def _pack_data(value: Any, _pool: _Pool) -> str:
+    if value.__class__ is float and value - value == 0:
+        return repr(value)
     return write_json(value)
 
 
