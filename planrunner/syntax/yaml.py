@@ -28,7 +28,7 @@ from planrunner.syntax.limits import (
     too_large,
 )
 from planrunner.syntax.parsed import Parsed
-from planrunner.syntax.scalars import FIRST, SUSPICIOUS_KEYS
+from planrunner.syntax.scalars import NUMERIC, SPECIAL, SUSPICIOUS_KEYS
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 from planrunner.syntax.yaml_anchors import Anchored, Anchors, first_of_each, merge
 from planrunner.syntax.yaml_scalars import ScalarReader
@@ -94,7 +94,7 @@ class Composer:
 
     def _walk(self, stream: libyaml.Events) -> Node | None:
         """The loop over all events. Scalars are made in place: a call for each would cost a fifth of the whole time."""
-        text, scalars, first, steps = self._text, self._scalars, FIRST, self._steps()
+        text, scalars, special, numeric, steps = self._text, self._scalars, SPECIAL, NUMERIC, self._steps()
         words, keys = scalars.words, self._keys
         items: _Items = []
         root, keyed, end, number = items, False, 0, 0
@@ -120,7 +120,7 @@ class Composer:
                     value, raw = key, key if raw is value else raw
                     if value in SUSPICIOUS_KEYS:
                         scalars.check_key(value, start, end)
-                elif value[:1] in first:
+                elif value in special or value[:1] in numeric:
                     known = words.get(value, words)
                     value = scalars.typed(value, start, end) if known is words else known
                 items.append(Scalar(value, start, end, raw))
