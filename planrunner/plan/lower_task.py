@@ -294,4 +294,5 @@ def defaults_of(low: Lowering, node: Node | None) -> dict[str, Any]:
     _finish_times(draft)
     if draft.notes:
         draft.fields["notes"] = draft.notes
+    draft.fields.pop("needs", None)  # what a task waits for is its own; the schema has refused it here
     return draft.fields
