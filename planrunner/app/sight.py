@@ -94,7 +94,7 @@ def _first_sight(path: str, registry: Registry) -> Seen:
     file = read_regular(path)
     if file.findings:
         raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
-    plan, findings, _ = load(file.source, registry)
+    plan, findings = load(file.source, registry)[:2]  # what follows can have the memory of the tree
     if plan is None or any(finding.code == "PLAN020" for finding in findings):
         raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
     traits = {name: _trait(registry.find(name)) for name in sorted({task.uses for task in plan.tasks if task.uses})}

@@ -75,10 +75,10 @@ def outcome_of(returned: Any) -> Result:
         return returned
     if returned is None:
         return Outcome()
-    if isinstance(returned, _abc.Mapping):
-        return Outcome(outputs=dict(returned))
     if hasattr(returned, "_asdict"):
         return Outcome(outputs=returned._asdict())
+    if isinstance(returned, _abc.Mapping):
+        return Outcome(outputs=dict(returned))
     return Outcome(outputs={"value": returned})
 
 

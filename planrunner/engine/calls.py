@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     Json = Any
 
 
+_new = tuple.__new__
+"""Makes a NamedTuple in half the time of its constructor: every attempt takes three."""
+
+
 class Place(NamedTuple):
     """Where attempts run: the working directory of the run and the folder for their scratch files."""
 
@@ -40,17 +44,19 @@ class Prepared(NamedTuple):
 
 def prepare(state: State, start: Start, place: Place) -> Prepared:
     """Render the task of ``start``; a template that fails gives a logic failure, never an exception."""
-    task = state.plan.tasks[start.number]
-    key = f"{state.run_id}:{task.id}:{start.attempt}"
+    number, attempt, reissue = start
+    task = state.plan.tasks[number]
+    name = task.id
+    key = f"{state.run_id}:{name}:{attempt}"
     effect = state.trait(task).effect
     try:
         call = _render(state, start, place, key)
     except (TemplateError, EvaluationError) as error:
         hint = "" if state.selected is None else "; tasks that were not selected for this run have no results"
         outcome = Outcome(failure="logic", message=f"{error}{hint}")
-        return Prepared(AttemptStarted(task.id, start.attempt, key, "", effect, start.reissue), None, outcome)
-    intent = AttemptStarted(task.id, start.attempt, key, _digest(call), effect, start.reissue)
-    return Prepared(intent, call)
+        return Prepared(_new(AttemptStarted, (name, attempt, key, "", effect, reissue)), None, outcome)
+    intent = _new(AttemptStarted, (name, attempt, key, _digest(call), effect, reissue))
+    return _new(Prepared, (intent, call, None))
 
 
 def _render(state: State, start: Start, place: Place, key: str) -> Call:
@@ -62,20 +68,11 @@ def _render(state: State, start: Start, place: Place, key: str) -> Call:
     directory = place.directory
     if task.cwd:
         directory = os.path.normpath(os.path.join(directory, _text(_rendered(task.cwd, scope))))
-    return Call(
-        run_id=state.run_id,
-        task=task,
-        attempt=start.attempt,
-        key=key,
-        inputs=_rendered(task.inputs, scope) if task.inputs else {},
-        script=script,
-        arguments=arguments,
-        values=values,
-        env=_environment(state, task, scope) if state.plan.env or task.env else {},
-        directory=directory,
-        scratch=f"{place.scratch}/{_file_name(task.id)}.{start.attempt}",
-        timeout=_timeout(task),
-    )
+    inputs = _rendered(task.inputs, scope) if task.inputs else {}
+    env = _environment(state, task, scope) if state.plan.env or task.env else {}
+    scratch = f"{place.scratch}/{_file_name(task.id)}.{start.attempt}"
+    action = inputs, script, arguments, values
+    return _new(Call, (state.run_id, task, start.attempt, key, *action, env, directory, scratch, _timeout(task), False))
 
 
 def _environment(state: State, task: Task, scope: TaskScope) -> dict[str, str]:
@@ -183,8 +180,10 @@ def _written(value: Json) -> str:
 
 
 def _timeout(task: Task) -> float | None:
-    limits = [limit for limit in (task.timeout, task.budgets.time) if limit is not None]
-    return min(limits) if limits else None
+    timeout, whole = task.timeout, task.budgets.time
+    if timeout is None or whole is None:
+        return whole if timeout is None else timeout
+    return min(timeout, whole)
 
 
 def _file_name(task_id: str) -> str:

@@ -43,10 +43,11 @@ def encode(event: Event) -> tuple[str, int, str]:
 
 def encode_rows(run: str, entries: Iterable[Entry]) -> list[tuple[str, int, float, str, int, str]]:
     """Rows for the table ``events``; raises like ``encode``."""
-    rows = []
+    rows: list[tuple[str, int, float, str, int, str]] = []
+    writers, add = _WRITERS, rows.append
     for seq, at, event in entries:
-        kind, version, render = _WRITERS[type(event)]
-        rows.append((run, seq, at, kind, version, render(event)))
+        kind, version, render = writers[event.__class__]
+        add((run, seq, at, kind, version, render(event)))
     return rows
 
 

@@ -42,11 +42,6 @@ _STANDINGS: dict[str, Standing] = {
 CUT_OFF = ("interrupted", "unstarted")
 """Ends that are none: stopped in the middle, or stopped before it began. The attempt goes on with the next resume."""
 
-_COUNTED_JOINS = frozenset({"all"})
-"""Joins that are met when a count of missing needs reaches nought; any other is looked at whenever a need is
-decided."""
-
-
 def fold(plan: Plan, run_id: str, entries: Iterable[Entry]) -> State:
     """The state after all entries of a run."""
     state = State(plan, run_id)
@@ -83,10 +78,10 @@ def _started(state: State, event: RunStarted, at: float) -> None:
     if event.selected is not None:
         state.selected = frozenset(event.selected)
         _leave_out(state)
+    uncounted = state.shape.uncounted
     for number, task in enumerate(state.tasks):
-        plan_task = state.plan.tasks[number]
-        ready = task.missing == 0 or plan_task.join.kind not in _COUNTED_JOINS
-        if ready and task.status == "pending" and not plan_task.finally_:
+        ready = task.missing == 0 or number in uncounted
+        if ready and task.status == "pending" and not state.plan.tasks[number].finally_:
             state.candidates[number] = None
     if not state.open:
         _open_finals(state)
@@ -227,9 +222,10 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
         _offer_routes(state, number)
     else:
         _stand(state, number, "failed")
-    for route in state.shape.routes_in.get(number, ()):
-        if route.source in state.recovering:
-            state.candidates[route.source] = None
+    if state.recovering:
+        for route in state.shape.routes_in.get(number, ()):
+            if route.source in state.recovering:
+                state.candidates[route.source] = None
     if not state.open:
         _open_finals(state)
 
@@ -351,11 +347,12 @@ def _stand(state: State, number: int, standing: Standing) -> None:
                 if found.status in ("pending", "queued"):
                     candidates[other] = None
     good = standing in ("completed", "tolerated")
+    uncounted = state.shape.uncounted
     for other in state.shape.dependents[number]:
         found = tasks[other]
         if found.status not in ("pending", "queued"):
             continue
-        if plan.tasks[other].join.kind in _COUNTED_JOINS:
+        if other not in uncounted:
             if good:
                 found.missing -= 1
                 if found.missing:
@@ -363,7 +360,8 @@ def _stand(state: State, number: int, standing: Standing) -> None:
             elif found.broken < 0:
                 found.broken = number
         candidates[other] = None
-    _offer_routes(state, number)
+    if state.shape.routes_out:
+        _offer_routes(state, number)
 
 
 def _offer_routes(state: State, number: int) -> None:

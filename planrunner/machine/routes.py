@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 def routes_verdict(state: State, number: int) -> tuple[Verdict, str]:
     """A task that edges point to starts only when one of them fires; without such edges it is free to start."""
-    routes = [route for route in state.shape.routes_in.get(number, ()) if _in_play(state, route)]
+    leading = state.shape.routes_in.get(number)
+    routes = [route for route in leading if _in_play(state, route)] if leading else None
     if not routes:
         return "met", ""
     verdicts = [fired(state, route) for route in routes]

@@ -20,15 +20,16 @@ class Route:
 
 class Shape:
     """Needs and routes in both directions. Tasks are numbered in the order of the plan; a need or an edge that names no
-    task is left out here, lint has refused such a plan."""
+    task is left out here, lint has refused such a plan. ``uncounted`` are the tasks whose join is not met by a count of
+    missing needs that reaches nought: they are looked at whenever a need is decided."""
 
-    __slots__ = ("count", "dependents", "finals", "index", "needs", "routes_in", "routes_out", "tolerant")
+    __slots__ = ("count", "dependents", "finals", "index", "needs", "routes_in", "routes_out", "tolerant", "uncounted")
 
     def __init__(self, plan: Plan) -> None:
         tasks = plan.tasks
         self.count = len(tasks)
         self.index = index = {task.id: number for number, task in enumerate(tasks)}
-        self.needs = [tuple(index[need] for need in task.needs if need in index) for task in tasks]
+        self.needs = [tuple([index[need] for need in task.needs if need in index]) for task in tasks]
         self.dependents: list[list[int]] = [[] for _ in tasks]
         self.routes_in: dict[int, list[Route]] = {}
         self.routes_out: dict[int, list[Route]] = {}
@@ -39,6 +40,7 @@ class Shape:
         for number, task in enumerate(tasks):
             if task.edges:
                 self._add_routes(number, task)
+        self.uncounted = frozenset([number for number, task in enumerate(tasks) if task.join.kind != "all"])
         self.tolerant = self._tolerant(tasks)
 
     def _add_routes(self, source: int, task: Task) -> None:
@@ -52,12 +54,10 @@ class Shape:
     def _tolerant(self, tasks: tuple[Task, ...]) -> frozenset[int]:
         """Tasks that may still start once the run has failed: targets of failure edges, joins that accept a failure,
         and whatever follows those."""
-        found = {
-            number
-            for number, task in enumerate(tasks)
-            if (task.join.kind in _ACCEPTS_FAILURE and task.needs)
-            or any(route.edge.on in ("failure", "always") for route in self.routes_in.get(number, ()))
-        }
+        found = {n for n in self.uncounted if tasks[n].join.kind in _ACCEPTS_FAILURE and tasks[n].needs}
+        for number, routes in self.routes_in.items():
+            if any(route.edge.on in ("failure", "always") for route in routes):
+                found.add(number)
         todo = list(found)
         while todo:
             number = todo.pop()

@@ -9,7 +9,10 @@ The text begins with the number of the layout, so that what another version wrot
 from __future__ import annotations
 
 import gc
+from _operator import is_not
+from itertools import compress
 
+from planrunner.jsontext import encode_basestring_ascii as _text
 from planrunner.jsontext import read_json, write_json
 from planrunner.plan.model import (
     Action,
@@ -42,9 +45,10 @@ LAYOUT = 1
 if TYPE_CHECKING:
     _Pool = dict[Any, Any]
     """While packing: the number of each expression text. While making: text, tree and paths by number."""
-    _Turn = Callable[[Any, _Pool], Any]
-    _Codec = tuple[_Turn, _Turn]
-    """Packs a value for JSON, and makes it again."""
+    _Pack = Callable[[Any, _Pool], str]
+    _Make = Callable[[Any, _Pool], Any]
+    _Codec = tuple[_Pack, _Make]
+    """Writes a value as JSON text, and makes it again of what JSON gives."""
 
 
 def dump(plan: Plan) -> str:
@@ -52,7 +56,7 @@ def dump(plan: Plan) -> str:
     pool: _Pool = {}
     packed = _PLAN[0](plan, pool)
     expressions = [[text, tree, paths] for text, (_, tree, paths) in pool.items()]
-    return write_json([LAYOUT, expressions, packed])
+    return f"[{LAYOUT},{write_json(expressions)},{packed}]"
 
 
 def load(text: str) -> Plan:
@@ -83,16 +87,21 @@ def _record(kind: Any, **codecs: _Codec) -> _Codec:
     defaults = [kind._field_defaults.get(name, _REQUIRED) for name in fields]
     packers = [codecs[name][0] if name in codecs else None for name in fields]
     makers = [codecs[name][1] if name in codecs else None for name in fields]
+    numbers = range(len(fields))
+    names = [str(at) for at in numbers]
     build = tuple.__new__
 
-    def pack(value: Any, pool: _Pool) -> Any:
-        row: list[Any] = []
-        for at, item in enumerate(value):
-            default = defaults[at]
-            if item is not default and (item != default or item.__class__ is not default.__class__):
+    def pack(value: Any, pool: _Pool) -> str:
+        row: list[str] = []
+        for at in compress(numbers, map(is_not, value, defaults)):
+            item, default = value[at], defaults[at]
+            if item.__class__ is str:
+                if item != default:
+                    row += (names[at], _text(item))
+            elif item != default or item.__class__ is not default.__class__:
                 packer = packers[at]
-                row += (at, item if packer is None else packer(item, pool))
-        return row
+                row += (names[at], _pack_data(item, pool) if packer is None else packer(item, pool))
+        return _list(row)
 
     def make(row: Any, pool: _Pool) -> Any:
         values = defaults[:]
@@ -105,6 +114,15 @@ def _record(kind: Any, **codecs: _Codec) -> _Codec:
     return pack, make
 
 
+def _list(parts: list[str]) -> str:
+    """The JSON array of texts; joined in one go, because the tasks of a large plan are a large text."""
+    if not parts:
+        return "[]"
+    parts[0] = "[" + parts[0]
+    parts[-1] += "]"
+    return ",".join(parts)
+
+
 _REQUIRED = object()
 
 
@@ -112,7 +130,7 @@ def _optional(codec: _Codec) -> _Codec:
     """A value or None, for fields that must be given and may be None."""
     pack, make = codec
     return (
-        lambda value, pool: None if value is None else pack(value, pool),
+        lambda value, pool: "null" if value is None else pack(value, pool),
         lambda packed, pool: None if packed is None else make(packed, pool),
     )
 
@@ -120,17 +138,17 @@ def _optional(codec: _Codec) -> _Codec:
 def _many(codec: _Codec) -> _Codec:
     pack, make = codec
     return (
-        lambda values, pool: [pack(value, pool) for value in values],
+        lambda values, pool: _list([pack(value, pool) for value in values]),
         lambda packed, pool: tuple([make(item, pool) for item in packed]),
     )
 
 
-def _pack_expression(value: Any, pool: _Pool) -> Any:
+def _pack_expression(value: Any, pool: _Pool) -> str:
     text, tree, paths, span = value
     entry = pool.get(text)
     if entry is None:
         entry = pool[text] = (len(pool), tree, paths)
-    return (entry[0], *span)
+    return f"[{entry[0]},{span[0]},{span[1]}]"
 
 
 def _make_expression(packed: Any, pool: _Pool) -> Any:
@@ -144,8 +162,18 @@ def _tuple(value: Any) -> Any:
     return tuple([_tuple(item) if item.__class__ is list else item for item in value])
 
 
-def _same(value: Any, _pool: _Pool) -> Any:
-    return value
+def _pack_data(value: Any, _pool: _Pool) -> str:
+    if value.__class__ is float and value - value == 0:
+        return repr(value)
+    return write_json(value)
+
+
+def _pack_words(words: Any, _pool: _Pool) -> str:
+    return f"[{','.join(map(_text, words))}]"
+
+
+def _pack_span(span: Any, _pool: _Pool) -> str:
+    return f"[{span[0]},{span[1]}]"
 
 
 def _make_spans(packed: Any, _pool: _Pool) -> tuple[tuple[str, Span], ...]:
@@ -155,15 +183,16 @@ def _make_spans(packed: Any, _pool: _Pool) -> tuple[tuple[str, Span], ...]:
     return tuple([(key, build(Span, (start, end))) for key, start, end in zip(rest, rest, rest, strict=True)])
 
 
-def _pack_spans(spans: Any, _pool: _Pool) -> Any:
-    return [part for key, span in spans for part in (key, *span)]
+def _pack_spans(spans: Any, _pool: _Pool) -> str:
+    return f"[{','.join([f'{_text(key)},{start},{end}' for key, (start, end) in spans])}]"
 
 
-_SPAN: _Codec = (_same, lambda packed, _pool: tuple.__new__(Span, packed))
-_TUPLES: _Codec = (_same, lambda packed, _pool: _tuple(packed))
+_SPAN: _Codec = (_pack_span, lambda packed, _pool: tuple.__new__(Span, packed))
+_TUPLES: _Codec = (_pack_data, lambda packed, _pool: _tuple(packed))
 _SPANS: _Codec = (_pack_spans, _make_spans)
-_RUN: _Codec = (_same, lambda packed, _pool: tuple(packed) if packed.__class__ is list else packed)
-_WORDS: _Codec = (_same, lambda packed, _pool: tuple(packed))
+_RUN: _Codec = (_pack_data, lambda packed, _pool: tuple(packed) if packed.__class__ is list else packed)
+_WORDS: _Codec = (_pack_words, lambda packed, _pool: tuple(packed))
+_ITEMS: _Codec = (_pack_data, lambda packed, _pool: tuple(packed))
 _EXPRESSION: _Codec = (_pack_expression, _make_expression)
 
 _CRITERION = _record(Criterion, expression=_optional(_EXPRESSION), span=_SPAN)
@@ -175,7 +204,7 @@ _INNER: list[_Codec] = []
 """The codec of a list of tasks, which tasks hold themselves."""
 
 
-def _pack_tasks(tasks: Any, pool: _Pool) -> Any:
+def _pack_tasks(tasks: Any, pool: _Pool) -> str:
     return _INNER[0][0](tasks, pool)
 
 
@@ -192,7 +221,7 @@ _INNER.append(
             run=_RUN,
             script=_record(Script, values=_TUPLES, simple=_WORDS),
             gate=_record(Gate, checks=_CRITERIA),
-            steps=_WORDS,
+            steps=_ITEMS,
             subplan=_TASKS,
             loop=_record(Loop, until=_optional(_EXPRESSION), tasks=_TASKS),
             fanout=_record(Fanout, foreach=_EXPRESSION),
@@ -217,7 +246,7 @@ _INNER.append(
 )
 _PLAN = _record(
     Plan,
-    params=_many(_record(Param, choices=_WORDS, span=_SPAN)),
+    params=_many(_record(Param, choices=_ITEMS, span=_SPAN)),
     tasks=_TASKS,
     budgets=_BUDGETS,
     limits=_TUPLES,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import json
+from itertools import compress
+from operator import is_not
 from typing import Any
 
+from planrunner.jsontext import encode_basestring_ascii as _text
+from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
 from planrunner.plan.model import Expression, Plan, Task
 
@@ -14,58 +17,72 @@ _PLACES = frozenset({"span", "spans", "script"})
 
 def digest(plan: Plan) -> str:
     """``sha256:`` and 64 hexadecimal digits. The order of tasks counts, the order of keys in data does not."""
-    return _hash(_meaning(plan))
+    return _hash(plan)
 
 
 def task_digest(task: Task) -> str:
     """The same for one task with everything inside it."""
-    return _hash(_meaning(task))
+    return _hash(task)
 
 
-def _hash(meaning: Any) -> str:
-    text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return "sha256:" + sha256(text.encode("ascii")).hexdigest()
+def _hash(value: Any) -> str:
+    return "sha256:" + sha256(_meaning(value).encode("ascii")).hexdigest()
 
 
-def _meaning(value: Any) -> Any:
-    """Data for the hash: of each record its name and those fields that differ from their defaults, without places.
+def _meaning(value: Any) -> str:
+    """What is hashed: JSON with sorted keys, no spaces and in ASCII, written straight away since plans are large.
 
-    Leaving out defaults keeps the digest of old plans when the language gains a field.
+    A record is an object with its name as the one key, holding those fields that differ from their defaults, without
+    places. Leaving out defaults keeps the digest of old plans when the language gains a field.
     """
     kind = value.__class__
-    if kind is str or kind is int or kind is float or value is None or kind is bool:
-        return _number(value) if kind is float else value
-    if kind is list:
-        return [_meaning(item) for item in value]
-    if kind is dict:
-        return {name: _meaning(item) for name, item in value.items()}
+    if kind is str:
+        return _text(value)
+    if kind is float:
+        return _number(value)
     if kind is Expression:
-        return {"Expression": value.text.strip()}
-    fields = getattr(kind, "_fields", None)
-    return [_meaning(item) for item in value] if fields is None else _record(kind, value)
+        return f'{{"Expression":{_text(value.text.strip())}}}'
+    if kind is dict:
+        return f"{{{','.join([f'{_text(name)}:{_meaning(value[name])}' for name in sorted(value)])}}}"
+    if kind is list or kind is tuple:
+        parts = [_text(item) if item.__class__ is str else _meaning(item) for item in value]
+        return _joined("[", parts, "]")
+    return _record(kind, value) if hasattr(kind, "_fields") else stable_json(value)
 
 
-def _record(kind: type, value: Any) -> Any:
-    plan = _plans.get(kind)
-    if plan is None:
-        defaults = kind._field_defaults  # type: ignore[attr-defined]
-        plan = _plans[kind] = [
-            (at, name, defaults.get(name, _REQUIRED))
-            for at, name in enumerate(kind._fields)  # type: ignore[attr-defined]
-            if name not in _PLACES
-        ]
-    found = {}
-    for at, name, default in plan:
+def _record(kind: type, value: Any) -> str:
+    names, defaults, numbers = _plans.get(kind) or _plan(kind)
+    parts = []
+    for at in compress(numbers, map(is_not, value, defaults)):
         item = value[at]
-        if item is not default and item != default:
-            found[name] = _meaning(item)
-    return {kind.__name__: found}
+        if names[at] and item != defaults[at]:
+            parts.append(names[at] + (_text(item) if item.__class__ is str else _meaning(item)))
+    parts.sort()  # they begin with their names in quotes
+    return _joined(f'{{"{kind.__name__}":{{', parts, "}}")
 
 
+def _joined(start: str, parts: list[str], end: str) -> str:
+    """The parts with commas between and brackets around, in one go: the tasks of a large plan are a large text."""
+    if not parts:
+        return start + end
+    parts[0] = start + parts[0]
+    parts[-1] += end
+    return ",".join(parts)
+
+
+def _plan(kind: Any) -> _Plan:
+    names = ["" if name in _PLACES else f'"{name}":' for name in kind._fields]
+    defaults = [kind._field_defaults.get(name, _REQUIRED) for name in kind._fields]
+    _plans[kind] = names, defaults, range(len(names))
+    return _plans[kind]
+
+
+_Plan = tuple[list[str], list[object], range]
+"""How the fields of a kind of record begin in JSON (empty for what is left out), their defaults and their numbers."""
 _REQUIRED = object()
-_plans: dict[type, list[tuple[int, str, object]]] = {}
+_plans: dict[type, _Plan] = {}
 
 
-def _number(value: float) -> float | int:
+def _number(value: float) -> str:
     """``5.0`` and ``5`` are the same number in JSON and YAML alike."""
-    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else stable_json(value)

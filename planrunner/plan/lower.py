@@ -30,8 +30,8 @@ class Lowered(NamedTuple):
 def lower(tree: Mapping) -> Lowered:
     """Lower a tree that ``canonical`` has rewritten."""
     nodes = {str(key.value): value for key, value in tree.entries}
-    ids = [task_id(item) for key in ("tasks", "finally") for item in _items(nodes.get(key))]
-    low = Lowering([], frozenset(filter(None, ids)))
+    items = [_items(nodes.get(key)) for key in ("tasks", "finally")]
+    low = Lowering([], frozenset([found for group in items for item in group if (found := task_id(item))]))
     fields: dict[str, Any] = {}
     notes: dict[str, Any] = {}
     for key, node in nodes.items():
@@ -43,7 +43,7 @@ def lower(tree: Mapping) -> Lowered:
         fields["params"] = parts.params(low, nodes["params"])
     if "budgets" in nodes:
         fields["budgets"] = parts.budgets(low, nodes["budgets"], Budgets())
-    tasks = _tasks(low, nodes)
+    tasks = _tasks(low, nodes, *items)
     report_twins(low, tasks)
     name = nodes.get("plan")
     span = name.span if name is not None else tree.span
@@ -51,17 +51,17 @@ def lower(tree: Mapping) -> Lowered:
     return Lowered(plan, tuple(low.findings))
 
 
-def _tasks(low: Lowering, nodes: dict[str, Node]) -> tuple[Task, ...]:
+def _tasks(low: Lowering, nodes: dict[str, Node], first: list[Mapping], last: list[Mapping]) -> tuple[Task, ...]:
     """Tasks in the order of the text, those under ``finally`` last, each with what the plan's ``gates`` say of it.
 
     A task without an id is read for its findings only: nothing could refer to it.
     """
     defaults = defaults_of(low, nodes.get("defaults"))
     gates = _gates(low, nodes.get("gates"))
-    last = defaults | {"finally_": True}
-    found = [lower_task(low, item, defaults, gates.get(task_id(item), ())) for item in _items(nodes.get("tasks"))]
-    found += [lower_task(low, item, last, gates.get(task_id(item), ())) for item in _items(nodes.get("finally"))]
-    return tuple(task for task in found if task.id)
+    found: list[Task] = []
+    for items, fields in ((first, defaults), (last, defaults | {"finally_": True})):
+        found += [lower_task(low, item, fields, gates.get(task_id(item), ()) if gates else ()) for item in items]
+    return tuple([task for task in found if task.id])
 
 
 def _gates(low: Lowering, node: Node | None) -> dict[str, tuple[Mapping, ...]]:

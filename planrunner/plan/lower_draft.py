@@ -12,7 +12,7 @@ from planrunner.plan.lower_expressions import FACTS, OUTCOME, condition
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import NOWHERE, Edge
 from planrunner.source import Span
-from planrunner.syntax.tree import Node, Scalar
+from planrunner.syntax.tree import Node, Scalar, Sequence
 
 PRIORITIES = {"low": -10, "normal": 0, "high": 10, "critical": 20}
 CRITERIA = {"expect": OUTCOME, "postconditions": OUTCOME, "preconditions": FACTS}
@@ -25,12 +25,13 @@ _new = tuple.__new__
 class Draft:
     """A task while its keys are read. ``nodes`` keeps values that only make sense together: gate, fan-out, criteria."""
 
-    __slots__ = ("defaults", "edges", "fields", "low", "nodes", "notes", "spans")
+    __slots__ = ("defaults", "edges", "fields", "identity", "low", "nodes", "notes", "spans")
 
     def __init__(self, low: Lowering, defaults: dict[str, Any]) -> None:
         self.low = low
         self.defaults = defaults
         self.fields: dict[str, Any] = dict(defaults)
+        self.identity: Node | None = None
         self.nodes: dict[str, Node] = {}
         self.notes: dict[str, Any] = {}
         self.edges: dict[str, list[Edge]] = {}
@@ -43,6 +44,8 @@ class Draft:
             reader = READERS.get(name)
             if reader is not None:
                 reader(self, value)
+            elif name == "id":
+                self.identity = value
             elif name in TOGETHER:
                 self.nodes[name] = value
             elif name in NOTES:
@@ -93,6 +96,14 @@ def _when(draft: Draft, node: Node) -> None:
     draft.fields["when"] = condition(draft.low, node)
 
 
+def _needs(draft: Draft, node: Node) -> None:
+    """A list of ids at once; text may be an expression, which stands for a join as well."""
+    if isinstance(node, Sequence):
+        draft.fields["needs"] = flow.listed(node)
+    else:
+        draft.nodes["needs"] = node
+
+
 def _outputs(draft: Draft, node: Node) -> None:
     draft.fields["outputs"] = parts.outputs(node)
 
@@ -139,13 +150,14 @@ READERS: dict[str, _Reader] = {
     "env": _env,
     "allow_failure": _allow_failure,
     "when": _when,
+    "needs": _needs,
     "outputs": _outputs,
     "artifacts": _artifacts,
     "on_success": _on_success,
     "on_failure": _on_failure,
     "next": _next,
 }
-_REST = "foreach matrix loop subplan params rollback evidence timeout timebox retry budgets needs join failure_modes"
+_REST = "foreach matrix loop subplan params rollback evidence timeout timebox retry budgets join failure_modes"
 TOGETHER = parts.GATE_KEYS | flow.FANOUT_KEYS | CRITERIA.keys() | frozenset(_REST.split())
 NOTES = frozenset(
     ["assumptions", "risks", "effects", "capabilities", "validation", "status", "deadline", "environment", "policy"]

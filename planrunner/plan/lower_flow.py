@@ -22,9 +22,7 @@ _NO_TASKS = frozenset({"params", "env", "plan", "run"})
 
 
 def needs(low: Lowering, node: Node) -> tuple[tuple[str, ...], Join | None]:
-    """Ids, and the join that an expression over results stands for."""
-    if isinstance(node, Sequence):
-        return _once([values.text(item) for item in node.items if _is_text(item)]), None
+    """Ids of a text, and the join that an expression over results stands for."""
     content = values.text(node) if _is_text(node) else ""
     if not content:
         return (), None
@@ -35,6 +33,12 @@ def needs(low: Lowering, node: Node) -> tuple[tuple[str, ...], Join | None]:
     if parsed is None:
         return (), None
     return _once(_named_tasks(parsed)), Join("expression", expression=parsed, span=node.span)
+
+
+def listed(node: Sequence) -> tuple[str, ...]:
+    """Ids of a list."""
+    words = [item.value for item in node.items if item.__class__ is Scalar and item.value.__class__ is str]
+    return _once([name for word in words if (name := word.strip())])
 
 
 def _named_tasks(expression: Expression) -> list[str]:

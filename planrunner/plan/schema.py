@@ -204,16 +204,18 @@ class Compiler:
         for part in parts:
             ((key, value),) = part["if"]["properties"].items()
             table[key, value["const"]] = self.compile(part["then"], name)
-        keys = frozenset(key for key, _ in table)
+        keys = sorted({key for key, _ in table})
 
         def check_choices(node: Node, walk: Walk) -> None:
             if not isinstance(node, Mapping):
                 return
-            chosen = [(key.value, value) for key, value in node.entries if key.value in keys]
-            for key, value in sorted(chosen, key=_name) if len(chosen) > 1 else chosen:
-                then = table.get((key, value.value)) if isinstance(value, Scalar) else None
-                if then is not None:
-                    then(node, walk)
+            names = walk.names(node)
+            for key in keys:
+                if key in names:
+                    value = node.entries[names.index(key)][1]
+                    then = table.get((key, value.value)) if isinstance(value, Scalar) else None
+                    if then is not None:
+                        then(node, walk)
 
         return check_choices
 
@@ -232,7 +234,7 @@ class Compiler:
 class _MappingCheck:
     """The check of a mapping: known keys, required keys, number of keys. Property checks are compiled on first use."""
 
-    __slots__ = ("_checks", "_compiler", "_counted", "_keys", "_name", "_required", "_schema", "_title")
+    __slots__ = ("_checks", "_compiler", "_counted", "_idle", "_keys", "_name", "_required", "_schema", "_title")
 
     def __init__(self, compiler: Compiler, schema: Schema, name: str) -> None:
         self._compiler = compiler
@@ -244,26 +246,31 @@ class _MappingCheck:
         self._checks: dict[Any, Check] = {}
         self._counted: set[tuple[Any, ...]] = set()
         """The keys of mappings that have what they need: tasks of a plan are much alike."""
+        self._idle: set[tuple[Any, ...]] = set()
+        """Those of them whose values need no look at all."""
 
     def run(self, node: Node, walk: Walk) -> None:
-        if not _first_visit(node, walk, self) or not isinstance(node, Mapping):
+        if not isinstance(node, Mapping) or (node.anchor and not _first_visit(node, walk, self)):
+            return
+        names = walk.names(node)
+        if names in self._idle:
             return
         checks = self._checks
-        merged = bool(node.merged)
+        merged, idle = bool(node.merged), True
         for key, value in node.entries:
             found = checks.get(key.value) or self._compile(key.value)
+            if found is nothing:
+                continue
+            idle = False
             if found is _refuse:
                 walk.findings.append(wording.unknown_key(self._title, key, tuple(self._keys), node))
-            elif found is not nothing and (not merged or _first_visit(value, walk, found, merged=True)):
+            elif not merged or _first_visit(value, walk, found, merged=True):
                 found(value, walk)
-        names = tuple([key.value for key, _ in node.entries])
         if names not in self._counted:
-            known = len(walk.findings)
-            self._count(node, names, walk)
-            if len(walk.findings) == known and len(self._counted) < REMEMBERED:
-                self._counted.add(names)
+            self._count(node, names, walk, idle)
 
-    def _count(self, node: Mapping, names: tuple[Any, ...], walk: Walk) -> None:
+    def _count(self, node: Mapping, names: tuple[Any, ...], walk: Walk, idle: bool) -> None:
+        known = len(walk.findings)
         for name in self._required:
             if name not in names:
                 walk.findings.append(wording.missing(self._title, node, name))
@@ -272,6 +279,10 @@ class _MappingCheck:
             walk.findings.append(wording.too_few(self._name, node, least, "key"))
         if most is not None and len(node.entries) > most:
             walk.findings.append(wording.too_many(self._title, node, most))
+        if len(walk.findings) == known and len(self._counted) < REMEMBERED:
+            self._counted.add(names)
+            if idle:
+                self._idle.add(names)
 
     def _compile(self, key: Any) -> Check:
         rest = self._schema.get("additionalProperties", True)
@@ -300,10 +311,6 @@ def _first_visit(node: Node, walk: Walk, by: object, merged: bool = False) -> bo
     return True
 
 
-def _name(choice: tuple[Any, Node]) -> str:
-    return str(choice[0])
-
-
 def _special(part: Schema) -> bool:
     return "not" in part or "anyOf" in part or "if" in part
 
@@ -327,7 +334,7 @@ def _exclusions(pairs: list[tuple[Any, ...]]) -> Check:
     def check_exclusions(node: Node, walk: Walk) -> None:
         if not isinstance(node, Mapping):
             return
-        names = tuple([key.value for key, _ in node.entries])
+        names = walk.names(node)
         if names in harmless:
             return
         known = len(walk.findings)

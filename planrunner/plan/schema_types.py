@@ -15,18 +15,26 @@ from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 Schema = Table[str, Any]
 
 
-REMEMBERED = 4096
+REMEMBERED = 16384
 """How many values or shapes of mappings a check remembers as sound, for plans repeat themselves."""
 
 
 class Walk:
     """The state of one check: what was found, and which shared nodes are done."""
 
-    __slots__ = ("findings", "seen")
+    __slots__ = ("_named", "_names", "findings", "seen")
 
     def __init__(self) -> None:
         self.findings: list[Diagnostic] = []
         self.seen: set[tuple[int, int]] = set()
+        self._named: Mapping | None = None
+        self._names: tuple[Any, ...] = ()
+
+    def names(self, node: Mapping) -> tuple[Any, ...]:
+        """The keys of a mapping; several checks look at the same mapping one after the other."""
+        if node is not self._named:
+            self._named, self._names = node, tuple([key.value for key, _ in node.entries])
+        return self._names
 
 
 Check = Callable[[Node, Walk], None]
@@ -74,14 +82,20 @@ def typed(types: tuple[str, ...], name: str, parts: dict[type, Check]) -> Check:
     whole_floats = "integer" in types and "number" not in types
     containers: dict[type, bool] = {Sequence: "array" in types, Mapping: "object" in types}
     scalar = parts.get(Scalar)
+    sound: set[Any] = set()
 
     def check_type(node: Node, walk: Walk) -> None:
         kind = node.__class__
         if kind is Scalar:
             value = node.value  # type: ignore[union-attr]
+            if value in sound:
+                return
             if value.__class__ in values or (whole_floats and isinstance(value, float) and value.is_integer()):
                 if scalar is not None:
+                    known = len(walk.findings)
                     scalar(node, walk)
+                    if value.__class__ is str and len(walk.findings) == known and len(sound) < REMEMBERED:
+                        sound.add(value)  # text alone: a one is equal to a true
                 return
         elif containers[kind]:
             part = parts.get(kind)
@@ -131,16 +145,11 @@ def enumerated(words: tuple[Any, ...], name: str) -> Check:
 
 def _patterned(pattern: str, message: str, name: str) -> Check:
     search = re.compile(pattern).search
-    fitting: set[Any] = set()
 
     def check_pattern(node: Node, walk: Walk) -> None:
         value = node.value  # type: ignore[union-attr]
-        if value in fitting or not isinstance(value, str):
-            return
-        if not search(value):
+        if isinstance(value, str) and not search(value):
             walk.findings.append(wording.not_matching(name, node, message))
-        elif len(fitting) < REMEMBERED:
-            fitting.add(value)
 
     return check_pattern
 

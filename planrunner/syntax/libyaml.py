@@ -16,82 +16,65 @@ from typing import Any, NamedTuple
 _ERRORS = ("Scanner", "Parser", "Composer", "Constructor", "Emitter", "Serializer", "Representer")
 
 
-class Start:
-    """The beginning of a mapping or a sequence."""
-
-    __slots__ = ("anchor", "ctag", "end_mark", "flow_style", "start_mark")
-
-    def __init__(self, anchor: Any, ctag: Any, implicit: Any, start_mark: Any, end_mark: Any, flow_style: Any) -> None:
-        self.anchor = anchor
-        self.ctag = ctag
-        self.start_mark = start_mark
-        self.end_mark = end_mark
-        self.flow_style = flow_style
-
-
-class End:
-    """The end of a mapping or a sequence; also every event that only has its place."""
-
-    __slots__ = ("end_mark", "start_mark")
-
-    def __init__(self, start_mark: Any, end_mark: Any, *_: Any) -> None:
-        self.start_mark = start_mark
-        self.end_mark = end_mark
-
-
-class MappingStart(Start):
-    __slots__ = ()
-
-
-class SequenceStart(Start):
-    __slots__ = ()
-
-
-class MappingEnd(End):
-    __slots__ = ()
-
-
-class SequenceEnd(End):
-    __slots__ = ()
-
-
-class DocumentStart(End):
-    __slots__ = ()
-
-
-class Alias:
-    """``*anchor``"""
-
-    __slots__ = ("anchor", "end_mark", "start_mark")
-
-    def __init__(self, anchor: Any, start_mark: Any, end_mark: Any) -> None:
-        self.anchor = anchor
-        self.start_mark = start_mark
-        self.end_mark = end_mark
+SCALAR = 7
+"""The length of a scalar; every other event is shorter and begins with its kind."""
+MAPPING_START, MAPPING_END = "mapping start", "mapping end"
+SEQUENCE_START, SEQUENCE_END = "sequence start", "sequence end"
+ALIAS, DOCUMENT_START, REST = "alias", "document start", "rest"
 
 
 def _scalar(*event: Any) -> Any:
     return event
 
 
+def _mapping_start(anchor: Any, tag: Any, _implicit: Any, start: Any, end: Any, flow: Any) -> Any:
+    return MAPPING_START, anchor, tag, start, end, flow
+
+
+def _sequence_start(anchor: Any, tag: Any, _implicit: Any, start: Any, end: Any, flow: Any) -> Any:
+    return SEQUENCE_START, anchor, tag, start, end, flow
+
+
+def _mapping_end(_start: Any, end: Any) -> Any:
+    return MAPPING_END, end
+
+
+def _sequence_end(_start: Any, end: Any) -> Any:
+    return SEQUENCE_END, end
+
+
+def _alias(anchor: Any, start: Any, end: Any) -> Any:
+    return ALIAS, anchor, start, end
+
+
+def _document_start(start: Any, *_: Any) -> Any:
+    return DOCUMENT_START, start
+
+
+def _rest(*_: Any) -> Any:
+    return (REST,)
+
+
 _EVENTS: dict[str, Callable[..., Any]] = {
-    "MappingStartEvent": MappingStart,
-    "SequenceStartEvent": SequenceStart,
-    "MappingEndEvent": MappingEnd,
-    "SequenceEndEvent": SequenceEnd,
-    "AliasEvent": Alias,
+    "MappingStartEvent": _mapping_start,
+    "SequenceStartEvent": _sequence_start,
+    "MappingEndEvent": _mapping_end,
+    "SequenceEndEvent": _sequence_end,
+    "AliasEvent": _alias,
     "ScalarEvent": _scalar,
-    "DocumentStartEvent": DocumentStart,
-    "DocumentEndEvent": End,
-    "StreamStartEvent": End,
-    "StreamEndEvent": End,
+    "DocumentStartEvent": _document_start,
+    "DocumentEndEvent": _rest,
+    "StreamStartEvent": _rest,
+    "StreamEndEvent": _rest,
 }
 
 
 class Events(NamedTuple):
     """A stream of parse events: ``next`` gives the next one at every call and None after the last, and raises ``error``
-    where the text does not parse. A scalar is the tuple ``(anchor, tag, implicit, value, start, end, style)`` with two
-    marks in it, every other event an object of one of the classes above."""
+    where the text does not parse. Each is a tuple, for that is what is made fastest: a scalar
+    ``(anchor, tag, implicit, value, start, end, style)`` with two marks in it, the beginning of a collection
+    ``(kind, anchor, tag, start, end, flow)``, its end ``(kind, end)``, an alias ``(kind, anchor, start, end)``, the
+    beginning of a document ``(kind, start)``, anything else ``(kind,)``."""
 
     next: Callable[[], Any]
     error: type[Exception]
@@ -130,9 +113,9 @@ def _translated(stream: Iterator[Any]) -> Callable[[], Any]:
         make, start, end = _EVENTS[type(event).__name__], event.start_mark, event.end_mark
         if make is _scalar:
             return event.anchor, event.ctag, event.implicit, event.value, start, end, event.style
-        if make in (MappingStart, SequenceStart):
+        if make in (_mapping_start, _sequence_start):
             return make(event.anchor, event.ctag, event.implicit, start, end, event.flow_style)
-        return make(event.anchor, start, end) if make is Alias else make(start, end)
+        return make(event.anchor, start, end) if make is _alias else make(start, end)
 
     return translate
 

@@ -9,7 +9,7 @@ from planrunner.syntax.tree import Plain
 FIRST = frozenset(["", *"~nNtTfFyYoO+-.0123456789"])
 """First characters of the words that may be more than a string or may be misread; any other word is a string."""
 
-_NUMERIC = frozenset("+-.0123456789")
+NUMERIC = frozenset("+-.0123456789")
 """First characters of everything that is a number to any reader."""
 
 _WORDS: dict[str, Plain] = {"": None, "~": None, "null": None, "Null": None, "NULL": None}
@@ -23,6 +23,8 @@ _INFINITE = r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 _SWITCHES = frozenset(
     form for word in ("on", "off", "yes", "no", "y", "n") for form in (word, word.title(), word.upper())
 )
+SPECIAL = _SWITCHES | _WORDS.keys()
+"""Together with what begins like a number: the words that may be more than a string or may be misread."""
 SUSPICIOUS_KEYS = _SWITCHES - {"on"} | {""}
 """Keys that older readers take for booleans, and the missing key; ``on`` is a key of the plan language itself."""
 _SEXAGESIMAL = r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?"
@@ -47,7 +49,7 @@ def resolve(text: str) -> Plain:
         return text
     if text in _WORDS:
         return _WORDS[text]
-    if text[0] not in _NUMERIC:
+    if text[0] not in NUMERIC:
         return text
     if re.fullmatch(_INT, text):
         if len(text) > MAX_DIGITS:
@@ -73,7 +75,7 @@ def trap(text: str) -> str:
     """What readers of YAML 1.1 take an unquoted word for, in words, or an empty string where they agree with 1.2."""
     if text in _SWITCHES:
         return "a boolean"
-    if text[:1] not in _NUMERIC:
+    if text[:1] not in NUMERIC:
         return ""
     if re.fullmatch(_LEADING_ZERO, text):
         return "an octal number"

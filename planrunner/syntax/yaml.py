@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from planrunner.diagnostics import Diagnostic
@@ -27,7 +28,7 @@ from planrunner.syntax.limits import (
     too_large,
 )
 from planrunner.syntax.parsed import Parsed
-from planrunner.syntax.scalars import FIRST, SUSPICIOUS_KEYS
+from planrunner.syntax.scalars import NUMERIC, SPECIAL, SUSPICIOUS_KEYS
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 from planrunner.syntax.yaml_anchors import Anchored, Anchors, first_of_each, merge
 from planrunner.syntax.yaml_scalars import ScalarReader
@@ -36,7 +37,9 @@ _Items = list[Node]
 _Position = tuple[_Items, bool, int]
 """Where the loop stands: the children of the innermost collection, whether they are keys and values in turn, and the
 offset at which the last node ended."""
-
+_Step = Callable[[Any, _Items, bool, int], _Position]
+"""What an event other than a scalar does to that position."""
+_value = attrgetter("value")
 
 _Frame = tuple[_Items, bool, int, bool, str, int]
 """What a collection that is open puts aside: items and keyed of its parent, then its own start, whether it has
@@ -91,15 +94,14 @@ class Composer:
 
     def _walk(self, stream: libyaml.Events) -> Node | None:
         """The loop over all events. Scalars are made in place: a call for each would cost a fifth of the whole time."""
-        text, scalars, first, steps = self._text, self._scalars, FIRST, self._steps()
+        text, scalars, special, numeric, steps = self._text, self._scalars, SPECIAL, NUMERIC, self._steps()
         words, keys = scalars.words, self._keys
         items: _Items = []
         root, keyed, end, number = items, False, 0, 0
         for number, event in enumerate(islice(iter(stream.next, None), MAX_NODES + 1)):
-            kind = type(event)
-            if kind is not tuple:
+            if len(event) != libyaml.SCALAR:
                 self._number = number
-                items, keyed, end = steps[kind](event, (items, keyed, end))
+                items, keyed, end = steps[event[0]](event, items, keyed, end)
                 continue
             anchor, tag, _, value, start_mark, end_mark, style = event
             start, end = start_mark.index, end_mark.index
@@ -118,7 +120,7 @@ class Composer:
                     value, raw = key, key if raw is value else raw
                     if value in SUSPICIOUS_KEYS:
                         scalars.check_key(value, start, end)
-                elif value[:1] in first:
+                elif value in special or value[:1] in numeric:
                     known = words.get(value, words)
                     value = scalars.typed(value, start, end) if known is words else known
                 items.append(Scalar(value, start, end, raw))
@@ -126,70 +128,63 @@ class Composer:
             raise too_large(f"the plan has more than {MAX_NODES:,} nodes", end, end)
         return root[0] if root else None
 
-    def _steps(self) -> dict[type, Callable[[Any, _Position], _Position]]:
+    def _steps(self) -> dict[str, _Step]:
         return {
-            libyaml.MappingStart: self._open_mapping,
-            libyaml.SequenceStart: self._open_sequence,
-            libyaml.MappingEnd: self._close_mapping,
-            libyaml.SequenceEnd: self._close_sequence,
-            libyaml.Alias: self._alias,
-            libyaml.DocumentStart: self._document,
-            libyaml.End: lambda event, position: position,
+            libyaml.MAPPING_START: self._open,
+            libyaml.SEQUENCE_START: self._open,
+            libyaml.MAPPING_END: self._close_mapping,
+            libyaml.SEQUENCE_END: self._close_sequence,
+            libyaml.ALIAS: self._alias,
+            libyaml.DOCUMENT_START: self._document,
+            libyaml.REST: lambda event, items, keyed, end: (items, keyed, end),
         }
 
-    def _document(self, event: Any, position: _Position) -> _Position:
-        if position[0]:
-            start = event.start_mark.index
+    def _document(self, event: Any, items: _Items, keyed: bool, end: int) -> _Position:
+        if items:
+            start = event[1].index
             message = "a plan file holds one document; this `---` starts another"
             raise Refused(
                 Diagnostic("PLAN013", message, Span(start, start + 3), help="put each plan into a file of its own")
             )
-        return position
+        return items, keyed, end
 
-    def _open_mapping(self, event: Any, position: _Position) -> _Position:
-        self._open(event, position)
-        return [], True, position[2]
-
-    def _open_sequence(self, event: Any, position: _Position) -> _Position:
-        self._open(event, position)
-        return [], False, position[2]
-
-    def _open(self, event: Any, position: _Position) -> None:
-        items, keyed, _ = position
-        start, anchor, flow = event.start_mark.index, event.anchor or "", event.flow_style
-        depth = len(self._stack) + 1
+    def _open(self, event: Any, items: _Items, keyed: bool, end: int) -> _Position:
+        kind, anchor, tag, start_mark, end_mark, flow = event
+        start, stack = start_mark.index, self._stack
+        depth = len(stack) + 1
         if depth > MAX_DEPTH:
             raise too_deep(start)
         if keyed and not len(items) & 1:
             from planrunner.syntax.yaml_errors import collection_as_key  # late like ``explain``
 
-            raise Refused(collection_as_key(self._text, start, self._stack[-1][2]))
-        if anchor or event.ctag is not None:
-            self._scalars.check_tag(event.ctag, start, ("seq", "map"))
-            start = self._scalars.after_properties(start, event.end_mark.index)
+            raise Refused(collection_as_key(self._text, start, stack[-1][2]))
+        if anchor or tag is not None:
+            self._scalars.check_tag(tag, start, ("seq", "map"))
+            start = self._scalars.after_properties(start, end_mark.index)
         if anchor:
             self._anchors.open(anchor)
-        self._stack.append((items, keyed, start, flow, anchor, self._seen() if anchor else 0))
+        stack.append((items, keyed, start, flow, anchor or "", self._seen() if anchor else 0))
         self._reach.append(depth)
+        return [], kind is libyaml.MAPPING_START, end
 
-    def _close_sequence(self, event: Any, position: _Position) -> _Position:
-        _, _, start, flow, _, _ = self._stack[-1]
-        return self._close(Sequence(position[0], start, event.end_mark.index if flow else position[2], flow))
+    def _close_sequence(self, event: Any, children: _Items, _keyed: bool, end: int) -> _Position:
+        frame = self._stack.pop()
+        flow = frame[3]
+        return self._close(Sequence(children, frame[2], event[1].index if flow else end, flow), frame)
 
-    def _close_mapping(self, event: Any, position: _Position) -> _Position:
-        _, _, start, flow, _, _ = self._stack[-1]
-        children: Any = position[0]
-        keys = children[::2]
-        node = Mapping(list(zip(keys, children[1::2])), start, event.end_mark.index if flow else position[2], flow)
-        names = {key.value for key in keys}
+    def _close_mapping(self, event: Any, children: Any, _keyed: bool, end: int) -> _Position:
+        frame = self._stack.pop()
+        flow, keys = frame[3], children[::2]
+        node = Mapping(list(zip(keys, children[1::2])), frame[2], event[1].index if flow else end, flow)
+        names = set(map(_value, keys))
         if len(names) != len(keys):
             node.entries = first_of_each(node.entries, self.findings)
         if "<<" in names:
             merge(node, self.findings)
-        return self._close(node)
+        return self._close(node, frame)
 
-    def _close(self, node: Mapping | Sequence) -> _Position:
-        items, keyed, _, _, anchor, nodes_before = self._stack.pop()
+    def _close(self, node: Mapping | Sequence, frame: _Frame) -> _Position:
+        items, keyed, _, _, anchor, nodes_before = frame
         reach = self._reach.pop()
         if reach > self._reach[-1]:
             self._reach[-1] = reach
@@ -205,13 +200,13 @@ class Composer:
         """Nodes so far, aliases expanded."""
         return self._number - self._closed + self._anchors.extra
 
-    def _alias(self, event: Any, position: _Position) -> _Position:
-        items, keyed, _ = position
-        span = Span(event.start_mark.index, event.end_mark.index)
+    def _alias(self, event: Any, items: _Items, keyed: bool, _end: int) -> _Position:
+        _, name, start_mark, end_mark = event
+        span = Span(start_mark.index, end_mark.index)
         if keyed and not len(items) & 1:
-            message = f"an alias, `*{event.anchor}`, stands for a key"
+            message = f"an alias, `*{name}`, stands for a key"
             raise Refused(Diagnostic("PLAN013", message, span, help="write the key itself"))
-        anchored = self._anchors.follow(event.anchor, span)
+        anchored = self._anchors.follow(name, span)
         reach = len(self._stack) + anchored.height
         if reach > MAX_DEPTH:
             raise too_deep(span.start)
