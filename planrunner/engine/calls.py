@@ -68,11 +68,20 @@ def _render(state: State, start: Start, place: Place, key: str) -> Call:
     directory = place.directory
     if task.cwd:
         directory = os.path.normpath(os.path.join(directory, _text(_rendered(task.cwd, scope))))
-    inputs = _rendered(task.inputs, scope) if task.inputs else {}
-    env = _environment(state, task, scope) if state.plan.env or task.env else {}
-    scratch = f"{place.scratch}/{_file_name(task.id)}.{start.attempt}"
-    action = inputs, script, arguments, values
-    return _new(Call, (state.run_id, task, start.attempt, key, *action, env, directory, scratch, _timeout(task), False))
+    return Call(
+        run_id=state.run_id,
+        task=task,
+        attempt=start.attempt,
+        key=key,
+        inputs=_rendered(task.inputs, scope) if task.inputs else {},
+        script=script,
+        arguments=arguments,
+        values=values,
+        env=_environment(state, task, scope) if state.plan.env or task.env else {},
+        directory=directory,
+        scratch=f"{place.scratch}/{_file_name(task.id)}.{start.attempt}",
+        timeout=_timeout(task),
+    )
 
 
 def _environment(state: State, task: Task, scope: TaskScope) -> dict[str, str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import copy
+import importlib
 import pickle
 import typing
+from pathlib import Path
 
 import pytest
 
@@ -112,3 +115,27 @@ def test_a_field_without_a_default_may_not_follow_one_with_a_default() -> None:
 def test_unknown_fields_are_refused_when_replacing() -> None:
     with pytest.raises(ValueError, match="no field d"):
         Ours(1)._replace(d=1)  # type: ignore[call-arg]
+
+
+def _made_as_tuples() -> typing.Iterator[tuple[str, str, ast.Call]]:
+    """Every ``_new(Record, (…))``: module, name of the record, the call."""
+    root = Path(__file__).resolve().parents[2]
+    for path in sorted((root / "planrunner").rglob("*.py")):
+        module = ".".join(path.relative_to(root).with_suffix("").parts)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "_new":
+                kind = node.args[0]
+                if isinstance(kind, ast.Name) and kind.id != "_cls":
+                    yield module, kind.id, node
+
+
+def test_records_made_without_their_constructor_are_given_every_field() -> None:
+    found = list(_made_as_tuples())
+    assert found, "nobody makes records that way: this test and `_new` can go"
+    for module, name, call in found:
+        values = call.args[1]
+        where = f"{module}:{call.lineno}"
+        assert isinstance(values, ast.Tuple), f"{where}: the fields of {name} stand in the call itself"
+        assert not any(isinstance(value, ast.Starred) for value in values.elts), where
+        record = getattr(importlib.import_module(module), name)
+        assert len(values.elts) == len(record._fields), f"{where}: {name} has the fields {', '.join(record._fields)}"
