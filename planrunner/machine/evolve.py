@@ -44,6 +44,7 @@ _STANDINGS: dict[str, Standing] = {
 CUT_OFF = ("interrupted", "unstarted")
 """Ends that are none: stopped in the middle, or stopped before it began. The attempt goes on with the next resume."""
 
+
 def fold(plan: Plan, run_id: str, entries: Iterable[Entry]) -> State:
     """The state after all entries of a run."""
     state = State(plan, run_id)
