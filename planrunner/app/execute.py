@@ -144,7 +144,7 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
     state = State(plan, run_id)
     evolve(state, started, now)
     first = Entry(1, now, started)
-    stored = StoredPlan(seen.digest, seen.text, request.plan, notation_of(request.plan), seen.compiled.encode())
+    stored = StoredPlan(seen.digest, seen.text, request.plan, notation_of(request.plan), seen.compiled)
     handle = site.journal.create_run(NewRun(run_id, plan.id, seen.digest, now, stored), [first])
     with _Held(site, state, handle, seen.digest) as held:
         site.watch.started(run_id, plan, state)

@@ -33,7 +33,7 @@ class Seen(NamedTuple):
     plan: Plan
     digest: str
     text: str
-    compiled: str
+    compiled: bytes
     traits: dict[str, Json]
     env: tuple[str, ...]
     notices: int
@@ -52,7 +52,7 @@ def sight(path: str, journal: JournalPort, registry: Registry) -> Seen:
         return restored
     seen = _first_sight(path, registry)
     head = write_json([seen.digest, seen.traits, seen.env, seen.notices])
-    journal.compiled_put(key, f"{head}\n{seen.compiled}".encode())
+    journal.compiled_put(key, b"\n".join((head.encode(), seen.compiled)))
     return seen
 
 
@@ -76,9 +76,9 @@ def _key(path: str, data: bytes, registry: Registry) -> str:
 def _restore(kept: bytes, data: bytes) -> Seen | None:
     """What was compiled before; None where it is damaged or of another layout, which costs only time."""
     try:
-        head, _, body = kept.decode().partition("\n")
-        digest, traits, env, notices = read_json(head)
-        plan = compiled.load(body)
+        head, _, body = kept.partition(b"\n")
+        digest, traits, env, notices = read_json(head.decode())
+        plan = compiled.load(body.decode())
     except ValueError:
         return None
     return Seen(
@@ -98,9 +98,8 @@ def _first_sight(path: str, registry: Registry) -> Seen:
     if plan is None or any(finding.code == "PLAN020" for finding in findings):
         raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
     traits = {name: _trait(registry.find(name)) for name in sorted({task.uses for task in plan.tasks if task.uses})}
-    return Seen(
-        plan, digest(plan), file.source.text, compiled.dump(plan), traits, _env_names(plan, file.source), len(findings)
-    )
+    written = compiled.dump(plan).encode()
+    return Seen(plan, digest(plan), file.source.text, written, traits, _env_names(plan, file.source), len(findings))
 
 
 def _trait(capability: Capability | None) -> list[Json]:

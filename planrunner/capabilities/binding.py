@@ -76,7 +76,7 @@ def outcome_of(returned: Any) -> Result:
     if returned is None:
         return Outcome()
     if hasattr(returned, "_asdict"):
-        return Outcome(outputs=returned._asdict())
+        return Outcome("", "", returned._asdict())
     if isinstance(returned, _abc.Mapping):
         return Outcome(outputs=dict(returned))
     return Outcome(outputs={"value": returned})

@@ -144,12 +144,12 @@ class Graph:
     def _unbound(self) -> list[int]:
         """The tasks that no circle holds back, in order: all of them, unless there is a circle."""
         if self._free is None:
-            waiting = [len(self.needs[here]) + len(self.routed_from[here]) for here in range(len(self))]
+            waiting = [len(needs) + len(routes) for needs, routes in zip(self.needs, self.routed_from, strict=True)]
             self._free = free = [here for here, count in enumerate(waiting) if not count]
             for here in free:
                 for there in self.after(here):
-                    waiting[there] -= 1
-                    if not waiting[there]:
+                    waiting[there] = count = waiting[there] - 1
+                    if not count:
                         free.append(there)
         return self._free
 

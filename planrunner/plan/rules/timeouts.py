@@ -14,7 +14,7 @@ CODES = ("PLAN501", "PLAN504", "PLAN507")
 
 _BARE = re.compile(r"(?:timeout|timebox|expires|delay|max_delay|time)[\"']?\s*:\s*(\d+(?:\.\d+)?)(?=\s*(?:[,}#\n]|\Z))")
 _DIRECT = frozenset({"timeout", "timebox", "expires"})
-_HOLDING = frozenset({"retry", "budgets"})
+_TIMED = _DIRECT | {"retry", "budgets"}
 _ONCE, _FREE = Task._field_defaults["retry"], Task._field_defaults["budgets"]
 _MANY_ATTEMPTS = 100_000
 
@@ -86,10 +86,12 @@ def _units(view: PlanView) -> Iterable[Diagnostic]:
         if task.timeout is None and task.gate is None and task.retry is _ONCE and task.budgets is _FREE:
             continue
         for key, span in task.spans:
+            if key not in _TIMED:
+                continue
             if key in _DIRECT:
                 if _BARE.match(text, span.start):
                     yield from _bare(text, span.start, _line_end(text, span.end))
-            elif key in _HOLDING:
+            else:
                 end = _line_end(text, span.end)
                 if "{" not in text[span.end : end]:
                     end = region_of(view, task, key).end
