@@ -41,13 +41,13 @@ def encode(event: Event) -> tuple[str, int, str]:
     return kind, version, render(event)
 
 
-def encode_rows(run: str, entries: Iterable[Entry]) -> list[tuple[str, int, float, str, int, str]]:
-    """Rows for the table ``events``; raises like ``encode``."""
-    rows: list[tuple[str, int, float, str, int, str]] = []
+def encode_rows(base: int, entries: Iterable[Entry]) -> list[Row]:
+    """Rows for the table ``entries``, each with ``base`` added to its seq; raises like ``encode``."""
+    rows: list[Row] = []
     writers, add = _WRITERS, rows.append
     for seq, at, event in entries:
         kind, version, render = writers[event.__class__]
-        add((run, seq, at, kind, version, render(event)))
+        add((base + seq, at, kind, version, render(event)))
     return rows
 
 

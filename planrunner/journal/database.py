@@ -36,13 +36,18 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             number INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, plan_id TEXT NOT NULL, plan_digest TEXT NOT NULL,
             created REAL NOT NULL, epoch INTEGER NOT NULL, status TEXT NOT NULL, ended REAL
         )""",
-        """CREATE TABLE events (
-            run TEXT NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL,
-            body TEXT NOT NULL, PRIMARY KEY (run, seq)
-        ) WITHOUT ROWID""",
+        """CREATE TABLE entries (
+            id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL
+        )""",
+        """CREATE VIEW events AS SELECT run, id & 4294967295 AS seq, at, kind, version, body
+            FROM runs JOIN entries ON id BETWEEN number << 32 AND (number << 32) + 4294967295""",
     ),
 )
-"""What makes each version of the tables out of the one before; ``PRAGMA user_version`` counts those that are done."""
+"""What makes each version of the tables out of the one before; ``PRAGMA user_version`` counts those that are done.
+
+The id of an entry is ``number << 32 | seq``: appending to a table by its row number fills each page to the end, and is
+a third quicker than by a key of two columns. ``events`` is for people.
+"""
 
 Connection = sqlite3.Connection
 

@@ -50,11 +50,12 @@ class RunRow(NamedTuple):
 class RunHandle:
     """The right to write to a run, from ``create_run`` or ``hold`` until ``release``.
 
-    ``last_seq`` is the last entry that is durable. ``broken`` is set once a write failed: nothing more is written
-    through this handle, because what the disk holds is known only after the run is opened again.
+    ``last_seq`` is the last entry that is durable, ``number`` that of the run in the database. ``broken`` is set once a
+    write failed: nothing more is written through this handle, because what the disk holds is known only after the run
+    is opened again.
     """
 
-    __slots__ = ("broken", "epoch", "last_seq", "lock", "run")
+    __slots__ = ("broken", "epoch", "last_seq", "lock", "number", "run")
 
     def __init__(self, run: str, epoch: int, last_seq: int, lock: int = -1) -> None:
         self.run = run
@@ -63,6 +64,7 @@ class RunHandle:
         self.lock = lock
         """Descriptor of the locked file, -1 where there is none or it is released."""
         self.broken = False
+        self.number = 0
 
     def __repr__(self) -> str:
         return f"RunHandle({self.run!r}, epoch={self.epoch}, last_seq={self.last_seq})"

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
+_BITS = 32
+"""Bits of an entry's id that hold its seq; those above hold the number of its run."""
+
 _PAGE = 512
 _CACHED_PLANS = 200
 _READERS_MS = 100
@@ -29,13 +32,14 @@ _EXEC = "run `planrunner exec` again"
 
 _STANDS = "SELECT epoch, status FROM runs WHERE run = ?"
 _ENDING = "UPDATE runs SET status = ?, ended = ? WHERE run = ?"
-_INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)"
-_READ = "SELECT seq, at, kind, version, body FROM events WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
-_LAST = "SELECT ifnull(max(seq), 0) FROM events WHERE run = ?"
+_INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?)"
+_READ = "SELECT id & 4294967295, at, kind, version, body FROM entries WHERE id > ? AND id < ? ORDER BY id LIMIT ?"
 _RUNS = (
     "SELECT run, plan_id, plan_digest, created, epoch,"
-    " (SELECT ifnull(max(seq), 0) FROM events WHERE events.run = runs.run), status, ended FROM runs"
+    " (SELECT ifnull(max(id) & 4294967295, 0) FROM entries WHERE id BETWEEN number << 32 AND (number + 1) << 32),"
+    " status, ended FROM runs"
 )
+_LAST = "SELECT max(id) FROM entries WHERE id BETWEEN ? AND ?"
 
 
 def open_journal(state: str, *, readonly: bool = False) -> Journal:
@@ -90,16 +94,15 @@ class Journal:
         check_order(entries, 1)
         if not new.run.replace("-", "").replace("_", "").isalnum() or new.run == "journal":
             raise UsageError(f"`{new.run}` cannot name a run", "use letters, digits, hyphens and underscores")
-        rows = encode_rows(new.run, entries)
         handle = RunHandle(new.run, 1, 0, locks.lock_run(self._state, new.run))
         try:
-            self._transact(lambda: self._insert_run(new, entries, rows), then=_EXEC)
+            self._transact(lambda: self._insert_run(handle, new, entries), then=_EXEC)
         except BaseException as error:
             self.release(handle)
             if isinstance(error.__cause__, sqlite3.IntegrityError):
                 raise UsageError(f"there is a run `{new.run}` already") from error
             raise
-        handle.last_seq = len(rows)
+        handle.last_seq = len(entries)
         return handle
 
     def append(self, run: RunHandle, entries: Sequence[Entry]) -> None:
@@ -116,7 +119,7 @@ class Journal:
                 f"run `{run.run}` is not written to any more after a failure", "go on with `planrunner resume`"
             )
         check_order(entries, run.last_seq + 1)
-        rows = encode_rows(run.run, entries)
+        rows = encode_rows(run.number << _BITS, entries)
         try:
             self._transact(lambda: self._advance(run, entries, rows))
         except BaseException:
@@ -133,8 +136,13 @@ class Journal:
 
         Raises StorageFailed for a damaged row or one of a newer program.
         """
+        found = self._query("SELECT number FROM runs WHERE run = ?", run)
+        if not found:
+            return
+        first = found[0][0] << _BITS
+        end = first + (1 << _BITS)
         while True:
-            rows = self._query(_READ, run, after, _PAGE)
+            rows = self._query(_READ, first + after, end, _PAGE)
             yield from decode_rows(rows)
             if len(rows) < _PAGE:
                 return
@@ -265,14 +273,15 @@ class Journal:
             execute(_ENDING, (status, ended, run.run))
         self._connection.executemany(_INSERT, rows)
 
-    def _insert_run(self, new: NewRun, entries: Sequence[Entry], rows: Sequence[Sequence[object]]) -> None:
+    def _insert_run(self, handle: RunHandle, new: NewRun, entries: Sequence[Entry]) -> None:
         if new.plan is not None:
             self._insert_plan(new.plan)
-        self._connection.execute(
+        made = self._connection.execute(
             "INSERT INTO runs (run, plan_id, plan_digest, created, epoch, status, ended) VALUES (?, ?, ?, ?, 1, ?, ?)",
             (new.run, new.plan_id, new.plan_digest, new.created, *ending(entries)),
         )
-        self._connection.executemany(_INSERT, rows)
+        handle.number = made.lastrowid or 0
+        self._connection.executemany(_INSERT, encode_rows(handle.number << _BITS, entries))
 
     def _insert_plan(self, plan: StoredPlan) -> None:
         self._connection.execute("INSERT OR IGNORE INTO plans VALUES (?, ?, ?, ?, ?)", plan)
@@ -286,8 +295,10 @@ class Journal:
     def _take_over(self, handle: RunHandle) -> None:
         execute = self._connection.execute
         execute("UPDATE runs SET epoch = epoch + 1 WHERE run = ?", (handle.run,))
-        (handle.epoch,) = execute("SELECT epoch FROM runs WHERE run = ?", (handle.run,)).fetchone()
-        (handle.last_seq,) = execute(_LAST, (handle.run,)).fetchone()
+        handle.number, handle.epoch = execute("SELECT number, epoch FROM runs WHERE run = ?", (handle.run,)).fetchone()
+        first = handle.number << _BITS
+        (last,) = execute(_LAST, (first, first + (1 << _BITS))).fetchone()
+        handle.last_seq = (last or first) - first
 
     def _checkpoint(self, how: str) -> None:
         """Move the log into the database if no other writer has it open; it goes on growing until that is so.
