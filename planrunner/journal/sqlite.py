@@ -7,7 +7,7 @@ import os
 from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
 from planrunner.journal import locks, runids
 from planrunner.journal.codec import decode_rows, encode_rows
-from planrunner.journal.database import BUSY_SECONDS, FILE, RESUME, Connection, failure, open_database, sqlite3
+from planrunner.journal.database import FILE, RESUME, Connection, failure, open_database, sqlite3
 from planrunner.journal.locks import JournalLock
 from planrunner.journal.records import NewRun, RunHandle, RunRow, StoredPlan, check_order, ending
 from planrunner.journal.wal import WriteAheadLog
@@ -24,9 +24,6 @@ _BITS = 32
 
 _PAGE = 512
 _CACHED_PLANS = 200
-_READERS_MS = 100
-"""How long the one who moves the log waits for readers in the midst of a query."""
-
 _EXEC = "run `planrunner exec` again"
 """What to do after a failure that left no run behind."""
 
@@ -126,10 +123,8 @@ class Journal:
             run.broken = True
             raise
         run.last_seq += len(rows)
-        if self._wal.is_full:
-            self._checkpoint("TRUNCATE")
-        elif self._wal.is_due():
-            self._checkpoint("PASSIVE")
+        if self._lock is not None:
+            self._wal.tend(self._connection, self._lock)
 
     def entries(self, run: str, after: int = 0) -> Iterator[Entry]:
         """The entries of a run with a seq above ``after``, read page by page; ends with what is durable at that time.
@@ -299,23 +294,6 @@ class Journal:
         first = handle.number << _BITS
         (last,) = execute(_LAST, (first, first + (1 << _BITS))).fetchone()
         handle.last_seq = (last or first) - first
-
-    def _checkpoint(self, how: str) -> None:
-        """Move the log into the database if no other writer has it open; it goes on growing until that is so.
-
-        A passive one leaves the file as long as it is, to be written from its start again.
-        """
-        if self._lock is None or not self._lock.alone():
-            return
-        try:
-            self._connection.execute(f"PRAGMA busy_timeout={_READERS_MS}")
-            self._connection.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
-            self._wal.moved()
-        except sqlite3.Error:
-            pass  # the log stays whole; a disk that really fails shows at the next append
-        finally:
-            self._connection.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
-            self._lock.share()
 
     def _query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         try:

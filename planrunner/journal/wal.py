@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import os
 
+from planrunner.journal.database import BUSY_SECONDS, sqlite3
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.journal.database import Connection
+    from planrunner.journal.locks import JournalLock
+
 FULL = 64 << 20
 """Bytes from which the log is worth moving into the database while a run goes on."""
 
 _WARM = 8
 _MANY = 128
+_READERS_MS = 100
+"""How long the one who moves the log waits for readers in the midst of a query."""
+
 _BULK = 100
 _SMALL = 256 << 10
 _FIRST = 256 << 10
@@ -24,15 +34,14 @@ class WriteAheadLog:
     large commits are left alone; room that another process made is recognised by the jump in size and used.
     """
 
-    __slots__ = ("_chunk", "_commits", "_end", "_path", "is_full")
+    __slots__ = ("_chunk", "_commits", "_end", "_full", "_path")
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._commits = 0
         self._end = 0
         self._chunk = _FIRST
-        self.is_full = False
-        """Whether the file was longer than ``FULL`` when it was last looked at."""
+        self._full = False
 
     def size(self) -> int:
         try:
@@ -46,23 +55,39 @@ class WriteAheadLog:
         if self._commits % _WARM and rows < _BULK:
             return
         size = self.size()
-        self.is_full = size > FULL
+        self._full = size > FULL
         grown = size - self._end
         if rows < _BULK and 0 < grown <= _SMALL and self._extend(size):
             size += self._chunk
             self._chunk = min(self._chunk * 2, _MOST)
         self._end = max(self._end, size)
 
-    def is_due(self) -> bool:
-        """Whether so many small commits were made that it costs less to write the log from its start again than to
-        make it longer: they touch the same few pages over and over."""
-        return self._commits >= _MANY
+    def tend(self, connection: Connection, lock: JournalLock) -> None:
+        """Called after a commit: moves a long log into the database and empties it.
 
-    def moved(self) -> None:
-        """The log was moved into the database."""
-        self._commits = 0
-        self.is_full = False
-        self._end = min(self._end, self.size())
+        After many small commits the log is moved too, but keeps its length and is written from its start again: they
+        touch the same few pages over and over, and to make the file longer costs more than that. Either needs that no
+        other writer has the database open; until then the log goes on growing.
+        """
+        if not self._full and self._commits < _MANY:
+            return
+        self._commits = 0  # where it is refused, the next try comes after as many commits again
+        if lock.alone():
+            try:
+                self._move(connection, "TRUNCATE" if self._full else "PASSIVE")
+            finally:
+                lock.share()
+
+    def _move(self, connection: Connection, how: str) -> None:
+        try:
+            connection.execute(f"PRAGMA busy_timeout={_READERS_MS}")
+            connection.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
+            self._full = False
+            self._end = min(self._end, self.size())
+        except sqlite3.Error:
+            pass  # the log stays whole; a disk that really fails shows at the next append
+        finally:
+            connection.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
 
     def _extend(self, size: int) -> bool:
         try:

@@ -134,6 +134,22 @@ def test_many_small_commits_write_into_room_that_was_made_before(journal: Journa
     reopened.close()
 
 
+def test_after_many_small_commits_the_log_is_used_again_instead_of_growing(journal: Journal, state: Path) -> None:
+    handle = journal.create_run(new("r1"))
+    sizes = []
+    for number in range(1200):
+        journal.append(handle, numbered(number, TaskQueued(f"t{number}")))
+        sizes.append((state / "journal.db-wal").stat().st_size)
+    assert sizes[-1] == sizes[300] < 4 << 20
+    assert (state / "journal.db").stat().st_size > 60_000, "what the log held came into the database meanwhile"
+    copy = state.parent / "copy"
+    shutil.copytree(state, copy)  # as after power loss: what is on the disk, with nobody's shared memory
+    os.unlink(copy / "journal.db-shm")
+    reopened = open_journal(str(copy))
+    assert [entry.seq for entry in reopened.entries("r1")] == list(range(1, 1201))
+    reopened.close()
+
+
 def test_a_reader_that_stays_open_does_not_keep_the_log_from_being_moved(
     journal: Journal, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
