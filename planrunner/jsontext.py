@@ -18,7 +18,7 @@ except ImportError:  # another interpreter than CPython
     from json.scanner import c_make_scanner as make_scanner  # type: ignore[attr-defined,no-redef]
 
 
-__all__ = ["encode_basestring_ascii", "read_json", "stable_json", "write_json"]
+__all__ = ["encode_basestring_ascii", "joined", "read_json", "stable_json", "write_json"]
 
 
 def _refuse_constant(name: str) -> Json:
@@ -64,3 +64,15 @@ def write_json(value: Json) -> str:
 def stable_json(value: Json) -> str:
     """The same with sorted keys, for digests; what JSON has not is taken as text."""
     return "".join(_sorted_chunks(value, 0))
+
+
+def joined(start: str, parts: list[str], end: str) -> str:
+    """An array or object of parts that are JSON text already, which ``start`` and ``end`` open and close.
+
+    Made in one go and with ``parts`` itself: those of a large plan are a large text, and a copy of it takes time.
+    """
+    if not parts:
+        return start + end
+    parts[0] = start + parts[0]
+    parts[-1] += end
+    return ",".join(parts)

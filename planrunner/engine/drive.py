@@ -101,18 +101,18 @@ class Driver:
         return bool(events)
 
     def _commit(self) -> None:
-        """Make durable what was decided, begin the effects it allows, and tell it while they run."""
+        """Make durable what was decided, tell it, and begin the effects it allows."""
         if not self._fresh:
             return
         entries, effects = self._fresh, self._todo
         self._fresh, self._todo = [], []
         self._append(entries)
+        for entry in entries:
+            self._onlooker.event(entry)
         if effects and not self._stopping():
             self._effects.start(effects)
         elif effects:
             self._leave_out(effects)
-        for entry in entries:
-            self._onlooker.event(entry)
 
     def _stopping(self) -> bool:
         """Somebody asked the run to stop before these effects began; only ``finally`` outlives
@@ -169,7 +169,7 @@ class Driver:
                 only_starts = only_starts and type(command) is Start
                 self._enact(command)
             if (only_starts and not self.state.candidates) or self._resting():
-                return
+                return  # from a start alone nothing follows before it has ended
         raise RuntimeError("the decisions of this run do not come to rest")
 
     def _enact(self, command: Command) -> None:

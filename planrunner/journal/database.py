@@ -34,11 +34,21 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE compiled (number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, value BLOB NOT NULL)""",
         """CREATE TABLE runs (
             number INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, plan_id TEXT NOT NULL, plan_digest TEXT NOT NULL,
-            created REAL NOT NULL, epoch INTEGER NOT NULL, status TEXT NOT NULL, ended REAL
+            created REAL NOT NULL, epoch INTEGER NOT NULL, last_seq INTEGER NOT NULL, status TEXT NOT NULL, ended REAL
         )""",
+        """CREATE TABLE events (
+            run TEXT NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL,
+            body TEXT NOT NULL, PRIMARY KEY (run, seq)
+        ) WITHOUT ROWID""",
+    ),
+    (
         """CREATE TABLE entries (
             id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL
         )""",
+        """INSERT INTO entries SELECT number << 32 | seq, at, kind, version, body
+            FROM runs JOIN events USING (run) ORDER BY number, seq""",
+        "DROP TABLE events",
+        "ALTER TABLE runs DROP COLUMN last_seq",
         """CREATE VIEW events AS SELECT run, id & 4294967295 AS seq, at, kind, version, body
             FROM runs JOIN entries ON id BETWEEN number << 32 AND (number << 32) + 4294967295""",
     ),

@@ -27,7 +27,7 @@ _CACHED_PLANS = 200
 _EXEC = "run `planrunner exec` again"
 """What to do after a failure that left no run behind."""
 
-_STANDS = "SELECT epoch, status FROM runs WHERE run = ?"
+_STANDS = "SELECT epoch, status, (SELECT max(id) FROM entries WHERE id BETWEEN ? AND ?) FROM runs WHERE run = ?"
 _ENDING = "UPDATE runs SET status = ?, ended = ? WHERE run = ?"
 _INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?)"
 _READ = "SELECT id & 4294967295, at, kind, version, body FROM entries WHERE id > ? AND id < ? ORDER BY id LIMIT ?"
@@ -36,7 +36,6 @@ _RUNS = (
     " (SELECT ifnull(max(id) & 4294967295, 0) FROM entries WHERE id BETWEEN number << 32 AND (number + 1) << 32),"
     " status, ended FROM runs"
 )
-_LAST = "SELECT max(id) FROM entries WHERE id BETWEEN ? AND ?"
 
 
 def open_journal(state: str, *, readonly: bool = False) -> Journal:
@@ -256,16 +255,15 @@ class Journal:
     def _advance(self, run: RunHandle, entries: Sequence[Entry], rows: Sequence[Sequence[object]]) -> None:
         """The row of the run changes with its status only: each page that a commit touches is written once more."""
         self._wal.make_room(len(rows))
-        execute = self._connection.execute
-        epoch, known = execute(_STANDS, (run.run,)).fetchone() or (0, "")
-        if epoch != run.epoch:
+        epoch, last_seq, known = self._stands(run)
+        if (epoch, last_seq) != (run.epoch, run.last_seq):
             raise Fenced(
                 f"another runner took over run `{run.run}`; this one stops writing",
                 f"`planrunner show {run.run}` tells how it goes on",
             )
         status, ended = ending(entries)
         if status or known:
-            execute(_ENDING, (status, ended, run.run))
+            self._connection.execute(_ENDING, (status, ended, run.run))
         self._connection.executemany(_INSERT, rows)
 
     def _insert_run(self, handle: RunHandle, new: NewRun, entries: Sequence[Entry]) -> None:
@@ -290,10 +288,17 @@ class Journal:
     def _take_over(self, handle: RunHandle) -> None:
         execute = self._connection.execute
         execute("UPDATE runs SET epoch = epoch + 1 WHERE run = ?", (handle.run,))
-        handle.number, handle.epoch = execute("SELECT number, epoch FROM runs WHERE run = ?", (handle.run,)).fetchone()
-        first = handle.number << _BITS
-        (last,) = execute(_LAST, (first, first + (1 << _BITS))).fetchone()
-        handle.last_seq = (last or first) - first
+        (handle.number,) = execute("SELECT number FROM runs WHERE run = ?", (handle.run,)).fetchone()
+        handle.epoch, handle.last_seq, _ = self._stands(handle)
+
+    def _stands(self, run: RunHandle) -> tuple[int, int, str]:
+        """Epoch, last seq and status as they are stored."""
+        first = run.number << _BITS
+        found = self._connection.execute(_STANDS, (first, first + (1 << _BITS), run.run)).fetchone()
+        if found is None:
+            return 0, 0, ""
+        epoch, status, last = found
+        return epoch, (last or first) - first, status
 
     def _query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         try:

@@ -1,4 +1,4 @@
-"""The write-ahead log of the database as a file: room kept ready in it, and its size."""
+"""The write-ahead log of the database as a file: room kept ready in it, and when it is moved into the database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ FULL = 64 << 20
 """Bytes from which the log is worth moving into the database while a run goes on."""
 
 _WARM = 8
+"""Commits between two looks at the file."""
 _MANY = 128
+"""Commits after which the log is written from its start again."""
 _READERS_MS = 100
 """How long the one who moves the log waits for readers in the midst of a query."""
 

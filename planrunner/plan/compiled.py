@@ -13,7 +13,7 @@ from _operator import is_not
 from itertools import compress
 
 from planrunner.jsontext import encode_basestring_ascii as _text
-from planrunner.jsontext import read_json, write_json
+from planrunner.jsontext import joined, read_json, write_json
 from planrunner.plan.model import (
     Action,
     Artifact,
@@ -101,7 +101,7 @@ def _record(kind: Any, **codecs: _Codec) -> _Codec:
             elif item != default or item.__class__ is not default.__class__:
                 packer = packers[at]
                 row += (names[at], _pack_data(item, pool) if packer is None else packer(item, pool))
-        return _list(row)
+        return joined("[", row, "]")
 
     def make(row: Any, pool: _Pool) -> Any:
         values = defaults[:]
@@ -112,15 +112,6 @@ def _record(kind: Any, **codecs: _Codec) -> _Codec:
         return build(kind, values)
 
     return pack, make
-
-
-def _list(parts: list[str]) -> str:
-    """The JSON array of texts; joined in one go, because the tasks of a large plan are a large text."""
-    if not parts:
-        return "[]"
-    parts[0] = "[" + parts[0]
-    parts[-1] += "]"
-    return ",".join(parts)
 
 
 _REQUIRED = object()
@@ -138,7 +129,7 @@ def _optional(codec: _Codec) -> _Codec:
 def _many(codec: _Codec) -> _Codec:
     pack, make = codec
     return (
-        lambda values, pool: _list([pack(value, pool) for value in values]),
+        lambda values, pool: joined("[", [pack(value, pool) for value in values], "]"),
         lambda packed, pool: tuple([make(item, pool) for item in packed]),
     )
 

@@ -7,7 +7,7 @@ from operator import is_not
 from typing import Any
 
 from planrunner.jsontext import encode_basestring_ascii as _text
-from planrunner.jsontext import stable_json
+from planrunner.jsontext import joined, stable_json
 from planrunner.lean import sha256
 from planrunner.plan.model import Expression, Plan, Task
 
@@ -46,7 +46,7 @@ def _meaning(value: Any) -> str:
         return f"{{{','.join([f'{_text(name)}:{_meaning(value[name])}' for name in sorted(value)])}}}"
     if kind is list or kind is tuple:
         parts = [_text(item) if item.__class__ is str else _meaning(item) for item in value]
-        return _joined("[", parts, "]")
+        return joined("[", parts, "]")
     return _record(kind, value) if hasattr(kind, "_fields") else stable_json(value)
 
 
@@ -58,16 +58,7 @@ def _record(kind: type, value: Any) -> str:
         if names[at] and item != defaults[at]:
             parts.append(names[at] + (_text(item) if item.__class__ is str else _meaning(item)))
     parts.sort()  # they begin with their names in quotes
-    return _joined(f'{{"{kind.__name__}":{{', parts, "}}")
-
-
-def _joined(start: str, parts: list[str], end: str) -> str:
-    """The parts with commas between and brackets around, in one go: the tasks of a large plan are a large text."""
-    if not parts:
-        return start + end
-    parts[0] = start + parts[0]
-    parts[-1] += end
-    return ",".join(parts)
+    return joined(f'{{"{kind.__name__}":{{', parts, "}}")
 
 
 def _plan(kind: Any) -> _Plan:

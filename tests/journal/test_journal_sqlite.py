@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planrunner.errors import STORAGE, NotFound, RunHeld, StorageFailed, UsageError
+from planrunner.errors import STORAGE, Fenced, NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal import database, wal
 from planrunner.journal import sqlite as journal_sqlite
 from planrunner.journal.records import NewRun
@@ -55,14 +56,14 @@ def new(run: str) -> NewRun:
 def test_the_journal_is_on_power_safe_settings_and_private(journal: Journal, state: Path) -> None:
     connection = journal._connection
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
     assert connection.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
     assert stat.S_IMODE(os.stat(state / "journal.db").st_mode) == 0o600
 
 
 def test_keeping_a_compiled_plan_leaves_the_journal_power_safe(journal: Journal) -> None:
     journal.compiled_put("key", b"value")
-    assert journal._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert journal._connection.execute("PRAGMA synchronous").fetchone() == (3,)
 
 
 def test_only_the_last_compiled_plans_stay(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,10 +345,46 @@ def test_a_journal_of_an_older_program_is_brought_up_to_date(state: Path, monkey
     finished(state)
     monkeypatch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, ("ALTER TABLE runs ADD COLUMN note TEXT",)))
     journal = open_journal(str(state))
-    assert journal._connection.execute("PRAGMA user_version").fetchone() == (2,)
+    assert journal._connection.execute("PRAGMA user_version").fetchone() == (3,)
     assert journal._connection.execute("SELECT run, note FROM runs").fetchall() == [("r1", None)]
     assert sum(1 for _ in journal.entries("r1")) == 501
     journal.close()
+
+
+def test_a_journal_of_the_first_version_is_brought_up_to_date(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:1])
+        old = open_journal(str(state))
+        for number, run in enumerate(("r1", "r2")):
+            row = (run, "p", "digest", 1.0, 3, 2, "", None)
+            old._connection.execute(
+                "INSERT INTO runs (run, plan_id, plan_digest, created, epoch, last_seq, status, ended)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+            for seq in (1, 2):
+                event = (run, seq, float(seq), "task_queued", 1, json.dumps({"task": f"t{number}{seq}"}))
+                old._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", event)
+        old.close()
+    journal = open_journal(str(state))
+    assert [list(journal.entries(run)) for run in ("r1", "r2")] == [
+        numbered(0, TaskQueued("t01"), TaskQueued("t02")),
+        numbered(0, TaskQueued("t11"), TaskQueued("t12")),
+    ]
+    handle = journal.hold("r1")
+    assert (handle.epoch, handle.last_seq) == (4, 2)
+    journal.append(handle, numbered(2, TaskQueued("t03")))
+    assert (journal.run("r1").last_seq, journal.run("r2").last_seq) == (3, 2)
+    journal.release(handle)
+    journal.close()
+
+
+def test_nothing_is_written_behind_a_gap(journal: Journal) -> None:
+    handle = journal.create_run(new("r1"), numbered(0, START, TaskQueued("a"), TaskQueued("b")))
+    journal._connection.execute("DELETE FROM entries WHERE kind = 'task_queued' AND body LIKE '%b%'")
+    with pytest.raises(Fenced):
+        journal.append(handle, numbered(3, TaskQueued("c")))
+    assert len(list(journal.entries("r1"))) == 2
 
 
 def test_a_migration_that_fails_changes_nothing(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
