@@ -56,14 +56,14 @@ def new(run: str) -> NewRun:
 def test_the_journal_is_on_power_safe_settings_and_private(journal: Journal, state: Path) -> None:
     connection = journal._connection
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
     assert connection.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
     assert stat.S_IMODE(os.stat(state / "journal.db").st_mode) == 0o600
 
 
 def test_keeping_a_compiled_plan_leaves_the_journal_power_safe(journal: Journal) -> None:
     journal.compiled_put("key", b"value")
-    assert journal._connection.execute("PRAGMA synchronous").fetchone() == (3,)
+    assert journal._connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
 def test_only_the_last_compiled_plans_stay(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
