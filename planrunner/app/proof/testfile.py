@@ -57,7 +57,7 @@ def read_tests(source: Source, load_plan: LoadPlan) -> Suite:
     parsed = syntax.parse(source)
     if parsed.tree is None:
         return Suite(source, (), arrange(parsed.findings))
-    findings = [*parsed.findings, *check_shape(parsed.tree)]
+    findings = [*parsed.findings, *(each._replace(fix=None) for each in check_shape(parsed.tree))]
     if has_errors(findings) or not isinstance(parsed.tree, Mapping):
         return Suite(source, (), arrange(findings))
     reader = _Reader(source, parsed.tree, load_plan)
@@ -96,7 +96,6 @@ class _Reader:
     def _case(self, node: Mapping, name: Scalar) -> Case:
         path = self._plan_path(node)
         names = self._plan_names(path) if path else None
-        before = len(self.findings)
         case = Case(
             str(name.value),
             path,
@@ -106,7 +105,7 @@ class _Reader:
             self._world(node, names),
             span=name.span,
         )
-        if names is not None and before == len(self.findings):
+        if names is not None:
             self.findings += names.params(case.params, self._node(node, "params") or name)
         expect = node.get("expect")
         if isinstance(expect, Mapping):
