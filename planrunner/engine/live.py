@@ -92,17 +92,17 @@ class LiveEffects:
 
     def start(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
-            if type(effect) is StartCall:
+            if isinstance(effect, StartCall):
                 self._start(effect.call)
             elif isinstance(effect, Observe):
                 from planrunner.engine.facts import observe  # late: few plans have preconditions about the world
 
                 facts = observe(effect.names, self._settings.state_dir)
                 self._events.append(FactsObserved(effect.task, facts))
-            elif isinstance(effect, Probe):
-                self._probe(effect.call)
-            else:
+            elif isinstance(effect, Cancel):
                 self._call_off(effect)
+            else:
+                self._probe(effect.call)
 
     def _start(self, call: Call) -> None:
         binding = self._bindings.get(call.task.uses)

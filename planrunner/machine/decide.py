@@ -363,10 +363,17 @@ def _finish(state: State) -> list[Command]:
     if state.stop_reason and state.stop_reason != "deadline":
         return [Record(RunParked(state.stop_reason))]
     if state.open or state.finals_open or state.recovering:
-        return [] if state.timers else [_stuck(state)]
+        return [] if _time_will_tell(state) else [_stuck(state)]
     if state.stop_reason == "deadline":
         return [End("failed", "budget")]
     return [End("failed", "failed") if state.failures else End("completed")]
+
+
+def _time_will_tell(state: State) -> bool:
+    """Something starts again by itself. The time limits of what waits for people keep no process."""
+    if not state.timers:
+        return False
+    return not state.counts.get("blocked") or any(state.tasks[number].status == "pending" for _, number in state.timers)
 
 
 def _stuck(state: State) -> Record:
