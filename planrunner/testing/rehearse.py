@@ -27,7 +27,7 @@ class Rehearsal(NamedTuple):
     order: list[str]
 
     def statuses(self) -> dict[str, str]:
-        return {task.id: found.status for task, found in zip(self.state.plan.tasks, self.state.tasks)}
+        return {task.id: found.status for task, found in zip(self.state.specs, self.state.tasks)}
 
 
 def rehearse(
