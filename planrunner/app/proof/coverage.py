@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from planrunner.app.proof.lives import Lived
-from planrunner.app.proof.names import specs, walk, written
-from planrunner.machine.events import RetryScheduled, TaskSettled
+from planrunner.app.proof.names import home, paths, walk
+from planrunner.machine.events import RetryScheduled, TaskSettled, TasksReset
 from planrunner.machine.routes import fired
 from planrunner.plan.model import Edge, Plan, Task
 from planrunner.record import NamedTuple
@@ -48,7 +49,7 @@ def edge_text(edge: Edge) -> str:
     """An edge as a point names it."""
     only = f" ({edge.failure_class})" if edge.failure_class else ""
     condition = f" when `{edge.condition.text}`" if edge.condition is not None else ""
-    return f"on {edge.on}{only} to {edge.target}{condition}"
+    return f"on {edge.on}{only} {'back ' if edge.rework else ''}to {edge.target}{condition}"
 
 
 def _failures(task: Task) -> list[str]:
@@ -66,17 +67,18 @@ def _failures(task: Task) -> list[str]:
 class Coverage:
     """The points of a plan and those that runs of it have reached."""
 
-    __slots__ = ("points", "reached")
+    __slots__ = ("_known", "points", "reached", "tasks")
 
     def __init__(self, plan: Plan) -> None:
         self.points = points(plan)
+        self.tasks = paths(plan)
+        self._known = frozenset(self.points)
         self.reached: set[Point] = set()
 
     def note(self, lived: Lived) -> int:
         """Take a run in; gives how many points it was the first to reach."""
         before = len(self.reached)
-        known = set(self.points)
-        self.reached |= {point for point in _reached(lived) if point in known}
+        self.reached |= _reached(lived, self.tasks) & self._known
         return len(self.reached) - before
 
     def share(self) -> float:
@@ -97,16 +99,16 @@ class Coverage:
         return [point for point in self.points if point not in self.reached]
 
 
-def reached_tasks(lived: Lived) -> set[str]:
-    """The written paths of the tasks that a run reached."""
-    return {point.task for point in _reached(lived) if point.kind == "tasks"}
+def reached_tasks(lived: Lived, every: Container[str]) -> set[str]:
+    """The written paths of the tasks that a run reached; ``every`` are those that the plan has."""
+    return {point.task for point in _reached(lived, every) if point.kind == "tasks"}
 
 
-def _reached(lived: Lived) -> set[Point]:
+def _reached(lived: Lived, every: Container[str]) -> set[Point]:
     state = lived.state
     found: set[Point] = set()
-    for number, task in enumerate(specs(state)):
-        path, seen = written(task.id), state.tasks[number]
+    for number, task in enumerate(state.specs):
+        path, seen = home(task.id, every), state.tasks[number]
         if seen.attempts or seen.status == "blocked" or (task.gate is not None and seen.reason in _DECIDED):
             found.add(Point("tasks", path, "starts"))
             if task.when is not None:
@@ -122,25 +124,34 @@ def _reached(lived: Lived) -> set[Point]:
             verdict = fired(state, route)
             if verdict is not None:
                 found.add(Point("edges", path, text if verdict else text + " not taken"))
-    return found | _from_entries(lived)
+        for route in state.shape.reworks.get(number, ()):
+            if seen.standing:
+                found.add(Point("edges", path, edge_text(route.edge) + " not taken"))
+    return found | _from_entries(lived, every)
 
 
 _DECIDED = ("approved", "rejected", "expired")
 
 
-def _from_entries(lived: Lived) -> set[Point]:
-    """What only the journal tells: attempts that were tried again, the classes of failures, decisions."""
+def _from_entries(lived: Lived, every: Container[str]) -> set[Point]:
+    """What only the journal tells: attempts that were tried again, the classes of failures, decisions, work done
+    anew."""
     found: set[Point] = set()
+    state = lived.state
     for entry in lived.entries:
         event = entry.event
         if isinstance(event, RetryScheduled):
-            found.add(Point("failures", written(event.task), "is tried again"))
-            found.add(Point("failures", written(event.task), f"fails as {event.failure}"))
+            found.add(Point("failures", home(event.task, every), "is tried again"))
+            found.add(Point("failures", home(event.task, every), f"fails as {event.failure}"))
         elif isinstance(event, TaskSettled):
             if event.failure:
-                found.add(Point("failures", written(event.task), f"fails as {event.failure}"))
+                found.add(Point("failures", home(event.task, every), f"fails as {event.failure}"))
             if event.reason in _DECIDED:
-                found.add(Point("gates", written(event.task), event.reason))
+                found.add(Point("gates", home(event.task, every), event.reason))
+        elif isinstance(event, TasksReset) and event.cause in state.index:
+            for route in state.shape.reworks.get(state.index[event.cause], ()):
+                if state.specs[route.target].id in event.tasks:
+                    found.add(Point("edges", home(event.cause, every), edge_text(route.edge)))
     return found
 
 

@@ -59,20 +59,21 @@ def _decisions(whole: Case, name: str, task: Task) -> Iterator[Case]:
 def _failures(whole: Case, name: str, task: Task) -> Iterator[Case]:
     bad = _bad(task)
     retried = task.retry.attempts > 1
+    certain = "/" not in name and not any(edge.rework for edge in task.edges) and task.fanout is None
     once = whole._replace(name=f"`{name}` fails once", world=whole.world._replace(replies={name: (bad, Reply())}))
-    yield _expecting(once, name, "completed" if retried else "failed")
+    yield _expecting(once, name, "completed" if retried else "failed", certain)
     if retried:
         always = whole.world._replace(replies={name: (bad,)})
-        yield _expecting(whole._replace(name=f"`{name}` fails every time", world=always), name, "failed")
+        yield _expecting(whole._replace(name=f"`{name}` fails every time", world=always), name, "failed", certain)
     for mode in task.failure_modes:
         if mode.detect is not None and mode.detect.expression is not None:
             world = whole.world._replace(replies={name: (_detected(mode.detect.expression),)})
             yield whole._replace(name=f"`{name}` fails as {mode.name}", world=world, guess=True)
 
 
-def _expecting(case: Case, name: str, status: str) -> Case:
-    """What a task comes to is certain only outside of containers, which may try it again themselves."""
-    if "/" in name:
+def _expecting(case: Case, name: str, status: str, certain: bool) -> Case:
+    """What a task comes to is certain only where nothing begins it anew."""
+    if not certain:
         return case._replace(guess=True)
     return case._replace(expect=(Expectation(f"tasks.{name}.status", status, task=name),))
 
@@ -154,11 +155,11 @@ def _values(whole: Case, plan: Plan) -> Iterator[Case]:
                 params = {**whole.params, param.name: choice}
                 yield whole._replace(name=f"{param.name} is {choice}", params=params, guess=True)
     seen: set[tuple[str, str, str]] = set()
-    for path, operator, constant in _compared(plan):
+    for prefix, path, operator, constant in _compared(plan):
         for word in (operator, {"==": "!=", "!=": "=="}.get(operator, "<" if ">" in operator else ">")):
             value = _beside(constant, word)
             if path[0] == "tasks" and len(path) == 4 and path[2] == "outputs":
-                name, change = path[1], {path[3]: value}
+                name, change = prefix + path[1], {path[3]: value}
                 world = whole.world._replace(replies={name: (Reply(outputs=change),)})
                 case = whole._replace(world=world, name=f"`{name}` gives {path[3]} {value}", guess=True)
             elif path[0] == "params" and len(path) == 2 and _fits(plan, path[1], value):
@@ -177,11 +178,12 @@ def _fits(plan: Plan, name: str, value: Json) -> bool:
     return not bind_params(plan, {**required(plan), name: value}).problems
 
 
-def _compared(plan: Plan) -> Iterator[tuple[tuple[str, ...], str, Json]]:
-    for _, task in walk(plan.tasks):
-        conditions = [task.when, task.join.expression, *(edge.condition for edge in task.edges)]
-        if task.loop is not None:
-            conditions.append(task.loop.until)
-        for condition in conditions:
+def _compared(plan: Plan) -> Iterator[tuple[str, tuple[str, ...], str, Json]]:
+    """Names that conditions compare with constants, and the level on which they are read."""
+    for path, task in walk(plan.tasks):
+        level = path[: len(path) - len(task.id)]
+        for condition in (task.when, task.join.expression, *(edge.condition for edge in task.edges)):
             if condition is not None:
-                yield from comparisons(condition.tree)
+                yield from ((level, *found) for found in comparisons(condition.tree))
+        if task.loop is not None and task.loop.until is not None:
+            yield from ((f"{path}/", *found) for found in comparisons(task.loop.until.tree))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from planrunner.app.proof.names import matches, specs
+from planrunner.app.proof.names import matches
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, with_values
 from planrunner.engine.drive import Driver
@@ -234,7 +234,7 @@ def _answers(stage: Stage, state: State, acted: Sequence[Acted]) -> list[Event]:
 
 
 def _settled(stage: Stage, state: State, number: int, acted: Sequence[Acted]) -> list[Event]:
-    task, found = specs(state)[number], state.tasks[number]
+    task, found = state.specs[number], state.tasks[number]
     said = next((stage.settle[name] for name in stage.settle if matches(name, task.id)), "")
     if said == "wait":
         return []

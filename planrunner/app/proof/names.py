@@ -8,10 +8,10 @@ these numbers is the *written* path: ``polish/draft``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache
 
-from planrunner.machine.state import State
+from planrunner.machine.state import holds
 from planrunner.plan.model import Plan, Task
 
 _NUMBERS = re.compile(r"\[[^\]]*\]|#\d+|@\d+")
@@ -23,14 +23,17 @@ def written(task: str) -> str:
     return _NUMBERS.sub("", task)
 
 
-def specs(state: State) -> list[Task]:
-    """Every task of a run, those that frames brought included, in the order of ``state.tasks``."""
-    return list(getattr(state, "specs", state.plan.tasks))
-
-
 def inner(task: Task) -> tuple[Task, ...]:
-    """The tasks that a container holds."""
-    return (*task.subplan, *(task.loop.tasks if task.loop is not None else ()))
+    """The tasks that a container holds; steps of which none acts are an instruction in plain words."""
+    if not holds(task):
+        return ()
+    if task.sub is not None:
+        return task.sub.tasks
+    return task.loop.tasks if task.loop is not None else task.subplan if _acts(task) else ()
+
+
+def _acts(task: Task) -> bool:
+    return bool(holds(task._replace(fanout=None)))
 
 
 def walk(tasks: Iterable[Task], prefix: str = "") -> Iterator[tuple[str, Task]]:
@@ -47,8 +50,8 @@ def paths(plan: Plan) -> dict[str, Task]:
 
 
 def is_container(task: Task) -> bool:
-    """Whether a task holds others instead of doing something itself."""
-    return bool(task.subplan or task.subplan_file or task.loop is not None or task.fanout is not None)
+    """Whether a task holds others instead of doing something itself; each item of a fan-out does something."""
+    return bool(task.loop is not None or task.sub is not None or _acts(task))
 
 
 def matches(pattern: str, task: str) -> bool:
@@ -73,10 +76,16 @@ def best(patterns: Iterable[str], task: str) -> str | None:
 
 
 def known(pattern: str, plan: Plan) -> bool:
-    """Whether a name in a test can mean any task of the plan. What a subplan in a file of its own holds is taken as
-    known."""
+    """Whether a name in a test can mean any task of the plan."""
     plain = written(pattern)
-    every = paths(plan)
-    if any(matches(plain, path) for path in every):
-        return True
-    return any(task.subplan_file and plain.startswith(path + "/") for path, task in every.items())
+    return any(matches(plain, path) or matches(path, plain) for path in paths(plan))
+
+
+def home(task: str, every: Container[str]) -> str:
+    """The written path of a task of a run; members of a family such as ``part-*`` have that of the family."""
+    path = written(task)
+    if path in every:
+        return path
+    level, slash, last = path.rpartition("/")
+    stem = re.sub(r"\d+$", "*", last)
+    return f"{level}{slash}{stem}" if f"{level}{slash}{stem}" in every else path

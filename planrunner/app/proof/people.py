@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planrunner.app.proof.names import specs
 from planrunner.machine.events import TaskSettled
 from planrunner.machine.state import State
 
@@ -20,7 +19,7 @@ def decided(state: State, number: int, decision: Json) -> Sequence[Event]:
     """The events of a decision about a task that waits: ``approve``, ``reject`` or ``expire``; None decides nothing."""
     if decision is None:
         return ()
-    task = specs(state)[number]
+    task = state.specs[number]
     word = decision if isinstance(decision, str) else str(decision.get("decision", "approve"))
     if word == "approve":
         return (TaskSettled(task.id, "completed", "approved"),)

@@ -14,7 +14,7 @@ from planrunner.app.proof.names import paths
 from planrunner.app.proof.people import decided
 from planrunner.app.proof.testfile import Suite, read_tests
 from planrunner.app.proof.verdict import Miss, misses
-from planrunner.app.proof.world import Known, decision, known_capabilities, script, staged
+from planrunner.app.proof.world import Known, decision, known_capabilities, listed, script, staged
 from planrunner.diagnostics import Diagnostic, has_errors
 from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.plan.model import Plan
@@ -233,7 +233,7 @@ class _Bench:
         try:
             for lived in runs(stage, case):
                 grown += coverage.note(lived)
-                reached |= reached_tasks(lived)
+                reached |= reached_tasks(lived, coverage.tasks)
                 result = result._replace(
                     runs=result.runs + 1,
                     misses=tuple(misses(lived, case.expect)),
@@ -259,7 +259,7 @@ def runnable(path: str) -> Plan:
     if file.findings:
         raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
     loaded = load(file.source, registry())
-    if loaded.plan is None or any(finding.code == "PLAN020" for finding in loaded.findings):
+    if loaded.plan is None:
         raise PlanInvalid(f"`{path}` cannot run", file.source, loaded.findings)
     return loaded.plan
 
@@ -271,7 +271,7 @@ def stage_of(plan: Plan, case: Case, known: Known) -> Stage:
     bound = bind_params(plan, case.params)
     if bound.problems:
         raise UsageError("; ".join(bound.problems))
-    world = case.world._replace(fields=known.fields)
+    world = case.world._replace(fields=known.fields, listed=listed(plan))
     return Stage(
         staged(plan, world),
         script(world),
@@ -279,7 +279,7 @@ def stage_of(plan: Plan, case: Case, known: Known) -> Stage:
         bound.values,
         case.seed,
         case.env,
-        lambda state, number: decided(state, number, decision(world, state.plan.tasks[number].id)),
+        lambda state, number: decided(state, number, decision(world, state.specs[number].id)),
         case.settle,
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from planrunner.app.execute import exit_code
 from planrunner.app.proof.cases import Expectation
 from planrunner.app.proof.lives import Lived
-from planrunner.app.proof.names import matches, specs
+from planrunner.app.proof.names import matches
 from planrunner.machine.events import AttemptStarted
 from planrunner.machine.explain import why
 from planrunner.machine.scope import TaskScope
@@ -75,19 +75,19 @@ def _reason(lived: Lived, each: Expectation) -> list[Miss]:
 def _troubles(lived: Lived) -> tuple[str, ...]:
     """Why the tasks stand so that keep a run from completing, the first few of them."""
     lines: list[str] = []
-    for task, found in zip(specs(lived.state), lived.state.tasks):
+    for task, found in zip(lived.state.specs, lived.state.tasks):
         if found.standing == "failed" or found.status in ("blocked", "in_doubt"):
             lines.append(why(lived.state, task.id)[0])
     return tuple(lines[:3])
 
 
 def _tasks(lived: Lived, each: Expectation) -> list[Miss]:
-    numbers = [number for number, task in enumerate(specs(lived.state)) if matches(each.task, task.id)]
+    numbers = [number for number, task in enumerate(lived.state.specs) if matches(each.task, task.id)]
     if not numbers:
         return _miss(each, f"the run has no task `{each.task}`")
     found: list[Miss] = []
     for number in numbers:
-        task = specs(lived.state)[number].id
+        task = lived.state.specs[number].id
         got = _field(lived, number, each.about[len(f"tasks.{each.task}.") :])
         if not _agrees(each, got):
             name = "" if task == each.task else f"{task}: "
@@ -136,7 +136,7 @@ def _order(lived: Lived, each: Expectation) -> list[Miss]:
         later = [place for place in range(at, len(order)) if matches(name, order[place])]
         if not later:
             state = lived.state
-            task = next((task.id for task in specs(state) if matches(name, task.id)), "")
+            task = next((task.id for task in state.specs if matches(name, task.id)), "")
             got = ", ".join(order) or "no task started"
             return _miss(each, got, tuple(why(state, task)) if task and task not in order else ())
         at = later[0] + 1
@@ -153,7 +153,7 @@ def _never(lived: Lived, each: Expectation) -> list[Miss]:
 
 def _waiting(lived: Lived, each: Expectation) -> list[Miss]:
     state = lived.state
-    got = [task.id for task, found in zip(specs(state), state.tasks) if found.status in ("blocked", "in_doubt")]
+    got = [task.id for task, found in zip(state.specs, state.tasks) if found.status in ("blocked", "in_doubt")]
     exact = len(got) == len(each.wanted) and all(any(matches(name, task) for task in got) for name in each.wanted)
     return [] if exact else _miss(each, got, _troubles(lived))
 

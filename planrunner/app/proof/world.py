@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planrunner.app.proof.names import best, is_container, matches, walk, written
+from planrunner.app.proof.names import best, inner, is_container, matches, walk, written
 from planrunner.capabilities.contract import Call, Exit, Failure
 from planrunner.engine.imagined import Script
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import facts_read
-from planrunner.plan.model import Output, Plan, Task
+from planrunner.plan.model import Expression, Loop, Output, Plan, Task
 from planrunner.record import NamedTuple
 
 Json = Any
@@ -52,6 +52,8 @@ class World(NamedTuple):
     """Whether the criteria of tasks that have replies are judged; the cases that follow from a plan know none."""
     fields: Mapping[str, Mapping[str, str]] = {}
     """The outputs that capabilities give by themselves, with their types, by the name of the capability."""
+    listed: frozenset[tuple[str, str]] = frozenset()
+    """Outputs that a fan-out takes its items from: (task, output)."""
 
 
 def reply_to(world: World, task: Task, attempt: int) -> Reply:
@@ -72,13 +74,13 @@ def script(world: World) -> Script:
         return "completed" if reply_to(world, call.task, call.attempt).done else "retry"
 
     return Script(
-        lambda call: outcome(call, reply_to(world, call.task, call.attempt), world.fields.get(call.task.uses, {})),
+        lambda call: outcome(world, call, reply_to(world, call.task, call.attempt)),
         lambda names: {name: world.facts.get(name) for name in names},
         probe,
     )
 
 
-def outcome(call: Call, reply: Reply, fields: Mapping[str, str] = {}) -> Outcome:
+def outcome(world: World, call: Call, reply: Reply) -> Outcome:
     """A reply as the outcome of a call, by the rules of the real capabilities: exit codes become classes of failures,
     and standard output becomes outputs where the task says so."""
     is_shell = call.task.uses == "shell"
@@ -92,7 +94,7 @@ def outcome(call: Call, reply: Reply, fields: Mapping[str, str] = {}) -> Outcome
     outputs: dict[str, Json] = {}
     if not failure:
         try:
-            outputs = _outputs(call, reply, fields)
+            outputs = _outputs(world, call, reply)
         except Failure as fault:
             failure, message = fault.failure, str(fault)
     elif reply.outputs:
@@ -114,11 +116,13 @@ def _classified(call: Call, code: int, reply: Reply) -> tuple[str, str]:
     return classify(Exit(code, 0.0, reply.stdout, reply.stderr), bool(call.arguments))
 
 
-def _outputs(call: Call, reply: Reply, fields: Mapping[str, str]) -> dict[str, Json]:
+def _outputs(world: World, call: Call, reply: Reply) -> dict[str, Json]:
     task = call.task
-    given = {name: Output(name, kind) for name, kind in fields.items()}
+    given = {name: Output(name, kind) for name, kind in world.fields.get(task.uses, {}).items()}
     given |= {output.name: output for output in task.outputs if output.value is None}
     assumed = {name: placeholder(task, output) for name, output in given.items()}
+    last = written(task.id).rpartition("/")[2]
+    assumed |= {name: [f"<{name} 1>", f"<{name} 2>"] for of, name in world.listed if of == last}
     if reply.outputs is not None:
         return {**assumed, **reply.outputs}
     if reply.stdout and task.stdout:
@@ -168,19 +172,41 @@ def _staged(task: Task, world: World, prefix: str) -> Task:
     if not all(name in world.facts for name in facts_read(task)):
         held = held._replace(preconditions=())
     held = held._replace(preconditions=tuple(each for each in held.preconditions if each.expression is not None))
-    if held.subplan:
-        held = held._replace(subplan=tuple(_staged(each, world, path + "/") for each in held.subplan))
-    if held.loop is not None:
+    if held.sub is not None:
+        tasks = tuple(_staged(each, world, path + "/") for each in held.sub.tasks)
+        held = held._replace(sub=held.sub._replace(tasks=tasks))
+    elif held.loop is not None:
         held = held._replace(loop=_staged_loop(held, world, path))
+    elif inner(held):
+        held = held._replace(subplan=tuple(_staged(each, world, path + "/") for each in held.subplan))
     if is_container(held) or held.uses or held.gate is not None or _waits(world, path):
         return held
-    return held._replace(uses="noop", run=None, inputs=None, steps=())
+    return held._replace(uses="noop", run=None, inputs=None, steps=(), subplan=())
 
 
-def _staged_loop(task: Task, world: World, path: str) -> Json:
-    assert task.loop is not None
-    tasks = tuple(_staged(each, world, path + "/") for each in task.loop.tasks)
-    return task.loop._replace(tasks=tasks)
+def _staged_loop(task: Task, world: World, path: str) -> Loop:
+    """The loop; where the world says nothing about what ``until`` asks for, the first round gets there."""
+    loop = task.loop
+    assert loop is not None
+    tasks = tuple(_staged(each, world, path + "/") for each in loop.tasks)
+    asked = [name[1] for name in loop.until.paths if name[0] == "tasks" and len(name) > 1] if loop.until else []
+    if asked and not any(_addressed(world, f"{path}/{name}") for name in asked):
+        return loop._replace(tasks=tasks, until=_TRUE)
+    return loop._replace(tasks=tasks)
+
+
+_TRUE = Expression("true", ("const", 0, 4, True))
+
+
+def listed(plan: Plan) -> frozenset[tuple[str, str]]:
+    """The outputs that fan-outs take their items from: (task, output)."""
+    found = set()
+    for _, task in walk(plan.tasks):
+        foreach = task.fanout.foreach if task.fanout is not None else None
+        for path in foreach.paths if foreach is not None else ():
+            if path[0] == "tasks" and len(path) == 4 and path[2] == "outputs":
+                found.add((path[1], path[3]))
+    return frozenset(found)
 
 
 def _spoken(world: World, path: str, criteria: Json) -> Json:
