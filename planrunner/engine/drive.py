@@ -11,7 +11,16 @@ from planrunner.engine.calls import Place, asked, plan_outputs, prepare, with_va
 from planrunner.engine.effects import Cancel, Observe, Probe, StartCall
 from planrunner.machine.commands import AskFacts, AskProbe, Close, End, Open, Record, Start
 from planrunner.machine.decide import decide
-from planrunner.machine.events import AttemptEnded, Entry, FactsRequested, FrameClosing, Outcome, RunEnded, StopRequested, TaskSettled
+from planrunner.machine.events import (
+    AttemptEnded,
+    Entry,
+    FactsRequested,
+    FrameClosing,
+    Outcome,
+    RunEnded,
+    StopRequested,
+    TaskSettled,
+)
 from planrunner.machine.evolve import evolve, forget_candidates
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING

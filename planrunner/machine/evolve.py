@@ -22,7 +22,16 @@ from planrunner.machine.events import (
     TaskQueued,
     TaskSettled,
 )
-from planrunner.machine.moves import after_settling, drop_timer, free_slot, move, offer_routes, set_timer, stand, take_slot
+from planrunner.machine.moves import (
+    after_settling,
+    drop_timer,
+    free_slot,
+    move,
+    offer_routes,
+    set_timer,
+    stand,
+    take_slot,
+)
 from planrunner.machine.state import State, Trait
 from planrunner.machine.statuses import SETTLED, IllegalMove, check_run
 from planrunner.plan.model import Plan
@@ -314,19 +323,21 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
         return self[kind]
 
 
-_HANDLERS = _Handlers({
-    RunStarted: _started,
-    RunResumed: _resumed,
-    TaskQueued: _queued,
-    FactsRequested: _facts_requested,
-    FactsObserved: _facts_observed,
-    AttemptStarted: _attempt_started,
-    AttemptEnded: _attempt_ended,
-    RetryScheduled: _retry_scheduled,
-    TaskSettled: _settled,
-    FailureResolved: _failure_resolved,
-    DoubtSettled: _doubt_settled,
-    StopRequested: _stop_requested,
-    RunParked: _parked,
-    RunEnded: _run_ended,
-})
+_HANDLERS = _Handlers(
+    {
+        RunStarted: _started,
+        RunResumed: _resumed,
+        TaskQueued: _queued,
+        FactsRequested: _facts_requested,
+        FactsObserved: _facts_observed,
+        AttemptStarted: _attempt_started,
+        AttemptEnded: _attempt_ended,
+        RetryScheduled: _retry_scheduled,
+        TaskSettled: _settled,
+        FailureResolved: _failure_resolved,
+        DoubtSettled: _doubt_settled,
+        StopRequested: _stop_requested,
+        RunParked: _parked,
+        RunEnded: _run_ended,
+    }
+)

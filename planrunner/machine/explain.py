@@ -68,9 +68,7 @@ def _needs(state: State, number: int) -> list[str]:
     lines = [f"needs (join {kind}): {verdict}" + (f", {reason}" if reason else "")]
     for need in needs[:20]:
         found = state.tasks[need]
-        lines.append(
-            f"  `{state.specs[need].id}` is {found.status}" + (f": {found.detail}" if found.detail else "")
-        )
+        lines.append(f"  `{state.specs[need].id}` is {found.status}" + (f": {found.detail}" if found.detail else ""))
     if len(needs) > 20:
         lines.append(f"  and {len(needs) - 20} more")
     return lines

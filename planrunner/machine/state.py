@@ -288,7 +288,11 @@ def divided(task: Task) -> tuple[Task, Task]:
     bare = Task(task.id)
     holder = bare._replace(**{name: getattr(task, name) for name in _OF_HOLDER}, when=None if each else task.when)
     item = task._replace(
-        **{name: getattr(bare, name) for name in _OF_HOLDER if name not in ("title", "priority", "labels", "span", "spans")},
+        **{
+            name: getattr(bare, name)
+            for name in _OF_HOLDER
+            if name not in ("title", "priority", "labels", "span", "spans")
+        },
         when=task.when if each else None,
     )
     return holder, item
