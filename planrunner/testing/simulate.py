@@ -276,7 +276,7 @@ def _check_unsafe(world: World, entries: Sequence[Entry], acted: Sequence[tuple[
 
 def summary(state: State) -> list[tuple[str, str, str, int, str]]:
     """What must be the same however the run came to its end: statuses, standings, attempts and who recovered what."""
-    return [
+    return sorted(
         (task.id, found.status, found.standing, found.attempts, found.recovered_by)
         for task, found in zip(state.specs, state.tasks)
-    ]
+    )
