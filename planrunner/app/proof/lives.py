@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.app.proof.names import matches
 from planrunner.capabilities.contract import Call
-from planrunner.engine.calls import Place, with_values
+from planrunner.engine.calls import Place, timeout_of, with_values
 from planrunner.engine.drive import Driver
 from planrunner.engine.effects import StartCall
-from planrunner.engine.imagined import ImaginedEffects, Script
+from planrunner.engine.imagined import ImaginedEffects, Script, in_time
 from planrunner.machine.events import AttemptEnded, AttemptStarted, DoubtSettled, Entry, RunResumed, RunStarted
 from planrunner.machine.events import StopRequested
 from planrunner.machine.evolve import fold
@@ -242,5 +242,5 @@ def _settled(stage: Stage, state: State, number: int, acted: Sequence[Acted]) ->
         return [DoubtSettled(task.id, found.attempts, said, "test")]  # type: ignore[arg-type]
     if not any(one.task == task.id and one.attempt == found.attempts for one in acted):
         return [DoubtSettled(task.id, found.attempts, "retry", "test")]
-    call = Call(RUN_ID, task, found.attempts, "", task.inputs or {}, "", (), {}, {}, "/", "", task.timeout)
-    return [with_values(state, AttemptEnded(task.id, found.attempts, stage.script.outcome(call)))]
+    call = Call(RUN_ID, task, found.attempts, "", task.inputs or {}, "", (), {}, {}, "/", "", timeout_of(task))
+    return [with_values(state, AttemptEnded(task.id, found.attempts, in_time(call, stage.script.outcome(call))))]
