@@ -132,7 +132,8 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
         from planrunner.app.preview import Previewed, hold_to
 
         env = environment_of(seen.env)
-        hold_to(request.preview, Previewed(plan, seen.digest, params, traits, env, plan.max_parallel, selected))
+        parallel = request.max_parallel or plan.max_parallel
+        hold_to(request.preview, Previewed(plan, seen.digest, params, traits, env, parallel, selected))
     if request.dry_run:
         from planrunner.app.dry import TRAIT, assumed
 

@@ -55,19 +55,31 @@ def _digest(value: Json) -> str:
     return "sha256:" + sha256(stable_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def previewed(path: str, params: tuple[tuple[str, Json], ...], state: str | None) -> Previewed:
+class Choice(NamedTuple):
+    """What a run is asked for beside its plan: parameters, the tasks of ``--only`` and ``--until``, how many at once."""
+
+    params: tuple[tuple[str, Json], ...] = ()
+    only: tuple[str, ...] = ()
+    until: tuple[str, ...] = ()
+    parallel: int | None = None
+
+
+def previewed(path: str, chosen: Choice) -> Previewed:
     """A plan file as a run would see it now. Raises NotFound, PlanInvalid, UsageError."""
+    from planrunner.app.selection import select
     from planrunner.app.sight import environment_of, sight
     from planrunner.journal.memory import MemoryJournal
     from planrunner.plan.params import bind_params
     from planrunner.plugins import Registry
 
     seen = sight(path, MemoryJournal(), Registry())
-    bound = bind_params(seen.plan, dict(params))
+    bound = bind_params(seen.plan, dict(chosen.params))
     if bound.problems:
         raise UsageError("; ".join(bound.problems))
     env = environment_of(seen.env)
-    return Previewed(seen.plan, seen.digest, bound.values, seen.traits, env, seen.plan.max_parallel)
+    selected = select(seen.plan, chosen.only, chosen.until)
+    parallel = chosen.parallel or seen.plan.max_parallel
+    return Previewed(seen.plan, seen.digest, bound.values, seen.traits, env, parallel, selected)
 
 
 def read_preview(path: str) -> dict[str, Json]:
@@ -105,9 +117,7 @@ def hold_to(path: str, now: Previewed) -> None:
     wrong = [part for part in ("plan", "params", "envelope") if saved["digests"].get(part) != found["digests"][part]]
     intact = saved["digests"].get("envelope") == _digest(saved["envelope"])
     if saved["planrunner"] != __version__:
-        raise RecordMismatch(
-            f"the preview was made by planrunner {saved['planrunner']}, this is {__version__}", _AGAIN
-        )
+        raise RecordMismatch(f"the preview was made by planrunner {saved['planrunner']}, this is {__version__}", _AGAIN)
     if not intact:
         raise RecordMismatch(f"the preview `{path}` was edited: its envelope has another digest", _AGAIN)
     if wrong:

@@ -17,14 +17,17 @@ from planrunner.cli.settings import output
 @click.argument("plan")
 @click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
 @click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p comes before it.")
+@click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")
+@click.option("--until", multiple=True, metavar="TASK", help="Run this task and what it needs; may be repeated.")
+@click.option("--max-parallel", type=click.IntRange(1), metavar="N", help="At most N tasks at once.")
 @click.option("--save", metavar="FILE", help="Write the preview to a file, for `exec --preview FILE`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Tell what a run would do: what runs in which order, who is asked, and the worst case of time and cost.
 
-    Nothing is run and nothing is asked. A saved preview binds a run: `exec --preview FILE` refuses with code 10 when the
-    plan, its parameters or anything in the preview has changed since.
+    Nothing is run and nothing is asked. A saved preview binds a run: `exec --preview FILE` refuses with code 10 when
+    the plan, its parameters or anything in the preview has changed since.
 
     \b
     Examples:
@@ -32,7 +35,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
       planrunner preview plans/release.yaml --save release.preview.json
       planrunner exec plans/release.yaml --preview release.preview.json
     """
-    from planrunner.app.preview import preview_object, previewed, write_preview
+    from planrunner.app.preview import Choice, preview_object, previewed, write_preview
     from planrunner.views.preview import preview_lines
 
     given = given_settings(ctx)
@@ -41,7 +44,8 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         from planrunner.app.paramfile import read_params
 
         params = (*read_params(options["params_file"]), *params)
-    found = preview_object(options["plan"], previewed(options["plan"], params, given.state))
+    chosen = Choice(params, options["only"], options["until"], options["max_parallel"])
+    found = preview_object(options["plan"], previewed(options["plan"], chosen))
     if options["save"] is not None:
         write_preview(options["save"], found)
     screen = output(given)

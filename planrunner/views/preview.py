@@ -19,7 +19,9 @@ def preview_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
     envelope = found["envelope"]
     params = " ".join(f"{name}={value}" for name, value in found["params"].items())
     digest = found["digests"]["plan"].partition(":")[2][:12]
-    yield f"{screen.paint(harmless(envelope['plan']), 'bold')} @ {digest}" + (f"   {harmless(params)}" if params else "")
+    yield f"{screen.paint(harmless(envelope['plan']), 'bold')} @ {digest}" + (
+        f"   {harmless(params)}" if params else ""
+    )
     longest = max((len(row["task"]) for row in _every(envelope["tasks"])), default=4)
     yield from _tasks(screen, envelope["tasks"], longest, 1)
     yield ""
@@ -71,7 +73,9 @@ def _sums(envelope: dict[str, Json]) -> Iterator[str]:
     waits = ", beside waiting for people" if envelope["asks"] else ""
     yield f"time      {_time(envelope['time'], envelope['max_parallel'])}{waits}"
     worst = envelope["worst"]
-    amounts = [f"at most {plural(worst['attempts'], 'attempt')}" if worst["attempts"] is not None else "attempts unknown"]
+    amounts = [
+        f"at most {plural(worst['attempts'], 'attempt')}" if worst["attempts"] is not None else "attempts unknown"
+    ]
     for name, sign in (("cost", "$"), ("tokens", "")):
         if worst[name]:
             amounts.append(f"at most {sign}{worst[name]:g}{'' if sign else ' ' + name}")

@@ -41,7 +41,7 @@ _PRICED = ("llm", "agent")
 
 
 def bound_of(tasks: Sequence[Task], count: Count, parallel: int, prefix: str = "") -> Bound:
-    """The bound of tasks that see each other, started as soon as their needs allow; ``finally`` comes after the rest."""
+    """The bound of tasks of one level, started as soon as their needs allow; ``finally`` comes after the rest."""
     own = [task_bound(task, count, parallel, prefix) for task in tasks]
     shape = Shape()
     shape.add(tasks)
@@ -184,7 +184,7 @@ def _budgeted(bound: Bound, task: Task, name: str) -> Bound:
         tokens = limits.tokens if tokens is None else min(tokens, limits.tokens)
     if limits.attempts is not None:
         found = found._replace(attempts=min(found.attempts or limits.attempts, limits.attempts))
-    unpriced = (name,) if priced and (cost is None or tokens is None) else ()
+    unpriced: tuple[str, ...] = (name,) if priced and (cost is None or tokens is None) else ()
     if limits.cost is None or limits.tokens is None:
         unpriced += tuple(each for each in bound.unpriced if each != name)
     return found._replace(cost=cost, tokens=tokens, unpriced=unpriced)

@@ -28,7 +28,9 @@ class Sight:
 
     __slots__ = ("_scope", "plan", "selected", "state", "traits")
 
-    def __init__(self, plan: Plan, params: Mapping[str, Json], traits: Mapping[str, Json], env: Mapping[str, str]) -> None:
+    def __init__(
+        self, plan: Plan, params: Mapping[str, Json], traits: Mapping[str, Json], env: Mapping[str, str]
+    ) -> None:
         self.plan = plan
         self.traits = traits
         self.state = State(plan, "")
@@ -90,7 +92,12 @@ def envelope(sight: Sight, parallel: int) -> dict[str, Json]:
         "title": plan.title,
         "tasks": rows,
         "time": _time(plan, worst, parallel),
-        "worst": {"attempts": worst.attempts, "cost": worst.cost, "tokens": worst.tokens, "unknown": list(worst.unpriced)},
+        "worst": {
+            "attempts": worst.attempts,
+            "cost": worst.cost,
+            "tokens": worst.tokens,
+            "unknown": list(worst.unpriced),
+        },
         "budgets": compared(plan, {**worst._asdict(), "time": with_slots(worst, parallel), "calls": worst.attempts}),
         "writes": _writes(sight, running),
         "irreversible": _irreversible(sight, running),
@@ -171,7 +178,9 @@ def _fate(
     return _kind(task)
 
 
-def _routed(sight: Sight, tasks: Sequence[Task], routes: Sequence[Any], fates: Mapping[int, tuple[str, str]]) -> Json:
+def _routed(
+    sight: Sight, tasks: Sequence[Task], routes: Sequence[Any], fates: Mapping[int, tuple[str, str]]
+) -> tuple[str, str] | None:
     """The fate of a task that edges lead to; None where one of them is sure to fire when all goes well."""
     alive = [route for route in routes if fates.get(route.source, ("runs", ""))[0] not in _OUT]
     open_ = [route for route in alive if sight.holds(route.edge.condition) is not False]
@@ -205,9 +214,7 @@ def who_decides(gate: Gate) -> str:
     return f"{gate.kind} by {count}" + (", not the starter" if gate.not_starter else "")
 
 
-def _row(
-    sight: Sight, task: Task, prefix: str, wave: int, fate: tuple[str, str], parallel: int
-) -> dict[str, Json]:
+def _row(sight: Sight, task: Task, prefix: str, wave: int, fate: tuple[str, str], parallel: int) -> dict[str, Json]:
     from planrunner.plan.expressions.quantities import format_duration
 
     bound = task_bound(task, sight.count, parallel, prefix)
@@ -258,7 +265,9 @@ def _writes(sight: Sight, tasks: Sequence[Task]) -> list[dict[str, Json]]:
         given = task.inputs if isinstance(task.inputs, dict) else {}
         if task.uses.startswith("files.") and effect_of(sight, task) not in ("read", "pure") and "path" in given:
             found.append({"task": path, "path": sight.filled(str(given["path"])), "as": task.uses})
-        found += [{"task": path, "path": sight.filled(each.path), "as": "artifact"} for each in task.artifacts if each.path]
+        found += [
+            {"task": path, "path": sight.filled(each.path), "as": "artifact"} for each in task.artifacts if each.path
+        ]
         found += [{"task": path, "path": sight.filled(each.path), "as": "output"} for each in task.outputs if each.path]
     return found
 
