@@ -140,6 +140,8 @@ class State:
         "slots",
         "started_at",
         "status",
+        "stop_by",
+        "stop_comment",
         "stop_reason",
         "tasks",
         "timers",
@@ -163,7 +165,7 @@ class State:
         self.limits = dict(plan.limits)
         self.epoch = 0
         self.failures: list[int] = []
-        self.stop_reason = ""
+        self.stop_reason = self.stop_by = self.stop_comment = ""
         self.candidates: dict[int, None] = {}
         self.asked: set[int] = set()
         self.queue = Queue()
