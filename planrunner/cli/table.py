@@ -12,6 +12,8 @@ GROUPS: tuple[tuple[str, str], ...] = (
 COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("exec", "exec", "Run a plan.", "run"),
     ("resume", "resume", "Go on with a run that was interrupted or waits.", "run"),
+    ("pause", "pause", "Let what runs end, start nothing more, and park the run.", "run"),
+    ("cancel", "cancel", "Stop a run for good.", "run"),
     ("init", "init", "Write a first plan to start from.", "write"),
     ("lint", "lint", "Check plans; findings have exact positions.", "write"),
     ("fmt", "fmt", "Rewrite plans in the canonical form.", "write"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, asked, plan_outputs, prepare, with_values
 from planrunner.engine.effects import Cancel, Observe, Probe, StartCall
+from planrunner.journal.records import Answer
 from planrunner.machine.commands import AskFacts, AskProbe, Close, End, Open, Record, Start
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
@@ -23,6 +24,7 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.evolve import evolve, forget_candidates
 from planrunner.machine.state import State
+from planrunner.machine.statuses import STOPS
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from planrunner.engine.effects import Effect, Effects
+    from planrunner.engine.inbox import Inbox
     from planrunner.machine.commands import Command
     from planrunner.machine.events import Event
 
@@ -62,9 +65,10 @@ if TYPE_CHECKING:
 
 
 class Driver:
-    """Drives one run until it ends or parks. ``seq`` is the number of the last entry in the journal."""
+    """Drives one run until it ends or parks. ``seq`` is the number of the last entry in the journal; ``inbox``, where
+    there is one, brings the requests of other processes."""
 
-    __slots__ = ("_append", "_effects", "_fresh", "_onlooker", "_place", "_seq", "_todo", "state")
+    __slots__ = ("_answers", "_append", "_effects", "_fresh", "_onlooker", "_place", "_seq", "_todo", "inbox", "state")
 
     def __init__(
         self, state: State, append: Append, effects: Effects, place: Place, onlooker: Onlooker, seq: int
@@ -77,6 +81,8 @@ class Driver:
         self._seq = seq
         self._fresh: list[Entry] = []
         self._todo: list[Effect] = []
+        self._answers: list[tuple[int, Answer]] = []
+        self.inbox: Inbox | None = None
 
     def record(self, event: Event) -> None:
         """Fold an event and keep it for the next commit."""
@@ -87,6 +93,7 @@ class Driver:
 
     def run(self) -> None:
         """Loop until the run ended or parked. What was decided but not written when storage fails never took effect."""
+        self._take_requests()
         while True:
             self._decide_all()
             if self._gather():
@@ -111,11 +118,14 @@ class Driver:
 
     def _commit(self) -> None:
         """Make durable what was decided, tell it, and begin the effects it allows."""
-        if not self._fresh:
+        if not (self._fresh or self._answers):
             return
-        entries, effects = self._fresh, self._todo
-        self._fresh, self._todo = [], []
-        self._append(entries)
+        entries, effects, answers = self._fresh, self._todo, self._answers
+        self._fresh, self._todo, self._answers = [], [], []
+        if answers and self.inbox is not None:
+            self.inbox.store(entries, answers)
+        else:
+            self._append(entries)
         for entry in entries:
             self._onlooker.event(entry)
         if effects and not self._stopping():
@@ -126,7 +136,8 @@ class Driver:
     def _stopping(self) -> bool:
         """Somebody asked the run to stop before these effects began; only ``finally`` outlives
         that."""
-        return bool(self.state.stop_reason) and (self.state.stop_reason != "deadline" or bool(self.state.open))
+        reason = self.state.stop_reason
+        return bool(reason) and (reason not in ("deadline", "cancelled") or bool(self.state.open))
 
     def _leave_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -142,7 +153,7 @@ class Driver:
         while True:
             now = self._effects.now()
             self._onlooker.tick(now)
-            if due is not None and due <= now:
+            if self._take_requests() or (due is not None and due <= now):
                 return []
             events = self._effects.wait(now + TICK if due is None else min(due, now + TICK))
             if events:
@@ -150,7 +161,7 @@ class Driver:
 
     def _until(self, due: float | None) -> float | None:
         limit = self.state.plan.budgets.time
-        if limit is None or self.state.stop_reason:
+        if limit is None or self.state.stop_reason not in ("", "pause"):
             return due
         now = self._effects.now()
         deadline = now + limit - self.state.spent_time(now)
@@ -161,12 +172,27 @@ class Driver:
 
     def _arrived(self, event: Event) -> None:
         if isinstance(event, StopRequested):
-            self._effects.stop()
-            if self.state.stop_reason:
+            if event.reason != "pause":
+                self._effects.stop(event.reason == "killed")
+            if STOPS[event.reason] <= STOPS[self.state.stop_reason]:
                 return
         elif type(event) is AttemptEnded:
             event = with_values(self.state, event)
         self.record(event)
+
+    def _take_requests(self) -> bool:
+        """Fold what other processes ask for; True when there was something, which the next commit answers."""
+        asked = self.inbox.news() if self.inbox is not None else ()
+        if not asked:
+            return False
+        from planrunner.machine.requests import reply  # late: few runs are steered
+
+        for request in asked:
+            found = reply(self.state, request.kind, request.body, request.by)
+            for event in found.events:
+                self._arrived(event)
+            self._answers.append((request.id, Answer(found.applied, found.message)))
+        return True
 
     def _decide_all(self) -> None:
         """Decide until nothing more follows without the world: one commit for all of it."""
