@@ -7,6 +7,7 @@ import gc
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from planrunner.engine.drive import Driver
@@ -46,9 +47,9 @@ def main() -> None:
     assert plan is not None
     gc.freeze()
     for _ in range(int(sys.argv[2])):
-        ran, entries = timed(lambda: run(plan))
-        folded, _state = timed(lambda: fold(plan, RUN_ID, entries))
-        again, replayed = timed(lambda: replay(plan, RUN_ID, entries))
+        ran, entries = timed(partial(run, plan))
+        folded, _state = timed(partial(fold, plan, RUN_ID, entries))
+        again, replayed = timed(partial(replay, plan, RUN_ID, entries))
         assert replayed.difference is None
         print(len(entries), ran, folded, again)
 

@@ -157,7 +157,7 @@ def _tasks(run: str, state: str | None) -> list[str]:
     from planrunner.app.inspect import look
 
     found = look(run, state)
-    return [f"{task.id}\t{task.title}" for task in found.state.plan.tasks]
+    return [f"{task.id}\t{task.title}" for task in found.state.specs]
 
 
 def _rules() -> list[str]:

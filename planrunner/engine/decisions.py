@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, asked, plan_outputs, prepare
-from planrunner.engine.effects import Observe, Probe, StartCall
-from planrunner.machine.commands import AskFacts, AskProbe, End, Record, Start
+from planrunner.engine.effects import Cancel, Observe, Probe, StartCall
+from planrunner.machine.commands import AskFacts, AskProbe, Close, End, Open, Record, Start
 from planrunner.machine.decide import decide
-from planrunner.machine.events import AttemptEnded, FactsRequested, Outcome, RunEnded, TaskSettled
+from planrunner.machine.events import AttemptEnded, FactsRequested, FrameClosing, Outcome, RunEnded, TaskSettled
 from planrunner.machine.evolve import forget_candidates
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
@@ -69,8 +69,12 @@ class Decisions:
             if type(event) is TaskSettled and event.status == "blocked":
                 event = asked(self.state, event)
             self._record(event, self._now)
+            if type(event) is FrameClosing:
+                self._stop_inside(event)
+        elif isinstance(command, (Open, Close)):
+            self._turn(command)
         elif isinstance(command, AskFacts):
-            task = self.state.plan.tasks[command.number].id
+            task = self.state.specs[command.number].id
             self._record(FactsRequested(task, command.names), self._now)
             self._todo.append(Observe(task, command.names))
         elif isinstance(command, AskProbe):
@@ -86,6 +90,23 @@ class Decisions:
         else:
             ended = AttemptEnded(prepared.intent.task, command.attempt, prepared.outcome or Outcome())
             self._record(ended, self._now)
+
+    def _turn(self, command: Open | Close) -> None:
+        """A task that holds others begins, goes into its next round or ends."""
+        from planrunner.engine.opening import closed, opened  # late: many plans are flat
+
+        for event in opened(self.state, command) if isinstance(command, Open) else [closed(self.state, command)]:
+            self._record(event, self._now)
+
+    def _stop_inside(self, event: FrameClosing) -> None:
+        from planrunner.machine.containers import inside  # late, as above
+
+        state = self.state
+        owner = state.index[event.task]
+        for number in state.running:
+            found = state.tasks[number]
+            if found.outcome is None and inside(state, number, owner):
+                self._todo.append(Cancel(state.specs[number].id, found.attempts, event.reason))
 
     def _probe(self, command: AskProbe) -> Call:
         prepared = prepare(self.state, Start(command.number, command.attempt), self._place)

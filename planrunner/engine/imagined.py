@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.effects import Observe, StartCall
+from planrunner.engine.effects import Cancel, Observe, StartCall
 from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome
 from planrunner.record import NamedTuple
 
@@ -51,6 +51,8 @@ class ImaginedEffects:
                 self._later(outcome.duration, AttemptEnded(call.task.id, call.attempt, outcome))
             elif isinstance(effect, Observe):
                 self._later(0.0, FactsObserved(effect.task, self._script.facts(effect.names)))
+            elif isinstance(effect, Cancel):
+                self._call_off(effect)
             else:
                 found = self._script.probe(effect.call)
                 self._later(0.0, DoubtSettled(effect.call.task.id, effect.call.attempt, found, "probe"))  # type: ignore[arg-type]
@@ -81,6 +83,14 @@ class ImaginedEffects:
                 stopped.append((self._clock, count, event))
         heapq.heapify(stopped)
         self._coming = stopped
+
+    def _call_off(self, effect: Cancel) -> None:
+        """The attempt ends now, as cancelled."""
+        outcome = Outcome(failure="cancelled", message=f"stopped: {effect.reason}")
+        for at, (_, count, event) in enumerate(self._coming):
+            if isinstance(event, AttemptEnded) and (event.task, event.attempt) == (effect.task, effect.attempt):
+                self._coming[at] = (self._clock, count, event._replace(outcome=outcome))
+        heapq.heapify(self._coming)
 
     def close(self) -> None:
         self._coming = []

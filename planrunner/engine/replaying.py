@@ -40,7 +40,7 @@ class Replay:
     come to nothing.
     """
 
-    __slots__ = ("_ahead", "_decisions", "_inputs", "_last", "_seen", "effects", "got", "state")
+    __slots__ = ("_ahead", "_batch", "_decisions", "_inputs", "_seen", "effects", "got", "state")
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -51,7 +51,8 @@ class Replay:
         self._ahead: deque[Entry] = deque()
         self._decisions: Decisions | None = None
         self._inputs = 0
-        self._last: Entry | None = None
+        self._batch: Entry | None = None
+        """The entry before, where that came from outside."""
         self._seen = 0
 
     def step(self, entry: Entry) -> Difference | None:
@@ -60,10 +61,11 @@ class Replay:
         if entry.seq != self._seen:
             message = f"entry {entry.seq} follows entry {self._seen - 1}"
             return Difference(entry.seq, "", task_of(entry.event), "seq", entry.seq, self._seen, message)
-        last, self._last, self.got = self._last, entry, None
+        batch, self._batch, self.got = self._batch, None, None
         if not self._ahead:
-            if is_input(entry.event):
-                return self._input(entry, last)
+            if is_input(self.state, entry.event):
+                self._batch = entry
+                return self._input(entry, batch)
             self._decide(entry.at)
             if not self._ahead:
                 return differ(entry, None)
@@ -78,34 +80,31 @@ class Replay:
         coming = self._ahead[0].event if self._ahead else None
         return coming.outcome.message if isinstance(coming, AttemptEnded) else ""
 
-    def _input(self, entry: Entry, last: Entry | None) -> Difference | None:
+    def _input(self, entry: Entry, batch: Entry | None) -> Difference | None:
         self._inputs += 1
-        for at in self._between(last, entry):
+        for at in self._between(batch, entry):
             self._decide(at)
             if self._ahead:
                 return self._missing(entry.seq)
         return self._take(entry)
 
-    def _between(self, last: Entry | None, entry: Entry) -> Iterator[float]:
+    def _between(self, batch: Entry | None, entry: Entry) -> Iterator[float]:
         """The times at which a runner that lived decided before an input, and found nothing to do."""
-        if last is None or (isinstance(entry.event, RunResumed) and isinstance(last.event, RunStarted)):
-            return  # the first entry is stored alone, before any decision
-        after_input = is_input(last.event)
-        if after_input and last.at == entry.at:
-            return
-        if after_input:
-            yield min(last.at, entry.at)
+        resumed = isinstance(entry.event, RunResumed)
+        if batch is not None and (batch.at == entry.at or (resumed and isinstance(batch.event, RunStarted))):
+            return  # came together, or the runner died after the first entry, which is stored before any decision
+        if batch is not None:
+            yield min(batch.at, entry.at)
         timers = self.state.timers
-        if timers and timers[0][0] <= entry.at and not isinstance(entry.event, RunResumed):
+        if timers and timers[0][0] <= entry.at and not resumed:
             yield entry.at
 
     def rest(self) -> Difference | None:
         """What should have followed the last entry. A runner that died leaves nothing decided and unwritten, but for
         the time between the first entry and the first decision."""
-        last = self._last
-        if last is not None and not self._ahead and not isinstance(last.event, RunStarted):
-            self._decide(last.at)
         self.got = None
+        if self._batch is not None and not self._ahead and not isinstance(self._batch.event, RunStarted):
+            self._decide(self._batch.at)
         return self._missing(self._seen + 1) if self._ahead else None
 
     def _missing(self, seq: int) -> Difference:
@@ -155,7 +154,7 @@ class Replay:
 
     def _check_values(self, entry: Entry, event: AttemptEnded) -> Difference | None:
         """Outputs that are declared by a value were worked out when the attempt ended, and are worked out again."""
-        task = self.state.plan.tasks[self.state.index[event.task]]
+        task = self.state.specs[self.state.index[event.task]]
         outcome = event.outcome
         declared = {output.name for output in task.outputs if output.value is not None}
         if not declared or outcome.failure:

@@ -8,9 +8,11 @@ from planrunner.machine.events import (
     DoubtSettled,
     Entry,
     FactsObserved,
+    ResetPlanned,
     RunResumed,
     RunStarted,
     StopRequested,
+    TasksReset,
 )
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -18,11 +20,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.machine.events import Event
+    from planrunner.machine.state import State
 
     Json = Any
 
 INPUTS = frozenset({AttemptEnded, DoubtSettled, FactsObserved, RunResumed, RunStarted})
-"""Kinds that tell what the world and people did. Every other kind is decided, and must be decided again."""
+"""Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the
+one or the other (``is_input``)."""
 
 
 class Difference(NamedTuple):
@@ -49,8 +53,13 @@ class Replayed(NamedTuple):
     difference: Difference | None = None
 
 
-def is_input(event: Event) -> bool:
-    """Whether an entry that no decision announced may come from outside."""
+def is_input(state: State, event: Event) -> bool:
+    """Whether an entry that no decision announced may come from outside, as the run stands."""
+    if event.__class__ is AttemptEnded:
+        number = state.index.get(event.task)
+        return number is None or number not in state.holders  # what a task holds is decided, and so is its end
+    if isinstance(event, (ResetPlanned, TasksReset)):
+        return event.reason != "rework" and all(planned.tasks != event.tasks for planned in state.resets)
     return event.__class__ in INPUTS or (isinstance(event, StopRequested) and event.reason != "deadline")
 
 

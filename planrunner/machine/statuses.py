@@ -14,16 +14,16 @@ TASK: dict[TaskStatus, frozenset[TaskStatus]] = {
     "running": frozenset({"pending", "running", "blocked", "completed", "failed", "cancelled", "in_doubt"}),
     "in_doubt": frozenset({"queued", "running", "in_doubt", "pending", "completed", "failed", "cancelled"}),
     "blocked": frozenset({"pending", "running", "completed", "failed", "cancelled", "abandoned"}),
-    "completed": frozenset({"rolled_back"}),
-    "failed": frozenset({"rolled_back"}),
-    "skipped": frozenset(),
-    "omitted": frozenset(),
-    "cancelled": frozenset(),
-    "abandoned": frozenset(),
-    "rolled_back": frozenset(),
+    "completed": frozenset({"rolled_back", "pending"}),
+    "failed": frozenset({"rolled_back", "pending"}),
+    "skipped": frozenset({"pending"}),
+    "omitted": frozenset({"pending"}),
+    "cancelled": frozenset({"pending"}),
+    "abandoned": frozenset({"pending"}),
+    "rolled_back": frozenset({"pending"}),
 }
 """``running`` to ``pending`` is a retry that waits for its time, ``running`` to ``running`` the same attempt issued
-again after a crash."""
+again after a crash; a settled task is pending again when it is sent back."""
 
 RUN: dict[RunStatus, frozenset[RunStatus]] = {
     "pending": frozenset({"running"}),

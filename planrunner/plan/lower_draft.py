@@ -9,6 +9,7 @@ from planrunner.plan import lower_flow as flow
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import FACTS, OUTCOME, condition
+from planrunner.plan.lower_gate import GATE_KEYS
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import NOWHERE, Edge
 from planrunner.source import Span
@@ -158,7 +159,7 @@ READERS: dict[str, _Reader] = {
     "next": _next,
 }
 _REST = "foreach matrix loop subplan params rollback evidence timeout timebox retry budgets join failure_modes"
-TOGETHER = parts.GATE_KEYS | flow.FANOUT_KEYS | CRITERIA.keys() | frozenset(_REST.split())
+TOGETHER = GATE_KEYS | flow.FANOUT_KEYS | CRITERIA.keys() | frozenset(_REST.split())
 NOTES = frozenset(
     ["assumptions", "risks", "effects", "capabilities", "validation", "status", "deadline", "environment", "policy"]
 )

@@ -13,6 +13,7 @@ from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_draft import CRITERIA, Draft
 from planrunner.plan.lower_expressions import condition, criteria
+from planrunner.plan.lower_gate import GATE_KEYS, gate
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Loop, Retry, Script, Task
 from planrunner.plan.shelltext import ScriptError, compile_script
@@ -30,8 +31,8 @@ def lower_task(low: Lowering, node: Mapping, defaults: dict[str, Any], extra: tu
     """The task of a mapping; ``extra`` are entries of the plan's ``gates`` that belong to it."""
     draft = Draft(low, defaults)
     draft.read(node.entries)
-    for gate in extra:
-        _add_gate(draft, gate)
+    for entry in extra:
+        _add_gate(draft, entry)
     if draft.nodes:
         _finish_together(draft)
     elif draft.fields.get("kind") == "gate":
@@ -75,10 +76,10 @@ def _script(text: str) -> Script | None:
     return script if script.values else script._replace(text="")
 
 
-def _add_gate(draft: Draft, gate: Mapping) -> None:
+def _add_gate(draft: Draft, entry: Mapping) -> None:
     """A gate of the plan's list: its keys join those of the task, and none may stand in both."""
     there = {name for name, _ in draft.spans}
-    for key, value in gate.entries:
+    for key, value in entry.entries:
         name = str(key.value)
         if name == "id":
             continue
@@ -118,7 +119,7 @@ def _finish_action(draft: Draft) -> None:
 def _finish_gate(draft: Draft) -> None:
     """``kind: gate`` or any key of a gate makes one, unless the task acts: then the two exclude each other."""
     nodes, fields = draft.nodes, draft.fields
-    keys = [name for name in nodes if name in parts.GATE_KEYS]
+    keys = [name for name in nodes if name in GATE_KEYS]
     is_gate = fields.get("kind") == "gate"
     if not keys and not is_gate:
         if "evidence" in nodes:
@@ -133,7 +134,7 @@ def _finish_gate(draft: Draft) -> None:
         draft.low.report(
             "PLAN009", f"{what} makes the task a gate, and a gate does nothing itself", place, help_, label
         )
-    fields["gate"] = parts.gate(draft.low, nodes)
+    fields["gate"] = gate(draft.low, nodes)
     for name in ("timeout", "retry"):
         if name in draft.defaults and name not in nodes and fields.get(name) == draft.defaults[name]:
             del fields[name]
@@ -201,7 +202,7 @@ def _finish_fanout(draft: Draft) -> None:
 
 _FINISHERS: tuple[tuple[frozenset[str], Callable[[Draft], None]], ...] = (
     (frozenset({"loop", "subplan", "params", "rollback"}), _finish_action),
-    (parts.GATE_KEYS | {"evidence"}, _finish_gate),
+    (GATE_KEYS | {"evidence"}, _finish_gate),
     (frozenset({"timeout", "retry", "budgets", "timebox"}), _finish_times),
     (frozenset({"needs", "join", "failure_modes"}), _finish_flow),
     (frozenset(CRITERIA), _finish_criteria),

@@ -280,5 +280,5 @@ def summary(state: State) -> list[tuple[str, str, str, int, str]]:
     """What must be the same however the run came to its end: statuses, standings, attempts and who recovered what."""
     return [
         (task.id, found.status, found.standing, found.attempts, found.recovered_by)
-        for task, found in zip(state.plan.tasks, state.tasks)
+        for task, found in zip(state.specs, state.tasks)
     ]

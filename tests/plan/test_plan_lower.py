@@ -10,7 +10,7 @@ from plan_loading import errors, loaded, task_of
 
 from planrunner.plan import lower, lower_draft, schema
 from planrunner.plan.canonical import PLAN_ALIASES, TASK_ALIASES
-from planrunner.plan.model import Artifact, Budgets, Edge, Join, Output, Param, Plan, Retry, Task
+from planrunner.plan.model import Action, Artifact, Budgets, Edge, Join, Output, Param, Plan, Retry, Task
 from planrunner.source import Span
 
 
@@ -266,9 +266,10 @@ def test_all_keys_of_a_gate() -> None:
         "gate: approval\nneeds: [b]\nask: Release?\nchecks: ['tasks.b.status == \"completed\"', looks right]\napprovers: {roles: [ops], count: 2}\n"
         "expires: 4h\non_expiry: escalate\non_reject: fail\nevidence: [report.html]"
     ).gate
-    assert (gate.ask, gate.expires, gate.on_expiry, gate.on_reject) == ("Release?", 14400.0, "escalate", "fail")
+    assert (gate.ask, gate.expires, gate.on_expiry, gate.on_reject.action) == ("Release?", 14400.0, "escalate", "fail")
     assert [check.expression is None for check in gate.checks] == [False, True]
-    assert (gate.approvers, gate.evidence) == ({"roles": ["ops"], "count": 2}, ["report.html"])
+    assert (gate.roles, gate.people, gate.need, gate.not_starter) == (("ops",), (), 2, True)
+    assert gate.evidence == ["report.html"]
 
 
 def test_gates_of_the_plan_join_their_tasks() -> None:
@@ -393,8 +394,8 @@ def test_a_subplan_by_file_takes_parameters() -> None:
 
 
 def test_rollbacks_as_actions_and_in_words() -> None:
-    assert task_of("run: ls\nrollback: {run: rm x}").rollback == ("shell", {}, "rm x")
-    assert task_of("run: ls\nrollback: {uses: noop, with: {value: 1}}").rollback == ("noop", {"value": 1}, None)
+    assert task_of("run: ls\nrollback: {run: rm x}").rollback == Action("shell", {}, "rm x")
+    assert task_of("run: ls\nrollback: {uses: noop, with: {value: 1}}").rollback == Action("noop", {"value": 1})
     words = task_of("run: ls\nrollback: restore the backup")
     assert (words.rollback, words.notes) == (None, {"rollback": "restore the backup"})
 

@@ -106,7 +106,8 @@ def texts_of(view: PlanView) -> Iterator[Text]:
         if task.gate is not None:
             for text in strings(task.gate.ask):
                 yield Text(here, "ask", "before", text)
-            for key, value in (("options", task.gate.options), ("evidence", task.gate.evidence)):
+            shown: tuple[tuple[str, Any], ...] = (("options", task.gate.options), ("evidence", task.gate.evidence))
+            for key, value in shown:
                 for text in strings(value):
                     yield Text(here, key, "checks", text)
         if task.rollback is not None:

@@ -44,7 +44,7 @@ def _constructs(task: Task) -> Iterator[tuple[str, str, str]]:
         yield "subplan", "subplan", "its steps are not run"
     if task.rollback is not None:
         yield "rollback", "rollback", "nothing is undone"
-    if task.gate is not None and isinstance(task.gate.on_reject, dict):
+    if task.gate is not None and task.gate.on_reject.action != "fail":
         yield "on_reject", "on_reject", "a rejected gate fails"
 
 
