@@ -297,8 +297,7 @@ class _Held:
         gc.set_threshold(50_000, 20, 50)  # events hold no cycles, and looking for some costs a tenth
         gc.enable()
         try:
-            for event in first:
-                driver.record(event)
+            driver.record(*first)
             driver.run()
         finally:
             effects.close()

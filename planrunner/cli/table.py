@@ -26,6 +26,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("logs", "logs", "Print what the tasks of a run wrote.", "look"),
     ("events", "events", "Print the journal of a run.", "look"),
     ("why", "why", "Tell why a task ran, waited, was skipped or failed.", "look"),
+    ("replay", "replay", "Decide a recorded run again and tell the first difference.", "look"),
     ("capabilities", "capabilities", "List what tasks can call.", "surroundings"),
     ("doctor", "doctor", "Check this installation and its surroundings.", "surroundings"),
     ("completion", "completion", "Print a completion script for a shell.", "surroundings"),
