@@ -5,6 +5,7 @@ from __future__ import annotations
 GROUPS: tuple[tuple[str, str], ...] = (
     ("run", "Run plans"),
     ("write", "Write plans"),
+    ("prove", "Prove plans"),
     ("look", "Look at runs"),
     ("surroundings", "Surroundings"),
 )
@@ -21,6 +22,9 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("graph", "graph", "Draw the graph of a plan.", "write"),
     ("schema", "schema", "Print the JSON Schema of plans, or a part of it.", "write"),
     ("rule", "rule", "Explain a lint rule.", "write"),
+    ("preview", "preview", "Tell what a run would do, in the worst case too.", "prove"),
+    ("test", "test", "Test plans in imagined worlds.", "prove"),
+    ("chaos", "chaos", "Kill a run at every journal write and compare.", "prove"),
     ("runs", "runs", "List runs.", "look"),
     ("show", "show", "Show how a run stands or ended.", "look"),
     ("logs", "logs", "Print what the tasks of a run wrote.", "look"),
