@@ -15,6 +15,8 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("resume", "resume", "Go on with a run that was interrupted or waits.", "run"),
     ("pause", "pause", "Let what runs end, start nothing more, and park the run.", "run"),
     ("cancel", "cancel", "Stop a run for good.", "run"),
+    ("retry", "retry", "Begin what failed anew and go on.", "run"),
+    ("rerun", "rerun", "Begin tasks anew, and what comes after them.", "run"),
     ("init", "init", "Write a first plan to start from.", "write"),
     ("lint", "lint", "Check plans; findings have exact positions.", "write"),
     ("fmt", "fmt", "Rewrite plans in the canonical form.", "write"),

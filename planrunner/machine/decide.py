@@ -122,9 +122,9 @@ def _closed(state: State, number: int) -> str:
 def _in_closing(state: State, number: int, now: float, why: str) -> Command | None:
     """What runs is stopped by the driver and ends as cancelled; whatever else is open is cancelled at once."""
     task, found = state.specs[number], state.tasks[number]
-    if found.status == "running" and (found.outcome is None or not found.outcome.failure):
-        if number in state.holders or not found.uncertain:
-            return _after_attempt(state, number, now)
+    under_way = number in state.holders or not found.uncertain
+    if found.status == "running" and under_way and (found.outcome is None or not found.outcome.failure):
+        return _after_attempt(state, number, now)
     return _settle(task, "cancelled", "stopped", f"what it belongs to was stopped: {why}")
 
 

@@ -123,13 +123,21 @@ class FrameClosing(NamedTuple):
 
 class TasksReset(NamedTuple):
     """Tasks begin anew as if they had never run: ``reason`` is rework, retry or rerun, ``cause`` the task that sent
-    back, ``comment`` what was said."""
+    back, ``comment`` what was said. Those of ``unless_same`` keep their result if they would be called as before."""
 
     tasks: tuple[str, ...]
     reason: str
     by: str = ""
     cause: str = ""
     comment: str = ""
+    unless_same: tuple[str, ...] = ()
+
+
+class RunReopened(NamedTuple):
+    """A run that has ended acts again, for a ``reason``: retry, rerun or rollback."""
+
+    reason: str
+    by: str = ""
 
 
 class ResetPlanned(NamedTuple):
@@ -221,6 +229,7 @@ if TYPE_CHECKING:
         FrameClosing,
         ResetPlanned,
         TasksReset,
+        RunReopened,
         AttemptEnded,
         RetryScheduled,
         TaskSettled,
@@ -243,6 +252,7 @@ EVENTS = (
     FrameClosing,
     ResetPlanned,
     TasksReset,
+    RunReopened,
     AttemptEnded,
     RetryScheduled,
     TaskSettled,

@@ -84,7 +84,7 @@ def junit(found: dict[str, Json]) -> str:
 
 
 def _junit_case(case: dict[str, Json]) -> Iterator[str]:
-    head = f"    <testcase classname={quoteattr(case['plan'])} name={quoteattr(_sound(case['name']))} time=\"{case['duration']}\""
+    head = f'    <testcase classname={quoteattr(case["plan"])} name={quoteattr(_sound(case["name"]))} time="{case["duration"]}"'
     if case["passed"]:
         yield f"{head}/>"
         return

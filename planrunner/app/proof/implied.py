@@ -89,7 +89,11 @@ def _later_failures(whole: Case, plan: Plan, name: str) -> Iterator[Case]:
             if edge.target == last and edge.on in ("failure", "always"):
                 first = _bad(task)
                 for mode in task.failure_modes:
-                    if mode.name == edge.failure_class and mode.detect is not None and mode.detect.expression is not None:
+                    if (
+                        mode.name == edge.failure_class
+                        and mode.detect is not None
+                        and mode.detect.expression is not None
+                    ):
                         first = _detected(mode.detect.expression)
                 world = whole.world._replace(replies={path: (first,), name: (_bad(every[name]),)})
                 yield whole._replace(name=f"`{path}` fails, then `{name}`", world=world)

@@ -87,9 +87,7 @@ class _Reader:
             name = node.get("name")
             assert isinstance(name, Scalar)
             if str(name.value) in seen:
-                self.findings.append(
-                    Diagnostic("PLAN002", f"two cases are called `{name.value}`", name.span)
-                )
+                self.findings.append(Diagnostic("PLAN002", f"two cases are called `{name.value}`", name.span))
             seen[str(name.value)] = name
             yield self._case(node, name)
 
@@ -122,7 +120,9 @@ class _Reader:
         if not isinstance(named, Scalar):
             self.findings.append(
                 Diagnostic(
-                    "PLAN004", "the test file names no plan", self._top.entries[0][0].span,
+                    "PLAN004",
+                    "the test file names no plan",
+                    self._top.entries[0][0].span,
                     help="begin it with `plan: ../release.yaml`, from the folder of this file",
                 )  # fmt: skip
             )

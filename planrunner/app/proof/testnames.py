@@ -121,9 +121,7 @@ class Names:
                 yield Diagnostic("PLAN201", f"nothing is called `{path[0]}` here" + _meant(near), node.span)
             elif path[0] == "tasks" and len(path) > 1 and not known(path[1], self._plan):
                 near = nearest(path[1], self._paths)
-                yield Diagnostic(
-                    "PLAN201", f"plan `{self._plan.id}` has no task `{path[1]}`" + _meant(near), node.span
-                )
+                yield Diagnostic("PLAN201", f"plan `{self._plan.id}` has no task `{path[1]}`" + _meant(near), node.span)
 
     def _meant(self, name: str) -> list[Task]:
         return [task for path, task in self._paths.items() if matches(written(name), path)]
