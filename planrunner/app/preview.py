@@ -20,7 +20,7 @@ FORMAT = 1
 
 
 class Previewed(NamedTuple):
-    """A plan about to run: its digest, the values of its parameters, traits of its capabilities, environment variables
+    """A plan about to run: digest, values of parameters, traits of its capabilities, environment variables
     that it reads, and how many tasks may run at once."""
 
     plan: Plan

@@ -13,6 +13,10 @@ GROUPS: tuple[tuple[str, str], ...] = (
 COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("exec", "exec", "Run a plan.", "run"),
     ("resume", "resume", "Go on with a run that was interrupted or waits.", "run"),
+    ("pause", "pause", "Let what runs end, start nothing more, and park the run.", "run"),
+    ("cancel", "cancel", "Stop a run for good.", "run"),
+    ("retry", "retry", "Begin what failed anew and go on.", "run"),
+    ("rerun", "rerun", "Begin tasks anew, and what comes after them.", "run"),
     ("init", "init", "Write a first plan to start from.", "write"),
     ("lint", "lint", "Check plans; findings have exact positions.", "write"),
     ("fmt", "fmt", "Rewrite plans in the canonical form.", "write"),
@@ -28,6 +32,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("logs", "logs", "Print what the tasks of a run wrote.", "look"),
     ("events", "events", "Print the journal of a run.", "look"),
     ("why", "why", "Tell why a task ran, waited, was skipped or failed.", "look"),
+    ("replay", "replay", "Decide a recorded run again and tell the first difference.", "look"),
     ("capabilities", "capabilities", "List what tasks can call.", "surroundings"),
     ("doctor", "doctor", "Check this installation and its surroundings.", "surroundings"),
     ("completion", "completion", "Print a completion script for a shell.", "surroundings"),

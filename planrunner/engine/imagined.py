@@ -77,7 +77,7 @@ class ImaginedEffects:
     def now(self) -> float:
         return self._clock
 
-    def stop(self) -> None:
+    def stop(self, forced: bool = False) -> None:
         """Whatever is under way ends now, as interrupted."""
         stopped: list[tuple[float, int, Event]] = []
         for _, count, event in self._coming:
