@@ -10,8 +10,8 @@ from typing import Any
 from planrunner import syntax
 from planrunner.app.proof.cases import Case, Crash, Expectation
 from planrunner.app.proof.lives import Mishap
-from planrunner.app.proof.testnames import Names
-from planrunner.app.proof.world import Reply, World
+from planrunner.app.proof.testnames import Names, duration_faults
+from planrunner.app.proof.world import NO_DIGEST, Reply, World
 from planrunner.diagnostics import Diagnostic, arrange, has_errors
 from planrunner.plan.expressions.quantities import parse_duration
 from planrunner.plan.model import Plan
@@ -228,6 +228,10 @@ class _Reader:
                 for name, wanted in value.entries:
                     self._say(names.plan_output(name) if names else None)
                     yield Expectation(f"outputs.{name.value}", to_json(wanted), wanted.span)
+            elif about == "duration":
+                assert isinstance(value, Scalar)
+                self.findings += duration_faults(value)
+                yield Expectation(about, value.value, value.span)
             elif about in ("holds", "events"):
                 yield from self._listed(about, value, names)
             else:
@@ -294,7 +298,7 @@ TOO_LONG = 10.0**9
 
 def _artifact(name: str, value: Json) -> dict[str, Json]:
     fields = value if isinstance(value, dict) else {"size": value}
-    return {"name": name, "path": name, "sha256": "0" * 64, **fields}
+    return {"name": name, "path": name, "sha256": NO_DIGEST, **fields}
 
 
 def with_fault(case: Case, kind: str, task: str, attempt: int) -> Case:
