@@ -82,7 +82,7 @@ def _render(state: State, start: Start, place: Place, key: str) -> Call:
         env=_environment(state, task, scope) if state.plan.env or task.env else {},
         directory=directory,
         scratch=f"{place.scratch}/{_file_name(task.id)}.{start.attempt}",
-        timeout=_timeout(task),
+        timeout=timeout_of(task),
     )
 
 
@@ -190,7 +190,8 @@ def _written(value: Json) -> str:
     return text_of(value)
 
 
-def _timeout(task: Task) -> float | None:
+def timeout_of(task: Task) -> float | None:
+    """The seconds that an attempt of the task may take."""
     timeout, whole = task.timeout, task.budgets.time
     if timeout is None or whole is None:
         return whole if timeout is None else timeout

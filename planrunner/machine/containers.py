@@ -10,7 +10,7 @@ from __future__ import annotations
 from planrunner.machine.commands import Close, Open, Record
 from planrunner.machine.events import FrameClosing, FrameOpened
 from planrunner.machine.frame import Frame
-from planrunner.machine.moves import after_settling, main_part_done, set_timer, wake
+from planrunner.machine.moves import after_settling, drop_timer, main_part_done, set_timer, wake
 from planrunner.machine.scope import FrameScope
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.record import TYPE_CHECKING
@@ -99,6 +99,7 @@ def frame_closing(state: State, event: FrameClosing, at: float) -> None:
     frame = state.tasks[number].inner
     assert frame is not None
     frame.closing = event.reason
+    drop_timer(state, number, state.tasks[number])
     state.closing += 1
     state.candidates.pop(number, None)
     wake(state, frame)

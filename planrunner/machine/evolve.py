@@ -116,10 +116,11 @@ def _leave_out(state: State) -> None:
 def _resumed(state: State, event: RunResumed, at: float) -> None:
     check_run(state.status, "running")
     state.status = "running"
-    state.stop_reason = ""
+    if state.stop_reason not in ("cancelled", "killed"):
+        state.stop_reason = state.stop_by = state.stop_comment = ""
     state.epoch = event.epoch
-    if state.active_since is None:
-        state.active_since = at
+    # a runner that was killed left its mark: the time since its last entry was nobody's
+    state.active_since = at if state.active_since is None else state.active_since + event.idle
     state.asked.clear()
     for number in state.running:
         task = state.tasks[number]
@@ -279,9 +280,9 @@ def _by(who: str) -> str:
 
 
 def _stop_requested(state: State, event: StopRequested, at: float) -> None:
-    state.stop_reason = event.reason
+    state.stop_reason, state.stop_by, state.stop_comment = event.reason, event.by, event.comment
     for number, task in enumerate(state.tasks):
-        if task.status in ("pending", "queued", "blocked", "running"):
+        if task.status in ("pending", "queued", "blocked", "running", "in_doubt"):
             state.candidates[number] = None
 
 

@@ -159,6 +159,8 @@ class State:
         "specs",
         "started_at",
         "status",
+        "stop_by",
+        "stop_comment",
         "stop_reason",
         "tasks",
         "timers",
@@ -192,7 +194,7 @@ class State:
         self.max_parallel = plan.max_parallel
         self.limits = dict(plan.limits)
         self.epoch = 0
-        self.stop_reason = ""
+        self.stop_reason = self.stop_by = self.stop_comment = ""
         self.candidates: dict[int, None] = {}
         self.asked: set[int] = set()
         self.queue = Queue()

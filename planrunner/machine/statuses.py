@@ -35,6 +35,21 @@ RUN: dict[RunStatus, frozenset[RunStatus]] = {
     "cancelled": frozenset(),
 }
 
+STOPS: dict[str, int] = {
+    "": 0,
+    "pause": 1,
+    "interrupted": 2,
+    "terminated": 2,
+    "storage": 2,
+    "deadline": 3,
+    "cancelled": 4,
+    "killed": 5,
+}
+"""Why nothing starts any more; a stop gives way only to a graver one."""
+
+FINAL_STOPS: frozenset[str] = frozenset({"deadline", "cancelled", "killed"})
+"""After these the run is not parked but comes to its end."""
+
 SETTLED: frozenset[TaskStatus] = frozenset(
     {"completed", "failed", "skipped", "omitted", "cancelled", "abandoned", "rolled_back"}
 )
