@@ -56,7 +56,7 @@ def _digest(value: Json) -> str:
 
 
 class Choice(NamedTuple):
-    """What a run is asked for beside its plan: parameters, the tasks of ``--only`` and ``--until``, how many at once."""
+    """What a run is asked for beside its plan: parameters, tasks of ``--only`` and ``--until``, how many at once."""
 
     params: tuple[tuple[str, Json], ...] = ()
     only: tuple[str, ...] = ()

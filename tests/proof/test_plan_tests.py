@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -321,7 +321,7 @@ def test_junit_holds_every_case_and_tells_why_one_failed(write: Write, call: Cal
     write("release.test.yaml", cases(text.replace("'bad", '"bad').replace(">'", '>"')))
     code, _, _ = call("test", "--junit", "out.xml")
     assert code == 1
-    root = ElementTree.parse(tmp_path / "out.xml").getroot()
+    root = ET.parse(tmp_path / "out.xml").getroot()
     assert (root.get("tests"), root.get("failures")) == ("2", "1")
     failure = root.find(".//failure")
     assert failure is not None
