@@ -200,8 +200,10 @@ def _carried(names: tuple[str, ...]) -> Type:
 
 def _item(fanout: Fanout) -> dict[str, Type]:
     """The names that each item of a fan-out has."""
-    found: dict[str, Type] = {"index": NUMBER, fanout.name: ANY}
-    if fanout.matrix is not None:
+    found: dict[str, Type] = {"index": NUMBER}
+    if fanout.matrix is None:
+        found[fanout.name] = ANY
+    else:
         included = fanout.matrix.get("include") if isinstance(fanout.matrix, dict) else None
         names = {axis.name for axis in fanout.axes}
         names |= {str(key) for entry in included or () if isinstance(entry, dict) for key in entry}
