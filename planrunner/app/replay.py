@@ -39,10 +39,10 @@ def replay_run(wanted: str, state: str | None, plan: str | None = None) -> Repla
     try:
         row = journal.run(journal.find_run(wanted))
         pinned = stored_plan(journal, row.plan_digest)
-        entries = journal.entries(row.run)
+        entries = list(journal.entries(row.run))
         if plan is None:
             return ReplayReport(row.run, row.plan_id, row.plan_digest, "", replay(pinned, row.run, entries))
-        edited, replayed = _edited(plan, pinned, row.run, list(entries))
+        edited, replayed = _edited(plan, pinned, row.run, entries)
         return ReplayReport(row.run, row.plan_id, row.plan_digest, edited, replayed)
     finally:
         journal.close()

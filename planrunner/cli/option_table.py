@@ -21,9 +21,16 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "resume": (
         ("--settle", "Say what became of a task in doubt: retry, completed or failed."),
+        ("--from", "Go on from a checkpoint, as a new run; this one stays as it is."),
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown."),
         ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
+    ),
+    "fork": (
+        ("--from", "A checkpoint, or a task for its last one."),
+        ("--at", "After this entry of the journal instead."),
+        ("--param", "Set a parameter anew."),
+        ("--json", "Print JSON."),
     ),
     "init": (),
     "lint": (
@@ -76,6 +83,9 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--follow", "Go on as long as the run does."),
     ),
     "why": (
+        ("--json", "Print JSON."),
+    ),
+    "checkpoints": (
         ("--json", "Print JSON."),
     ),
     "replay": (

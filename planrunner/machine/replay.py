@@ -9,6 +9,7 @@ from planrunner.machine.events import (
     Entry,
     FactsObserved,
     ResetPlanned,
+    RunForked,
     RunResumed,
     RunStarted,
     StopRequested,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     Json = Any
 
-INPUTS = frozenset({AttemptEnded, DoubtSettled, FactsObserved, RunResumed, RunStarted})
+INPUTS = frozenset({AttemptEnded, DoubtSettled, FactsObserved, RunForked, RunResumed, RunStarted})
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the
 one or the other (``is_input``)."""
 
