@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planrunner.journal.port import JournalPort
+from planrunner.journal.records import StoredPlan
 from planrunner.machine.evolve import fold
 from planrunner.machine.state import State
 from planrunner.plan import compiled
@@ -11,7 +12,11 @@ from planrunner.plan.model import Plan
 
 def stored_plan(journal: JournalPort, digest: str) -> Plan:
     """The plan a run is pinned to; the file it came from may have changed or gone. Raises NotFound."""
-    stored = journal.plan(digest)
+    return plan_of(journal.plan(digest))
+
+
+def plan_of(stored: StoredPlan) -> Plan:
+    """The plan in the form the machine sees it."""
     if stored.compiled is not None:
         try:
             return compiled.load(stored.compiled.decode())

@@ -81,6 +81,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "events": (
         ("--json", "Print JSON lines."),
         ("--follow", "Go on as long as the run does."),
+        ("--export", "Write the run with its plan to a file, for `planrunner replay FILE`."),
     ),
     "why": (
         ("--json", "Print JSON."),
