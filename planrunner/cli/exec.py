@@ -11,8 +11,8 @@ from planrunner.cli.group import given_settings
 from planrunner.cli.options import PROGRESS, ExecOptions, pair
 
 
-def given_pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """The values of ``-p``; raises BadParameter for one that is no ``NAME=VALUE``."""
+def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The values of ``-p``, each split at its first equals sign."""
     found = []
     for value in values:
         split = pair(value)
@@ -24,9 +24,7 @@ def given_pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 
 @click.command("exec")
 @click.argument("plan")
-@click.option(
-    "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=given_pairs, help="Set a parameter."
-)
+@click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
 @click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p comes before it.")
 @click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")
 @click.option("--until", multiple=True, metavar="TASK", help="Run this task and what it needs; may be repeated.")

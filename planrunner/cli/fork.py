@@ -6,7 +6,7 @@ import json
 
 import click
 
-from planrunner.cli.exec import given_pairs
+from planrunner.cli.exec import pairs
 from planrunner.cli.group import given_settings
 
 
@@ -17,7 +17,7 @@ from planrunner.cli.group import given_settings
 )
 @click.option("--at", type=click.IntRange(1), metavar="SEQ", help="After this entry of the journal instead.")
 @click.option(
-    "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=given_pairs, help="Set a parameter anew."
+    "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter anew."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context

@@ -26,10 +26,13 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--progress", "How progress is shown."),
         ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
     ),
-    "fork": (
-        ("--from", "A checkpoint, or a task for its last one."),
-        ("--at", "After this entry of the journal instead."),
-        ("--param", "Set a parameter anew."),
+    "pause": (
+        ("--reason", "Why; kept with the run."),
+        ("--json", "Print JSON."),
+    ),
+    "cancel": (
+        ("--reason", "Why; kept with the run."),
+        ("--now", "Kill what runs at once, and leave out what stands under `finally`."),
         ("--json", "Print JSON."),
     ),
     "init": (),

@@ -9,9 +9,11 @@ from __future__ import annotations
 from planrunner.engine.calls import Place, with_values
 from planrunner.engine.decisions import Decisions
 from planrunner.engine.effects import StartCall
+from planrunner.journal.records import Answer
 from planrunner.machine.events import AttemptEnded, Entry, Outcome, StopRequested
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
+from planrunner.machine.statuses import STOPS
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from planrunner.engine.effects import Effect, Effects
+    from planrunner.engine.inbox import Inbox
     from planrunner.machine.events import Event
 
 TICK = 0.12
@@ -47,9 +50,22 @@ if TYPE_CHECKING:
 
 
 class Driver:
-    """Drives one run until it ends or parks. ``seq`` is the number of the last entry in the journal."""
+    """Drives one run until it ends or parks. ``seq`` is the number of the last entry in the journal; ``inbox``, where
+    there is one, brings the requests of other processes."""
 
-    __slots__ = ("_append", "_decisions", "_effects", "_fresh", "_onlooker", "_seq", "_todo", "state")
+    __slots__ = (
+        "_answers",
+        "_append",
+        "_batch",
+        "_decisions",
+        "_effects",
+        "_fresh",
+        "_onlooker",
+        "_seq",
+        "_todo",
+        "inbox",
+        "state",
+    )
 
     def __init__(
         self, state: State, append: Append, effects: Effects, place: Place, onlooker: Onlooker, seq: int
@@ -62,13 +78,18 @@ class Driver:
         self._fresh: list[Entry] = []
         self._todo: list[Effect] = []
         self._decisions = Decisions(state, place, self._record)
+        self._batch: float | None = None
+        """The time of what came from outside since the last decision: all of it carries one time, so that the record
+        shows between which entries nothing was decided."""
+        self._answers: list[tuple[int, Answer]] = []
+        self.inbox: Inbox | None = None
 
     def record(self, *events: Event) -> None:
-        """Fold events that come from outside at the same time and keep them for the next commit. What arrives together
-        is recorded for one time, so that the record shows between which entries nothing was decided."""
-        now = self._effects.now()
+        """Fold events that come from outside and keep them for the next commit."""
+        if self._batch is None:
+            self._batch = self._effects.now()
         for event in events:
-            self._record(event, now)
+            self._record(event, self._batch)
 
     def _record(self, event: Event, now: float) -> None:
         evolve(self.state, event, now)
@@ -77,6 +98,7 @@ class Driver:
 
     def run(self) -> None:
         """Loop until the run ended or parked. What was decided but not written when storage fails never took effect."""
+        self._take_requests()
         while True:
             self._decide(self._effects.now())
             if self._gather():
@@ -90,6 +112,7 @@ class Driver:
 
     def _decide(self, now: float) -> None:
         """Everything that follows without the world, at one point of time: one commit for all of it."""
+        self._batch = None
         if self._decisions.settle(now, self._todo):
             self._effects.stop()
 
@@ -104,11 +127,14 @@ class Driver:
 
     def _commit(self) -> None:
         """Make durable what was decided, tell it, and begin the effects it allows."""
-        if not self._fresh:
+        if not (self._fresh or self._answers):
             return
-        entries, effects = self._fresh, self._todo
-        self._fresh, self._todo = [], []
-        self._append(entries)
+        entries, effects, answers = self._fresh, self._todo, self._answers
+        self._fresh, self._todo, self._answers = [], [], []
+        if answers and self.inbox is not None:
+            self.inbox.store(entries, answers)
+        else:
+            self._append(entries)
         for entry in entries:
             self._onlooker.event(entry)
         if effects and not self._stopping():
@@ -119,7 +145,8 @@ class Driver:
     def _stopping(self) -> bool:
         """Somebody asked the run to stop before these effects began; only ``finally`` outlives
         that."""
-        return bool(self.state.stop_reason) and (self.state.stop_reason != "deadline" or bool(self.state.open))
+        reason = self.state.stop_reason
+        return bool(reason) and (reason not in ("deadline", "cancelled") or bool(self.state.open))
 
     def _leave_out(self, effects: Sequence[Effect]) -> None:
         calls = [effect.call for effect in effects if isinstance(effect, StartCall)]
@@ -133,7 +160,7 @@ class Driver:
         while True:
             now = self._effects.now()
             self._onlooker.tick(now)
-            if due is not None and due <= now:
+            if self._take_requests() or (due is not None and due <= now):
                 return []
             events = self._effects.wait(now + TICK if due is None else min(due, now + TICK))
             if events:
@@ -141,7 +168,7 @@ class Driver:
 
     def _until(self, due: float | None) -> float | None:
         limit = self.state.plan.budgets.time
-        if limit is None or self.state.stop_reason:
+        if limit is None or self.state.stop_reason not in ("", "pause"):
             return due
         now = self._effects.now()
         deadline = now + limit - self.state.spent_time(now)
@@ -150,16 +177,30 @@ class Driver:
     def _resting(self) -> bool:
         return self.state.status not in ("running", "pending")
 
+    def _take_requests(self) -> bool:
+        """Fold what other processes ask for; True when there was something, which the next commit answers."""
+        asked = self.inbox.news() if self.inbox is not None else ()
+        if not asked:
+            return False
+        from planrunner.machine.requests import reply  # late: few runs are steered
+
+        for request in asked:
+            found = reply(self.state, request.kind, request.body, request.by)
+            self._arrived(found.events)
+            self._answers.append((request.id, Answer(found.applied, found.message)))
+        return True
+
     def _arrived(self, events: Sequence[Event]) -> None:
         """Record what happened; a timer that is due by now comes first, so that the order does not hang on a race."""
-        now = self._effects.now()
-        if self.state.timers and self.state.timers[0][0] <= now:
+        timers = self.state.timers
+        if self._batch is None and timers and timers[0][0] <= (now := self._effects.now()):
             self._decide(now)
         for event in events:
             if isinstance(event, StopRequested):
-                self._effects.stop()
-                if self.state.stop_reason:
+                if event.reason != "pause":
+                    self._effects.stop(event.reason == "killed")
+                if STOPS[event.reason] <= STOPS[self.state.stop_reason]:
                     continue
             elif type(event) is AttemptEnded:
                 event = with_values(self.state, event)
-            self._record(event, now)
+            self.record(event)

@@ -7,7 +7,7 @@ from collections import deque
 
 from planrunner.engine.calls import Place, with_values
 from planrunner.engine.decisions import Decisions
-from planrunner.machine.events import AttemptEnded, Entry, RunForked, RunResumed, RunStarted
+from planrunner.machine.events import AttemptEnded, Entry, FactsObserved, RunForked, RunReopened, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.replay import Difference, Replayed, differ, is_input, missing, task_of
 from planrunner.machine.state import State
@@ -95,13 +95,14 @@ class Replay:
 
     def _between(self, batch: Entry | None, entry: Entry) -> Iterator[float]:
         """The times at which a runner that lived decided before an input, and found nothing to do."""
-        resumed = isinstance(entry.event, (RunResumed, RunForked))
-        if batch is not None and (batch.at == entry.at or (resumed and isinstance(batch.event, _ALONE))):
-            return  # came together, or the runner died after an entry that is stored before any decision
+        taken_up = isinstance(entry.event, _TAKEN_UP)
         if batch is not None:
+            stored_alone = isinstance(batch.event, _ALONE) or (taken_up and not isinstance(batch.event, _SEEN))
+            if batch.at == entry.at or (stored_alone and not isinstance(entry.event, _SEEN)):
+                return
             yield min(batch.at, entry.at)
         timers = self.state.timers
-        if timers and timers[0][0] <= entry.at and not resumed:
+        if timers and timers[0][0] <= entry.at and not taken_up:
             yield entry.at
 
     def rest(self) -> Difference | None:
@@ -173,6 +174,10 @@ class Replay:
 
 _ALONE = (RunStarted, RunForked)
 """Entries with which a run is made, before anything is decided."""
+_SEEN = (AttemptEnded, FactsObserved)
+"""What only a runner that lives sees; between these it decides."""
+_TAKEN_UP = (RunForked, RunReopened, RunResumed)
+"""A runner takes up what another one left. Requests that came in between were stored without a decision."""
 
 
 def place_of(state: State) -> Place:
