@@ -21,6 +21,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "resume": (
         ("--settle", "Say what became of a task in doubt: retry, completed or failed."),
+        ("--from", "Go on from a checkpoint, as a new run; this one stays as it is."),
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown."),
         ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
@@ -83,8 +84,12 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "events": (
         ("--json", "Print JSON lines."),
         ("--follow", "Go on as long as the run does."),
+        ("--export", "Write the run with its plan to a file, for `planrunner replay FILE`."),
     ),
     "why": (
+        ("--json", "Print JSON."),
+    ),
+    "checkpoints": (
         ("--json", "Print JSON."),
     ),
     "replay": (
