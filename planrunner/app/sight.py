@@ -10,7 +10,7 @@ from planrunner.errors import PlanInvalid
 from planrunner.jsontext import read_json, write_json
 from planrunner.lean import sha256
 from planrunner.plan import compiled
-from planrunner.plan.model import Capability, Expression, Plan
+from planrunner.plan.model import Capability, Expression, Plan, Task
 from planrunner.plugins import Registry
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Source, notation_of
@@ -97,9 +97,25 @@ def _first_sight(path: str, registry: Registry) -> Seen:
     plan, findings = load(file.source, registry)[:2]  # what follows can have the memory of the tree
     if plan is None or any(finding.code == "PLAN020" for finding in findings):
         raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
-    traits = {name: _trait(registry.find(name)) for name in sorted({task.uses for task in plan.tasks if task.uses})}
+    traits = {name: _trait(registry.find(name)) for name in sorted(_used(plan.tasks))}
     written = compiled.dump(plan).encode()
     return Seen(plan, digest(plan), file.source.text, written, traits, _env_names(plan, file.source), len(findings))
+
+
+def _used(tasks: tuple[Task, ...]) -> set[str]:
+    """The capabilities that tasks call, those inside others included."""
+    found = set()
+    todo = list(tasks)
+    while todo:
+        task = todo.pop()
+        todo += task.subplan
+        if task.loop is not None:
+            todo += task.loop.tasks
+        if task.sub is not None:
+            todo += task.sub.tasks
+        if task.uses:
+            found.add(task.uses)
+    return found
 
 
 def _trait(capability: Capability | None) -> list[Json]:
