@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from planrunner.engine.effects import Effects
     from planrunner.journal.port import JournalPort
     from planrunner.plan.model import Plan
+    from planrunner.source import Source
 
     Json = Any
 
@@ -62,6 +63,8 @@ class RunResult(NamedTuple):
     """Warnings and notes that lint has about the plan."""
     plan_changed: bool = False
     """The file of the plan is another by now; the run goes on with the plan it started with."""
+    source: Source | None = None
+    """The text of the plan, where something failed and its place is to be shown."""
 
 
 if TYPE_CHECKING:
@@ -298,6 +301,8 @@ class _Held:
         result = RunResult(
             state.run_id, state.plan.id, self._digest, state.status, code, state, self._handle.last_seq, site.state_dir
         )
+        if state.counts.get("failed") or state.counts.get("in_doubt"):
+            result = result._replace(source=site.journal.plan(self._digest).source())
         site.watch.ended(result)
         return result
 

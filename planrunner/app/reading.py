@@ -15,9 +15,8 @@ def stored_plan(journal: JournalPort, digest: str) -> Plan:
     if stored.compiled is None:
         from planrunner.plan.load import load
         from planrunner.plugins import Registry
-        from planrunner.source import Source
 
-        loaded = load(Source(stored.text, stored.name, stored.notation), Registry())  # type: ignore[arg-type]
+        loaded = load(stored.source(), Registry())
         assert loaded.plan is not None, "only plans without errors are stored"
         return loaded.plan
     return compiled.load(stored.compiled.decode())
