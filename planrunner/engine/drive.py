@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, asked, plan_outputs, prepare, with_values
-from planrunner.engine.effects import Observe, Probe, StartCall
+from planrunner.engine.effects import AT_ONCE, Observe, Probe, StartCall
 from planrunner.journal.records import Answer
 from planrunner.machine.commands import AskFacts, AskProbe, End, Record, Start
 from planrunner.machine.decide import decide
@@ -166,7 +166,9 @@ class Driver:
             if event.reason != "pause":
                 self._effects.stop(event.reason == "killed")
             if STOPS[event.reason] <= STOPS[self.state.stop_reason]:
-                return
+                if event.comment != AT_ONCE or self.state.stop_reason not in ("deadline", "cancelled"):
+                    return
+                event = StopRequested("killed", comment="interrupted while what stands under `finally` was to run")
         elif type(event) is AttemptEnded:
             event = with_values(self.state, event)
         self.record(event)

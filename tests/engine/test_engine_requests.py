@@ -70,9 +70,11 @@ class Posting(ImaginedEffects):
 class Steered:
     """A run over as many lives as it takes, each driven until it rests."""
 
-    def __init__(self, plan: Plan, outcomes: dict[str, Sequence[Outcome]] = {}, journal: MemoryJournal | None = None):
+    def __init__(
+        self, plan: Plan, outcomes: dict[str, Sequence[Outcome]] | None = None, journal: MemoryJournal | None = None
+    ):
         self.plan = plan
-        self.outcomes = outcomes
+        self.outcomes = outcomes or {}
         self.journal = journal or MemoryJournal()
         self.clock = START
         self.started: list[str] = []
@@ -84,8 +86,8 @@ class Steered:
         known = self.outcomes.get(call.task.id, [Outcome(duration=10.0, exit_code=0)])
         return known[min(call.attempt, len(known)) - 1]
 
-    def live(self, asks: Asks = {}) -> State:
-        effects = Posting(Script(self.outcome, lambda names: {}), self.clock, self.journal, asks)
+    def live(self, asks: Asks | None = None) -> State:
+        effects = Posting(Script(self.outcome, lambda names: {}), self.clock, self.journal, asks or {})
         first: Event
         if self.journal.runs():
             handle = self.journal.hold("run")
