@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from planrunner.engine.clocks import TimeLine, boot
 from planrunner.errors import NotFound
 from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal
@@ -37,13 +38,15 @@ class RunSummary(NamedTuple):
 
 
 class Look(NamedTuple):
-    """How a run stands. ``exit_code`` is None while a process acts on it; ``entries`` is its journal."""
+    """How a run stands. ``exit_code`` is None while a process acts on it; ``entries`` is its journal; ``now`` is this
+    moment on the time line of the run."""
 
     row: RunRow
     state: State
     exit_code: int | None
     entries: tuple[Entry, ...]
     directory: str
+    now: float
 
 
 class Log(NamedTuple):
@@ -116,7 +119,11 @@ def look(wanted: str, state: str | None) -> Look:
     found = fold(plan, row.run, entries)
     if found.status == "running" and not row.held:
         found.status, found.reason = "paused", "cut off"
-    return Look(row, found, None if row.held else exit_code(found), entries, directory)
+    line = TimeLine()
+    for entry in entries:
+        line.see(entry)
+    now = line.clock(boot()).now()
+    return Look(row, found, None if row.held else exit_code(found), entries, directory, now)
 
 
 def exit_code(state: State) -> int:
