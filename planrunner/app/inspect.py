@@ -179,7 +179,7 @@ def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:
         check_task(found.state, task)
     kept: list[Log] = []
     texts = _texts(found)
-    for plan_task, seen in zip(found.state.plan.tasks, found.state.tasks, strict=True):
+    for plan_task, seen in zip(found.state.specs, found.state.tasks, strict=True):
         if task in (None, plan_task.id):
             numbers = range(1, seen.attempts + 1) if attempt is None else [attempt]
             kept += [_log(found, plan_task.id, number, texts) for number in numbers if number <= seen.attempts]

@@ -22,7 +22,7 @@ def select(plan: Plan, only: tuple[str, ...], until: tuple[str, ...]) -> tuple[s
             near = nearest(name, tuple(index))
             hint = f"did you mean `{near}`?" if near else f"its tasks are {', '.join(list(index)[:8])}"
             raise UsageError(f"plan `{plan.id}` has no task `{name}`", hint)
-    chosen = {index[name] for name in only} | _needed(Shape(plan), [index[name] for name in until])
+    chosen = {index[name] for name in only} | _needed(_shape(plan), [index[name] for name in until])
     return tuple(plan.tasks[number].id for number in sorted(chosen))
 
 
@@ -39,3 +39,9 @@ def _needed(shape: Shape, numbers: list[int]) -> set[int]:
                 found.add(other)
                 todo.append(other)
     return found
+
+
+def _shape(plan: Plan) -> Shape:
+    shape = Shape()
+    shape.add(plan.tasks)
+    return shape

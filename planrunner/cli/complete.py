@@ -61,7 +61,7 @@ complete -c planrunner -f -a "(__planrunner_complete)"
 }
 
 _TAKES_FILES = frozenset({"exec", "lint", "fmt", "convert", "graph", "init"})
-_TAKES_RUN = frozenset({"resume", "show", "logs", "events", "why"})
+_TAKES_RUN = frozenset({"resume", "retry", "rerun", "show", "logs", "events", "why"})
 _TAKES_TASK = frozenset({"logs", "why"})
 _VALUED = ("--state", "--color")
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -157,7 +157,7 @@ def _tasks(run: str, state: str | None) -> list[str]:
     from planrunner.app.inspect import look
 
     found = look(run, state)
-    return [f"{task.id}\t{task.title}" for task in found.state.plan.tasks]
+    return [f"{task.id}\t{task.title}" for task in found.state.specs]
 
 
 def _rules() -> list[str]:

@@ -87,6 +87,10 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "why": (
         ("--json", "Print JSON."),
     ),
+    "replay": (
+        ("--plan", "Replay with an edited plan instead of the run's own."),
+        ("--json", "Print JSON."),
+    ),
     "capabilities": (
         ("--json", "Print JSON, with the schema of the inputs."),
     ),

@@ -29,7 +29,7 @@ INTERRUPTED = Outcome("interrupted", "stopped before it was done")
 class Attempt:
     """A call on its way. It is also the ``Log`` that a capability function writes to, from whatever thread."""
 
-    __slots__ = ("_workers", "call", "job", "process", "reason", "record", "started", "timer")
+    __slots__ = ("_workers", "call", "called_off", "job", "process", "reason", "record", "started", "timer")
 
     def __init__(self, call: Call, record: Record) -> None:
         self.call = call
@@ -39,6 +39,8 @@ class Attempt:
         self.job: Job | None = None
         self.timer = 0
         self.reason = ""
+        self.called_off = ""
+        """Why the machine stopped this attempt for good; empty for one that nobody called off."""
         self._workers: Workers | None = None
 
     @property

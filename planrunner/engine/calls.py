@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from planrunner.plan.expressions.values import Scope
+
     Json = Any
 
 
@@ -45,7 +47,7 @@ class Prepared(NamedTuple):
 def prepare(state: State, start: Start, place: Place) -> Prepared:
     """Render the task of ``start``; a template that fails gives a logic failure, never an exception."""
     number, attempt, reissue = start
-    task = state.plan.tasks[number]
+    task = state.specs[number]
     name = task.id
     key = f"{state.run_id}:{name}:{attempt}"
     effect = state.trait(task).effect
@@ -61,40 +63,40 @@ def prepare(state: State, start: Start, place: Place) -> Prepared:
 
 def _render(state: State, start: Start, place: Place, key: str) -> Call:
     scope = TaskScope(state, start.number)
-    task = state.plan.tasks[start.number]
+    task = state.specs[start.number]
     if task.artifacts or task.outputs:
         task = _with_paths(task, scope)
     script, arguments, values = _script(task, scope)
     directory = place.directory
     if task.cwd:
-        directory = os.path.normpath(os.path.join(directory, _text(_rendered(task.cwd, scope))))
+        directory = os.path.normpath(os.path.join(directory, _text(rendered(task.cwd, scope))))
     return Call(
         run_id=state.run_id,
         task=task,
         attempt=start.attempt,
         key=key,
-        inputs=_rendered(task.inputs, scope) if task.inputs else {},
+        inputs=rendered(task.inputs, scope) if task.inputs else {},
         script=script,
         arguments=arguments,
         values=values,
         env=_environment(state, task, scope) if state.plan.env or task.env else {},
         directory=directory,
         scratch=f"{place.scratch}/{_file_name(task.id)}.{start.attempt}",
-        timeout=_timeout(task),
+        timeout=timeout_of(task),
     )
 
 
 def _environment(state: State, task: Task, scope: TaskScope) -> dict[str, str]:
-    return {name: _text(_rendered(value, scope)) for name, value in (*state.plan.env, *task.env)}
+    return {name: _text(rendered(value, scope)) for name, value in (*state.plan.env, *task.env)}
 
 
 def _with_paths(task: Task, scope: TaskScope) -> Task:
     """The task with the paths of its artifacts and outputs filled in."""
     if any(_holds_template(artifact.path) for artifact in task.artifacts):
-        kept = tuple(each._replace(path=_text(_rendered(each.path, scope))) for each in task.artifacts)
+        kept = tuple(each._replace(path=_text(rendered(each.path, scope))) for each in task.artifacts)
         task = task._replace(artifacts=kept)
     if any(_holds_template(output.path) for output in task.outputs):
-        given = tuple(each._replace(path=_text(_rendered(each.path, scope))) for each in task.outputs)
+        given = tuple(each._replace(path=_text(rendered(each.path, scope))) for each in task.outputs)
         task = task._replace(outputs=given)
     return task
 
@@ -103,14 +105,14 @@ def with_values(state: State, event: AttemptEnded) -> AttemptEnded:
     """The end of an attempt together with the outputs that the task declares by a ``value``, such as
     ``{{ stdout }}``; a value that cannot be had fails the attempt."""
     number = state.index[event.task]
-    outputs = state.plan.tasks[number].outputs
+    outputs = state.specs[number].outputs
     if not outputs or event.outcome.failure:
         return event
     declared = [output for output in outputs if output.value is not None]
     found = state.tasks[number]
     before, found.outcome = found.outcome, event.outcome
     try:
-        values = {output.name: _rendered(output.value, TaskScope(state, number)) for output in declared}
+        values = {output.name: rendered(output.value, TaskScope(state, number)) for output in declared}
         outcome = event.outcome._replace(outputs={**event.outcome.outputs, **plain_data(values)})
     except (TemplateError, EvaluationError) as error:
         outcome = event.outcome._replace(failure="logic", message=f"an output has no value: {error}")
@@ -124,7 +126,7 @@ def asked(state: State, event: TaskSettled) -> TaskSettled:
     if not _holds_template(event.detail):
         return event
     try:
-        return event._replace(detail=_text(_rendered(event.detail, TaskScope(state, state.index[event.task]))))
+        return event._replace(detail=_text(rendered(event.detail, TaskScope(state, state.index[event.task]))))
     except (TemplateError, EvaluationError):
         return event
 
@@ -136,7 +138,7 @@ def plain_data(value: Json) -> Json:
     return plain(value)
 
 
-def _rendered(value: Json, scope: TaskScope) -> Json:
+def rendered(value: Json, scope: Scope) -> Json:
     """The value with its templates filled in; what holds none comes back as it is and loads no template code."""
     if not _holds_template(value):
         return value
@@ -158,18 +160,18 @@ def _script(task: Task, scope: TaskScope) -> tuple[str, tuple[str, ...], Mapping
     if task.run is None:
         return "", (), {}
     if not isinstance(task.run, str):
-        return "", tuple(_text(_rendered(part, scope)) for part in task.run), {}
+        return "", tuple(_text(rendered(part, scope)) for part in task.run), {}
     script = task.script
     if script is None:
         raise TemplateError("the script cannot get its values safely")
     if script.simple is not None and not task.shell:
-        return task.run, tuple(_text(_rendered(part, scope)) for part in script.simple), {}
+        return task.run, tuple(_text(rendered(part, scope)) for part in script.simple), {}
     if not script.values:
         return task.run, (), {}
     from planrunner.plan.shelltext import ScriptError, environment
 
     try:
-        values = environment(script, {name: _rendered(template, scope) for name, template in script.values})
+        values = environment(script, {name: rendered(template, scope) for name, template in script.values})
     except ScriptError as error:
         raise TemplateError(str(error)) from error
     return script.text, (), values
@@ -188,7 +190,8 @@ def _written(value: Json) -> str:
     return text_of(value)
 
 
-def _timeout(task: Task) -> float | None:
+def timeout_of(task: Task) -> float | None:
+    """The seconds that an attempt of the task may take."""
     timeout, whole = task.timeout, task.budgets.time
     if timeout is None or whole is None:
         return whole if timeout is None else timeout
@@ -204,6 +207,8 @@ def _digest(call: Call) -> str:
     if not (call.inputs or call.script or call.arguments):
         return ""
     parts = [call.task.uses, call.inputs, call.script, call.arguments, dict(call.values)]
+    if call.env or call.task.cwd:
+        parts += [dict(call.env), call.task.cwd and call.directory]
     text = stable_json(parts)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -214,7 +219,7 @@ def plan_outputs(state: State) -> dict[str, Json]:
     outputs: dict[str, Json] = {}
     for output in state.plan.outputs:
         try:
-            outputs[output.name] = plain_data(_rendered(output.value, scope))
+            outputs[output.name] = plain_data(rendered(output.value, scope))
         except (TemplateError, EvaluationError):
             outputs[output.name] = None
     return outputs

@@ -35,8 +35,16 @@ class Probe(NamedTuple):
     call: Call
 
 
+class Cancel(NamedTuple):
+    """Stop one attempt for good; its outcome is of the class ``cancelled``."""
+
+    task: str
+    attempt: int
+    reason: str
+
+
 if TYPE_CHECKING:
-    Effect = Union[StartCall, Observe, Probe]
+    Effect = Union[StartCall, Observe, Probe, Cancel]
 
     class Effects(Protocol):
         """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970)

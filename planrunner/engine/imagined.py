@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.effects import Observe, StartCall
+from planrunner.engine.effects import Cancel, Observe, StartCall
 from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome
 from planrunner.record import NamedTuple
 
@@ -27,6 +27,14 @@ class Script(NamedTuple):
     probe: Callable[[Call], str] = lambda call: "retry"
 
 
+def in_time(call: Call, outcome: Outcome) -> Outcome:
+    """The outcome, or what becomes of it where it takes longer than the call may."""
+    if call.timeout is None or outcome.duration <= call.timeout:
+        return outcome
+    message = f"stopped after its timeout of {call.timeout:g} s"
+    return Outcome(failure="timeout", message=message, duration=call.timeout)
+
+
 class ImaginedEffects:
     """An ``Effects`` whose time jumps to the next thing that happens."""
 
@@ -44,13 +52,12 @@ class ImaginedEffects:
             if isinstance(effect, StartCall):
                 call = effect.call
                 self.started.append(call)
-                outcome = self._script.outcome(call)
-                if call.timeout is not None and outcome.duration > call.timeout:
-                    message = f"stopped after its timeout of {call.timeout:g} s"
-                    outcome = Outcome(failure="timeout", message=message, duration=call.timeout)
+                outcome = in_time(call, self._script.outcome(call))
                 self._later(outcome.duration, AttemptEnded(call.task.id, call.attempt, outcome))
             elif isinstance(effect, Observe):
                 self._later(0.0, FactsObserved(effect.task, self._script.facts(effect.names)))
+            elif isinstance(effect, Cancel):
+                self._call_off(effect)
             else:
                 found = self._script.probe(effect.call)
                 self._later(0.0, DoubtSettled(effect.call.task.id, effect.call.attempt, found, "probe"))  # type: ignore[arg-type]
@@ -81,6 +88,14 @@ class ImaginedEffects:
                 stopped.append((self._clock, count, event))
         heapq.heapify(stopped)
         self._coming = stopped
+
+    def _call_off(self, effect: Cancel) -> None:
+        """The attempt ends now, as cancelled."""
+        outcome = Outcome(failure="cancelled", message=f"stopped: {effect.reason}")
+        for at, (_, count, event) in enumerate(self._coming):
+            if isinstance(event, AttemptEnded) and (event.task, event.attempt) == (effect.task, effect.attempt):
+                self._coming[at] = (self._clock, count, event._replace(outcome=outcome))
+        heapq.heapify(self._coming)
 
     def close(self) -> None:
         self._coming = []

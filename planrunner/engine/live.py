@@ -19,7 +19,7 @@ from planrunner.engine.attempts import (
     timed_out,
 )
 from planrunner.engine.clocks import Clock
-from planrunner.engine.effects import AT_ONCE, Observe, Probe, StartCall
+from planrunner.engine.effects import AT_ONCE, Cancel, Observe, StartCall
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
@@ -96,14 +96,16 @@ class LiveEffects:
 
     def start(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
-            if type(effect) is StartCall:
+            if isinstance(effect, StartCall):
                 self._start(effect.call)
             elif isinstance(effect, Observe):
                 from planrunner.engine.facts import observe  # late: few plans have preconditions about the world
 
                 facts = observe(effect.names, self._settings.state_dir)
                 self._events.append(FactsObserved(effect.task, facts))
-            elif isinstance(effect, Probe):
+            elif isinstance(effect, Cancel):
+                self._call_off(effect)
+            else:
                 self._probe(effect.call)
 
     def _start(self, call: Call) -> None:
@@ -209,6 +211,8 @@ class LiveEffects:
         if self._attempts.pop(attempt.call.key, None) is None:
             return
         record = attempt.record
+        if attempt.called_off and outcome.failure == "interrupted":
+            outcome = outcome._replace(failure="cancelled", message=f"stopped: {attempt.called_off}")
         if attempt.process is None:
             if problem := record.close():
                 self._supervisor.problems.append(problem)
@@ -266,15 +270,25 @@ class LiveEffects:
 
     def _stop(self, forced: bool) -> None:
         for attempt in list(self._attempts.values()):
-            if attempt.process is not None:
-                self._supervisor.interrupt(attempt.process, forced)
-            elif attempt.job is None:
-                self._poller.cancel(attempt.timer)
-                self._end(attempt, INTERRUPTED)
-            elif forced:
-                self._abandon(attempt, attempt.reason or "interrupted")
-            else:
-                self._cancel(attempt, "interrupted")
+            self._stop_one(attempt, forced)
+
+    def _stop_one(self, attempt: Attempt, forced: bool) -> None:
+        if attempt.process is not None:
+            self._supervisor.interrupt(attempt.process, forced)
+        elif attempt.job is None:
+            self._poller.cancel(attempt.timer)
+            self._end(attempt, INTERRUPTED)
+        elif forced:
+            self._abandon(attempt, attempt.reason or "interrupted")
+        else:
+            self._cancel(attempt, "interrupted")
+
+    def _call_off(self, effect: Cancel) -> None:
+        """Stop one attempt for good; one that is over already keeps its outcome."""
+        for attempt in list(self._attempts.values()):
+            if (attempt.call.task.id, attempt.call.attempt) == (effect.task, effect.attempt):
+                attempt.called_off = effect.reason
+                self._stop_one(attempt, forced=False)
 
     def _cancel(self, attempt: Attempt, reason: str) -> None:
         """Ask a function to stop; one that has not after the grace is left to itself."""

@@ -8,11 +8,14 @@ from __future__ import annotations
 from planrunner.machine.events import (
     DoubtSettled,
     FailureResolved,
+    FrameClosing,
+    ResetPlanned,
     RetryScheduled,
     RunParked,
     StopRequested,
     TaskQueued,
     TaskSettled,
+    TasksReset,
 )
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +29,22 @@ class Start(NamedTuple):
     number: int
     attempt: int
     reissue: int = 0
+
+
+class Open(NamedTuple):
+    """Begin a task that holds others, or its next round (``round`` above 1)."""
+
+    number: int
+    attempt: int
+    round: int = 1
+
+
+class Close(NamedTuple):
+    """What a task holds is settled: its attempt ends. ``failure`` and ``message`` say how, empty when it went well."""
+
+    number: int
+    failure: str = ""
+    message: str = ""
 
 
 class AskFacts(NamedTuple):
@@ -45,7 +64,18 @@ class AskProbe(NamedTuple):
 class Record(NamedTuple):
     """A decision with no effect outside: its event is all there is to it."""
 
-    event: TaskQueued | TaskSettled | RetryScheduled | FailureResolved | DoubtSettled | RunParked | StopRequested
+    event: (
+        TaskQueued
+        | TaskSettled
+        | RetryScheduled
+        | FailureResolved
+        | DoubtSettled
+        | RunParked
+        | StopRequested
+        | FrameClosing
+        | ResetPlanned
+        | TasksReset
+    )
 
 
 class End(NamedTuple):
@@ -56,4 +86,4 @@ class End(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Command = Union[Start, AskFacts, AskProbe, Record, End]
+    Command = Union[Start, Open, Close, AskFacts, AskProbe, Record, End]

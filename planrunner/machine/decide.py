@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from planrunner.machine.commands import AskFacts, End, Record, Start
+from planrunner.machine.commands import AskFacts, End, Open, Record, Start
 from planrunner.machine.events import FailureResolved, RetryScheduled, RunParked, StopRequested, TaskQueued, TaskSettled
 from planrunner.machine.evolve import CUT_OFF
 from planrunner.machine.joins import needs_verdict
 from planrunner.machine.judge import judge, unmet
+from planrunner.machine.moves import main_part_done
 from planrunner.machine.scope import TaskScope, facts_read
 from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, SETTLED, IllegalMove
@@ -17,6 +18,7 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from planrunner.machine.commands import Command
     from planrunner.machine.events import TaskStatus
+    from planrunner.machine.frame import Frame
 
 INSTANT_BATCH = 2000
 """Instant tasks started by one decision at the most: bounds one transaction."""
@@ -47,6 +49,11 @@ def decide(state: State, now: float) -> Decision:
         return Decision([Record(StopRequested("deadline"))], tuple(state.candidates))
     commands: list[Command] = []
     ready: list[int] = []
+    if state.resets:
+        from planrunner.machine.rework import due  # late: few runs send anything back
+
+        if records := due(state):
+            return Decision(list(records), tuple(state.candidates))
     numbers = _due(state, now)
     for position, number in enumerate(numbers):
         if len(ready) >= INSTANT_BATCH:
@@ -78,7 +85,11 @@ def _look(state: State, number: int, now: float, commands: list[Command], ready:
     """One candidate: what its status calls for."""
     found = state.tasks[number]
     command: Command | None = None
-    if found.status == "running":
+    if state.held and number in state.held:
+        return
+    if state.closing and found.status not in SETTLED and (why := _closed(state, number)):
+        command = _in_closing(state, number, now, why)
+    elif found.status == "running":
         command = _after_attempt(state, number, now)
     elif found.status in ("pending", "blocked"):
         command = _before_attempt(state, number, now, ready)
@@ -98,22 +109,42 @@ def _look(state: State, number: int, now: float, commands: list[Command], ready:
         commands.append(command)
 
 
+def _closed(state: State, number: int) -> str:
+    """Why a frame around a task is being stopped; empty where none is."""
+    frame = state.tasks[number].frame
+    while frame.owner >= 0:
+        if frame.closing:
+            return frame.closing
+        frame = state.tasks[frame.owner].frame
+    return ""
+
+
+def _in_closing(state: State, number: int, now: float, why: str) -> Command | None:
+    """What runs is stopped by the driver and ends as cancelled; whatever else is open is cancelled at once."""
+    task, found = state.specs[number], state.tasks[number]
+    under_way = number in state.holders or not found.uncertain
+    if found.status == "running" and under_way and (found.outcome is None or not found.outcome.failure):
+        return _after_attempt(state, number, now)
+    return _settle(task, "cancelled", "stopped", f"what it belongs to was stopped: {why}")
+
+
 def _settle(task: Task, status: TaskStatus, reason: str, detail: str = "", failure: str = "") -> Record:
     return _new(Record, (_new(TaskSettled, (task.id, status, reason, detail, failure)),))
 
 
 def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> Command | None:
-    task = state.plan.tasks[number]
+    task = state.specs[number]
     found = state.tasks[number]
-    if state.stop_reason and not _outlives(state, task):
+    if state.stop_reason and not _outlives(state, number):
         return _stopped(state, task)
-    if task.finally_ and (state.open or state.recovering):
+    frame = found.frame
+    if task.finally_ and not main_part_done(state, frame):
         return None
     if found.due is not None:
         if found.due <= now:
-            ready.append(number)
-            return None
-        return _settle(task, "cancelled", "stopped", _stop_detail(state)) if _is_cut(state, number) else None
+            return _begin(state, number, ready)
+        cut = _cut(state, number)
+        return None if cut is None else _settle(task, "cancelled", "stopped", _stop_detail(state, cut))
     verdict, why = needs_verdict(state, number)
     if verdict != "unmet" and number in state.shape.routes_in:
         from planrunner.machine.routes import routes_verdict  # late: few plans have edges
@@ -125,29 +156,39 @@ def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> 
         return _settle(task, "omitted", "join", why)
     if verdict == "waiting":
         return None
-    if _is_cut(state, number):
-        return _settle(task, "cancelled", "stopped", _stop_detail(state))
+    if state.failing and (cut := _cut(state, number)) is not None:
+        return _settle(task, "cancelled", "stopped", _stop_detail(state, cut))
+    if frame.limit and number >= frame.limit:
+        return None
     return _conditions(state, number, ready)
 
 
-def _is_cut(state: State, number: int) -> bool:
-    """The run is failing and this task is neither a handler nor under ``finally``."""
-    return (
-        bool(state.failures)
-        and state.plan.on_failure != "continue"
-        and number not in state.shape.tolerant
-        and not state.plan.tasks[number].finally_
-    )
+def _cut(state: State, number: int) -> Frame | None:
+    """The frame that is failing around a task that is neither a handler nor under ``finally`` there."""
+    while number >= 0:
+        if state.specs[number].finally_:
+            return None
+        frame = state.tasks[number].frame
+        if frame.failing and number not in state.shape.tolerant:
+            return frame
+        number = frame.owner
+    return None
 
 
-def _stop_detail(state: State) -> str:
-    failed = ", ".join(f"`{state.plan.tasks[number].id}`" for number in state.failures[:3])
-    return f"not started: {failed} failed and the plan's `on_failure` is {state.plan.on_failure}"
+def _stop_detail(state: State, frame: Frame) -> str:
+    failed = ", ".join(f"`{state.specs[number].id}`" for number in frame.failures[:3])
+    return f"not started: {failed} failed and the plan's `on_failure` is {frame.on_failure}"
 
 
-def _outlives(state: State, task: Task) -> bool:
-    """``finally`` comes after every stop that ends the run in order."""
-    return task.finally_ and state.stop_reason in ("deadline", "cancelled")
+def _outlives(state: State, number: int) -> bool:
+    """What stands under ``finally`` comes after every stop that ends the run in order."""
+    if state.stop_reason not in ("deadline", "cancelled"):
+        return False
+    while number >= 0:
+        if state.specs[number].finally_:
+            return True
+        number = state.tasks[number].frame.owner
+    return False
 
 
 def _stopped(state: State, task: Task, before: str = "") -> Command | None:
@@ -171,28 +212,28 @@ def stop_text(state: State) -> str:
 
 def _is_given_up(state: State, number: int) -> bool:
     """A cancelled run asks nobody what became of an attempt; a probe that is under way may still tell."""
-    cancelled = state.stop_reason in ("cancelled", "killed") and not _outlives(state, state.plan.tasks[number])
+    cancelled = state.stop_reason in ("cancelled", "killed") and not _outlives(state, number)
     return cancelled and number not in state.asked
 
 
 def _give_up(state: State, number: int) -> Command:
     found = state.tasks[number]
     detail = f"whether attempt {found.attempts} took effect is not known, and {stop_text(state)}"
-    return _settle(state.plan.tasks[number], "cancelled", state.stop_reason, detail)
+    return _settle(state.specs[number], "cancelled", state.stop_reason, detail)
 
 
 def _while_queued(state: State, number: int) -> Command | None:
-    task = state.plan.tasks[number]
-    if state.stop_reason and not _outlives(state, task):
+    task = state.specs[number]
+    if state.stop_reason and not _outlives(state, number):
         return _stopped(state, task)
-    if _is_cut(state, number):
-        return _settle(task, "cancelled", "stopped", _stop_detail(state))
+    if state.failing and (cut := _cut(state, number)) is not None:
+        return _settle(task, "cancelled", "stopped", _stop_detail(state, cut))
     return None
 
 
 def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
     """Needs and edges allow the task: ``when``, preconditions and what kind of work it is decide."""
-    task = state.plan.tasks[number]
+    task = state.specs[number]
     found = state.tasks[number]
     if task.when is not None:
         try:
@@ -204,16 +245,22 @@ def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
         command = _preconditions(state, number)
         if command is not None or (found.facts is None and facts_read(task)):
             return command
-    waits_for = _by_hand(task)
+    waits_for = None if number in state.holders else _by_hand(task)
     if waits_for:
         return None if found.status == "blocked" else _settle(task, "blocked", waits_for[0], waits_for[1])
-    if found.status != "blocked":
-        ready.append(number)
+    return None if found.status == "blocked" else _begin(state, number, ready)
+
+
+def _begin(state: State, number: int, ready: list[int]) -> Command | None:
+    """A task that holds others begins at once; any other waits for a slot."""
+    if number in state.holders:
+        return Open(number, state.tasks[number].attempts + 1)
+    ready.append(number)
     return None
 
 
 def _preconditions(state: State, number: int) -> Command | None:
-    task = state.plan.tasks[number]
+    task = state.specs[number]
     found = state.tasks[number]
     names = facts_read(task)
     if names and found.facts is None:
@@ -246,16 +293,22 @@ def _by_hand(task: Task) -> tuple[str, str] | None:
 
 
 def _after_attempt(state: State, number: int, now: float) -> Command | None:
-    task = state.plan.tasks[number]
+    task = state.specs[number]
     found = state.tasks[number]
     if found.outcome is None:
+        if number in state.holders:
+            from planrunner.machine.containers import step  # late: many plans are flat
+
+            return step(state, number, now)
         if not found.uncertain:
             return None
         if _is_given_up(state, number):
             return _give_up(state, number)
-        return None if state.stop_reason and not _outlives(state, task) else _recover(state, number)
+        return None if state.stop_reason and not _outlives(state, number) else _recover(state, number)
     if found.outcome.failure in CUT_OFF:
         return _stopped(state, task, "stopped: ")
+    if found.outcome.failure == "cancelled":
+        return _settle(task, "cancelled", "stopped", found.outcome.message)
     verdict = judge(state, number)
     if not verdict.failure:
         if verdict.words:
@@ -263,11 +316,16 @@ def _after_attempt(state: State, number: int, now: float) -> Command | None:
         return _settle(task, "completed", "")
     from planrunner.machine.retry import again, delay  # late: most attempts do what they should
 
-    ends = state.stop_reason in FINAL_STOPS and not _outlives(state, task)
-    if not ends and again(task.retry, found.attempts, verdict.failure):
+    ends = state.stop_reason in FINAL_STOPS and not _outlives(state, number)
+    if not ends and again(task.retry, found.attempts - found.past, verdict.failure):
         key = f"{state.seed}:{task.id}:{found.attempts}"
-        due = now + delay(task.retry, found.attempts, key)
+        due = now + delay(task.retry, found.attempts - found.past, key)
         return Record(RetryScheduled(task.id, found.attempts, due, verdict.failure))
+    if number in state.shape.reworks and not ends:
+        from planrunner.machine.rework import by_edge  # late, as above
+
+        if back := by_edge(state, number):
+            return back
     return _settle(task, "failed", verdict.reason, verdict.detail, verdict.failure)
 
 
@@ -281,11 +339,11 @@ def _resolve(state: State, number: int) -> Command | None:
     """A failed task waits for its handlers: the first that completed stands in for it."""
     from planrunner.machine.routes import handlers  # late, as above
 
-    task = state.plan.tasks[number]
+    task = state.specs[number]
     targets = handlers(state, number)
     for target in targets:
         if state.tasks[target].status == "completed":
-            return Record(FailureResolved(task.id, state.plan.tasks[target].id))
+            return Record(FailureResolved(task.id, state.specs[target].id))
     if all(state.tasks[target].status in SETTLED for target in targets):
         return Record(FailureResolved(task.id))
     return None
@@ -293,7 +351,7 @@ def _resolve(state: State, number: int) -> Command | None:
 
 def _admit(state: State, ready: list[int], commands: list[Command]) -> None:
     """Give slots to the best of those that became ready and those that wait; the rest of the former queue up."""
-    tasks = state.plan.tasks
+    tasks = state.specs
     slow: list[tuple[int, int]] = []
     for number in ready:
         if state.trait(tasks[number]).instant:
@@ -328,7 +386,7 @@ def _choose(state: State, fresh: list[tuple[int, int]], free: int) -> list[int]:
         labels: [(-priority, -minus) for priority, minus in line[-free:]] for labels, line in state.queue.lines.items()
     }
     for entry in fresh:
-        lines.setdefault(state.limited_labels(state.plan.tasks[entry[1]]), []).append(entry)
+        lines.setdefault(state.limited_labels(state.specs[entry[1]]), []).append(entry)
     for line in lines.values():
         line.sort(reverse=True)
     chosen: list[int] = []
@@ -350,7 +408,7 @@ def _finish(state: State) -> list[Command]:
     if state.open or state.finals_open or state.recovering:
         if state.stop_reason and state.stop_reason not in FINAL_STOPS:
             return [Record(RunParked(state.stop_reason))]
-        return [] if state.timers else [_stuck(state)]
+        return [] if _time_will_tell(state) else [_stuck(state)]
     if state.stop_reason == "deadline":
         return [End("failed", "budget")]
     if state.stop_reason in FINAL_STOPS:
@@ -358,13 +416,21 @@ def _finish(state: State) -> list[Command]:
     return [End("failed", "failed") if state.failures else End("completed")]
 
 
+def _time_will_tell(state: State) -> bool:
+    """Something starts again by itself. The time limits of what waits for people keep no process."""
+    if not state.timers:
+        return False
+    people = state.counts.get("blocked") or state.counts.get("in_doubt")
+    return not people or any(state.tasks[number].status == "pending" for _, number in state.timers)
+
+
 def _stuck(state: State) -> Record:
     """Open tasks, and none that moves: they wait for a person, or for a handler that itself waits for the task it
     should recover. The latter recovers nothing, so the failure stands."""
-    waiting = [task.id for task, found in zip(state.plan.tasks, state.tasks) if found.status in ("blocked", "in_doubt")]
+    waiting = [task.id for task, found in zip(state.specs, state.tasks) if found.status in ("blocked", "in_doubt")]
     if waiting:
         return Record(RunParked("waiting", tuple(waiting)))
     if state.recovering:
-        return Record(FailureResolved(state.plan.tasks[min(state.recovering)].id))
-    open_tasks = [task.id for task, found in zip(state.plan.tasks, state.tasks) if not found.standing]
+        return Record(FailureResolved(state.specs[min(state.recovering)].id))
+    open_tasks = [task.id for task, found in zip(state.specs, state.tasks) if not found.standing]
     raise IllegalMove(f"the run can neither go on nor end; undecided: {', '.join(open_tasks[:10])}")

@@ -101,6 +101,55 @@ class AttemptStarted(NamedTuple):
     reissue: int = 0
 
 
+class FrameOpened(NamedTuple):
+    """A task that holds others begins, or goes into its next round: its tasks exist from now on. ``kind`` is
+    ``subplan`` (``values``: parameters), ``round`` (``number`` from 1, ``values``: what is carried) or ``items``
+    (``values``: the list of items)."""
+
+    task: str
+    attempt: int
+    kind: Literal["subplan", "round", "items"]
+    number: int = 0
+    values: Json = None
+
+
+class FrameClosing(NamedTuple):
+    """Nothing of what a task holds starts any more; what runs is stopped. ``reason`` is timeout, cancelled or
+    budget."""
+
+    task: str
+    reason: str
+
+
+class TasksReset(NamedTuple):
+    """Tasks begin anew as if they had never run: ``reason`` is rework, retry or rerun, ``cause`` the task that sent
+    back, ``comment`` what was said. Those of ``unless_same`` keep their result if they would be called as before."""
+
+    tasks: tuple[str, ...]
+    reason: str
+    by: str = ""
+    cause: str = ""
+    comment: str = ""
+    unless_same: tuple[str, ...] = ()
+
+
+class RunReopened(NamedTuple):
+    """A run that has ended acts again, for a ``reason``: retry, rerun or rollback."""
+
+    reason: str
+    by: str = ""
+
+
+class ResetPlanned(NamedTuple):
+    """Tasks are to begin anew once those among them that run have ended; until then none of them starts."""
+
+    tasks: tuple[str, ...]
+    reason: str
+    by: str = ""
+    cause: str = ""
+    comment: str = ""
+
+
 class AttemptEnded(NamedTuple):
     task: str
     attempt: int
@@ -176,6 +225,11 @@ if TYPE_CHECKING:
         FactsRequested,
         FactsObserved,
         AttemptStarted,
+        FrameOpened,
+        FrameClosing,
+        ResetPlanned,
+        TasksReset,
+        RunReopened,
         AttemptEnded,
         RetryScheduled,
         TaskSettled,
@@ -194,6 +248,11 @@ EVENTS = (
     FactsRequested,
     FactsObserved,
     AttemptStarted,
+    FrameOpened,
+    FrameClosing,
+    ResetPlanned,
+    TasksReset,
+    RunReopened,
     AttemptEnded,
     RetryScheduled,
     TaskSettled,

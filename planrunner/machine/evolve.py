@@ -10,18 +10,31 @@ from planrunner.machine.events import (
     FactsObserved,
     FactsRequested,
     FailureResolved,
+    FrameClosing,
+    FrameOpened,
     Outcome,
     RetryScheduled,
     RunEnded,
     RunParked,
+    RunReopened,
     RunResumed,
     RunStarted,
     StopRequested,
     TaskQueued,
     TaskSettled,
 )
-from planrunner.machine.state import State, TaskState, Trait
-from planrunner.machine.statuses import SETTLED, TASK, IllegalMove, check_run, check_task
+from planrunner.machine.moves import (
+    after_settling,
+    drop_timer,
+    free_slot,
+    move,
+    offer_routes,
+    set_timer,
+    stand,
+    take_slot,
+)
+from planrunner.machine.state import State, Trait
+from planrunner.machine.statuses import SETTLED, IllegalMove, check_run
 from planrunner.plan.model import Plan
 from planrunner.record import TYPE_CHECKING
 
@@ -29,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from planrunner.machine.events import Event, TaskStatus
+    from planrunner.machine.events import Event
     from planrunner.machine.state import Standing
 
 _STANDINGS: dict[str, Standing] = {
@@ -82,22 +95,21 @@ def _started(state: State, event: RunStarted, at: float) -> None:
     uncounted = state.shape.uncounted
     for number, task in enumerate(state.tasks):
         ready = task.missing == 0 or number in uncounted
-        if ready and task.status == "pending" and not state.plan.tasks[number].finally_:
+        if ready and task.status == "pending" and not state.specs[number].finally_:
             state.candidates[number] = None
-    if not state.open:
-        _open_finals(state)
+    after_settling(state, state.top)
 
 
 def _leave_out(state: State) -> None:
     """Tasks that were not selected count as done for those that were."""
     assert state.selected is not None
-    for number, task in enumerate(state.plan.tasks):
+    for number, task in enumerate(state.specs):
         if task.id not in state.selected and not task.finally_:
             found = state.tasks[number]
             found.reason, found.detail = "not_selected", "not selected for this run"
-            _move(state, number, found, "skipped")
+            move(state, number, found, "skipped")
             found.standing = "tolerated"
-            state.open -= 1
+            state.top.open -= 1
             for other in state.shape.dependents[number]:
                 state.tasks[other].missing -= 1
 
@@ -122,12 +134,19 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
             state.candidates[number] = None
 
 
+def _reopened(state: State, event: RunReopened, at: float) -> None:
+    check_run(state.status, "paused")
+    state.status = "paused"
+    state.reason = event.reason
+    state.ended_at = None
+
+
 def _queued(state: State, event: TaskQueued, at: float) -> None:
     number = state.index[event.task]
-    task = state.plan.tasks[number]
+    task = state.specs[number]
     found = state.tasks[number]
-    _drop_timer(state, number, found)
-    _move(state, number, found, "queued")
+    drop_timer(state, number, found)
+    move(state, number, found, "queued")
     state.candidates.pop(number, None)
     state.queue.add(state.limited_labels(task), task.priority, number)
 
@@ -145,14 +164,15 @@ def _facts_observed(state: State, event: FactsObserved, at: float) -> None:
 
 def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     number = state.index[event.task]
-    task = state.plan.tasks[number]
+    task = state.specs[number]
     found = state.tasks[number]
     if found.status == "queued":
         state.queue.remove(state.limited_labels(task), task.priority, number)
-    _drop_timer(state, number, found)
-    _move(state, number, found, "running")
+    drop_timer(state, number, found)
+    move(state, number, found, "running")
     found.attempts = event.attempt
     found.reissues = event.reissue
+    found.inputs = event.inputs
     found.uncertain = False
     found.outcome = None
     found.judged = False
@@ -160,7 +180,7 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     if found.started is None:
         found.started = at
     state.candidates.pop(number, None)
-    _take_slot(state, number)
+    take_slot(state, number)
 
 
 def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
@@ -174,33 +194,30 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
     found.ended = at
     state.candidates[number] = None
     if event.outcome.failure not in CUT_OFF:
-        _free_slot(state, number)
+        free_slot(state, number)
 
 
 def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
     number = state.index[event.task]
     found = state.tasks[number]
-    _free_slot(state, number)
-    from bisect import insort  # late: few tasks are tried again
-
-    _move(state, number, found, "pending")
-    found.due = event.due
+    free_slot(state, number)
+    move(state, number, found, "pending")
     found.failure = event.failure
     found.judged = True
     found.reason, found.detail = "retry", f"waits for attempt {event.attempt + 1} after a {event.failure} failure"
     state.candidates.pop(number, None)
-    insort(state.timers, (event.due, number))
+    set_timer(state, number, event.due)
 
 
 def _settled(state: State, event: TaskSettled, at: float) -> None:
     number = state.index[event.task]
-    task = state.plan.tasks[number]
+    task = state.specs[number]
     found = state.tasks[number]
     if found.status == "queued":
         state.queue.remove(state.limited_labels(task), task.priority, number)
-    _drop_timer(state, number, found)
-    _free_slot(state, number)
-    _move(state, number, found, event.status)
+    drop_timer(state, number, found)
+    free_slot(state, number)
+    move(state, number, found, event.status)
     found.reason, found.detail, found.failure = event.reason, event.detail, event.failure
     found.judged = True
     state.candidates.pop(number, None)
@@ -209,27 +226,33 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
             state.asked.add(number)
         return
     found.ended = at
+    frame = found.frame
     if task.finally_:
-        state.finals_open -= 1
+        frame.finals_open -= 1
     else:
-        state.open -= 1
+        frame.open -= 1
+    if event.reason == "reused":
+        found.outcome, found.kept = found.kept, None
     if event.status == "completed" and found.outcome is not None:
         found.outputs = found.outcome.outputs
     if event.status != "failed":
-        _stand(state, number, _STANDINGS[event.status])
+        stand(state, number, _STANDINGS[event.status])
     elif task.allow_failure:
-        _stand(state, number, "tolerated")
+        stand(state, number, "tolerated")
     elif any(route.edge.recovers for route in state.shape.routes_out.get(number, ())):
         state.recovering[number] = None
-        _offer_routes(state, number)
+        offer_routes(state, number)
     else:
-        _stand(state, number, "failed")
+        stand(state, number, "failed")
     if state.recovering:
         for route in state.shape.routes_in.get(number, ()):
             if route.source in state.recovering:
                 state.candidates[route.source] = None
-    if not state.open:
-        _open_finals(state)
+    if frame.limit and frame.limit < frame.first + frame.size:
+        state.candidates[frame.limit] = None
+        frame.limit += 1
+    if not frame.open:
+        after_settling(state, frame)
 
 
 def _failure_resolved(state: State, event: FailureResolved, at: float) -> None:
@@ -240,11 +263,10 @@ def _failure_resolved(state: State, event: FailureResolved, at: float) -> None:
     if event.recovered_by:
         found.recovered_by = event.recovered_by
         found.outputs = state.tasks[state.index[event.recovered_by]].outputs
-        _stand(state, number, "completed")
+        stand(state, number, "completed")
     else:
-        _stand(state, number, "failed")
-    if not state.open:
-        _open_finals(state)
+        stand(state, number, "failed")
+    after_settling(state, found.frame)
 
 
 def _doubt_settled(state: State, event: DoubtSettled, at: float) -> None:
@@ -298,103 +320,37 @@ def _rest(state: State, at: float) -> None:
         state.active_since = None
 
 
-def _move(state: State, number: int, task: TaskState, new: TaskStatus) -> None:
-    old = task.status
-    if new not in TASK[old]:
-        check_task(state.plan.tasks[number].id, old, new)
-    task.status = new
-    counts = state.counts
-    counts[old] -= 1
-    counts[new] = counts.get(new, 0) + 1
+class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
+    """What few runs meet is loaded with the first event of its kind."""
+
+    def __missing__(self, kind: type) -> Callable[[State, Any, float], None]:
+        if kind is FrameOpened or kind is FrameClosing:
+            from planrunner.machine import containers
+
+            self.update(containers.FOLDS)
+        else:
+            from planrunner.machine import rework
+
+            self.update(rework.FOLDS)
+        return self[kind]
 
 
-def _take_slot(state: State, number: int) -> None:
-    if number in state.running:
-        return
-    state.running[number] = None
-    task = state.plan.tasks[number]
-    if not state.trait(task).instant:
-        state.slots += 1
-        for label in state.limited_labels(task):
-            state.labels_running[label] = state.labels_running.get(label, 0) + 1
-
-
-def _free_slot(state: State, number: int) -> None:
-    if number not in state.running:
-        return
-    del state.running[number]
-    task = state.plan.tasks[number]
-    if not state.trait(task).instant:
-        state.slots -= 1
-        for label in state.limited_labels(task):
-            state.labels_running[label] -= 1
-
-
-def _drop_timer(state: State, number: int, task: TaskState) -> None:
-    if task.due is not None:
-        from bisect import bisect_left  # late, as above
-
-        del state.timers[bisect_left(state.timers, (task.due, number))]
-        task.due = None
-
-
-def _stand(state: State, number: int, standing: Standing) -> None:
-    """Give a task its standing and wake those whose start may now be decided."""
-    state.tasks[number].standing = standing
-    plan, tasks, candidates = state.plan, state.tasks, state.candidates
-    if standing == "failed":
-        state.failures.append(number)
-        if plan.on_failure != "continue":
-            for other, found in enumerate(tasks):
-                if found.status in ("pending", "queued"):
-                    candidates[other] = None
-    good = standing in ("completed", "tolerated")
-    uncounted = state.shape.uncounted
-    for other in state.shape.dependents[number]:
-        found = tasks[other]
-        if found.status not in ("pending", "queued"):
-            continue
-        if other not in uncounted:
-            if good:
-                found.missing -= 1
-                if found.missing:
-                    continue
-            elif found.broken < 0:
-                found.broken = number
-        candidates[other] = None
-    if state.shape.routes_out:
-        _offer_routes(state, number)
-
-
-def _offer_routes(state: State, number: int) -> None:
-    for route in state.shape.routes_out.get(number, ()):
-        if state.tasks[route.target].status == "pending":
-            state.candidates[route.target] = None
-    if number in state.recovering:
-        state.candidates[number] = None
-
-
-def _open_finals(state: State) -> None:
-    """The main part is settled and no failure waits for its handlers: tasks under ``finally`` may start."""
-    if not state.recovering:
-        for number in state.shape.finals:
-            if state.tasks[number].status == "pending":
-                state.candidates[number] = None
-
-
-_HANDLERS: dict[type, Callable[[State, Any, float], None]] = {
-    RunStarted: _started,
-    RunResumed: _resumed,
-    TaskQueued: _queued,
-    FactsRequested: _facts_requested,
-    FactsObserved: _facts_observed,
-    AttemptStarted: _attempt_started,
-    AttemptEnded: _attempt_ended,
-    RetryScheduled: _retry_scheduled,
-    TaskSettled: _settled,
-    FailureResolved: _failure_resolved,
-    DoubtSettled: _doubt_settled,
-    StopRequested: _stop_requested,
-    RunParked: _parked,
-    RunEnded: _run_ended,
-}
+_HANDLERS = _Handlers(
+    {
+        RunStarted: _started,
+        RunReopened: _reopened,
+        RunResumed: _resumed,
+        TaskQueued: _queued,
+        FactsRequested: _facts_requested,
+        FactsObserved: _facts_observed,
+        AttemptStarted: _attempt_started,
+        AttemptEnded: _attempt_ended,
+        RetryScheduled: _retry_scheduled,
+        TaskSettled: _settled,
+        FailureResolved: _failure_resolved,
+        DoubtSettled: _doubt_settled,
+        StopRequested: _stop_requested,
+        RunParked: _parked,
+        RunEnded: _run_ended,
+    }
+)

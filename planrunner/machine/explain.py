@@ -19,14 +19,14 @@ def why(state: State, task_id: str) -> list[str]:
         lines += _waiting(state, number)
     lines += _needs(state, number)
     lines += _routes(state, number)
-    if state.plan.tasks[number].when is not None and found.status not in ("pending",):
+    if state.specs[number].when is not None and found.status not in ("pending",):
         lines.append(_when(state, number))
     lines += _attempts(state, number)
     return lines
 
 
 def _headline(state: State, number: int) -> str:
-    task, found = state.plan.tasks[number], state.tasks[number]
+    task, found = state.specs[number], state.tasks[number]
     text = f"`{task.id}` is {found.status.replace('_', ' ')}"
     if found.detail:
         text += f": {found.detail}"
@@ -40,7 +40,7 @@ def _headline(state: State, number: int) -> str:
 
 
 def _waiting(state: State, number: int) -> list[str]:
-    task, found = state.plan.tasks[number], state.tasks[number]
+    task, found = state.specs[number], state.tasks[number]
     if found.status == "queued":
         lines = [f"it is ready and waits for a slot: {state.slots} of {state.max_parallel} are taken"]
         lines += [
@@ -63,15 +63,13 @@ def _needs(state: State, number: int) -> list[str]:
     needs = state.shape.needs[number]
     if not needs:
         return []
-    task = state.plan.tasks[number]
+    task = state.specs[number]
     verdict, reason = needs_verdict(state, number)
     kind = task.join.expression.text if task.join.expression is not None else task.join.kind
     lines = [f"needs (join {kind}): {verdict}" + (f", {reason}" if reason else "")]
     for need in needs[:20]:
         found = state.tasks[need]
-        lines.append(
-            f"  `{state.plan.tasks[need].id}` is {found.status}" + (f": {found.detail}" if found.detail else "")
-        )
+        lines.append(f"  `{state.specs[need].id}` is {found.status}" + (f": {found.detail}" if found.detail else ""))
     if len(needs) > 20:
         lines.append(f"  and {len(needs) - 20} more")
     return lines
@@ -88,13 +86,13 @@ def _routes(state: State, number: int) -> list[str]:
         edge = route.edge
         condition = f" when `{edge.condition.text}`" if edge.condition is not None else ""
         only = f" ({edge.failure_class})" if edge.failure_class else ""
-        source = state.plan.tasks[route.source].id
+        source = state.specs[route.source].id
         lines.append(f"  on {edge.on}{only} of `{source}`{condition}: {words[fired(state, route)]}")
     return lines
 
 
 def _when(state: State, number: int) -> str:
-    when = state.plan.tasks[number].when
+    when = state.specs[number].when
     assert when is not None
     try:
         return f"when `{when.text}`: {'true' if truth(when.tree, TaskScope(state, number)) else 'false'}"
@@ -103,7 +101,7 @@ def _when(state: State, number: int) -> str:
 
 
 def _attempts(state: State, number: int) -> list[str]:
-    task, found = state.plan.tasks[number], state.tasks[number]
+    task, found = state.specs[number], state.tasks[number]
     if not found.attempts:
         return []
     text = f"attempt {found.attempts} of at most {task.retry.attempts}"

@@ -18,11 +18,11 @@ _GOOD = ("completed", "tolerated")
 
 def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
     """Whether the needs of a task are met, and for ``unmet`` the sentence why."""
-    task = state.plan.tasks[number]
+    task = state.specs[number]
     found = state.tasks[number]
     if task.join.kind == "all":
         if found.broken >= 0:
-            broken = state.plan.tasks[found.broken].id
+            broken = state.specs[found.broken].id
             return "unmet", f"needs `{broken}`, which {_word(state.tasks[found.broken].standing)}"
         return ("met", "") if found.missing == 0 else ("waiting", "")
     standings: list[str] = [state.tasks[need].standing for need in state.shape.needs[number]]
@@ -38,12 +38,12 @@ def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
 
 
 def _expression(state: State, number: int, standings: list[str]) -> tuple[Verdict, str]:
-    join = state.plan.tasks[number].join
+    join = state.specs[number].join
     assert join.expression is not None
     if "" in standings:
         return "waiting", ""
     try:
-        if truth(join.expression.tree, ResultScope(state)):
+        if truth(join.expression.tree, ResultScope(state, number)):
             return "met", ""
     except EvaluationError as error:
         return "unmet", f"`{join.expression.text}` has no value: {error}"
@@ -109,12 +109,12 @@ def _word(standing: str) -> str:
 
 
 def _join_text(state: State, number: int) -> str:
-    join = state.plan.tasks[number].join
+    join = state.specs[number].join
     return f"at_least: {join.count}" if join.kind == "at_least" else join.kind
 
 
 def _tally(state: State, number: int) -> str:
     """Each need with its standing, the first few of many."""
     needs = state.shape.needs[number]
-    shown = [f"`{state.plan.tasks[need].id}` {_word(state.tasks[need].standing)}" for need in needs[:6]]
+    shown = [f"`{state.specs[need].id}` {_word(state.tasks[need].standing)}" for need in needs[:6]]
     return ", ".join(shown) + (f" and {len(needs) - 6} more" if len(needs) > 6 else "")

@@ -22,7 +22,7 @@ class Verdict(NamedTuple):
 
 def judge(state: State, number: int) -> Verdict:
     """The verdict on the attempt that ended last."""
-    task = state.plan.tasks[number]
+    task = state.specs[number]
     found = state.tasks[number]
     outcome = found.outcome
     assert outcome is not None

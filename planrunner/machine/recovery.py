@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def recover(state: State, number: int) -> Command | None:
     """The way on for an uncertain attempt; None while it waits for an answer."""
-    task = state.plan.tasks[number]
+    task = state.specs[number]
     found = state.tasks[number]
     if found.status == "in_doubt" and found.reason == "ask":
         return None

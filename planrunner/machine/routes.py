@@ -23,12 +23,12 @@ def routes_verdict(state: State, number: int) -> tuple[Verdict, str]:
         return "met", ""
     if None in verdicts:
         return "waiting", ""
-    sources = ", ".join(f"`{state.plan.tasks[route.source].id}`" for route in routes)
+    sources = ", ".join(f"`{state.specs[route.source].id}`" for route in routes)
     return "unmet", f"no edge from {sources} led here"
 
 
 def _in_play(state: State, route: Route) -> bool:
-    return state.selected is None or state.plan.tasks[route.source].id in state.selected
+    return state.selected is None or state.specs[route.source].id in state.selected
 
 
 def fired(state: State, route: Route) -> bool | None:
@@ -36,10 +36,16 @@ def fired(state: State, route: Route) -> bool | None:
     source = state.tasks[route.source]
     if source.status not in ("completed", "failed"):
         return None if source.status not in ("skipped", "omitted", "cancelled", "abandoned") else False
+    return edge_fired(state, route, source.status)
+
+
+def edge_fired(state: State, route: Route, status: str) -> bool:
+    """Whether an edge leads on from its source, which is settling as ``status``."""
+    source = state.tasks[route.source]
     edge = route.edge
-    if edge.on == "success" and source.status != "completed":
+    if edge.on == "success" and status != "completed":
         return False
-    if edge.on == "failure" and source.status != "failed":
+    if edge.on == "failure" and status != "failed":
         return False
     if edge.failure_class and source.failure != edge.failure_class:
         return False

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from planrunner.machine.state import State, TaskState
 from planrunner.plan.expressions.problem import MissingName
-from planrunner.plan.model import Task
+from planrunner.plan.model import Plan, Task
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from planrunner.machine.frame import Frame
     from planrunner.plan.expressions.quantities import Dimension, Quantity
 
     Json = Any
@@ -45,49 +46,124 @@ class TaskScope:
 
     def resolve(self, name: str) -> Json:
         """The value of a root name; raises MissingName for a name nothing defines."""
+        state, number = self._state, self._number
+        frame = state.tasks[number].frame if number >= 0 else state.top
         make = _ROOTS.get(name)
         if make is not None:
-            return make(self._state)
-        if self._number >= 0:
-            own = _own(self._state.tasks[self._number], name)
+            return make(state, frame)
+        if number >= 0:
+            if frame.owner >= 0:
+                bound = _bound(state, frame, number, name)
+                if bound is not _NOT_HERE:
+                    return bound
+            own = _own(state.tasks[number], name)
             if own is not _NOT_HERE:
                 return own
         raise MissingName(f"nothing is called `{name}` here")
 
 
+class FrameScope:
+    """Names as the end of a frame sees them: when a loop asks whether it is done, and for the outputs of what holds the
+    frame."""
+
+    __slots__ = ("_frame", "_state")
+
+    def __init__(self, state: State, frame: Frame) -> None:
+        self._state = state
+        self._frame = frame
+
+    def resolve(self, name: str) -> Json:
+        """The value of a root name; raises MissingName for a name nothing defines."""
+        make = _ROOTS.get(name)
+        if make is not None:
+            return make(self._state, self._frame)
+        bound = _bound(self._state, self._frame, -1, name)
+        if bound is _NOT_HERE:
+            raise MissingName(f"nothing is called `{name}` here")
+        return bound
+
+
+def _bound(state: State, frame: Frame, number: int, name: str) -> Json:
+    """What the frames around a task give it by name: the item, the round, what the loop carries."""
+    while frame.owner >= 0:
+        if frame.kind == "items" and number >= 0:
+            fanout = state.specs[frame.owner].fanout
+            at = number - frame.first
+            if name == "index":
+                return at
+            if fanout is not None and name == ("matrix" if fanout.matrix is not None else fanout.name):
+                return frame.values[at]
+        elif frame.kind == "round":
+            if name == "carry":
+                return frame.values
+            if name == "loop":
+                loop = state.specs[frame.owner].loop
+                return {"round": frame.round, "max": loop.max if loop is not None else 0}
+        if frame.linked is not None:
+            break
+        number = frame.owner
+        frame = state.tasks[number].frame
+        if name == "rework" and (said := state.tasks[number].rework) is not None:
+            return said
+    return _NOT_HERE
+
+
 class ResultScope:
     """Names in ``needs`` and ``join`` expressions: a task id stands for its result, ``lint.ok`` or ``lint.skipped``."""
 
-    __slots__ = ("_state",)
+    __slots__ = ("_frame", "_state")
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, number: int) -> None:
         self._state = state
+        self._frame = state.tasks[number].frame
 
     def resolve(self, name: str) -> Json:
         """The result of a task, or one of the plan's names; raises MissingName for a name nothing defines."""
-        number = self._state.index.get(name)
+        number = _numbered(self._state, self._frame, name)
         if number is not None:
             return result_of(self._state.tasks[number])
         make = _ROOTS.get(name)
         if make is not None:
-            return make(self._state)
+            return make(self._state, self._frame)
         raise MissingName(f"there is no task `{name}`")
 
 
 class TasksScope:
     """What ``tasks`` stands for: the record of a task is made when it is read."""
 
-    __slots__ = ("_state",)
+    __slots__ = ("_frame", "_state")
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, frame: Frame) -> None:
         self._state = state
+        self._frame = frame
 
     def resolve(self, name: str) -> Json:
         """The record of a task; raises MissingName."""
-        number = self._state.index.get(name)
+        number = _numbered(self._state, self._frame, name)
         if number is None:
             raise MissingName(f"there is no task `{name}`")
-        return task_record(self._state.tasks[number])
+        found = self._state.tasks[number]
+        record = task_record(found)
+        if found.inner is not None and found.inner.kind == "items":
+            record["items"] = _items(self._state, found.inner)
+        return record
+
+
+def _numbered(state: State, frame: Frame, name: str) -> int | None:
+    """The task of that id on this level or on one around it."""
+    while True:
+        number = frame.index.get(name)
+        if number is not None or frame.owner < 0 or frame.linked is not None:
+            return number
+        frame = state.tasks[frame.owner].frame
+
+
+def _items(state: State, frame: Frame) -> list[dict[str, Json]]:
+    """The records of a fan-out's items, in their order."""
+    return [
+        {**task_record(state.tasks[frame.first + at]), "item": value, "index": at}
+        for at, value in enumerate(frame.values)
+    ]
 
 
 def task_record(found: TaskState) -> dict[str, Json]:
@@ -148,7 +224,9 @@ _NOT_HERE = object()
 
 def _own(found: TaskState, name: str) -> Json:
     if name == "attempt":
-        return found.attempts
+        return found.attempts - found.past
+    if name == "rework":
+        return found.rework or {"comment": "", "by": "", "from": "", "round": 0}
     if name in FACT_ROOTS:
         return _facts(found).get(name, _NOT_HERE)
     if found.outcome is None:
@@ -169,28 +247,43 @@ def _facts(found: TaskState) -> dict[str, dict[str, Json]]:
     return grouped
 
 
-def _params(state: State) -> dict[str, Json]:
-    dimensions = {param.name: _DIMENSIONS[param.type] for param in state.plan.params if param.type in _DIMENSIONS}
+def _params(state: State, frame: Frame) -> dict[str, Json]:
+    plan, values = _plan_of(state, frame)
+    dimensions = {param.name: _DIMENSIONS[param.type] for param in plan.params if param.type in _DIMENSIONS}
     if not dimensions:
-        return state.params
+        return values
     return {
         name: value if value is None or name not in dimensions else _amount(value, dimensions[name])
-        for name, value in state.params.items()
+        for name, value in values.items()
     }
 
 
 _DIMENSIONS: dict[str, Any] = {"duration": "time", "size": "size", "money": "money"}
 
 
-def _run(state: State) -> dict[str, Json]:
-    """``run.status`` is what a task under ``finally`` wants to know: whether the run is failing."""
-    return {"id": state.run_id, "seed": state.seed, "status": "failed" if state.failures else str(state.status)}
+def _plan_of(state: State, frame: Frame) -> tuple[Plan, dict[str, Json]]:
+    """The plan that the tasks of a frame were written in, and the values of its parameters."""
+    while frame.owner >= 0:
+        if frame.linked is not None:
+            return frame.linked, frame.values
+        frame = state.tasks[frame.owner].frame
+    return state.plan, state.params
 
 
-_ROOTS: dict[str, Callable[[State], Json]] = {
+def _plan(state: State, frame: Frame) -> dict[str, Json]:
+    plan = _plan_of(state, frame)[0]
+    return {"id": plan.id, "title": plan.title, "version": plan.version}
+
+
+def _run(state: State, frame: Frame) -> dict[str, Json]:
+    """``run.status`` is what a task under ``finally`` wants to know: whether its level is failing."""
+    return {"id": state.run_id, "seed": state.seed, "status": "failed" if frame.failures else str(state.status)}
+
+
+_ROOTS: dict[str, Callable[[State, Frame], Json]] = {
     "params": _params,
     "tasks": TasksScope,
-    "env": lambda state: state.environment.get("env", {}),
-    "plan": lambda state: {"id": state.plan.id, "title": state.plan.title, "version": state.plan.version},
+    "env": lambda state, frame: state.environment.get("env", {}),
+    "plan": _plan,
     "run": _run,
 }

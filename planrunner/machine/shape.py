@@ -1,8 +1,14 @@
-"""The graph of a plan as flat lists of task numbers: what the machine looks up at every step, computed once."""
+"""The graph of a run as flat lists of task numbers: what the machine looks up at every step. It grows when a task that
+holds others begins."""
 
 from __future__ import annotations
 
-from planrunner.plan.model import Edge, Plan, Task
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planrunner.plan.model import Edge, Task
 
 _ACCEPTS_FAILURE = frozenset({"always", "all_done", "all_failed", "one_failed", "expression"})
 
@@ -19,51 +25,72 @@ class Route:
 
 
 class Shape:
-    """Needs and routes in both directions. Tasks are numbered in the order of the plan; a need or an edge that names no
-    task is left out here, lint has refused such a plan. ``uncounted`` are the tasks whose join is not met by a count of
-    missing needs that reaches nought: they are looked at whenever a need is decided."""
+    """Needs and routes in both directions. Tasks are numbered in the order in which they came; a need or an edge that
+    names no task is left out here, lint has refused such a plan. ``uncounted`` are the tasks whose join is not met by a
+    count of missing needs that reaches nought: they are looked at whenever a need is decided. ``tolerant`` may start
+    though the tasks beside them failed."""
 
-    __slots__ = ("count", "dependents", "finals", "index", "needs", "routes_in", "routes_out", "tolerant", "uncounted")
+    __slots__ = ("dependents", "needs", "reworks", "routes_in", "routes_out", "tolerant", "uncounted")
 
-    def __init__(self, plan: Plan) -> None:
-        tasks = plan.tasks
-        self.count = len(tasks)
-        self.index = index = {task.id: number for number, task in enumerate(tasks)}
-        self.needs = [tuple([index[need] for need in task.needs if need in index]) for task in tasks]
-        self.dependents: list[list[int]] = [[] for _ in tasks]
+    def __init__(self) -> None:
+        self.needs: list[tuple[int, ...]] = []
+        self.dependents: list[list[int]] = []
         self.routes_in: dict[int, list[Route]] = {}
         self.routes_out: dict[int, list[Route]] = {}
-        self.finals = [number for number, task in enumerate(tasks) if task.finally_]
-        for number, needs in enumerate(self.needs):
-            for need in needs:
-                self.dependents[need].append(number)
-        for number, task in enumerate(tasks):
-            if task.edges:
-                self._add_routes(number, task)
-        self.uncounted = frozenset([number for number, task in enumerate(tasks) if task.join.kind != "all"])
-        self.tolerant = self._tolerant(tasks)
+        self.reworks: dict[int, list[Route]] = {}
+        """Edges that send back to an earlier task instead of leading on."""
+        self.uncounted: set[int] = set()
+        self.tolerant: set[int] = set()
 
-    def _add_routes(self, source: int, task: Task) -> None:
+    def add(self, tasks: Sequence[Task]) -> dict[str, int]:
+        """Append tasks that see each other, under the ids they have in the plan; gives their numbers by id."""
+        first = len(self.needs)
+        index = {task.id: number for number, task in enumerate(tasks, first)}
+        self.needs += [tuple([index[need] for need in task.needs if need in index]) for task in tasks]
+        self.dependents += [[] for _ in tasks]
+        dependents = self.dependents
+        for number in range(first, len(self.needs)):
+            for need in self.needs[number]:
+                dependents[need].append(number)
+        edges = False
+        for number, task in enumerate(tasks, first):
+            if task.edges:
+                edges = True
+                self._add_routes(number, task, index)
+            if task.join.kind != "all":
+                self.uncounted.add(number)
+        if edges or self.uncounted:
+            self._add_tolerant(first, tasks)
+        return index
+
+    def _add_routes(self, source: int, task: Task, index: dict[str, int]) -> None:
         for edge in task.edges:
-            target = self.index.get(edge.target)
-            if target is not None:
-                route = Route(source, target, edge)
+            target = index.get(edge.target)
+            if target is None:
+                continue
+            route = Route(source, target, edge)
+            if edge.rework:
+                self.reworks.setdefault(source, []).append(route)
+            else:
                 self.routes_out.setdefault(source, []).append(route)
                 self.routes_in.setdefault(target, []).append(route)
 
-    def _tolerant(self, tasks: tuple[Task, ...]) -> frozenset[int]:
-        """Tasks that may still start once the run has failed: targets of failure edges, joins that accept a failure,
-        and whatever follows those."""
-        found = {n for n in self.uncounted if tasks[n].join.kind in _ACCEPTS_FAILURE and tasks[n].needs}
-        for number, routes in self.routes_in.items():
-            if any(route.edge.on in ("failure", "always") for route in routes):
-                found.add(number)
+    def _add_tolerant(self, first: int, tasks: Sequence[Task]) -> None:
+        """Targets of failure edges, joins that accept a failure, and whatever follows those."""
+        found = {
+            number
+            for number, task in enumerate(tasks, first)
+            if (task.join.kind in _ACCEPTS_FAILURE and task.needs)
+            or any(route.edge.on in ("failure", "always") for route in self.routes_in.get(number, ()))
+        }
         todo = list(found)
         while todo:
-            number = todo.pop()
-            following = self.dependents[number] + [route.target for route in self.routes_out.get(number, ())]
-            for other in following:
+            for other in self.following(todo.pop()):
                 if other not in found:
                     found.add(other)
                     todo.append(other)
-        return frozenset(found)
+        self.tolerant |= found
+
+    def following(self, number: int) -> list[int]:
+        """Tasks that need this one, or that its edges lead to."""
+        return self.dependents[number] + [route.target for route in self.routes_out.get(number, ())]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from planrunner.machine.events import Outcome
+from planrunner.machine.frame import Frame
 from planrunner.machine.shape import Shape
 from planrunner.plan.model import Plan, Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, Literal
 
-    from planrunner.machine.events import RunStatus, TaskStatus
+    from planrunner.machine.events import ResetPlanned, RunStatus, TaskStatus
     from planrunner.plan.model import EffectClass
 
     Json = Any
@@ -29,8 +31,9 @@ class Trait(NamedTuple):
 
 
 class TaskState:
-    """One task of a run. ``attempts`` counts attempts that were started, ``uncertain`` marks one whose end nobody
-    saw."""
+    """One task of a run. ``attempts`` counts attempts that were started, those before it was sent back (``past``)
+    included; ``uncertain`` marks one whose end nobody saw. ``frame`` is the level it stands on, ``inner`` the one it
+    opened last, for a task that holds others; ``visit`` counts how often the task was begun anew."""
 
     __slots__ = (
         "attempts",
@@ -40,20 +43,35 @@ class TaskState:
         "ended",
         "facts",
         "failure",
+        "frame",
+        "inner",
+        "inputs",
         "judged",
+        "kept",
         "missing",
         "outcome",
         "outputs",
+        "past",
         "reason",
         "recovered_by",
         "reissues",
+        "rework",
         "standing",
         "started",
         "status",
         "uncertain",
+        "visit",
     )
 
-    def __init__(self, missing: int) -> None:
+    def __init__(self, missing: int, frame: Frame) -> None:
+        self.frame = frame
+        self.inner: Frame | None = None
+        self.visit = 1
+        self.past = 0
+        self.inputs = ""
+        self.kept: Outcome | None = None
+        """How the task ended before it was begun anew; it stands if the next call is the same."""
+        self.rework: dict[str, Json] | None = None
         self.status: TaskStatus = "pending"
         self.standing: Standing = ""
         self.attempts = 0
@@ -105,39 +123,45 @@ class Queue:
 
 
 class State:
-    """A whole run. ``candidates`` are the tasks that the next decision has to look at; ``open`` counts the tasks of the
-    main part that are not settled, ``finals_open`` those under ``finally``; ``failures`` are the tasks that stand as
-    failed, in the order in which they did; ``asked`` are tasks for which facts or a probe
-    were asked for and have not come."""
+    """A whole run. ``specs`` and ``tasks`` hold every task there is by number: those of the plan first, then, as tasks
+    that hold others begin, what is inside them. ``candidates`` are the tasks that the next decision has to look at;
+    ``asked`` are tasks for which facts or a probe were asked for and have not come; ``holders`` are the tasks that hold
+    others, for a fan-out with the task that each item is; ``failing`` counts the frames in which nothing new starts,
+    ``closing`` those that are being stopped; ``held`` are tasks that wait until those that are
+    to begin anew with them have come to rest."""
 
     __slots__ = (
         "active",
         "active_since",
         "asked",
         "candidates",
+        "closing",
         "counts",
         "ended_at",
         "environment",
         "epoch",
-        "failures",
-        "finals_open",
+        "failing",
+        "held",
+        "holders",
         "index",
         "labels_running",
         "limits",
         "max_parallel",
-        "open",
         "outputs",
         "params",
         "plan",
         "queue",
         "reason",
         "recovering",
+        "resets",
         "run_id",
         "running",
         "seed",
         "selected",
+        "sent_back",
         "shape",
         "slots",
+        "specs",
         "started_at",
         "status",
         "stop_by",
@@ -145,15 +169,26 @@ class State:
         "stop_reason",
         "tasks",
         "timers",
+        "top",
         "traits",
     )
 
     def __init__(self, plan: Plan, run_id: str) -> None:
         self.plan = plan
         self.run_id = run_id
-        self.shape = shape = Shape(plan)
-        self.index = shape.index
-        self.tasks = [TaskState(len(needs)) for needs in shape.needs]
+        self.shape = Shape()
+        self.specs: list[Task] = []
+        self.tasks: list[TaskState] = []
+        self.holders: dict[int, Task | None] = {}
+        self.counts: dict[TaskStatus, int] = {"pending": 0}
+        self.failing = 0
+        self.closing = 0
+        self.resets: list[ResetPlanned] = []
+        self.sent_back: dict[int, int] = {}
+        self.held: dict[int, None] = {}
+        self.top = Frame("plan", -1, 0, len(plan.tasks))
+        self.top.on_failure = plan.on_failure
+        self.index = self.add(self.top, plan.tasks, plan.tasks)
         self.status: RunStatus = "pending"
         self.reason = ""
         self.params: dict[str, Json] = {}
@@ -164,7 +199,6 @@ class State:
         self.max_parallel = plan.max_parallel
         self.limits = dict(plan.limits)
         self.epoch = 0
-        self.failures: list[int] = []
         self.stop_reason = self.stop_by = self.stop_comment = ""
         self.candidates: dict[int, None] = {}
         self.asked: set[int] = set()
@@ -174,14 +208,44 @@ class State:
         self.running: dict[int, None] = {}
         self.slots = 0
         self.labels_running: dict[str, int] = {}
-        self.finals_open = len(shape.finals)
-        self.open = shape.count - self.finals_open
-        self.counts: dict[TaskStatus, int] = {"pending": shape.count}
         self.outputs: dict[str, Json] = {}
         self.started_at = 0.0
         self.ended_at: float | None = None
         self.active = 0.0
         self.active_since: float | None = None
+
+    def add(self, frame: Frame, tasks: Sequence[Task], named: Sequence[Task]) -> dict[str, int]:
+        """Append the tasks of a frame: as they stand in the plan, and under the names they have in this run."""
+        first = len(self.specs)
+        frame.index = index = self.shape.add(tasks)
+        self.specs += named
+        self.tasks += [TaskState(len(needs), frame) for needs in self.shape.needs[first:]]
+        self.counts["pending"] += len(tasks)
+        for number, task in enumerate(tasks, first):
+            if task.finally_:
+                frame.finals.append(number)
+            if task.fanout is not None:
+                self.specs[number], self.holders[number] = divided(self.specs[number])
+            elif task.loop is not None or task.sub is not None or (task.subplan and holds(task)):
+                self.holders[number] = None
+        frame.finals_open = len(frame.finals)
+        frame.open = len(tasks) - frame.finals_open
+        return index
+
+    @property
+    def open(self) -> int:
+        """Tasks of the plan's main part that are not settled."""
+        return self.top.open
+
+    @property
+    def finals_open(self) -> int:
+        """Tasks under the plan's ``finally`` that are not settled."""
+        return self.top.finals_open
+
+    @property
+    def failures(self) -> list[int]:
+        """The tasks of the plan that stand as failed, in the order in which they did."""
+        return self.top.failures
 
     def trait(self, task: Task) -> Trait:
         """The traits of the capability a task calls; the task's own ``effect`` narrows or widens the class."""
@@ -200,3 +264,61 @@ class State:
 
 
 _UNKNOWN = Trait()
+
+
+def holds(task: Task) -> str:
+    """What kind of frame a task opens: ``items``, ``round`` or ``subplan``; empty for a task that holds no others.
+
+    Steps of which none acts are an instruction in plain words.
+    """
+    if task.fanout is not None:
+        return "items"
+    if task.loop is not None:
+        return "round"
+    return "subplan" if task.sub is not None or any(map(_acts, task.subplan)) else ""
+
+
+def _acts(step: Task) -> bool:
+    return bool(step.uses or step.gate or step.fanout or holds(step))
+
+
+def divided(task: Task) -> tuple[Task, Task]:
+    """A fan-out as the task that holds its items, and the task that each item is.
+
+    Where it stands in the graph, and whether it may fail, belongs to the former; what is done, and how that is judged
+    and tried again, to the latter. A condition belongs to the items when it reads them.
+    """
+    fanout = task.fanout
+    assert fanout is not None
+    names = {fanout.name, "item", "index", "matrix"}
+    each = task.when is not None and any(path[0] in names for path in task.when.paths)
+    bare = Task(task.id)
+    holder = bare._replace(**{name: getattr(task, name) for name in _OF_HOLDER}, when=None if each else task.when)
+    item = task._replace(
+        **{
+            name: getattr(bare, name)
+            for name in _OF_HOLDER
+            if name not in ("title", "priority", "labels", "span", "spans")
+        },
+        when=task.when if each else None,
+    )
+    return holder, item
+
+
+_OF_HOLDER = (
+    "title",
+    "description",
+    "role",
+    "owner",
+    "priority",
+    "labels",
+    "fanout",
+    "needs",
+    "join",
+    "edges",
+    "allow_failure",
+    "finally_",
+    "budgets",
+    "span",
+    "spans",
+)

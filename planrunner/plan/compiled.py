@@ -16,22 +16,30 @@ from planrunner.jsontext import encode_basestring_ascii as _text
 from planrunner.jsontext import joined, read_json, write_json
 from planrunner.plan.model import (
     Action,
+    Approvers,
     Artifact,
+    Axis,
+    Breaker,
     Budgets,
     Criterion,
     Edge,
     Expression,
     FailureMode,
     Fanout,
+    Fresh,
     Gate,
     Join,
     Loop,
+    Option,
     Output,
     Param,
     Plan,
+    Reject,
     Retry,
+    RollbackPolicy,
     Script,
     Task,
+    Watch,
 )
 from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
@@ -40,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-LAYOUT = 1
+LAYOUT = 2
 
 if TYPE_CHECKING:
     _Pool = dict[Any, Any]
@@ -191,31 +199,54 @@ _CRITERIA = _many(_CRITERION)
 _OUTPUTS = _many(_record(Output, span=_SPAN))
 _ARTIFACTS = _many(_record(Artifact, span=_SPAN))
 _BUDGETS = _record(Budgets)
+_RETRY = _record(Retry, on=_WORDS)
+_SCRIPT = _record(Script, values=_TUPLES, simple=_WORDS)
+_ACTION = _record(Action, run=_RUN, script=_SCRIPT, retry=_RETRY)
+_PARAMS = _many(_record(Param, choices=_ITEMS, span=_SPAN))
+_GATE = _record(
+    Gate,
+    checks=_CRITERIA,
+    roles=_WORDS,
+    people=_WORDS,
+    escalate=_record(Approvers, roles=_WORDS, people=_WORDS),
+    on_reject=_record(Reject, span=_SPAN),
+    options=_many(_record(Option, pros=_WORDS, cons=_WORDS, span=_SPAN)),
+    form=_PARAMS,
+)
+
+
+def _pack_gated(gated: Any, pool: _Pool) -> str:
+    return f"[{','.join([f'[{_text(label)},{_GATE[0](gate, pool)}]' for label, gate in gated])}]"
+
+
+def _make_gated(packed: Any, pool: _Pool) -> tuple[tuple[str, Gate], ...]:
+    return tuple([(label, _GATE[1](gate, pool)) for label, gate in packed])
+
+
 _INNER: list[_Codec] = []
-"""The codec of a list of tasks, which tasks hold themselves."""
+"""The codecs of a list of tasks and of a plan, which tasks hold themselves."""
 
 
-def _pack_tasks(tasks: Any, pool: _Pool) -> str:
-    return _INNER[0][0](tasks, pool)
+def _inner(number: int) -> _Codec:
+    return (
+        lambda value, pool: _INNER[number][0](value, pool),
+        lambda packed, pool: _INNER[number][1](packed, pool),
+    )
 
 
-def _make_tasks(packed: Any, pool: _Pool) -> Any:
-    return _INNER[0][1](packed, pool)
-
-
-_TASKS: _Codec = (_pack_tasks, _make_tasks)
+_TASKS, _SUB = _inner(0), _inner(1)
 _INNER.append(
     _many(
         _record(
             Task,
             labels=_WORDS,
             run=_RUN,
-            script=_record(Script, values=_TUPLES, simple=_WORDS),
-            gate=_record(Gate, checks=_CRITERIA),
+            script=_SCRIPT,
+            gate=_GATE,
             steps=_ITEMS,
             subplan=_TASKS,
             loop=_record(Loop, until=_optional(_EXPRESSION), tasks=_TASKS),
-            fanout=_record(Fanout, foreach=_EXPRESSION),
+            fanout=_record(Fanout, foreach=_EXPRESSION, axes=_many(_record(Axis, expression=_EXPRESSION))),
             needs=_WORDS,
             join=_record(Join, expression=_EXPRESSION, span=_SPAN),
             edges=_many(_record(Edge, condition=_EXPRESSION, span=_SPAN)),
@@ -224,20 +255,25 @@ _INNER.append(
             postconditions=_CRITERIA,
             expect=_CRITERIA,
             failure_modes=_many(_record(FailureMode, detect=_CRITERION, span=_SPAN)),
-            retry=_record(Retry, on=_WORDS),
+            retry=_RETRY,
             env=_TUPLES,
             outputs=_OUTPUTS,
             artifacts=_ARTIFACTS,
             budgets=_BUDGETS,
-            rollback=_record(Action, run=_RUN),
+            rollback=_ACTION,
             span=_SPAN,
             spans=_SPANS,
+            watchdog=_many(_record(Watch)),
+            degraded=_ACTION,
+            fresh=_record(Fresh, inputs=_WORDS, outputs=_WORDS, condition=_EXPRESSION),
+            backup=_WORDS,
+            sub=_SUB,
         )
     )
 )
 _PLAN = _record(
     Plan,
-    params=_many(_record(Param, choices=_ITEMS, span=_SPAN)),
+    params=_PARAMS,
     tasks=_TASKS,
     budgets=_BUDGETS,
     limits=_TUPLES,
@@ -245,4 +281,8 @@ _PLAN = _record(
     outputs=_OUTPUTS,
     artifacts=_ARTIFACTS,
     span=_SPAN,
+    rollback=_record(RollbackPolicy, only=_WORDS, budgets=_BUDGETS),
+    breakers=_many(_record(Breaker, span=_SPAN)),
+    gated=(_pack_gated, _make_gated),
 )
+_INNER.append(_PLAN)

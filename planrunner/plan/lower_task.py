@@ -8,15 +8,16 @@ from collections.abc import Sequence as Row
 from typing import Any
 
 from planrunner.diagnostics import Label
+from planrunner.plan import lower_actions as actions
 from planrunner.plan import lower_flow as flow
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_draft import CRITERIA, Draft
 from planrunner.plan.lower_expressions import condition, criteria
+from planrunner.plan.lower_gate import GATE_KEYS, gate
+from planrunner.plan.lower_links import check_params, linked
 from planrunner.plan.lower_values import Lowering
-from planrunner.plan.model import Budgets, Loop, Retry, Script, Task
-from planrunner.plan.shelltext import ScriptError, compile_script
-from planrunner.plan.shellwords import simple_command
+from planrunner.plan.model import Budgets, Loop, Retry, Task
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -30,8 +31,8 @@ def lower_task(low: Lowering, node: Mapping, defaults: dict[str, Any], extra: tu
     """The task of a mapping; ``extra`` are entries of the plan's ``gates`` that belong to it."""
     draft = Draft(low, defaults)
     draft.read(node.entries)
-    for gate in extra:
-        _add_gate(draft, gate)
+    for entry in extra:
+        _add_gate(draft, entry)
     if draft.nodes:
         _finish_together(draft)
     elif draft.fields.get("kind") == "gate":
@@ -44,7 +45,7 @@ def _built(draft: Draft, node: Mapping) -> Task:
     if "run" in fields and "uses" not in fields:
         fields["uses"] = "shell"
     if isinstance(fields.get("run"), str):
-        fields["script"] = _script(fields["run"])
+        fields["script"] = actions.made_ready(fields["run"])
     if draft.edges:
         fields["edges"] = tuple(edge for key in _EDGES for edge in draft.edges.get(key, ()))
     if draft.notes:
@@ -64,21 +65,10 @@ _DEFAULTS = list(Task(""))
 _NUMBERS = {name: number for number, name in enumerate(Task._fields)}
 
 
-def _script(text: str) -> Script | None:
-    """The script ready for the shell; one with a fault is reported by the rules and never runs."""
-    if "{{" not in text:
-        return Script("", (), simple_command(text))
-    try:
-        script = compile_script(text)
-    except ScriptError:
-        return None
-    return script if script.values else script._replace(text="")
-
-
-def _add_gate(draft: Draft, gate: Mapping) -> None:
+def _add_gate(draft: Draft, entry: Mapping) -> None:
     """A gate of the plan's list: its keys join those of the task, and none may stand in both."""
     there = {name for name, _ in draft.spans}
-    for key, value in gate.entries:
+    for key, value in entry.entries:
         name = str(key.value)
         if name == "id":
             continue
@@ -104,13 +94,15 @@ def _finish_action(draft: Draft) -> None:
     if "subplan" in nodes:
         _subplan(draft, nodes["subplan"])
     if "params" in nodes:
-        if "subplan" in nodes:
-            fields["inputs"] = values.data(nodes["params"])
+        if isinstance(nodes.get("subplan"), Scalar):
+            fields["params"] = values.data(nodes["params"])
         else:
-            help_ = "inputs of a capability are `with`"
-            low.report("PLAN004", "`params` of a task needs `subplan`", draft.span("params"), help_)
+            inside = "steps inside a task read the names around them" if "subplan" in nodes else ""
+            help_ = inside or "inputs of a capability are `with`"
+            needed = "a `subplan` that is a file or has a name" if inside else "`subplan`"
+            low.report("PLAN004", f"`params` of a task needs {needed}", draft.span("params"), help_)
     if "rollback" in nodes:
-        fields["rollback"] = parts.rollback(nodes["rollback"])
+        fields["rollback"] = actions.action(low, nodes["rollback"])
         if fields["rollback"] is None:
             draft.notes["rollback"] = values.data(nodes["rollback"])
 
@@ -118,7 +110,7 @@ def _finish_action(draft: Draft) -> None:
 def _finish_gate(draft: Draft) -> None:
     """``kind: gate`` or any key of a gate makes one, unless the task acts: then the two exclude each other."""
     nodes, fields = draft.nodes, draft.fields
-    keys = [name for name in nodes if name in parts.GATE_KEYS]
+    keys = [name for name in nodes if name in GATE_KEYS]
     is_gate = fields.get("kind") == "gate"
     if not keys and not is_gate:
         if "evidence" in nodes:
@@ -133,7 +125,7 @@ def _finish_gate(draft: Draft) -> None:
         draft.low.report(
             "PLAN009", f"{what} makes the task a gate, and a gate does nothing itself", place, help_, label
         )
-    fields["gate"] = parts.gate(draft.low, nodes)
+    fields["gate"] = gate(draft.low, nodes)
     for name in ("timeout", "retry"):
         if name in draft.defaults and name not in nodes and fields.get(name) == draft.defaults[name]:
             del fields[name]
@@ -148,17 +140,14 @@ def _finish_times(draft: Draft) -> None:
     if "budgets" in nodes:
         fields["budgets"] = parts.budgets(low, nodes["budgets"], draft.defaults.get("budgets", Budgets()))
     if "timebox" in nodes:
-        _timebox(draft, values.duration(low, nodes["timebox"]))
-
-
-def _timebox(draft: Draft, limit: float | None) -> None:
-    """The whole time of the task, which also bounds each attempt."""
-    fields = draft.fields
-    budgets: Budgets = fields.get("budgets", Budgets())
-    if limit is not None:
-        fields["budgets"] = budgets._replace(time=limit if budgets.time is None else min(limit, budgets.time))
-        timeout = fields.get("timeout")
-        fields["timeout"] = limit if timeout is None else min(limit, timeout)
+        fields["timebox"] = values.duration(low, nodes["timebox"])
+    if "heartbeat" in nodes:
+        fields["heartbeat"] = values.duration(low, nodes["heartbeat"])
+    if "watchdog" in nodes:
+        fields["watchdog"] = actions.watchdog(low, nodes["watchdog"])
+    limit, timeout = fields.get("timebox"), fields.get("timeout")
+    if limit is not None and (timeout is None or timeout > limit):
+        fields["timeout"] = limit  # no attempt may take longer than all of them together
 
 
 def _finish_flow(draft: Draft) -> None:
@@ -181,12 +170,18 @@ def _finish_flow(draft: Draft) -> None:
 
 
 def _finish_criteria(draft: Draft) -> None:
-    names: frozenset[str] = frozenset()
-    if "as" in draft.nodes or "foreach" in draft.nodes:
-        names = frozenset({values.text(draft.nodes["as"]) if "as" in draft.nodes else "item"})
+    names = _item_names(draft)
     for key, known in CRITERIA.items():
         if key in draft.nodes:
-            draft.fields[key] = criteria(draft.low, draft.nodes[key], known | names if names else known)
+            here = draft.low.known(known)
+            draft.fields[key] = criteria(draft.low, draft.nodes[key], here | names if names else here)
+
+
+def _item_names(draft: Draft) -> frozenset[str]:
+    """The names that each copy of a fan-out has, where the task is one."""
+    if "foreach" not in draft.nodes and "matrix" not in draft.nodes:
+        return frozenset()
+    return frozenset({values.text(draft.nodes["as"]) if "as" in draft.nodes else "item", "index", "matrix"})
 
 
 def _finish_fanout(draft: Draft) -> None:
@@ -201,8 +196,8 @@ def _finish_fanout(draft: Draft) -> None:
 
 _FINISHERS: tuple[tuple[frozenset[str], Callable[[Draft], None]], ...] = (
     (frozenset({"loop", "subplan", "params", "rollback"}), _finish_action),
-    (parts.GATE_KEYS | {"evidence"}, _finish_gate),
-    (frozenset({"timeout", "retry", "budgets", "timebox"}), _finish_times),
+    (GATE_KEYS | {"evidence"}, _finish_gate),
+    (frozenset({"timeout", "retry", "budgets", "timebox", "heartbeat", "watchdog"}), _finish_times),
     (frozenset({"needs", "join", "failure_modes"}), _finish_flow),
     (frozenset(CRITERIA), _finish_criteria),
     (flow.FANOUT_KEYS | {"foreach", "matrix"}, _finish_fanout),
@@ -213,13 +208,22 @@ _FINISHERS: tuple[tuple[frozenset[str], Callable[[Draft], None]], ...] = (
 def _loop(draft: Draft, node: Node) -> Loop | None:
     if not isinstance(node, Mapping):
         return None
-    most, until, tasks, carry = (node.get(key) for key in ("max", "until", "tasks", "carry"))
+    most, until, tasks, carry, breaker, checkpoint = (node.get(key) for key in _LOOP_KEYS)
     return Loop(
-        (values.whole(most) or 0) if most is not None else 0,
+        _number(most),
         condition(draft.low, until) if until is not None else None,
-        lower_list(draft.low, tasks, _inner(draft)) if tasks is not None else (),
+        lower_list(draft, tasks) if tasks is not None else (),
         values.data(carry) if carry is not None else None,
+        _number(breaker),
+        _number(checkpoint),
     )
+
+
+_LOOP_KEYS = ("max", "until", "tasks", "carry", "breaker", "checkpoint")
+
+
+def _number(node: Node | None) -> int:
+    return (values.whole(node) if node is not None else 0) or 0
 
 
 def _subplan(draft: Draft, node: Node) -> None:
@@ -227,13 +231,19 @@ def _subplan(draft: Draft, node: Node) -> None:
         draft.fields["steps"] = tuple(values.data(item) for item in node.items)
         draft.fields["subplan"] = _steps(draft, node)
     elif isinstance(node, Scalar):
-        draft.fields["subplan_file"] = values.text(node)
+        word = values.text(node)
+        draft.fields["subplan_file"] = word
+        plan = linked(draft.low, node)
+        draft.fields["sub"] = plan
+        if plan is not None:
+            check_params(draft.low, word, plan, draft.nodes.get("params"), node.span)
 
 
 def _steps(draft: Draft, node: Sequence) -> tuple[Task, ...]:
     """Steps in words follow each other; steps that are tasks go by their needs. Steps without an id are numbered."""
     ids = frozenset(name for item in node.items if (name := task_id(item)))
-    low = draft.low.scope(ids | {f"step-{number}" for number in range(1, len(node.items) + 1)})
+    numbered = frozenset(f"step-{number}" for number in range(1, len(node.items) + 1))
+    low = draft.low.scope(ids | numbered, _item_names(draft))
     inner = _inner(draft)
     found: list[Task] = []
     for number, item in enumerate(node.items, 1):
@@ -253,10 +263,12 @@ def _inner(draft: Draft) -> dict[str, Any]:
     return {name: value for name, value in draft.defaults.items() if name != "finally_"}
 
 
-def lower_list(low: Lowering, node: Node, defaults: dict[str, Any]) -> tuple[Task, ...]:
-    """A list of tasks that see each other: the rounds of a loop."""
+def lower_list(draft: Draft, node: Node) -> tuple[Task, ...]:
+    """A list of tasks that see each other: a round of a loop."""
     items = [item for item in node.items if isinstance(item, Mapping)] if isinstance(node, Sequence) else []
-    inner = low.scope(frozenset(name for item in items if (name := task_id(item))))
+    ids = frozenset(name for item in items if (name := task_id(item)))
+    inner = draft.low.scope(ids, _item_names(draft) | {"loop", "carry"})
+    defaults = _inner(draft)
     tasks = tuple(lower_task(inner, item, defaults) for item in items)
     report_twins(inner, tasks)
     return tasks

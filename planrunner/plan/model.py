@@ -7,173 +7,94 @@ Durations are seconds, sizes bytes, money US dollars. Spans are left out of the 
 
 from __future__ import annotations
 
+# ruff: noqa: I001 - what is passed on stands in one block
+from planrunner.plan.elements import (
+    NOWHERE as NOWHERE,
+    Artifact as Artifact,
+    Budgets as Budgets,
+    Criterion as Criterion,
+    Edge as Edge,
+    Expression as Expression,
+    FailureMode as FailureMode,
+    Join as Join,
+    Output as Output,
+    Param as Param,
+    Retry as Retry,
+    Script as Script,
+)
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Span
 
 if TYPE_CHECKING:
-    from typing import Any, Literal
+    from typing import Literal
 
-    Json = Any
-    """Data as JSON has it: None, bool, int, float, str, list and dict with string keys."""
-    EffectClass = Literal["pure", "read", "idempotent", "checkable", "unsafe"]
-    Role = Literal["START", "LINEAR", "DECISION", "BRANCH", "SPLIT", "MERGE", "EXIT"]
-    OnFailure = Literal["stop", "continue", "rollback"]
-    OnDoubt = Literal["", "probe", "retry", "ask", "rollback", "fail"]
-    EdgeWhen = Literal["success", "failure", "always", "condition"]
-    JoinKind = Literal[
-        "all",
-        "any",
-        "at_least",
-        "always",
-        "all_done",
-        "all_failed",
-        "one_failed",
-        "none_failed",
-        "expression",
-    ]
-
-NOWHERE = Span(0, 0)
-
-
-class Expression(NamedTuple):
-    """A parsed expression. ``tree`` is nested tuples as ``plan/expressions/evaluate.py`` reads them; ``paths`` are the
-    names it reads, such as ``("tasks", "test", "outputs", "count")``."""
-
-    text: str
-    tree: Json
-    paths: tuple[tuple[str, ...], ...] = ()
-    span: Span = NOWHERE
-
-
-class Criterion(NamedTuple):
-    """A condition on a task: an expression, or (``expression`` is None) plain words that a judge or a person
-    decides."""
-
-    text: str
-    expression: Expression | None
-    span: Span = NOWHERE
-
-
-class Param(NamedTuple):
-    """A parameter of the plan; ``type`` is string, int, number, bool, duration, size, money, list, map or any."""
-
-    name: str
-    type: str = "any"
-    default: Json = None
-    required: bool = False
-    description: str = ""
-    choices: tuple[Json, ...] = ()
-    span: Span = NOWHERE
-
-
-class Output(NamedTuple):
-    """A declared output; ``type`` as in Param, ``value`` a template that gives it, ``path`` a file that holds it."""
-
-    name: str
-    type: str = "any"
-    value: Json = None
-    path: str = ""
-    description: str = ""
-    span: Span = NOWHERE
-
-
-class Artifact(NamedTuple):
-    """A file to keep by content when the task completes; ``source`` names another task's artifact (plan level
-    ``from``)."""
-
-    name: str
-    path: str = ""
-    type: str = ""
-    retention: str = ""
-    source: str = ""
-    span: Span = NOWHERE
-
-
-class Join(NamedTuple):
-    """When needs are met. ``count`` belongs to ``at_least``, ``expression`` to ``expression``."""
-
-    kind: JoinKind = "all"
-    count: int = 0  # type: ignore[assignment]  # a tuple has a method of that name, which nobody needs here
-    expression: Expression | None = None
-    span: Span = NOWHERE
-
-
-class Edge(NamedTuple):
-    """A route from the task that holds it to ``target`` (a task id). ``failure_class`` limits a failure edge to one
-    class or failure mode; ``recovers`` lets a completed target stand in for the failed task."""
-
-    target: str
-    on: EdgeWhen
-    condition: Expression | None = None
-    failure_class: str = ""
-    recovers: bool = False
-    span: Span = NOWHERE
-
-
-class Retry(NamedTuple):
-    """``attempts`` counts the first one. Delay before attempt n+1 by ``backoff``, at most ``max_delay``; ``jitter``
-    is a fraction of the delay. ``on`` lists failure classes; empty means every class but policy."""
-
-    attempts: int = 1
-    backoff: Literal["fixed", "linear", "exponential"] = "exponential"
-    delay: float = 1.0
-    max_delay: float = 300.0
-    jitter: float = 0.1
-    on: tuple[str, ...] = ()
-
-
-class FailureMode(NamedTuple):
-    """A failure the author foresaw: ``detect`` reads the outcome and gives the failure the class ``name``.
-    ``recover`` is a task id (then an edge exists too) or words."""
-
-    name: str
-    detect: Criterion | None = None
-    recover: str = ""
-    span: Span = NOWHERE
-
-
-class Budgets(NamedTuple):
-    """Limits; None means no limit. ``time`` seconds, ``cost`` dollars, the others counts."""
-
-    time: float | None = None
-    cost: float | None = None
-    tokens: int | None = None
-    calls: int | None = None
-    attempts: int | None = None
-    iterations: int | None = None
-    depth: int | None = None
+    from planrunner.plan.elements import (
+        EdgeWhen as EdgeWhen,
+        EffectClass as EffectClass,
+        JoinKind as JoinKind,
+        Json as Json,
+        OnDoubt as OnDoubt,
+        OnExhausted as OnExhausted,
+        OnFailure as OnFailure,
+        RejectAction as RejectAction,
+        Role as Role,
+        RollbackMode as RollbackMode,
+        WatchAction as WatchAction,
+    )
 
 
 class Action(NamedTuple):
-    """A capability with its inputs, as a rollback or a step of an inline list names it."""
+    """A capability with its inputs beside that of the task: what undoes it (``rollback``), or what is done instead when
+    a budget runs short (``degraded``). ``script`` follows from ``run``; ``timeout`` is for each attempt."""
 
     uses: str
     inputs: Json
     run: str | tuple[str, ...] | None = None
+    script: Script | None = None
+    retry: Retry = Retry()
+    timeout: float | None = None
 
 
-class Script(NamedTuple):
-    """A ``run`` text made ready for the shell (``plan/shelltext.py``): ``text`` reads each of ``values`` (name of an
-    environment variable, template that gives it); empty means the ``run`` text as it is.
+class Watch(NamedTuple):
+    """A step of a watchdog: what is done with an attempt that still runs ``after`` so many seconds."""
 
-    ``simple`` are the words of the one command that the script is, if it needs no shell at all: they may hold
-    templates, to be rendered word by word, and the program can be started directly. None for anything else.
-    """
+    after: float
+    do: WatchAction
 
-    text: str
-    values: tuple[tuple[str, str], ...] = ()
-    simple: tuple[str, ...] | None = None
+
+class Fresh(NamedTuple):
+    """When a task is done already: the files of ``inputs`` and its rendered call are those of the time when it was done
+    and all of ``outputs`` exist (patterns of files), or ``condition`` holds, which reads facts."""
+
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    condition: Expression | None = None
 
 
 class Loop(NamedTuple):
+    """At most ``max`` rounds of ``tasks``, until ``until`` holds. ``carry`` are templates of the values handed from
+    round to round. ``breaker`` rounds in a row that change nothing carried, or fail alike, end the loop (0: never); a
+    checkpoint is made every ``checkpoint`` rounds (0: none)."""
+
     max: int
     until: Expression | None
     tasks: tuple[Task, ...]
     carry: Json = None
+    breaker: int = 0
+    checkpoint: int = 0
+
+
+class Axis(NamedTuple):
+    """An axis of a matrix: its values, or the expression that gives them."""
+
+    name: str
+    items: Json = None
+    expression: Expression | None = None
 
 
 class Fanout(NamedTuple):
-    """``foreach`` (an expression) or ``matrix`` (axes with include and exclude)."""
+    """``foreach`` (an expression) or ``items`` (a list), or ``matrix`` as written, whose ``axes`` stand for all
+    its keys but ``include`` and ``exclude``."""
 
     foreach: Expression | None = None
     items: Json = None
@@ -182,19 +103,63 @@ class Fanout(NamedTuple):
     max_parallel: int | None = None
     max_items: int | None = None
     tolerate: Json = None
+    axes: tuple[Axis, ...] = ()
+
+
+class Approvers(NamedTuple):
+    """Who decides: members of ``roles`` and ``people`` (anybody where both are empty), ``need`` of them, and with
+    ``not_starter`` nobody who started the run."""
+
+    roles: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
+    need: int = 1
+    not_starter: bool = False
+
+
+class Option(NamedTuple):
+    """A choice at a decision, chosen by its ``name``; ``target`` is the task that runs if it is."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    pros: tuple[str, ...] = ()
+    cons: tuple[str, ...] = ()
+    cost: str = ""
+    target: str = ""
+    span: Span = NOWHERE
+
+
+class Reject(NamedTuple):
+    """What a rejection leads to: the task fails, ``target`` runs (as after any failure), or the run goes back to
+    ``target`` at most ``max`` times."""
+
+    action: RejectAction = "fail"
+    target: str = ""
+    max: int = 0
+    span: Span = NOWHERE
 
 
 class Gate(NamedTuple):
-    """A decision by people or checks; ``kind`` is approval, checks, schema, invariants, tests, diff or decision."""
+    """A decision by people or checks; ``kind`` is approval, checks, schema, invariants, tests, diff or decision.
+
+    ``roles``, ``people``, ``need`` and ``not_starter`` are as in ``Approvers``; ``escalate`` names those who decide
+    when the gate has expired and ``on_expiry`` is escalate. ``form`` are the fields that an answer fills, which become
+    outputs. ``evidence`` is what is shown, and what the checks of the kind read.
+    """
 
     kind: str = "approval"
     ask: str = ""
     checks: tuple[Criterion, ...] = ()
-    approvers: Json = None
+    roles: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
+    need: int = 1
+    not_starter: bool = False
     expires: float | None = None
     on_expiry: str = ""
-    on_reject: Json = None
-    options: Json = None
+    escalate: Approvers | None = None
+    on_reject: Reject = Reject()
+    options: tuple[Option, ...] = ()
+    form: tuple[Param, ...] = ()
     evidence: Json = None
 
 
@@ -202,9 +167,9 @@ class Task(NamedTuple):
     """One node of the graph.
 
     What it does is one of: a capability (``uses``, ``inputs`` and for those that take a script ``run``: text with
-    templates or a tuple of arguments), an instruction in plain words (``command``), a gate, a subplan (``steps`` or
-    ``subplan_file``), a loop. ``needs`` holds task ids; ``span`` is the task's id in the text and ``spans`` the
-    places of its other keys.
+    templates or a tuple of arguments), an instruction in plain words (``command``), a gate, a subplan (``steps``, or
+    ``subplan_file`` and the linked ``sub``), a loop. ``needs`` holds task ids; ``span`` is the task's id in the text
+    and ``spans`` the places of its other keys.
     """
 
     id: str
@@ -255,6 +220,41 @@ class Task(NamedTuple):
     """Stands under the plan's ``finally``: runs when everything else is settled, whatever happened."""
     span: Span = NOWHERE
     spans: tuple[tuple[str, Span], ...] = ()
+    timebox: float | None = None
+    """The most time for the task with all its attempts and the waits between them."""
+    heartbeat: float | None = None
+    """An attempt that prints nothing for so long is stuck: it is stopped and fails with the class ``stalled``."""
+    watchdog: tuple[Watch, ...] = ()
+    optional: bool = False
+    """May be left out when a budget runs short."""
+    degraded: Action | None = None
+    """What is done instead when a budget runs short."""
+    fresh: Fresh | None = None
+    backup: tuple[str, ...] = ()
+    """Patterns of files that are saved before the task starts and put back when it is rolled back."""
+    params: Json = None
+    """Values for the parameters of a linked subplan, as templates."""
+    sub: Plan | None = None
+    """The linked subplan: another file, or one of the plan's ``subplans``."""
+
+
+class RollbackPolicy(NamedTuple):
+    """How a run is undone. ``only`` are ids or labels of the tasks to undo (empty: all); ``budgets`` is a reserve of
+    its own. ``best_effort`` goes on after an action that failed, ``strict`` stops there."""
+
+    mode: RollbackMode = "best_effort"
+    only: tuple[str, ...] = ()
+    budgets: Budgets = Budgets()
+
+
+class Breaker(NamedTuple):
+    """A circuit breaker: after ``failures`` in a row of capabilities whose names fit ``uses`` (``http.*``), no more
+    starts for ``cooldown`` seconds."""
+
+    uses: str
+    failures: int = 5
+    cooldown: float = 60.0
+    span: Span = NOWHERE
 
 
 class Plan(NamedTuple):
@@ -278,8 +278,17 @@ class Plan(NamedTuple):
     hypotheses: Json = None
     seed: int | None = None
     notes: Json = None
-    """What people read: created_at, state, stakeholders, deadline, definition of done, memory keys, labels …"""
+    """What people read: created_at, state, stakeholders, a date as deadline, definition of done, memory keys,
+    labels …"""
     span: Span = NOWHERE
+    deadline: float | None = None
+    """Seconds from the start of the run after which it must be done."""
+    rollback: RollbackPolicy | None = None
+    breakers: tuple[Breaker, ...] = ()
+    gated: tuple[tuple[str, Gate], ...] = ()
+    """Labels whose tasks wait for a gate, from ``policy: {gates: …}``."""
+    file: str = ""
+    """The file of a linked plan, as the plan around it names it; its spans are places there."""
 
 
 class Field(NamedTuple):

@@ -39,7 +39,7 @@ def failure_blocks(terminal: Terminal, state: State, run_id: str) -> list[str]:
 
 def failure_block(terminal: Terminal, state: State, number: int, run_id: str) -> list[str]:
     """The lines of the block of one task, by its number in the plan."""
-    task, found = state.plan.tasks[number], state.tasks[number]
+    task, found = state.specs[number], state.tasks[number]
     facts = [
         ("why", _why(found)),
         ("command", command_text(task)),
@@ -102,7 +102,7 @@ def _output(outcome: Outcome | None) -> list[tuple[str, str]]:
 
 
 def _consequence(state: State, number: int) -> str:
-    task, found = state.plan.tasks[number], state.tasks[number]
+    task, found = state.specs[number], state.tasks[number]
     if found.status == "in_doubt":
         return "nobody saw how it ended: the run waits until somebody says"
     if found.recovered_by:

@@ -83,7 +83,7 @@ class PlainProgress:
 
     def _still_running(self, now: float) -> str:
         assert self._state is not None
-        tasks, found = self._state.plan.tasks, self._state.tasks
+        tasks, found = self._state.specs, self._state.tasks
         numbers = list(self._state.running)
         names = [f"{tasks[at].id} ({duration_text(elapsed(found[at], now))})" for at in numbers[:8]]
         more = f" and {len(numbers) - 8} more" if len(numbers) > 8 else ""
@@ -102,7 +102,7 @@ def _clock(at: float) -> str:
 
 
 def _started(terminal: Terminal, state: State, event: AttemptStarted, _at: float) -> str:
-    attempt = attempt_text(state.plan.tasks[state.index[event.task]], event.attempt)
+    attempt = attempt_text(state.specs[state.index[event.task]], event.attempt)
     again = " again, its end was not seen" if event.reissue else ""
     return f"{terminal.sign('running')} {event.task} started{again}" + (f" ({attempt})" if attempt else "")
 
@@ -116,7 +116,7 @@ def _retry(terminal: Terminal, state: State, event: RetryScheduled, at: float) -
     outcome = state.tasks[number].outcome
     message = _foreign(terminal, outcome.message) if outcome else ""
     why = event.failure + (f": {message}" if message else "")
-    attempt = attempt_text(state.plan.tasks[number], event.attempt)
+    attempt = attempt_text(state.specs[number], event.attempt)
     wait = duration_text(max(0.0, event.due - at))
     return f"{terminal.sign('retrying')} {event.task} failed, {attempt}, next in {wait} ({why})"
 
@@ -128,7 +128,7 @@ def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) ->
     took = f" in {duration_text(max(0.0, at - found.started))}" if found.started is not None else ""
     line = f"{terminal.sign(event.status)} {event.task} {status}{took}"
     if found.attempts > 1:
-        line += f", {attempt_text(state.plan.tasks[number], found.attempts)}"
+        line += f", {attempt_text(state.specs[number], found.attempts)}"
     why = _foreign(terminal, event.detail or event.reason) if event.status != "completed" else ""
     return f"{line}: {why}" if why else line
 

@@ -126,20 +126,20 @@ class TreeProgress:
         return terminal.paint(title, "bold") + "  " + "  ".join(f"{sign} {text}" for sign, text in parts)
 
     def _running_line(self, state: State, number: int, now: float, columns: int) -> str:
-        task, found = state.plan.tasks[number], state.tasks[number]
+        task, found = state.specs[number], state.tasks[number]
         facts = [duration_text(elapsed(found, now)), attempt_text(task, found.attempts) if found.attempts > 1 else ""]
         fact = " ".join(text for text in facts if text)
         return self._line("running", task.id, fact, _last_line(self._tails.get(task.id, b"")), columns)
 
     def _waiting_line(self, state: State, number: int, now: float, columns: int) -> str:
-        task, found = state.plan.tasks[number], state.tasks[number]
+        task, found = state.specs[number], state.tasks[number]
         rest = duration_text(max(0.0, (found.due or now) - now))
         fact = f"{attempt_text(task, found.attempts + 1)} in {rest}"
         message = found.outcome.message if found.outcome else ""
         return self._line("retrying", task.id, fact, message, columns)
 
     def _trouble_line(self, state: State, number: int, columns: int) -> str:
-        task, found = state.plan.tasks[number], state.tasks[number]
+        task, found = state.specs[number], state.tasks[number]
         return self._line(found.status, task.id, found.status.replace("_", " "), found.detail or found.reason, columns)
 
     def _line(self, status: str, name: str, fact: str, text: str, columns: int) -> str:

@@ -103,7 +103,7 @@ def budget_object(state: State, now: float) -> dict[str, Json]:
 
 def pairs(state: State) -> Iterator[tuple[Task, TaskState]]:
     """Each task with its state, in the order of the plan."""
-    return zip(state.plan.tasks, state.tasks, strict=True)
+    return zip(state.specs, state.tasks, strict=True)
 
 
 def waiting(state: State) -> list[str]:

@@ -28,13 +28,13 @@ def tree(terminal: Terminal, state: State, now: float) -> list[str]:
     else:
         folded = []
     columns = terminal.size()[0] if terminal.live else _NO_EDGE
-    longest = max((width(state.plan.tasks[line.task].id) + 2 * line.level for line in lines), default=0)
+    longest = max((width(state.specs[line.task].id) + 2 * line.level for line in lines), default=0)
     column = min(40, columns // 2, longest)
     return [_row(terminal, state, line, (column, columns), now) for line in lines] + folded
 
 
 def _row(terminal: Terminal, state: State, line: Line, room: tuple[int, int], now: float) -> str:
-    task, found = state.plan.tasks[line.task], state.tasks[line.task]
+    task, found = state.specs[line.task], state.tasks[line.task]
     column, columns = room
     status = shown_status(state, found)
     facts = [status.replace("_", " ")]

@@ -65,6 +65,8 @@ def _value(declared: str, depth: int) -> Any:
         return (("A", "b"),)
     if "tuple[tuple[str, int], ...]" in declared:
         return (("label", 2),)
+    if "tuple[tuple[str, Gate], ...]" in declared:
+        return (("prod", filled(model.Gate, depth)),)
     if "tuple[tuple[str, Span], ...]" in declared:
         return (("uses", Span(4, 8)), ("run", Span(9, 12)))
     name = re.match(r"(?:tuple\[)?(\w+)", declared)
@@ -72,8 +74,8 @@ def _value(declared: str, depth: int) -> Any:
     if kind in FULL and kind[0].isupper():
         return (FULL[kind],) if declared.startswith("tuple") else FULL[kind]
     if hasattr(getattr(model, kind, None), "_fields"):
-        if kind == "Task" and depth:
-            return ()
+        if kind in ("Task", "Plan") and depth > 1:
+            return () if declared.startswith("tuple") else model.Plan("inner")
         one = filled(getattr(model, kind), depth + (kind == "Task"))
         return (one,) if declared.startswith("tuple") else one
     if declared.startswith("str | tuple"):
@@ -108,7 +110,14 @@ def test_loading_imports_nothing_but_json_and_the_model(tmp_path: Path) -> None:
         "print(sorted(name for name in set(sys.modules) - known))\n"
     )
     run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
-    ours = {"planrunner", "planrunner.plan", "planrunner.plan.compiled", "planrunner.plan.model", "planrunner.record"}
+    ours = {
+        "planrunner",
+        "planrunner.plan",
+        "planrunner.plan.compiled",
+        "planrunner.plan.elements",
+        "planrunner.plan.model",
+        "planrunner.record",
+    }
     ours |= {"planrunner.source", "planrunner.jsontext"}
     assert {name for name in json.loads(run.stdout.replace("'", '"')) if name.startswith("planrunner")} == ours
     assert not {"lark", "jsonschema", "dataclasses", "inspect", "pathlib"} & set(
@@ -118,7 +127,7 @@ def test_loading_imports_nothing_but_json_and_the_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{}", "[]", "[1]", "[1,[],[0]]", "[1,[],[0,0,1]]", "[1,[],[99,1]]", "[2,[],[]]", "[1,[],3]", "[1,[[1]],[]]"],
+    ["", "{}", "[]", "[1]", "[2,[],[0]]", "[2,[],[0,0,1]]", "[2,[],[99,1]]", "[1,[],[]]", "[2,[],3]", "[2,[[1]],[]]"],
 )
 def test_damaged_text_is_refused_with_one_kind_of_error(text: str) -> None:
     with pytest.raises(ValueError):

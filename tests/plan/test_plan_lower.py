@@ -10,7 +10,7 @@ from plan_loading import errors, loaded, task_of
 
 from planrunner.plan import lower, lower_draft, schema
 from planrunner.plan.canonical import PLAN_ALIASES, TASK_ALIASES
-from planrunner.plan.model import Artifact, Budgets, Edge, Join, Output, Param, Plan, Retry, Task
+from planrunner.plan.model import Action, Artifact, Budgets, Edge, Join, Output, Param, Plan, Retry, Script, Task
 from planrunner.source import Span
 
 
@@ -37,6 +37,7 @@ def test_no_key_of_the_schema_gets_lost_in_lowering() -> None:
     plan = {
         *lower._READERS,
         *lower.NOTES,
+        *(key for key, _, _ in lower._POLICIES),
         "plan",
         "params",
         "budgets",
@@ -266,9 +267,10 @@ def test_all_keys_of_a_gate() -> None:
         "gate: approval\nneeds: [b]\nask: Release?\nchecks: ['tasks.b.status == \"completed\"', looks right]\napprovers: {roles: [ops], count: 2}\n"
         "expires: 4h\non_expiry: escalate\non_reject: fail\nevidence: [report.html]"
     ).gate
-    assert (gate.ask, gate.expires, gate.on_expiry, gate.on_reject) == ("Release?", 14400.0, "escalate", "fail")
+    assert (gate.ask, gate.expires, gate.on_expiry, gate.on_reject.action) == ("Release?", 14400.0, "escalate", "fail")
     assert [check.expression is None for check in gate.checks] == [False, True]
-    assert (gate.approvers, gate.evidence) == ({"roles": ["ops"], "count": 2}, ["report.html"])
+    assert (gate.roles, gate.people, gate.need, gate.not_starter) == (("ops",), (), 2, True)
+    assert gate.evidence == ["report.html"]
 
 
 def test_gates_of_the_plan_join_their_tasks() -> None:
@@ -293,7 +295,8 @@ def test_budgets_of_plan_and_task() -> None:
 
 
 def test_a_timebox_bounds_the_task_and_each_attempt() -> None:
-    assert (task_of("run: ls\ntimebox: 1h").timeout, task_of("run: ls\ntimebox: 1h").budgets.time) == (3600.0, 3600.0)
+    assert (task_of("run: ls\ntimebox: 1h").timeout, task_of("run: ls\ntimebox: 1h").timebox) == (3600.0, 3600.0)
+    assert task_of("run: ls\ntimebox: 1h").budgets == Budgets()
     assert task_of("run: ls\ntimebox: 1h\ntimeout: 5m").timeout == 300.0
     assert task_of("run: ls\ntimebox: 1m\ntimeout: 5m").timeout == 60.0
 
@@ -387,14 +390,18 @@ def test_steps_in_words_follow_each_other_and_steps_with_ids_go_by_their_needs()
     assert task.steps[0] == "look around"
 
 
-def test_a_subplan_by_file_takes_parameters() -> None:
-    task = task_of("subplan: checks.plan.yaml\nparams: {deep: true}")
-    assert (task.subplan_file, task.inputs, task.subplan) == ("checks.plan.yaml", {"deep": True}, ())
+def test_a_subplan_by_name_takes_parameters() -> None:
+    named = "subplans: {checks: {params: {deep: false}, tasks: [{id: c, uses: noop}]}}\n"
+    task = task_of("subplan: checks\nparams: {deep: true}", named)
+    assert (task.subplan_file, task.params, task.inputs, task.subplan) == ("checks", {"deep": True}, None, ())
+    assert (task.sub.id, [inner.id for inner in task.sub.tasks]) == ("checks", ["c"])
 
 
 def test_rollbacks_as_actions_and_in_words() -> None:
-    assert task_of("run: ls\nrollback: {run: rm x}").rollback == ("shell", {}, "rm x")
-    assert task_of("run: ls\nrollback: {uses: noop, with: {value: 1}}").rollback == ("noop", {"value": 1}, None)
+    assert task_of("run: ls\nrollback: {run: rm x}").rollback == Action(
+        "shell", {}, "rm x", Script("", (), ("rm", "x"))
+    )
+    assert task_of("run: ls\nrollback: {uses: noop, with: {value: 1}}").rollback == Action("noop", {"value": 1})
     words = task_of("run: ls\nrollback: restore the backup")
     assert (words.rollback, words.notes) == (None, {"rollback": "restore the backup"})
 

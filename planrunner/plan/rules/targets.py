@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
-from planrunner.plan.model import Task
+from planrunner.plan.model import Reject, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.view import PlanView, find_word, names
 from planrunner.source import Span
@@ -26,8 +25,10 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             if edge.target not in index and view.graph.find(edge.target) < 0:
                 keys = ("on_success", "on_failure", "next", "failure_modes")
                 span = edge.span if edge.span.end else find_word(view, task, edge.target, *keys)
-                yield _undefined(view, edge.target, _inside(view, edge.target, span), "edge")
-        if task.gate is not None and task.gate.on_reject:
+                yield _undefined(
+                    view, edge.target, _inside(view, edge.target, span), "rework" if edge.rework else "edge"
+                )
+        if task.gate is not None and task.gate.on_reject.target:
             yield from _rework(view, task, task.gate.on_reject)
 
 
@@ -40,10 +41,10 @@ def _artifacts(view: PlanView) -> Iterable[Diagnostic]:
             yield _undefined(view, task, _inside(view, task, artifact.span), "from")
 
 
-def _rework(view: PlanView, task: Task, on_reject: Any) -> Iterable[Diagnostic]:
-    target = on_reject.get("rework") if isinstance(on_reject, dict) else None
-    if isinstance(target, str) and target not in view.positions:
-        yield _undefined(view, target, find_word(view, task, target, "on_reject"), "rework")
+def _rework(view: PlanView, task: Task, reject: Reject) -> Iterable[Diagnostic]:
+    if reject.target not in view.positions and view.graph.find(reject.target) < 0:
+        kind = "rework" if reject.action == "rework" else "edge"
+        yield _undefined(view, reject.target, find_word(view, task, reject.target, "on_reject"), kind)
 
 
 def _undefined(view: PlanView, name: str, span: Span, kind: str) -> Diagnostic:

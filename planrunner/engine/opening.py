@@ -1,0 +1,169 @@
+"""The beginning and the end of tasks that hold others: their items, parameters and carried values, and their
+outputs."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from planrunner.engine.calls import plain_data, rendered
+from planrunner.jsontext import stable_json
+from planrunner.lean import sha256
+from planrunner.machine.events import AttemptEnded, AttemptStarted, FrameOpened, Outcome
+from planrunner.machine.scope import FrameScope, TaskScope
+from planrunner.plan.expressions.evaluate import evaluate
+from planrunner.plan.expressions.problem import EvaluationError, TemplateError
+
+if TYPE_CHECKING:
+    from planrunner.machine.commands import Close, Open
+    from planrunner.machine.events import Event
+    from planrunner.machine.frame import Frame
+    from planrunner.machine.state import State
+    from planrunner.plan.expressions.values import Scope
+    from planrunner.plan.model import Fanout, Loop, Output, Task
+
+Json = Any
+
+MAX_ITEMS = 100_000
+"""Items of a fan-out that declares no ``max_items``."""
+
+
+class _Unfit(Exception):
+    """The task cannot begin: the message says why."""
+
+
+def opened(state: State, command: Open) -> list[Event]:
+    """The events that begin a task which holds others, or its next round; a value that cannot be had fails it."""
+    number, attempt, round_ = command
+    task, found = state.specs[number], state.tasks[number]
+    try:
+        if round_ > 1:
+            assert found.inner is not None and task.loop is not None
+            values = _carried(task.loop, FrameScope(state, found.inner), first=False)
+            return [FrameOpened(task.id, attempt, "round", round_, values)]
+        frame = _first_frame(state, number, attempt)
+    except (_Unfit, TemplateError, EvaluationError) as error:
+        ended = AttemptEnded(task.id, attempt, Outcome("logic", str(error)))
+        return [ended] if round_ > 1 else [_started(state, task, attempt, None), ended]
+    return [_started(state, task, attempt, frame.values), frame]
+
+
+def _started(state: State, task: Task, attempt: int, values: Json) -> AttemptStarted:
+    inputs = "" if values is None else sha256(stable_json(values).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return AttemptStarted(task.id, attempt, f"{state.run_id}:{task.id}:{attempt}", inputs, "pure")
+
+
+def _first_frame(state: State, number: int, attempt: int) -> FrameOpened:
+    task = state.specs[number]
+    scope = TaskScope(state, number)
+    if task.fanout is not None:
+        return FrameOpened(task.id, attempt, "items", 0, items(task.fanout, scope))
+    if task.loop is not None:
+        return FrameOpened(task.id, attempt, "round", 1, _carried(task.loop, scope, first=True))
+    return FrameOpened(task.id, attempt, "subplan", 0, _parameters(task, scope))
+
+
+def _parameters(task: Task, scope: TaskScope) -> dict[str, Json] | None:
+    if task.sub is None:
+        return None
+    from planrunner.plan.params import bind_params  # late: few plans link others
+
+    bound = bind_params(task.sub, plain_data(rendered(task.params or {}, scope)))
+    if bound.problems:
+        raise _Unfit("; ".join(bound.problems))
+    return bound.values
+
+
+def _carried(loop: Loop, scope: Scope, *, first: bool) -> dict[str, Json]:
+    """What the next round is handed. A value given as ``{first, next}`` begins with the one and goes on with the
+    other; any other is a template for what follows a round, and nothing before the first."""
+    found = {}
+    for name, given in (loop.carry or {}).items():
+        if isinstance(given, dict) and given.keys() <= {"first", "next"}:
+            found[name] = plain_data(rendered(given.get("first" if first else "next"), scope))
+        else:
+            found[name] = None if first and _reads_a_round(given) else plain_data(rendered(given, scope))
+    return found
+
+
+def _reads_a_round(given: Json) -> bool:
+    return "{{" in str(given)
+
+
+def items(fanout: Fanout, scope: TaskScope) -> list[Json]:
+    """The items of a fan-out, in their order."""
+    if fanout.matrix is not None:
+        found = _combinations(fanout.matrix, scope)
+    elif fanout.foreach is not None:
+        found = _listed(evaluate(fanout.foreach.tree, scope), f"`foreach: {fanout.foreach.text}`")
+    else:
+        found = _listed(rendered(fanout.items, scope), "`foreach`")
+    most = fanout.max_items or MAX_ITEMS
+    if len(found) > most:
+        raise _Unfit(f"there are {len(found)} items and `max_items` is {most}")
+    return list(plain_data(found))
+
+
+def _listed(value: Json, what: str) -> list[Json]:
+    if isinstance(value, dict):
+        return [{"key": key, "value": item} for key, item in value.items()]
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    raise _Unfit(f"{what} takes a list, this is {'nothing' if value is None else repr(value)}")
+
+
+def _combinations(matrix: dict[str, Json], scope: TaskScope) -> list[Json]:
+    """Every combination of the axes, without those that ``exclude`` names; ``include`` adds to those it fits, or stands
+    for itself."""
+    axes = {name: _axis(name, axis, scope) for name, axis in matrix.items() if name not in ("include", "exclude")}
+    left_out = rendered(matrix.get("exclude") or [], scope)
+    found = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())] if axes else []
+    found = [one for one in found if not any(_fits(one, pattern) for pattern in left_out)]
+    for extra in rendered(matrix.get("include") or [], scope):
+        own = {name: value for name, value in extra.items() if name in axes}
+        fitting = [one for one in found if _fits(one, own)] if own and len(own) < len(extra) else []
+        for one in fitting:
+            one.update(extra)
+        if not fitting:
+            found.append(dict(extra))
+    return found
+
+
+def _axis(name: str, axis: Json, scope: TaskScope) -> list[Json]:
+    value = rendered(axis, scope)
+    return _listed(value, f"the axis `{name}` of the matrix")
+
+
+def _fits(one: dict[str, Json], pattern: dict[str, Json]) -> bool:
+    return all(one.get(name) == value for name, value in pattern.items())
+
+
+def closed(state: State, command: Close) -> AttemptEnded:
+    """The end of a task that held others, with the outputs it gives."""
+    number, failure, message = command
+    task, found = state.specs[number], state.tasks[number]
+    frame = found.inner
+    assert frame is not None
+    outputs: dict[str, Json] = {}
+    if not failure:
+        try:
+            outputs = _outputs(state, task, frame)
+        except (TemplateError, EvaluationError) as error:
+            failure, message = "logic", f"an output has no value: {error}"
+    return AttemptEnded(task.id, found.attempts, Outcome(failure, message, outputs))
+
+
+def _outputs(state: State, task: Task, frame: Frame) -> dict[str, Json]:
+    if frame.kind == "items":
+        return _collected(state, frame)
+    scope = FrameScope(state, frame)
+    declared: tuple[Output, ...] = task.outputs if task.sub is None else (*task.sub.outputs, *task.outputs)
+    given = {} if frame.kind == "subplan" else {**(frame.values or {}), "rounds": frame.round}
+    return {**given, **{each.name: plain_data(rendered(each.value, scope)) for each in declared}}
+
+
+def _collected(state: State, frame: Frame) -> dict[str, Json]:
+    """Each output of the items as a list in the order of the items, None where an item has none."""
+    rows = [state.tasks[number].outputs for number in range(frame.first, frame.first + frame.size)]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}

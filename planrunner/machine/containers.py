@@ -1,0 +1,186 @@
+"""Tasks that hold others: how their frames open, go into the next round and close.
+
+Such a task lives like any other: its attempt starts, a frame opens, and when everything in the frame is settled the
+attempt ends and is judged. It takes no slot. Its tasks are named by paths: ``fan[2]``, ``loop#1/draft``,
+``build/compile``; those of a later attempt begin with ``build@2``.
+"""
+
+from __future__ import annotations
+
+from planrunner.machine.commands import Close, Open, Record
+from planrunner.machine.events import FrameClosing, FrameOpened
+from planrunner.machine.frame import Frame
+from planrunner.machine.moves import after_settling, drop_timer, main_part_done, set_timer, wake
+from planrunner.machine.scope import FrameScope
+from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from planrunner.machine.commands import Command
+    from planrunner.machine.state import State
+    from planrunner.plan.model import Fanout, Loop, Task
+
+    Json = Any
+
+
+def frame_opened(state: State, event: FrameOpened, at: float) -> None:
+    number = state.index[event.task]
+    found = state.tasks[number]
+    body, named = _body(state, number, event)
+    frame = Frame(event.kind, number, len(state.specs), len(body))
+    task = state.specs[number]
+    frame.linked = task.sub
+    frame.on_failure = found.frame.on_failure if task.sub is None else task.sub.on_failure
+    frame.values = event.values
+    frame.round = event.number
+    if task.fanout is not None:
+        frame.tolerate = tolerated(task.fanout, len(body))
+        if task.fanout.max_parallel and task.fanout.max_parallel < len(body):
+            frame.limit = frame.first + task.fanout.max_parallel
+    state.add(frame, body, named)
+    state.index.update({task.id: frame.first + at for at, task in enumerate(named)})
+    found.inner = frame
+    if event.number <= 1 and (limit := time_limit(task)) is not None:
+        set_timer(state, number, at + limit)
+    state.candidates.pop(number, None)
+    for inner in range(frame.first, frame.limit or frame.first + frame.size):
+        ready = state.tasks[inner].missing == 0 or inner in state.shape.uncounted
+        if ready and not state.specs[inner].finally_:
+            state.candidates[inner] = None
+    after_settling(state, frame)
+
+
+def _body(state: State, number: int, event: FrameOpened) -> tuple[list[Task], list[Task]]:
+    """The tasks of the frame as they are written, and under the names they have in the run."""
+    task = state.specs[number]
+    prefix = event.task if event.attempt == 1 else f"{event.task}@{event.attempt}"
+    if event.kind == "items":
+        item = state.holders[number]
+        assert item is not None, "a fan-out has the task it multiplies"
+        family = event.task.endswith("*")
+        stem = event.task[:-1] if family else prefix
+        last = "" if event.attempt == 1 else f"@{event.attempt}"
+        names = [f"{stem}{at + 1}{last}" if family else f"{stem}[{at}]" for at in range(len(event.values))]
+        items = [_named(item, name) for name in names]
+        return items, items
+    if event.kind == "round":
+        assert task.loop is not None
+        body, prefix = list(task.loop.tasks), f"{prefix}#{event.number}"
+    else:
+        body = list(task.subplan if task.sub is None else task.sub.tasks)
+    return body, [_named(inner, f"{prefix}/{inner.id}") for inner in body]
+
+
+def _named(task: Task, name: str) -> Task:
+    fields = list(task)
+    fields[0] = name
+    return tuple.__new__(type(task), fields)
+
+
+def tolerated(fanout: Fanout, size: int) -> int:
+    """How many items may fail."""
+    allowed = fanout.tolerate
+    if isinstance(allowed, str):
+        return int(size * float(allowed.strip().rstrip("%")) / 100.0)
+    return int(allowed or 0)
+
+
+def time_limit(task: Task) -> float | None:
+    """Seconds that one attempt of a task that holds others may take; those of a fan-out's items are their own."""
+    limits = [limit for limit in (task.timeout, task.budgets.time) if limit is not None]
+    return min(limits) if limits and task.fanout is None else task.budgets.time
+
+
+def frame_closing(state: State, event: FrameClosing, at: float) -> None:
+    number = state.index[event.task]
+    frame = state.tasks[number].inner
+    assert frame is not None
+    frame.closing = event.reason
+    drop_timer(state, number, state.tasks[number])
+    state.closing += 1
+    state.candidates.pop(number, None)
+    wake(state, frame)
+    for inner in range(frame.first, len(state.specs)):
+        if state.tasks[inner].status in ("running", "in_doubt"):
+            state.candidates[inner] = None
+
+
+FOLDS: dict[type, Callable[[State, Any, float], None]] = {FrameOpened: frame_opened, FrameClosing: frame_closing}
+
+
+def inside(state: State, number: int, owner: int) -> bool:
+    """Whether a task stands, at whatever depth, in the frame that ``owner`` opened last."""
+    wanted = state.tasks[owner].inner
+    frame = state.tasks[number].frame
+    while frame.owner >= 0:
+        if frame is wanted:
+            return True
+        frame = state.tasks[frame.owner].frame
+    return False
+
+
+def step(state: State, number: int, now: float) -> Command | None:
+    """What follows for a running task that holds others; None while its frame is under way."""
+    found = state.tasks[number]
+    frame = found.inner
+    assert frame is not None
+    if not main_part_done(state, frame) or frame.finals_open:
+        if found.due is not None and found.due <= now and not frame.closing:
+            return Record(FrameClosing(state.specs[number].id, "timeout"))
+        return None
+    failure, message = _verdict(state, frame)
+    loop = state.specs[number].loop
+    if frame.kind == "round" and loop is not None and not frame.closing:
+        return _after_round(state, number, loop, failure, message)
+    return Close(number, failure, message)
+
+
+def _verdict(state: State, frame: Frame) -> tuple[str, str]:
+    """Failure class and sentence for a frame in which everything is settled; empty when it went well."""
+    if frame.closing == "timeout":
+        return "timeout", "ran longer than its timeout"
+    if frame.closing:
+        return "cancelled", f"stopped: {frame.closing}"
+    if len(frame.failures) > frame.tolerate:
+        first = frame.failures[0]
+        task, found = state.specs[first], state.tasks[first]
+        count = f"{len(frame.failures)} of {frame.size} items failed, the first is " if frame.kind == "items" else ""
+        return found.failure or "logic", f"{count}`{task.id}`{'' if count else ' failed'}: {found.detail}"
+    inner = range(frame.first, frame.first + frame.size)
+    stopped = [number for number in inner if state.tasks[number].status == "cancelled"]
+    if stopped:
+        return "cancelled", f"`{state.specs[stopped[0]].id}` was cancelled: {state.tasks[stopped[0]].detail}"
+    return "", ""
+
+
+def _after_round(state: State, number: int, loop: Loop, failure: str, message: str) -> Command:
+    """The next round, or the end: reached, failed, or as many rounds as there may be.
+
+    A failure that ``until`` asks about is the loop's to deal with: the round has not got there yet. Any other ends it.
+    """
+    found = state.tasks[number]
+    frame = found.inner
+    assert frame is not None
+    if failure and (failure == "cancelled" or not _asked_about(state, frame, loop)):
+        return Close(number, failure, f"round {frame.round}: {message}")
+    if loop.until is not None:
+        try:
+            if truth(loop.until.tree, FrameScope(state, frame)):
+                return Close(number)
+        except EvaluationError as error:
+            return Close(number, "logic", f"`until: {loop.until.text}` has no value after round {frame.round}: {error}")
+    if frame.round < loop.max:
+        return Open(number, found.attempts, frame.round + 1)
+    if loop.until is None:
+        return Close(number)
+    return Close(number, "exhausted", f"`until: {loop.until.text}` is still false after {frame.round} rounds")
+
+
+def _asked_about(state: State, frame: Frame, loop: Loop) -> bool:
+    if loop.until is None:
+        return False
+    asked = {path[1] for path in loop.until.paths if path[0] == "tasks" and len(path) > 1}
+    return all(number in {frame.index.get(name) for name in asked} for number in frame.failures)

@@ -1,0 +1,68 @@
+"""A level of tasks that see each other: the plan itself, a subplan, one round of a loop, the items of a fan-out."""
+
+from __future__ import annotations
+
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from planrunner.plan.model import Plan
+
+    Json = Any
+    Kind = Literal["plan", "subplan", "round", "items"]
+
+
+class Frame:
+    """The tasks numbered ``first`` to ``first + size - 1``.
+
+    ``owner`` is the task that holds them, -1 for the plan. ``open`` counts those of the main part that are not settled,
+    ``finals_open`` those under ``finally``; ``failures`` are the tasks that stand as failed, in the order in which they
+    did, and ``tolerate`` of them are allowed. ``values`` are the items of a fan-out (a list), what a loop carries or
+    the parameters of a linked subplan (mappings). Of the items only those before ``limit`` may begin.
+    """
+
+    __slots__ = (
+        "closing",
+        "failures",
+        "finals",
+        "finals_open",
+        "first",
+        "index",
+        "kind",
+        "limit",
+        "linked",
+        "on_failure",
+        "open",
+        "owner",
+        "round",
+        "size",
+        "tolerate",
+        "values",
+    )
+
+    def __init__(self, kind: Kind, owner: int, first: int, size: int) -> None:
+        self.kind = kind
+        self.owner = owner
+        self.first = first
+        self.size = size
+        self.index: dict[str, int] = {}
+        self.on_failure = "stop"
+        self.finals: list[int] = []
+        self.finals_open = 0
+        self.open = size
+        self.failures: list[int] = []
+        self.tolerate = 0
+        self.closing = ""
+        """Why nothing of it starts any more: ``timeout``, ``cancelled`` or ``budget``; empty while it goes on."""
+        self.values: Json = None
+        self.round = 0
+        self.limit = 0
+        """Number after the last item that may begin; 0 where none waits for another."""
+        self.linked: Plan | None = None
+        """The plan of a subplan from a file, whose tasks see nothing of what is around them."""
+
+    @property
+    def failing(self) -> bool:
+        """Whether nothing but handlers and ``finally`` starts in it."""
+        return len(self.failures) > self.tolerate and self.on_failure != "continue"

@@ -1,0 +1,126 @@
+"""The small changes of state that events are made of: statuses, slots, timers, standings, and who is woken by them."""
+
+from __future__ import annotations
+
+from planrunner.machine.statuses import TASK, check_task
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.machine.events import TaskStatus
+    from planrunner.machine.frame import Frame
+    from planrunner.machine.state import Standing, State, TaskState
+
+
+def move(state: State, number: int, task: TaskState, new: TaskStatus) -> None:
+    """Change the status of a task; raises IllegalMove where the table has no such change."""
+    old = task.status
+    if new not in TASK[old]:
+        check_task(state.specs[number].id, old, new)
+    task.status = new
+    counts = state.counts
+    counts[old] -= 1
+    counts[new] = counts.get(new, 0) + 1
+
+
+def take_slot(state: State, number: int) -> None:
+    if number in state.running or number in state.holders:
+        return
+    state.running[number] = None
+    task = state.specs[number]
+    if not state.trait(task).instant:
+        state.slots += 1
+        for label in state.limited_labels(task):
+            state.labels_running[label] = state.labels_running.get(label, 0) + 1
+
+
+def free_slot(state: State, number: int) -> None:
+    if number not in state.running:
+        return
+    del state.running[number]
+    task = state.specs[number]
+    if not state.trait(task).instant:
+        state.slots -= 1
+        for label in state.limited_labels(task):
+            state.labels_running[label] -= 1
+
+
+def set_timer(state: State, number: int, due: float) -> None:
+    """Look at the task again at ``due``."""
+    from bisect import insort  # late: few tasks wait for a time
+
+    drop_timer(state, number, state.tasks[number])
+    state.tasks[number].due = due
+    insort(state.timers, (due, number))
+
+
+def drop_timer(state: State, number: int, task: TaskState) -> None:
+    if task.due is not None:
+        from bisect import bisect_left  # late, as above
+
+        del state.timers[bisect_left(state.timers, (task.due, number))]
+        task.due = None
+
+
+def stand(state: State, number: int, standing: Standing) -> None:
+    """Give a task its standing and wake those whose start may now be decided."""
+    tasks, candidates = state.tasks, state.candidates
+    task = tasks[number]
+    task.standing = standing
+    if standing == "failed":
+        frame = task.frame
+        before = frame.failing
+        frame.failures.append(number)
+        if frame.failing and not before:
+            state.failing += 1
+            wake(state, frame)
+    good = standing in ("completed", "tolerated")
+    uncounted = state.shape.uncounted
+    for other in state.shape.dependents[number]:
+        found = tasks[other]
+        if found.status not in ("pending", "queued"):
+            continue
+        if other not in uncounted:
+            if good:
+                found.missing -= 1
+                if found.missing:
+                    continue
+            elif found.broken < 0:
+                found.broken = number
+        candidates[other] = None
+    if state.shape.routes_out:
+        offer_routes(state, number)
+
+
+def wake(state: State, frame: Frame) -> None:
+    """Look again at whatever of a frame, and of the frames inside it, has not begun or holds others. What is inside
+    came later, so its numbers are higher."""
+    tasks = state.tasks
+    for number in range(frame.first, len(tasks)):
+        if tasks[number].status in ("pending", "queued", "blocked") or number in state.holders:
+            state.candidates[number] = None
+
+
+def offer_routes(state: State, number: int) -> None:
+    for route in state.shape.routes_out.get(number, ()):
+        if state.tasks[route.target].status == "pending":
+            state.candidates[route.target] = None
+    if number in state.recovering:
+        state.candidates[number] = None
+
+
+def main_part_done(state: State, frame: Frame) -> bool:
+    """Everything but what stands under ``finally`` is settled, and no failure waits for its handlers."""
+    return not frame.open and not any(state.tasks[number].frame is frame for number in state.recovering)
+
+
+def after_settling(state: State, frame: Frame) -> None:
+    """When the main part is settled what stands under ``finally`` may start, and after that the task that holds the
+    frame goes on."""
+    if not main_part_done(state, frame):
+        return
+    if frame.finals_open:
+        for number in frame.finals:
+            if state.tasks[number].status == "pending":
+                state.candidates[number] = None
+    elif frame.owner >= 0:
+        state.candidates[frame.owner] = None

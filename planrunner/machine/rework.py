@@ -1,0 +1,163 @@
+"""Tasks that begin anew: sent back by a gate or an edge, tried again or run again by a person.
+
+Everything after the task is reset with it. Attempts go on counting, so that no key is ever used twice; those before the
+reset do not count for retries.
+"""
+
+from __future__ import annotations
+
+from planrunner.machine.commands import Record
+from planrunner.machine.containers import time_limit
+from planrunner.machine.events import ResetPlanned, TasksReset
+from planrunner.machine.moves import drop_timer, free_slot, move, set_timer
+from planrunner.machine.routes import edge_fired
+from planrunner.machine.statuses import SETTLED
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from planrunner.machine.state import State
+
+
+def downstream(state: State, number: int) -> list[int]:
+    """A task and everything after it on its level, in the order of the plan."""
+    found = {number}
+    todo = [number]
+    while todo:
+        for other in state.shape.following(todo.pop()):
+            if other not in found:
+                found.add(other)
+                todo.append(other)
+    return sorted(found)
+
+
+def send_back(state: State, cause: int, target: int, comment: str = "", by: str = "") -> ResetPlanned:
+    """The event that begins ``target`` and everything after it anew, ``cause`` included."""
+    numbers = sorted({*downstream(state, target), cause})
+    names = tuple(state.specs[number].id for number in numbers if state.tasks[number].status != "pending")
+    return ResetPlanned(names, "rework", by, state.specs[cause].id, comment)
+
+
+def by_edge(state: State, number: int) -> Record | None:
+    """Where a rework edge of a task that has just failed leads, while it has rounds left."""
+    for route in state.shape.reworks.get(number, ()):
+        if state.sent_back.get(number, 0) < route.edge.max and edge_fired(state, route, "failed"):
+            return Record(send_back(state, number, route.target, state.tasks[number].detail))
+    return None
+
+
+def due(state: State) -> list[Record]:
+    """Planned resets whose tasks have come to rest."""
+    return [Record(TasksReset(*planned)) for planned in state.resets if _at_rest(state, planned.tasks)]
+
+
+def _at_rest(state: State, names: Iterable[str]) -> bool:
+    for name in names:
+        found = state.tasks[state.index[name]]
+        if found.status in ("running", "in_doubt") and (found.outcome is None or found.outcome.failure == "unstarted"):
+            return False
+    return True
+
+
+def reset_planned(state: State, event: ResetPlanned, at: float) -> None:
+    state.resets.append(event)
+    for name in event.tasks:
+        number = state.index[name]
+        state.held[number] = None
+        found = state.tasks[number]
+        if found.status == "queued":
+            task = state.specs[number]
+            state.queue.remove(state.limited_labels(task), task.priority, number)
+            move(state, number, found, "pending")
+        state.candidates.pop(number, None)
+
+
+def tasks_reset(state: State, event: TasksReset, at: float) -> None:
+    state.resets = [planned for planned in state.resets if planned.tasks != event.tasks]
+    numbers = [state.index[name] for name in event.tasks]
+    cause = state.index.get(event.cause, -1)
+    if cause >= 0:
+        state.sent_back[cause] = state.sent_back.get(cause, 0) + 1
+    said = {"comment": event.comment, "by": event.by, "from": event.cause, "round": state.sent_back.get(cause, 0)}
+    for number in numbers:
+        if state.tasks[number].frame.owner >= 0:
+            _reopen_around(state, number, at)
+    for number in numbers:
+        found = state.tasks[number]
+        kept = found.outcome if state.specs[number].id in event.unless_same and found.status == "completed" else None
+        _begin_anew(state, number)
+        found.rework, found.kept = said, kept
+    for number in numbers:
+        _count_needs(state, number)
+        state.candidates[number] = None
+
+
+def _reopen_around(state: State, number: int, at: float) -> None:
+    """The tasks around one that begins anew are running again."""
+    owner = state.tasks[number].frame.owner
+    while owner >= 0 and state.tasks[owner].status in SETTLED:
+        found = state.tasks[owner]
+        inner = found.inner
+        assert inner is not None
+        _reopen_level(state, owner)
+        move(state, owner, found, "running")
+        found.standing = found.reason = found.detail = found.failure = found.recovered_by = ""
+        found.outcome = found.ended = None
+        found.judged = False
+        if inner.closing:
+            inner.closing = ""
+            state.closing -= 1
+        if (limit := time_limit(state.specs[owner])) is not None:
+            set_timer(state, owner, at + limit)
+        owner = found.frame.owner
+
+
+def _reopen_level(state: State, number: int) -> None:
+    """Its level counts a settled task as open again."""
+    found = state.tasks[number]
+    frame = found.frame
+    if found.status in SETTLED:
+        if state.specs[number].finally_:
+            frame.finals_open += 1
+        else:
+            frame.open += 1
+    if number in frame.failures:
+        before = frame.failing
+        frame.failures.remove(number)
+        if before and not frame.failing:
+            state.failing -= 1
+    state.recovering.pop(number, None)
+
+
+def _begin_anew(state: State, number: int) -> None:
+    found = state.tasks[number]
+    state.held.pop(number, None)
+    _reopen_level(state, number)
+    drop_timer(state, number, found)
+    free_slot(state, number)
+    if found.status != "pending":
+        move(state, number, found, "pending")
+    found.visit += 1
+    found.past = found.attempts
+    found.standing = ""
+    found.outcome = found.facts = found.started = found.ended = found.inner = None
+    found.outputs = {}
+    found.recovered_by = found.failure = found.reason = found.detail = ""
+    found.uncertain, found.judged, found.reissues = False, True, 0
+
+
+def _count_needs(state: State, number: int) -> None:
+    found = state.tasks[number]
+    found.missing, found.broken = 0, -1
+    for need in state.shape.needs[number]:
+        standing = state.tasks[need].standing
+        if standing not in ("completed", "tolerated"):
+            selected = state.tasks[need].reason == "not_selected"
+            found.missing += not selected
+            if standing and not selected and found.broken < 0:
+                found.broken = need
+
+
+FOLDS: dict[type, Callable[[State, Any, float], None]] = {ResetPlanned: reset_planned, TasksReset: tasks_reset}

@@ -1,0 +1,95 @@
+"""Gates: from the keys of a task, or from the policy's demand for a label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from planrunner.plan import lower_parts as parts
+from planrunner.plan import lower_values as values
+from planrunner.plan.lower_expressions import CHECKS, criteria
+from planrunner.plan.lower_values import Lowering
+from planrunner.plan.model import Approvers, Gate, Option, Reject
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+GATE_KEYS = frozenset(
+    ["gate", "ask", "checks", "approvers", "expires", "on_expiry", "escalate", "on_reject", "options", "form"]
+)
+
+
+def gate(low: Lowering, nodes: dict[str, Node]) -> Gate:
+    """A gate from the keys of its task; without a kind, checks make it a gate of checks and people one of approval."""
+    kind = values.text(nodes["gate"]) if "gate" in nodes else ""
+    found: dict[str, Any] = {name: read(low, nodes[name]) for name, read in _READERS.items() if name in nodes}
+    found |= found.pop("approvers", {})
+    return Gate(kind or ("checks" if "checks" in nodes else "approval"), **found)
+
+
+def approvers(node: Node) -> Approvers:
+    """Who decides: a mapping, or the names of people alone. Once somebody is named, whoever started the run may not
+    decide unless ``starter: true`` allows it."""
+    if not isinstance(node, Mapping):
+        return Approvers(people=values.texts(node), not_starter=True)
+    found = {str(key.value): value for key, value in node.entries}
+    starter = values.truth(found["starter"]) if "starter" in found else None
+    return Approvers(
+        values.texts(found["roles"]) if "roles" in found else (),
+        values.texts(found["users"]) if "users" in found else (),
+        (values.whole(found["count"]) if "count" in found else None) or 1,
+        not starter,
+    )
+
+
+def _options(node: Node) -> tuple[Option, ...]:
+    items = node.items if isinstance(node, Sequence) else ()
+    return tuple(option for item in items if (option := _option(item)) is not None)
+
+
+def _option(node: Node) -> Option | None:
+    if isinstance(node, Scalar):
+        name = values.text(node)
+        return Option(name, span=node.span) if name else None
+    if not isinstance(node, Mapping):
+        return None
+    found = {str(key.value): value for key, value in node.entries}
+    words = {name: values.text(found[name]) for name in ("id", "title", "description", "cost", "to") if name in found}
+    name = words.get("id", "") or words.get("title", "")
+    return Option(
+        name,
+        words.get("title", ""),
+        words.get("description", ""),
+        values.texts(found["pros"]) if "pros" in found else (),
+        values.texts(found["cons"]) if "cons" in found else (),
+        words.get("cost", ""),
+        words.get("to", ""),
+        node.span,
+    )
+
+
+def _reject(node: Node) -> Reject:
+    """``fail``, a task, ``{to: task}`` or ``{rework: task, max: n}``."""
+    if not isinstance(node, Mapping):
+        word = values.text(node)
+        return Reject(span=node.span) if word in ("", "fail") else Reject("task", word, span=node.span)
+    rework, to, most = node.get("rework"), node.get("to"), node.get("max")
+    if rework is not None:
+        return Reject("rework", values.text(rework), (values.whole(most) if most is not None else 0) or 0, rework.span)
+    return Reject("task", values.text(to), span=to.span) if to is not None else Reject(span=node.span)
+
+
+def _people(_low: Lowering, node: Node) -> dict[str, Any]:
+    return approvers(node)._asdict()
+
+
+_READERS: dict[str, Callable[[Lowering, Node], Any]] = {
+    "ask": lambda _low, node: values.text(node),
+    "checks": lambda low, node: criteria(low, node, CHECKS | low.ids | low.names),
+    "approvers": _people,
+    "expires": values.duration,
+    "on_expiry": lambda _low, node: values.text(node),
+    "escalate": lambda _low, node: approvers(node),
+    "on_reject": lambda _low, node: _reject(node),
+    "options": lambda _low, node: _options(node),
+    "form": parts.params,
+    "evidence": lambda _low, node: values.data(node),
+}

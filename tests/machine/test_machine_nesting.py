@@ -1,0 +1,315 @@
+"""Tasks that hold others: fan-out, loops, subplans, and everything inside everything."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from planrunner.machine.events import AttemptStarted, FrameOpened, Outcome
+from planrunner.plan.load import load
+from planrunner.plan.model import Plan
+from planrunner.plugins import Registry
+from planrunner.source import Source
+from planrunner.testing.rehearse import Rehearsal, rehearse
+
+BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
+FLAKY = Outcome("transient", "try later", duration=1.0)
+
+
+def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
+    document = {"plan": "p", "tasks": list(tasks), **keys}
+    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
+    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
+    return loaded.plan
+
+
+def given(**values: Any) -> Outcome:
+    return Outcome(outputs=values, exit_code=0, duration=1.0)
+
+
+def running_at_once(ran: Rehearsal) -> int:
+    most = now = 0
+    for entry in ran.entries:
+        event = entry.event
+        if type(event) is AttemptStarted and ran.state.index[event.task] not in ran.state.holders:
+            now += 1
+            most = max(most, now)
+        elif type(event).__name__ == "AttemptEnded" and ran.state.index[event.task] not in ran.state.holders:
+            now -= 1
+    return most
+
+
+# Fan-out
+
+
+def test_a_fan_out_runs_each_item_and_gives_results_in_order() -> None:
+    fan = {"id": "fan", "run": "work", "foreach": ["a", "b", "c"], "outputs": {"size": "int"}}
+    use = {
+        "id": "use",
+        "needs": ["fan"],
+        "run": "echo {{ tasks.fan.outputs.size }}",
+        "when": "tasks.fan.items[1].item == 'b'",
+    }
+    outcomes = {f"fan[{n}]": [Outcome(outputs={"size": n}, exit_code=0, duration=3.0 - n)] for n in range(3)}
+    ran = rehearse(plan(fan, use), outcomes)
+    assert ran.statuses() == {
+        "fan": "completed",
+        "use": "completed",
+        "fan[0]": "completed",
+        "fan[1]": "completed",
+        "fan[2]": "completed",
+    }
+    assert ran.state.tasks[0].outputs == {"size": [0, 1, 2]}
+
+
+def test_a_fan_out_over_data_of_another_task() -> None:
+    find = {"id": "find", "run": "work", "outputs": {"gaps": "list"}}
+    fan = {"id": "dive", "run": "dig {{ item }} {{ index }}", "foreach": "tasks.find.outputs.gaps", "needs": ["find"]}
+    ran = rehearse(plan(find, fan), {"find": [given(gaps=["x", "y"])]})
+    assert ran.state.status == "completed"
+    opened = [entry.event for entry in ran.entries if isinstance(entry.event, FrameOpened)]
+    assert opened[0].values == ["x", "y"]
+
+
+def test_a_fan_out_over_nothing_completes_at_once() -> None:
+    ran = rehearse(plan({"id": "fan", "run": "work", "foreach": []}, {"id": "after", "run": "work", "needs": ["fan"]}))
+    assert ran.statuses() == {"fan": "completed", "after": "completed"}
+
+
+def test_a_fan_out_over_something_that_is_no_list_fails() -> None:
+    ran = rehearse(
+        plan({"id": "fan", "run": "work", "foreach": "params.x"}, params={"x": {"type": "int", "default": 3}}),
+        params={"x": 3},
+    )
+    assert ran.statuses() == {"fan": "failed"}
+    assert "takes a list" in ran.state.tasks[0].detail
+
+
+def test_only_so_many_items_run_at_once() -> None:
+    ran = rehearse(plan({"id": "fan", "run": "work", "foreach": list(range(7)), "max_parallel": 2}))
+    assert ran.state.status == "completed"
+    assert running_at_once(ran) == 2
+
+
+def test_a_failed_item_stops_those_that_have_not_begun() -> None:
+    ran = rehearse(plan({"id": "fan", "run": "work", "foreach": [1, 2, 3], "max_parallel": 1}), {"fan[0]": [BAD]})
+    assert ran.statuses() == {"fan": "failed", "fan[0]": "failed", "fan[1]": "cancelled", "fan[2]": "cancelled"}
+    assert "1 of 3 items failed, the first is `fan[0]`" in ran.state.tasks[0].detail
+
+
+def test_tolerated_failures_let_the_fan_out_complete() -> None:
+    tasks = {"id": "fan", "run": "work", "foreach": [1, 2, 3, 4], "max_parallel": 1, "tolerate": "50%"}
+    ran = rehearse(plan(tasks), {"fan[0]": [BAD], "fan[2]": [BAD]})
+    assert ran.statuses()["fan"] == "completed"
+    assert ran.state.status == "completed"
+    more = rehearse(plan(tasks), {"fan[0]": [BAD], "fan[1]": [BAD], "fan[2]": [BAD]})
+    assert more.statuses() == {
+        "fan": "failed",
+        "fan[0]": "failed",
+        "fan[1]": "failed",
+        "fan[2]": "failed",
+        "fan[3]": "cancelled",
+    }
+
+
+def test_an_item_is_tried_again_alone() -> None:
+    ran = rehearse(plan({"id": "fan", "run": "work", "foreach": [1, 2], "retry": 2}), {"fan[1]": [FLAKY, given()]})
+    assert ran.state.status == "completed"
+    assert ran.order.count("fan[1]") == 2
+    assert ran.order.count("fan[0]") == 1
+
+
+def test_a_condition_that_reads_the_item_is_asked_for_each() -> None:
+    ran = rehearse(plan({"id": "fan", "run": "work", "foreach": [1, 2, 3], "when": "item != 2"}))
+    assert [ran.statuses()[f"fan[{n}]"] for n in range(3)] == ["completed", "skipped", "completed"]
+    assert ran.state.status == "completed"
+
+
+def test_a_matrix_makes_every_combination() -> None:
+    matrix = {
+        "os": ["linux", "mac"],
+        "py": [11, 12],
+        "exclude": [{"os": "mac", "py": 11}],
+        "include": [{"os": "bsd", "py": 12}],
+    }
+    ran = rehearse(plan({"id": "t", "run": "test {{ matrix.os }} {{ matrix.py }}", "matrix": matrix}))
+    opened = [entry.event for entry in ran.entries if isinstance(entry.event, FrameOpened)]
+    assert opened[0].values == [
+        {"os": "linux", "py": 11},
+        {"os": "linux", "py": 12},
+        {"os": "mac", "py": 12},
+        {"os": "bsd", "py": 12},
+    ]
+    assert ran.state.status == "completed"
+
+
+def test_a_family_has_members_with_numbers() -> None:
+    ran = rehearse(plan({"id": "dive-*", "run": "work", "foreach": ["x", "y"]}))
+    assert ran.statuses() == {"dive-*": "completed", "dive-1": "completed", "dive-2": "completed"}
+
+
+# Loops
+
+
+def polish(**keys: Any) -> dict[str, Any]:
+    return {
+        "id": "polish",
+        "loop": {
+            "max": 3,
+            "until": "tasks.review.outputs.score >= 8",
+            "tasks": [
+                {"id": "draft", "run": "write {{ carry.text }}", "outputs": {"text": "string"}},
+                {"id": "review", "run": "review", "needs": ["draft"], "outputs": {"score": "int"}},
+            ],
+            "carry": {"text": {"first": "start", "next": "{{ tasks.draft.outputs.text }}"}},
+        },
+        "outputs": {"text": {"value": "{{ tasks.draft.outputs.text }}"}},
+        **keys,
+    }
+
+
+def test_a_loop_goes_on_until_its_condition_holds() -> None:
+    outcomes = {
+        "polish#1/draft": [given(text="one")],
+        "polish#1/review": [given(score=3)],
+        "polish#2/draft": [given(text="two")],
+        "polish#2/review": [given(score=9)],
+    }
+    ran = rehearse(plan(polish()), outcomes)
+    assert ran.state.status == "completed"
+    assert ran.order == ["polish", "polish#1/draft", "polish#1/review", "polish#2/draft", "polish#2/review"]
+    assert ran.state.tasks[0].outputs == {"text": "two", "rounds": 2}
+    rounds = [entry.event for entry in ran.entries if isinstance(entry.event, FrameOpened)]
+    assert [(event.number, event.values) for event in rounds] == [(1, {"text": "start"}), (2, {"text": "one"})]
+
+
+def test_a_loop_that_never_gets_there_fails_after_its_rounds() -> None:
+    ran = rehearse(
+        plan(polish()),
+        {f"polish#{n}/review": [given(score=n)] for n in (1, 2, 3)}
+        | {f"polish#{n}/draft": [given(text="x")] for n in (1, 2, 3)},
+    )
+    assert ran.statuses()["polish"] == "failed"
+    assert ran.state.tasks[0].failure == "exhausted"
+    assert "polish#4/draft" not in ran.statuses()
+
+
+def test_a_failure_that_until_asks_about_is_the_loops_to_deal_with() -> None:
+    loop = {"id": "fix", "loop": {"max": 5, "until": "tasks.test.ok", "tasks": [{"id": "test", "run": "pytest"}]}}
+    ran = rehearse(plan(loop), {"fix#1/test": [BAD], "fix#2/test": [BAD]})
+    assert ran.state.status == "completed"
+    assert ran.statuses() == {
+        "fix": "completed",
+        "fix#1/test": "failed",
+        "fix#2/test": "failed",
+        "fix#3/test": "completed",
+    }
+
+
+def test_any_other_failure_ends_the_loop() -> None:
+    tasks = [{"id": "code", "run": "write"}, {"id": "test", "run": "pytest", "needs": ["code"]}]
+    loop = {"id": "fix", "loop": {"max": 5, "until": "tasks.test.ok", "tasks": tasks}}
+    ran = rehearse(plan(loop), {"fix#1/code": [BAD]})
+    assert ran.statuses()["fix"] == "failed"
+    assert "round 1: `fix#1/code` failed" in ran.state.tasks[0].detail
+
+
+# Subplans
+
+
+def build(**keys: Any) -> dict[str, Any]:
+    steps = [
+        {"id": "compile", "run": "make", "outputs": {"path": "string"}},
+        {"id": "pack", "run": "pack {{ tasks.compile.outputs.path }}", "needs": ["compile"]},
+    ]
+    return {"id": "build", "subplan": steps, "outputs": {"path": {"value": "{{ tasks.compile.outputs.path }}"}}, **keys}
+
+
+def test_a_subplan_runs_its_steps_and_gives_its_outputs() -> None:
+    use = {"id": "use", "needs": ["build"], "run": "x", "when": "tasks.build.outputs.path == 'out'"}
+    ran = rehearse(plan(build(), use), {"build/compile": [given(path="out")]})
+    assert ran.statuses() == {
+        "build": "completed",
+        "use": "completed",
+        "build/compile": "completed",
+        "build/pack": "completed",
+    }
+
+
+def test_a_subplan_that_fails_can_be_tried_again_as_a_whole() -> None:
+    ran = rehearse(plan(build(retry=2)), {"build/compile": [BAD], "build@2/compile": [given(path="out")]})
+    assert ran.state.status == "completed"
+    assert ran.statuses()["build/pack"] == "omitted"
+    assert ran.statuses()["build@2/pack"] == "completed"
+
+
+def test_a_failing_run_starts_nothing_new_inside_a_subplan() -> None:
+    slow = {"id": "sub", "subplan": [{"id": "a", "run": "x"}, {"id": "b", "run": "x", "needs": ["a"]}]}
+    ran = rehearse(plan(slow, {"id": "bad", "run": "x"}), {"bad": [BAD], "sub/a": [Outcome(exit_code=0, duration=9.0)]})
+    assert ran.statuses() == {"sub": "cancelled", "bad": "failed", "sub/a": "completed", "sub/b": "cancelled"}
+
+
+def test_a_subplan_that_runs_out_of_time_is_stopped_inside() -> None:
+    steps = [{"id": "a", "run": "x"}, {"id": "b", "run": "x", "needs": ["a"]}]
+    ran = rehearse(
+        plan({"id": "sub", "subplan": steps, "timeout": "10s"}), {"sub/a": [Outcome(exit_code=0, duration=60.0)]}
+    )
+    assert ran.statuses() == {"sub": "failed", "sub/a": "cancelled", "sub/b": "cancelled"}
+    assert ran.state.tasks[0].failure == "timeout"
+    assert ran.entries[-1].at - ran.entries[0].at < 12
+
+
+# Everything in everything
+
+
+def test_a_gate_in_a_fan_out_in_a_subplan_in_a_loop_waits_for_each_branch_alone() -> None:
+    sign = {"id": "sign", "gate": "approval", "needs": ["make"], "ask": "ok?"}
+    inner = [{"id": "make", "run": "x"}, sign, {"id": "ship", "run": "x", "needs": ["sign"]}]
+    each = {"id": "each", "foreach": [1, 2], "subplan": inner}
+    loop = {"id": "loop", "loop": {"max": 2, "tasks": [{"id": "part", "subplan": [each]}]}}
+    ran = rehearse(plan(loop))
+    assert ran.state.status == "blocked"
+    waiting = [name for name, status in ran.statuses().items() if status == "blocked"]
+    assert waiting == ["loop#1/part/each[0]/sign", "loop#1/part/each[1]/sign"]
+
+
+def test_inner_tasks_read_those_around_them() -> None:
+    outer = {"id": "outer", "run": "x", "outputs": {"v": "int"}}
+    inner = {
+        "id": "in",
+        "run": "echo {{ tasks.outer.outputs.v }}",
+        "when": "tasks.outer.outputs.v == 7 and item == 'a'",
+    }
+    ran = rehearse(
+        plan(outer, {"id": "fan", "needs": ["outer"], "foreach": ["a"], "subplan": [inner]}), {"outer": [given(v=7)]}
+    )
+    assert ran.statuses()["fan[0]/in"] == "completed"
+
+
+# Rework by edges
+
+
+def test_a_failed_task_sends_back_to_an_earlier_one() -> None:
+    tasks = (
+        {"id": "code", "run": "write {{ rework.comment }}"},
+        {"id": "test", "run": "pytest", "needs": ["code"], "on_failure": {"rework": "code", "max": 2}},
+        {"id": "ship", "run": "ship", "needs": ["test"]},
+    )
+    ran = rehearse(plan(*tasks), {"test": [BAD, BAD, Outcome(exit_code=0, duration=1.0)]})
+    assert ran.order == ["code", "test", "code", "test", "code", "test", "ship"]
+    assert ran.state.status == "completed"
+    worse = rehearse(plan(*tasks), {"test": [BAD]})
+    assert worse.order == ["code", "test"] * 3
+    assert worse.statuses() == {"code": "completed", "test": "failed", "ship": "omitted"}
+
+
+def test_what_runs_beside_ends_before_the_tasks_begin_anew() -> None:
+    tasks = (
+        {"id": "code", "run": "write"},
+        {"id": "test", "run": "pytest", "needs": ["code"], "on_failure": {"rework": "code", "max": 1}},
+        {"id": "docs", "run": "docs", "needs": ["code"]},
+        {"id": "more", "run": "docs", "needs": ["docs"]},
+    )
+    ran = rehearse(plan(*tasks), {"test": [BAD, Outcome(exit_code=0)], "docs": [Outcome(exit_code=0, duration=50.0)]})
+    assert ran.state.status == "completed"
+    assert ran.order == ["code", "test", "docs", "code", "test", "docs", "more"]
