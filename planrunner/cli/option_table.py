@@ -22,6 +22,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "resume": (
         ("--settle", "Say what became of a task in doubt: retry, completed or failed."),
+        ("--from", "Go on from a checkpoint, as a new run; this one stays as it is."),
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown."),
         ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
@@ -110,6 +111,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "show": (
         ("--json", "Print the JSON object that `exec --json` prints."),
+        ("--all", "List every task, whatever there is to tell of it."),
         ("--timeline", "Add a bar for each attempt."),
     ),
     "logs": (
@@ -120,8 +122,12 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "events": (
         ("--json", "Print JSON lines."),
         ("--follow", "Go on as long as the run does."),
+        ("--export", "Write the run with its plan to a file, for `planrunner replay FILE`."),
     ),
     "why": (
+        ("--json", "Print JSON."),
+    ),
+    "checkpoints": (
         ("--json", "Print JSON."),
     ),
     "replay": (
