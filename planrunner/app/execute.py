@@ -136,15 +136,14 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
         raise UsageError(f"--max-parallel takes a number from 1, not {request.max_parallel}")
     traits = seen.traits
     if request.preview is not None:
-        from planrunner.app.preview import Previewed, hold_to
+        from planrunner.app.preview import hold_to
 
-        env = environment_of(seen.env)
-        parallel = request.max_parallel or plan.max_parallel
-        hold_to(request.preview, Previewed(plan, seen.digest, params, traits, env, parallel, selected))
+        hold_to(request.preview, seen, params, request.max_parallel, selected)
+    imagined: Effects | None = None
     if request.dry_run:
-        from planrunner.app.dry import TRAIT, assumed
+        from planrunner.app.dry import assumed
 
-        plan, traits = assumed(plan), {**traits, "noop": TRAIT}
+        plan, traits, imagined = assumed(plan, time.time())
     here = boot()
     now = time.time()
     clock = Clock(now, here["uptime"])
@@ -167,7 +166,7 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
     with _Held(site, state, handle, seen.digest) as held:
         site.watch.started(run_id, plan, state)
         site.watch.event(first)
-        effects = _imagined() if request.dry_run else _live(site, state, clock)
+        effects = imagined or _live(site, state, clock)
         return held.drive((), effects)._replace(notices=seen.notices)
 
 
@@ -279,12 +278,6 @@ def _reap(run_id: str) -> None:
     from planrunner.engine.strays import reap_run
 
     reap_run(run_id)
-
-
-def _imagined() -> Effects:
-    from planrunner.app.dry import imagined_effects
-
-    return imagined_effects(time.time())
 
 
 class _Held:
