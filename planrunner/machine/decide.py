@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.machine.commands import AskFacts, End, Open, Record, Start
+from planrunner.machine.commands import AskFacts, AskPeople, End, Open, Record, Start
 from planrunner.machine.events import FailureResolved, RetryScheduled, RunParked, StopRequested, TaskQueued, TaskSettled
 from planrunner.machine.evolve import CUT_OFF
 from planrunner.machine.joins import needs_verdict
@@ -135,6 +135,8 @@ def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> 
     if state.stop_reason and not (task.finally_ and state.stop_reason == "deadline"):
         return _stopped(state, task)
     frame = found.frame
+    if found.gate is not None and not found.gate.is_behind:
+        return _at_gate(state, number, now)
     if task.finally_ and not main_part_done(state, frame):
         return None
     if found.due is not None:
@@ -158,6 +160,17 @@ def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> 
     if frame.limit and number >= frame.limit:
         return None
     return _conditions(state, number, ready)
+
+
+def _at_gate(state: State, number: int, now: float) -> Command | None:
+    """A task that asks people, or has their answer. Where its level fails, only work that is done still asks."""
+    from planrunner.machine.gates import step  # late: few tasks ask anybody
+
+    gate = state.tasks[number].gate
+    assert gate is not None
+    if state.failing and gate.stage != "criteria" and not gate.decision and (cut := _cut(state, number)) is not None:
+        return _settle(state.specs[number], "cancelled", "stopped", _stop_detail(state, cut))
+    return step(state, number, now)
 
 
 def _cut(state: State, number: int) -> Frame | None:
@@ -236,15 +249,11 @@ def _preconditions(state: State, number: int) -> Command | None:
         why = unmet(criterion, scope)
         if why:
             return _settle(task, "failed", "precondition", "precondition not met: " + why, "precondition")
-    if words and found.status != "blocked":
-        return _settle(task, "blocked", "words", "a person has to confirm: " + "; ".join(words))
-    return None
+    return AskPeople(number, "preconditions") if words and "preconditions" not in found.cleared else None
 
 
 def _by_hand(task: Task) -> tuple[str, str] | None:
     """Why a task waits for somebody instead of starting."""
-    if task.gate is not None:
-        return "gate", task.gate.ask or f"waits for a decision ({task.gate.kind})"
     if task.uses:
         return None
     if task.command:
@@ -271,8 +280,9 @@ def _after_attempt(state: State, number: int, now: float) -> Command | None:
         return _settle(task, "cancelled", "stopped", found.outcome.message)
     verdict = judge(state, number)
     if not verdict.failure:
-        if verdict.words:
-            return _settle(task, "blocked", "words", "a person has to judge: " + "; ".join(verdict.words))
+        if verdict.words and "criteria" not in found.cleared:
+            asked = found.gate is not None and (found.gate.stage, found.gate.attempt) == ("criteria", found.attempts)
+            return _at_gate(state, number, now) if asked else AskPeople(number, "criteria")
         return _settle(task, "completed", "")
     from planrunner.machine.retry import again, delay  # late: most attempts do what they should
 

@@ -83,6 +83,7 @@ def _started(state: State, event: RunStarted, at: float) -> None:
     state.status = "running"
     state.params = event.params
     state.seed = event.seed
+    state.plan_digest = event.plan_digest
     state.traits = {name: Trait(*trait) for name, trait in event.traits.items()}
     state.environment = event.environment
     state.started_at = state.active_since = at
@@ -316,6 +317,10 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine import containers
 
             self.update(containers.FOLDS)
+        elif kind.__name__.startswith("Gate"):
+            from planrunner.machine import gates
+
+            self.update(gates.FOLDS)
         else:
             from planrunner.machine import rework
 
