@@ -61,7 +61,22 @@ class GateState:
     @property
     def waits(self) -> bool:
         """Whether it is for people to decide now."""
-        return self.opened and not self.decision
+        return self.opened and not self.decision and not self.verdict
+
+    @property
+    def verdict(self) -> str:
+        """What the votes come to: ``rejected`` by one of them, ``approved`` by as many as it needs for the same choice,
+        empty where more are wanted."""
+        for vote in self.votes:
+            if vote.verdict == "reject":
+                return "rejected"
+            if len(self.agreeing(vote.choice)) >= self.need:
+                return "approved"
+        return ""
+
+    def agreeing(self, choice: str) -> list[str]:
+        """Who approved with that choice, in the order in which they did."""
+        return [vote.by for vote in self.votes if vote.verdict == "approve" and vote.choice == choice]
 
     @property
     def is_behind(self) -> bool:

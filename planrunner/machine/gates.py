@@ -72,6 +72,8 @@ def step(state: State, number: int, now: float) -> Command | None:
         return None if number in state.asked else AskPeople(number, gate.stage)
     if not gate.opened:
         return Record(_examined(state, number, gate, now))
+    if gate.verdict:
+        return Record(_decided_by_votes(state, number, gate))
     if gate.expires_at is not None and gate.expires_at <= now:
         return Record(on_expiry(state, number, now))
     return None
@@ -153,15 +155,30 @@ def on_expiry(state: State, number: int, now: float) -> GateEscalated | GateDeci
     return GateDecided(task.id, gate.visit, "expired", (), reason, _outputs("expired", "", reason))
 
 
+def _decided_by_votes(state: State, number: int, gate: GateState) -> GateDecided:
+    """The outcome of enough votes: what the form was filled with becomes outputs, the last word on a field counts."""
+    last = gate.votes[-1]
+    if last.verdict == "reject":
+        outputs = _outputs("rejected", last.by, last.reason)
+        return GateDecided(state.specs[number].id, gate.visit, "rejected", (last.by,), last.reason, outputs)
+    names = tuple(gate.agreeing(last.choice))
+    outputs = {"choice": last.choice} if last.choice else {}
+    for vote in gate.votes:
+        outputs |= vote.fields if vote.choice == last.choice else {}
+    outputs = {**_outputs("approved", ", ".join(names), last.reason), **outputs}
+    outputs["decision"] = "approved"
+    return GateDecided(state.specs[number].id, gate.visit, "approved", names, last.reason, outputs)
+
+
 def _outputs(decision: str, by: str, reason: str) -> dict[str, Json]:
     return {"decision": decision, "by": by, "reason": reason, "comment": reason}
 
 
 def sentence(gate: GateState) -> str:
     """How a decided gate was decided, for people."""
-    who = ", ".join(gate.by)
+    who = ", ".join(gate.by or [vote.by for vote in gate.votes])
     text = {"passed": "passed its checks", "failed": "a check failed", "expired": "expired"}.get(gate.decision, "")
-    text = text or f"{gate.decision} by {who}"
+    text = text or f"{gate.decision or gate.verdict} by {who}"
     return f"{text}: {gate.reason}" if gate.reason else text
 
 

@@ -49,7 +49,9 @@ class TaskState:
         "frame",
         "gate",
         "inner",
+        "inputs",
         "judged",
+        "kept",
         "missing",
         "outcome",
         "outputs",
@@ -70,6 +72,9 @@ class TaskState:
         self.inner: Frame | None = None
         self.visit = 1
         self.past = 0
+        self.inputs = ""
+        self.kept: Outcome | None = None
+        """How the task ended before it was begun anew; it stands if the next call is the same."""
         self.rework: dict[str, Json] | None = None
         self.gate: GateState | None = None
         self.cleared: tuple[str, ...] = ()
@@ -135,6 +140,7 @@ class State:
         "active",
         "active_since",
         "asked",
+        "attended",
         "candidates",
         "closing",
         "counts",
@@ -166,6 +172,8 @@ class State:
         "specs",
         "started_at",
         "status",
+        "stop_by",
+        "stop_comment",
         "stop_reason",
         "tasks",
         "timers",
@@ -177,6 +185,7 @@ class State:
         self.plan = plan
         self.run_id = run_id
         self.plan_digest = ""
+        self.attended = False
         self.shape = Shape()
         self.specs: list[Task] = []
         self.tasks: list[TaskState] = []
@@ -200,7 +209,7 @@ class State:
         self.max_parallel = plan.max_parallel
         self.limits = dict(plan.limits)
         self.epoch = 0
-        self.stop_reason = ""
+        self.stop_reason = self.stop_by = self.stop_comment = ""
         self.candidates: dict[int, None] = {}
         self.asked: set[int] = set()
         self.queue = Queue()

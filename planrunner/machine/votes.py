@@ -4,8 +4,8 @@ it decides the gate."""
 from __future__ import annotations
 
 from planrunner.errors import DENIED, MISMATCH, USAGE
-from planrunner.machine.events import GateDecided, GateVoted
-from planrunner.machine.gates import on_expiry, rework_target, sentence, spec
+from planrunner.machine.events import GateVoted
+from planrunner.machine.gates import rework_target, sentence, spec
 from planrunner.plan.model import Param
 from planrunner.plan.params import bind
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -60,11 +60,11 @@ class _Refused(Exception):
 
 
 def count(state: State, vote: Vote) -> Counted:
-    """The events of a vote; a vote that does not count has none, or those of an expiry that was due."""
+    """The event of a vote; one that does not count has none."""
     try:
         number, gate = _waiting(state, vote.gate)
         if gate.expires_at is not None and gate.expires_at <= vote.now:
-            return _too_late(state, number, vote)
+            raise _Refused(f"`{vote.gate}` has expired; resuming the run settles it")
         _check_shown(gate, vote)
         _check_person(state, gate, vote)
         if vote.verdict == "reject":
@@ -82,16 +82,9 @@ def _waiting(state: State, name: str) -> tuple[int, GateState]:
     gate = found.gate
     if gate is not None and gate.waits and found.status == "blocked" and number not in state.held:
         return number, gate
-    if gate is not None and gate.decision:
+    if gate is not None and (gate.decision or gate.verdict):
         raise _Refused(f"`{name}` is decided already: {sentence(gate)}")
     raise _Refused(f"`{name}` asks nobody: it is {found.status.replace('_', ' ')}")
-
-
-def _too_late(state: State, number: int, vote: Vote) -> Counted:
-    event = on_expiry(state, number, vote.now)
-    if isinstance(event, GateDecided):
-        return Counted((event,), f"`{vote.gate}` has expired")
-    return Counted((event,), f"`{vote.gate}` has expired: others decide now", USAGE)
 
 
 def _check_shown(gate: GateState, vote: Vote) -> None:
@@ -121,11 +114,7 @@ def who_may(gate: GateState) -> str:
 
 def missing(gate: GateState) -> str:
     """How many votes there are and have to be."""
-    return f"{len(_agreeing(gate))} of {gate.need} votes are there"
-
-
-def _agreeing(gate: GateState) -> list[str]:
-    return list(dict.fromkeys(vote.by for vote in gate.votes if vote.verdict == "approve"))
+    return f"{len(gate.votes)} of {gate.need} votes are there"
 
 
 def _rejected(state: State, number: int, gate: GateState, vote: Vote) -> Counted:
@@ -134,10 +123,8 @@ def _rejected(state: State, number: int, gate: GateState, vote: Vote) -> Counted
     if vote.rework and back is None:
         none = "has no rounds of rework left" if reject.action == "rework" else "sends nothing back when it is rejected"
         raise _Refused(f"`{vote.gate}` {none}")
-    outputs = {"decision": "rejected", "by": vote.by, "reason": vote.reason, "comment": vote.reason}
-    decided = GateDecided(vote.gate, gate.visit, "rejected", (vote.by,), vote.reason, outputs)
     follows = f"; the run goes back to `{state.specs[back].id}`" if back is not None else ""
-    return Counted((_voted(gate, vote, "", {}), decided), f"`{vote.gate}` is rejected by {vote.by}{follows}")
+    return Counted((_voted(gate, vote, "", {}),), f"`{vote.gate}` is rejected by {vote.by}{follows}")
 
 
 def _approved(state: State, number: int, gate: GateState, vote: Vote) -> Counted:
@@ -147,20 +134,11 @@ def _approved(state: State, number: int, gate: GateState, vote: Vote) -> Counted
     choice = _choice(gate, vote)
     fields = _fields(gate, vote)
     voted = _voted(gate, vote, choice, fields)
-    agreed = [earlier for earlier in gate.votes if earlier.verdict == "approve" and earlier.choice == choice]
-    names = tuple(dict.fromkeys([*(earlier.by for earlier in agreed), vote.by]))
+    names = [*gate.agreeing(choice), vote.by]
     if len(names) < gate.need:
         return Counted((voted,), f"{vote.by} approves `{vote.gate}`: {len(names)} of {gate.need} votes")
-    merged: dict[str, Json] = {}
-    for earlier in agreed:
-        merged |= earlier.fields
-    merged |= fields
-    outputs = {**merged, "decision": "approved", "by": ", ".join(names)}
-    for name, value in (("reason", vote.reason), ("comment", vote.reason), ("choice", choice)):
-        outputs.setdefault(name, value)
-    decided = GateDecided(vote.gate, gate.visit, "approved", names, vote.reason, outputs)
     chosen = f" ({choice})" if choice else ""
-    return Counted((voted, decided), f"`{vote.gate}` is approved by {', '.join(names)}{chosen}")
+    return Counted((voted,), f"`{vote.gate}` is approved by {', '.join(names)}{chosen}")
 
 
 def _voted(gate: GateState, vote: Vote, choice: str, fields: dict[str, Json]) -> GateVoted:
