@@ -70,7 +70,8 @@ def renewed(state: State, task: str, place: Place) -> GateReopened | None:
     before = {str(item["name"]): item.get("digest") for item in gate.evidence}
     after = {str(item["name"]): item.get("digest") for item in evidence}
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    changed += [name for name in ("ask", "inputs", "options", "form", "looks") if asked.get(name) != gate.request.get(name)]
+    parts = ("ask", "words", "inputs", "options", "form", "looks")
+    changed += [part for part in parts if asked.get(part) != gate.request.get(part)]
     changed += ["the policy"] if policy != gate.policy else []
     return GateReopened(task, gate.visit, asked, evidence, policy, shown, tuple(changed))
 
@@ -102,7 +103,8 @@ def _inputs(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         outcome = found.outcome
         assert outcome is not None
         kept = [{key: record.get(key) for key in ("name", "path", "sha256")} for record in outcome.artifacts]
-        shown = {"exit_code": outcome.exit_code, "outputs": outcome.outputs, "artifacts": kept, "stdout": outcome.stdout}
+        shown: dict[str, Json] = {"exit_code": outcome.exit_code, "outputs": outcome.outputs, "artifacts": kept}
+        shown["stdout"] = outcome.stdout
         return {name: _short(value) for name, value in shown.items() if value not in (None, "", {}, [])}
     if stage != "gate" and task.uses:
         prepared = prepare(state, Start(number, found.attempts + 1), place)

@@ -258,6 +258,13 @@ def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
         command = _preconditions(state, number)
         if command is not None or (found.facts is None and facts_read(task)):
             return command
+    if state.plan.gated and task.labels:
+        from planrunner.machine.gates import demanded  # late, as above
+
+        if stage := demanded(state, number):
+            return AskPeople(number, stage)
+    if task.gate is not None and number not in state.holders:
+        return AskPeople(number, "gate")
     waits_for = None if number in state.holders else _by_hand(task)
     if waits_for:
         return None if found.status == "blocked" else _settle(task, "blocked", waits_for[0], waits_for[1])

@@ -74,11 +74,20 @@ def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
 def _vote(state: State, body: dict[str, Json], by: str) -> Reply:
     from planrunner.machine.votes import Vote, count  # late: few runs have gates
 
-    listed = {name: tuple(map(str, body.get(name) or ())) for name in ("roles", "claimed")}
-    words = {name: str(body.get(name) or "") for name in ("user", "reason", "choice", "shown")}
-    fields, rework = dict(body.get("fields") or {}), bool(body.get("rework"))
-    now = float(body.get("now") or 0.0)
-    vote = Vote(str(body["gate"]), str(body["verdict"]), by, **listed, **words, fields=fields, rework=rework, now=now)
+    vote = Vote(
+        str(body["gate"]),
+        str(body["verdict"]),
+        by,
+        str(body.get("user") or ""),
+        tuple(map(str, body.get("roles") or ())),
+        tuple(map(str, body.get("claimed") or ())),
+        str(body.get("reason") or ""),
+        str(body.get("choice") or ""),
+        dict(body.get("fields") or {}),
+        str(body.get("shown") or ""),
+        bool(body.get("rework")),
+        float(body.get("now") or 0.0),
+    )
     counted = count(state, vote)
     return Reply(counted.events, not counted.code, counted.message, counted.code)
 
