@@ -49,6 +49,8 @@ class ExecRequest(NamedTuple):
     state: str | None = None
     dry_run: bool = False
     seed: int | None = None
+    preview: str | None = None
+    """A saved preview that the run must be held to."""
 
 
 class RunResult(NamedTuple):
@@ -130,6 +132,12 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
     if request.max_parallel is not None and request.max_parallel < 1:
         raise UsageError(f"--max-parallel takes a number from 1, not {request.max_parallel}")
     traits = seen.traits
+    if request.preview is not None:
+        from planrunner.app.preview import Previewed, hold_to
+
+        env = environment_of(seen.env)
+        parallel = request.max_parallel or plan.max_parallel
+        hold_to(request.preview, Previewed(plan, seen.digest, params, traits, env, parallel, selected))
     if request.dry_run:
         from planrunner.app.dry import TRAIT, assumed
 

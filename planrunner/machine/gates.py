@@ -191,8 +191,8 @@ def _after_decision(state: State, number: int, gate: GateState) -> Command | Non
         back = _back(state, number, gate, written.on_reject)
         if back is not None:
             return back
-    failure = "expired" if gate.decision == "expired" else "rejected"
-    reason = "checks" if gate.decision == "failed" else failure
+    failure = "expired" if gate.decision == "expired" and written.on_expiry == "fail" else "rejected"
+    reason = {"failed": "checks", "expired": "expired"}.get(gate.decision, "rejected")
     return Record(TaskSettled(task.id, "failed", reason, sentence(gate), failure))
 
 

@@ -12,6 +12,7 @@ from planrunner.machine.events import (
     GateReopened,
     GateVoted,
     ResetPlanned,
+    RunForked,
     RunReopened,
     RunResumed,
     RunStarted,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 INPUTS = frozenset(
     {
         *(AttemptEnded, DoubtSettled, FactsObserved, GateExamined, GateReopened, GateVoted),
-        *(RunReopened, RunResumed, RunStarted),
+        *(RunForked, RunReopened, RunResumed, RunStarted),
     }
 )
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the
