@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
+from planrunner.app.asking import user
 from planrunner.app.control import Steered, steer
 from planrunner.app.inspect import look
 from planrunner.app.reading import stored_plan
 from planrunner.errors import NotFound, UsageError
+from planrunner.journal.records import Answer, Request
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.evolve import fold
@@ -114,3 +117,26 @@ def vote(run: str, gate: str, body: dict[str, Json], state: str | None) -> list[
         raise UsageError(f"run {found.row.run} has ended: it is {found.row.status}", f"planrunner show {found.row.run}")
     names = find_gates(found.state, gate)
     return [Voted(name, steer(found.row.run, "vote", {**body, "gate": name}, state)) for name in names]
+
+
+class Ballots:
+    """Votes from inside the process that holds the run: left in the journal like all others, by a connection of its
+    own, and answered in the course of the run."""
+
+    def __init__(self, state: str | None) -> None:
+        self._journal = open_journal(find_state(None, state))
+
+    def post(self, run_id: str, body: dict[str, Json]) -> int:
+        """Leave a vote; its number."""
+        return self._journal.post(run_id, Request("vote", body, user(), at=time.time()))
+
+    def answered(self, number: int) -> Answer | None:
+        """What became of a vote; None while it waits."""
+        return self._journal.answered(number)
+
+    def leave(self, run_id: str) -> None:
+        """Let the run park: nobody is there to answer any more."""
+        self._journal.post(run_id, Request("pause", {"reason": "nobody answers here"}, user(), at=time.time()))
+
+    def close(self) -> None:
+        self._journal.close()

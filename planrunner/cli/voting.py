@@ -22,7 +22,9 @@ _Command = Callable[..., Any]
 _OPTIONS = (
     click.option("--as", "by", metavar="NAME", default="", help="Who you are, where the system does not know."),
     click.option("--role", "roles", multiple=True, metavar="ROLE", help="A role you have; may be repeated."),
-    click.option("--shown", default="", metavar="DIGEST", help="Only if this is what is asked: see `planrunner gates`."),
+    click.option(
+        "--shown", default="", metavar="DIGEST", help="Only if this is what is asked: see `planrunner gates`."
+    ),
     click.option("--resume", "go_on", is_flag=True, help="Go on with the run at once."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
 )

@@ -224,6 +224,7 @@ def _git(directory: str, *arguments: str) -> bytes:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PATIENCE,
+            check=False,
         )
     except FileNotFoundError:
         raise _Unfit("git is not installed") from None

@@ -156,3 +156,18 @@ def commands(program: str, state: State, number: int) -> list[str]:
     else:
         yes = f"{program} approve {call} {shown}"
     return [yes, f"{program} reject {call} --reason TEXT"]
+
+
+def next_commands(terminal: Terminal, state: State) -> list[str]:
+    """What to do about the gates of a run that waits: the commands of one, or where several are listed."""
+    numbers = waiting_gates(state)
+    if not numbers:
+        return []
+    if len(numbers) > 1:
+        return [f"  {plural(len(numbers), 'gate')}: {terminal.program} gates {state.run_id}"]
+    task = state.specs[numbers[0]]
+    question = cut(harmless(state.tasks[numbers[0]].detail), terminal.edge() - 10, terminal.unicode)
+    return [
+        f"  {task.id} asks: {question}",
+        *(f"  {command}" for command in commands(terminal.program, state, numbers[0])),
+    ]

@@ -7,6 +7,10 @@ from time import localtime, monotonic
 from planrunner.machine.events import (
     AttemptStarted,
     Entry,
+    GateEscalated,
+    GateOpened,
+    GateReopened,
+    GateVoted,
     RetryScheduled,
     RunParked,
     RunResumed,
@@ -133,6 +137,27 @@ def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) ->
     return f"{line}: {why}" if why else line
 
 
+def _gate(terminal: Terminal, _state: State, event: GateOpened, _at: float) -> str:
+    return f"{terminal.sign('blocked')} {event.task} asks: {_foreign(terminal, event.ask)}"
+
+
+def _reopened(terminal: Terminal, _state: State, event: GateReopened, _at: float) -> str:
+    what = _foreign(terminal, ", ".join(event.changed))
+    return f"{terminal.sign('blocked')} {event.task} asks again, what it shows has changed: {what}"
+
+
+def _escalated(terminal: Terminal, _state: State, event: GateEscalated, _at: float) -> str:
+    who = " or ".join([*(f"the role {role}" for role in event.roles), *event.people]) or "anybody"
+    return f"{terminal.sign('blocked')} {event.task} was not decided in time and asks others: {_foreign(terminal, who)}"
+
+
+def _vote(terminal: Terminal, _state: State, event: GateVoted, _at: float) -> str:
+    word = "approves" if event.verdict == "approve" else "rejects"
+    chosen = f" with `{event.choice}`" if event.choice else ""
+    line = f"{event.by} {word} {event.task}{chosen}" + (f": {event.reason}" if event.reason else "")
+    return f"{terminal.sign('completed' if event.verdict == 'approve' else 'failed')} {_foreign(terminal, line)}"
+
+
 def _resumed(_terminal: Terminal, state: State, _event: RunResumed, _at: float) -> str:
     done = sum(state.counts.get(status, 0) for status in ("completed", "skipped", "omitted"))
     return f"resumed: {done} of {len(state.tasks)} tasks are done already"
@@ -160,6 +185,10 @@ _DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {
     AttemptStarted: _started,
     RetryScheduled: _retry,
     TaskSettled: _settled,
+    GateOpened: _gate,
+    GateReopened: _reopened,
+    GateEscalated: _escalated,
+    GateVoted: _vote,
     RunResumed: _resumed,
     StopRequested: _stop,
     RunParked: _parked,

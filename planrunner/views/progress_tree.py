@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import monotonic, time
 from typing import Any
 
-from planrunner.machine.events import Entry, TaskSettled
+from planrunner.machine.events import Entry, GateOpened, TaskSettled
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.views.run import attempt_text, elapsed
@@ -50,9 +50,9 @@ class TreeProgress:
 
     def event(self, entry: Entry) -> None:
         """The state is read when the next frame is drawn; a frame is due after an event as well as at a tick."""
-        if self._state is not None and isinstance(entry.event, TaskSettled):
+        if self._state is not None and isinstance(entry.event, (TaskSettled, GateOpened)):
             self._tails.pop(entry.event.task, None)
-            if entry.event.status in _TROUBLE:
+            if isinstance(entry.event, GateOpened) or entry.event.status in _TROUBLE:
                 self._trouble[self._state.index[entry.event.task]] = None
         self._draw_when_due(entry.at)
 
@@ -62,6 +62,10 @@ class TreeProgress:
 
     def tick(self, now: float) -> None:
         self._draw_when_due(now)
+
+    def let_go(self) -> None:
+        """Leave what is drawn where it is: somebody else writes below it."""
+        self._drawn = 0
 
     def ended(self, _result: Any) -> None:
         if self._state is None:
@@ -92,7 +96,7 @@ class TreeProgress:
         columns, rows = self._terminal.size()
         room = rows - 3
         running = list(state.running)
-        waiting = [number for _, number in state.timers if state.tasks[number].due is not None]
+        waiting = [number for _, number in state.timers if state.tasks[number].status == "pending"]
         trouble = [number for number in self._trouble if state.tasks[number].status in _TROUBLE]
         shown_trouble = trouble[-max(1, room // 3) :]
         shown_waiting = waiting[: max(1, room // 4)]

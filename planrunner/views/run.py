@@ -27,10 +27,20 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         "exit_code": exit_code,
         "reason": state.reason,
         "waiting": waiting(state),
+        "gates": _gates(state),
         "tasks": {task.id: task_object(state, found) for task, found in pairs(state)},
         "budget": budget_object(state, now),
         "outputs": state.outputs,
     }
+
+
+def _gates(state: State) -> list[dict[str, Json]]:
+    """The questions to people, with what they need to answer them."""
+    if not state.counts.get("blocked"):
+        return []
+    from planrunner.views.gates import gate_objects  # late: few runs wait
+
+    return gate_objects(state)
 
 
 def task_object(state: State, found: TaskState) -> dict[str, Json]:
