@@ -274,9 +274,10 @@ def _reopened(state: State, event: GateReopened, at: float) -> None:
 
 
 def _voted(state: State, event: GateVoted, at: float) -> None:
-    _, gate = _gate_of(state, event.task, event.visit)
+    number, gate = _gate_of(state, event.task, event.visit)
     if gate is not None:
         gate.votes.append(event)
+        state.candidates[number] = None
 
 
 def _escalated(state: State, event: GateEscalated, at: float) -> None:
