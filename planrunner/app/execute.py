@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from planrunner.journal.port import JournalPort
     from planrunner.machine.events import Event
     from planrunner.plan.model import Plan
+    from planrunner.source import Source
 
     Json = Any
 
@@ -68,6 +69,8 @@ class RunResult(NamedTuple):
     """Warnings and notes that lint has about the plan."""
     plan_changed: bool = False
     """The file of the plan is another by now; the run goes on with the plan it started with."""
+    source: Source | None = None
+    """The text of the plan, where something failed and its place is to be shown."""
 
 
 if TYPE_CHECKING:
@@ -334,6 +337,8 @@ class _Held:
         result = RunResult(
             state.run_id, state.plan.id, self._digest, state.status, code, state, self._handle.last_seq, site.state_dir
         )
+        if state.counts.get("failed") or state.counts.get("in_doubt"):
+            result = result._replace(source=site.journal.plan(self._digest).source())
         site.watch.ended(result)
         return result
 

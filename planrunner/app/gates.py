@@ -94,10 +94,11 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
 
 
 def _fits(pattern: str, name: str) -> bool:
-    """``*`` stands for anything, every other character for itself."""
+    """``*`` stands for anything, every other character for itself; a pattern may be the end of a path."""
     from re import escape, fullmatch  # late: hardly any name is a pattern
 
-    return fullmatch(".*".join(map(escape, pattern.split("*"))), name) is not None
+    wanted = ".*".join(map(escape, pattern.split("*")))
+    return fullmatch(f"(?:.*/)?(?:{wanted})", name) is not None
 
 
 class Voted(NamedTuple):

@@ -111,6 +111,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "show": (
         ("--json", "Print the JSON object that `exec --json` prints."),
+        ("--all", "List every task, whatever there is to tell of it."),
         ("--timeline", "Add a bar for each attempt."),
     ),
     "logs": (

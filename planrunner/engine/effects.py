@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     Json = Any
 
 
+AT_ONCE = "at once"
+"""Comment of a StopRequested for which nothing may be waited for: the second Ctrl-C."""
+
+
 class StartCall(NamedTuple):
     """Run one attempt whose intent is durable."""
 
