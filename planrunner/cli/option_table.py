@@ -18,14 +18,14 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--preview", "Run only what this saved preview shows; else leave with code 10."),
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown (auto: tree on a terminal, github in its Actions, plain elsewhere)."),
-        ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
+        ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
     ),
     "resume": (
         ("--settle", "Say what became of a task in doubt: retry, completed or failed."),
         ("--from", "Go on from a checkpoint, as a new run; this one stays as it is."),
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown."),
-        ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
+        ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
     ),
     "pause": (
         ("--reason", "Why; kept with the run."),
