@@ -43,7 +43,9 @@ def points(plan: Plan) -> list[Point]:
 
 def _decisions(gate: Gate) -> list[str]:
     """The ways in which a gate can be decided."""
-    if gate.kind not in ("approval", "decision", "diff") and not (gate.ask or gate.roles or gate.people):
+    words = any(check.expression is None for check in gate.checks)
+    asks = gate.ask or gate.roles or gate.people or gate.options or gate.form
+    if gate.kind not in ("approval", "decision", "diff") and not (words or asks):
         return ["passed", "failed"]
     return ["approved", "rejected", *(["expired"] if gate.expires is not None else [])]
 
