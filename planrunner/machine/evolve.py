@@ -15,7 +15,9 @@ from planrunner.machine.events import (
     Outcome,
     RetryScheduled,
     RunEnded,
+    RunForked,
     RunParked,
+    RunReopened,
     RunResumed,
     RunStarted,
     StopRequested,
@@ -133,6 +135,13 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
             state.candidates[number] = None
 
 
+def _reopened(state: State, event: RunReopened, at: float) -> None:
+    check_run(state.status, "paused")
+    state.status = "paused"
+    state.reason = event.reason
+    state.ended_at = None
+
+
 def _queued(state: State, event: TaskQueued, at: float) -> None:
     number = state.index[event.task]
     task = state.specs[number]
@@ -164,6 +173,7 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     move(state, number, found, "running")
     found.attempts = event.attempt
     found.reissues = event.reissue
+    found.inputs = event.inputs
     found.uncertain = False
     found.outcome = None
     found.judged = False
@@ -222,6 +232,8 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
         frame.finals_open -= 1
     else:
         frame.open -= 1
+    if event.reason == "reused":
+        found.outcome, found.kept = found.kept, None
     if event.status == "completed" and found.outcome is not None:
         found.outputs = found.outcome.outputs
     if event.status != "failed":
@@ -317,6 +329,10 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine import containers
 
             self.update(containers.FOLDS)
+        elif kind is RunForked:
+            from planrunner.machine import forks
+
+            self.update(forks.FOLDS)
         else:
             from planrunner.machine import rework
 
@@ -327,6 +343,7 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
 _HANDLERS = _Handlers(
     {
         RunStarted: _started,
+        RunReopened: _reopened,
         RunResumed: _resumed,
         TaskQueued: _queued,
         FactsRequested: _facts_requested,
