@@ -24,9 +24,8 @@ def plan_of(stored: StoredPlan) -> Plan:
             pass  # written by another version in its own layout: the text says the same
     from planrunner.plan.load import load
     from planrunner.plugins import Registry
-    from planrunner.source import Source
 
-    loaded = load(Source(stored.text, stored.name, stored.notation), Registry())  # type: ignore[arg-type]
+    loaded = load(stored.source(), Registry())
     assert loaded.plan is not None, "only plans without errors are stored"
     return loaded.plan
 
