@@ -33,8 +33,8 @@ _DRAIN = 17
 
 
 class Launch(NamedTuple):
-    """A process to start. ``markers`` are its PLANRUNNER_… variables, PLANRUNNER_KEY among them; ``record`` takes what
-    it prints."""
+    """A process to start. ``markers`` are its PLANRUNNER_… variables, those for key and epoch among them; ``record``
+    takes what it prints."""
 
     spawn: Spawn
     markers: Mapping[str, str]
@@ -71,8 +71,10 @@ class Process:
         self.timed_out = self.interrupted = False
 
     @property
-    def marker(self) -> bytes:
-        return b"PLANRUNNER_KEY=" + os.fsencode(self.launch.markers["PLANRUNNER_KEY"])
+    def markers(self) -> list[bytes]:
+        """What the processes of this attempt carry, and those of the same attempt issued by another runner do not."""
+        given = self.launch.markers
+        return [os.fsencode(f"{name}={given[name]}") for name in ("PLANRUNNER_KEY", "PLANRUNNER_EPOCH")]
 
     def exit(self) -> Exit:
         record = self.launch.record
@@ -241,7 +243,7 @@ class Supervisor:
 
     def _sweep(self, process: Process) -> None:
         """End what left the group; look again until it is gone."""
-        left = strays.end_carriers(process.marker)
+        left = strays.end_carriers(*process.markers)
         if self._subreaper:
             left += self._sweep_adopted(process)
         if left and time.monotonic() < process.deadline:
@@ -277,10 +279,11 @@ class Supervisor:
         self._spare = None
         self.programs.close()
 
-    def sweep_run(self, run_id: str) -> None:
-        """End what finished attempts of the run left behind in sessions of their own."""
+    def sweep_run(self, run_id: str, epoch: int) -> None:
+        """End what finished attempts of this runner left behind in sessions of their own."""
         if self._first:
-            strays.end_carriers(b"PLANRUNNER_RUN_ID=" + os.fsencode(run_id), strays.since(self._first))
+            carried = (f"PLANRUNNER_RUN_ID={run_id}", f"PLANRUNNER_EPOCH={epoch}")
+            strays.end_carriers(*map(os.fsencode, carried), among=strays.since(self._first))
 
 
 def _pipes() -> tuple[int, int, int, int]:
