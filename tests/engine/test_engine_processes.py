@@ -212,7 +212,6 @@ class TestStarting:
         assert lines[:5] == [
             "PLANRUNNER_ATTEMPT=1",
             "PLANRUNNER_EPOCH=0",
-            "PLANRUNNER_EPOCH=0",
             f"PLANRUNNER_KEY={bench.run_id}:task:1",
             f"PLANRUNNER_RUN_ID={bench.run_id}",
             "PLANRUNNER_TASK=task",
@@ -227,6 +226,7 @@ class TestStarting:
             "KEPT=1",
             "LAID_OVER=task",
             "PLANRUNNER_ATTEMPT=1",
+            "PLANRUNNER_EPOCH=0",
             f"PLANRUNNER_KEY={bench.run_id}:task:1",
             f"PLANRUNNER_RUN_ID={bench.run_id}",
             "PLANRUNNER_TASK=task",
