@@ -12,6 +12,8 @@ import time
 
 from planrunner.capabilities.contract import Exit, Spawn
 from planrunner.engine import strays
+from planrunner.engine.clocks import uptime
+from planrunner.engine.descent import Descent
 from planrunner.engine.poller import Poller
 from planrunner.engine.programs import Programs, SpawnFailed
 from planrunner.engine.tails import Record
@@ -47,6 +49,7 @@ class Process:
     """One running process and what belongs to it."""
 
     __slots__ = (
+        "began",
         "code",
         "deadline",
         "duration",
@@ -67,8 +70,13 @@ class Process:
         self.err = err
         self.pid = self.pidfd = self.code = 0
         self.timer = 0
-        self.started = self.duration = self.deadline = 0.0
+        self.started = self.began = self.duration = self.deadline = 0.0
         self.timed_out = self.interrupted = False
+
+    @property
+    def forced(self) -> bool:
+        """Whether it was made to end."""
+        return self.timed_out or self.interrupted
 
     @property
     def markers(self) -> list[bytes]:
@@ -99,6 +107,7 @@ class Supervisor:
         self._first = 0
         self._adopts = adopts
         self._subreaper = False
+        self._descent = Descent()
 
     def start(self, launch: Launch) -> Process:
         """Start a process; raises SpawnFailed with the reason when it cannot be started."""
@@ -130,7 +139,7 @@ class Supervisor:
                 pass  # whoever needs them will say so
 
     def _watch(self, process: Process) -> None:
-        process.started = time.monotonic()
+        process.started, process.began = time.monotonic(), uptime()
         self.running[process.pid] = process
         self._first = self._first or process.pid
         self._poller.watch(process.pidfd, partial(self._ended, process))
@@ -254,13 +263,15 @@ class Supervisor:
         self._finish(process)
 
     def _sweep_adopted(self, process: Process) -> int:
-        """Orphans without our variables belong to this attempt for certain only when it is the only thing running."""
+        """Orphans without our variables are ended when no attempt but those ended by force can have left them."""
         found = strays.adopted(self.running)
         if self.foreign_children:
             return 0
         strays.reap(found)
-        ours = (process.timed_out or process.interrupted) and list(self.running) == [process.pid]
-        left = [one for one in found if one.state not in "ZX"] if ours else []
+        if not process.forced:
+            return 0
+        going_on = [one.began for one in self.running.values() if not one.forced]
+        left = [one for one in found if one.state not in "ZX" and self._descent.is_doomed(one.pid, going_on)]
         for one in left:
             strays.end(one.pid, strays.same(one))
         return len(left)
@@ -271,6 +282,8 @@ class Supervisor:
         if problem := process.launch.record.close():
             self.problems.append(problem)
         self.running.pop(process.pid, None)
+        if self._subreaper and not process.forced:
+            self._descent.ended_well(process.began)
         process.launch.done(process.exit())
 
     def close(self) -> None:
