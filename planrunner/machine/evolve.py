@@ -15,6 +15,7 @@ from planrunner.machine.events import (
     Outcome,
     RetryScheduled,
     RunEnded,
+    RunForked,
     RunParked,
     RunReopened,
     RunResumed,
@@ -328,6 +329,10 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine import containers
 
             self.update(containers.FOLDS)
+        elif kind is RunForked:
+            from planrunner.machine import forks
+
+            self.update(forks.FOLDS)
         else:
             from planrunner.machine import rework
 

@@ -9,6 +9,7 @@ from planrunner.machine.events import (
     Entry,
     FactsObserved,
     ResetPlanned,
+    RunForked,
     RunReopened,
     RunResumed,
     RunStarted,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     Json = Any
 
-INPUTS = frozenset({AttemptEnded, DoubtSettled, FactsObserved, RunReopened, RunResumed, RunStarted})
+INPUTS = frozenset({AttemptEnded, DoubtSettled, FactsObserved, RunForked, RunReopened, RunResumed, RunStarted})
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the
 one or the other (``is_input``)."""
 

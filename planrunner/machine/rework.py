@@ -36,7 +36,7 @@ def downstream(state: State, number: int) -> list[int]:
 def send_back(state: State, cause: int, target: int, comment: str = "", by: str = "") -> ResetPlanned:
     """The event that begins ``target`` and everything after it anew, ``cause`` included."""
     numbers = sorted({*downstream(state, target), cause})
-    names = tuple(state.specs[number].id for number in numbers if state.tasks[number].status != "pending")
+    names = tuple(state.specs[number].id for number in numbers)
     return ResetPlanned(names, "rework", by, state.specs[cause].id, comment)
 
 
@@ -139,7 +139,7 @@ def _begin_anew(state: State, number: int) -> None:
     free_slot(state, number)
     if found.status != "pending":
         move(state, number, found, "pending")
-    found.visit += 1
+        found.visit += 1
     found.past = found.attempts
     found.standing = ""
     found.outcome = found.facts = found.started = found.ended = found.inner = None
