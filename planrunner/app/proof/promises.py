@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planrunner.app.proof.lives import RUN_ID, Acted, Broken, Lived
+from planrunner.engine.replaying import replay
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
     AttemptEnded,
@@ -30,6 +31,9 @@ def check(plan: Plan, lived: Lived) -> None:
     state, entries = lived.state, lived.entries
     if standing(fold(plan, RUN_ID, entries)) != standing(state):
         raise Broken("P14: the state is not the fold of the journal")
+    replayed = replay(plan, RUN_ID, entries)
+    if replayed.difference is not None:
+        raise Broken(f"P14: the run does not replay: {replayed.difference}")
     check_settled_once(entries)
     check_slots(state, entries)
     check_unsafe(entries, lived.acted)
