@@ -59,7 +59,8 @@ if TYPE_CHECKING:
 
     class Effects(Protocol):
         """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970)
-        passed and gives the events that arose: AttemptEnded, FactsObserved, GateExamined, DoubtSettled, StopRequested."""
+        passed and gives the events that arose: AttemptEnded, FactsObserved, GateExamined, DoubtSettled,
+        StopRequested."""
 
         def start(self, effects: Sequence[Effect]) -> None: ...
 

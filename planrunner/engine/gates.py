@@ -114,7 +114,7 @@ def _inputs(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         named = {
             "uses": task.uses,
             "with": call.inputs,
-            "run": call.script or list(call.arguments),
+            "run": list(call.arguments) or call.script,
             "values": dict(call.values),
             "cwd": call.directory,
         }

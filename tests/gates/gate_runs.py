@@ -49,8 +49,8 @@ class GateRun:
         self.evidence = evidence
         self.attended = attended
         self.lives = 0
-        first = {"traits": TRAITS, "environment": {"user": "ana"}, **started}
-        self._drive(RunStarted("sha256:gates", {}, 7, **first))
+        first = {"params": {}, "traits": TRAITS, "environment": {"user": "ana"}, **started}
+        self._drive(RunStarted("sha256:gates", seed=7, **first))
 
     def _script(self) -> Script:
         return Script(self._outcome, lambda names: {}, evidence=self.evidence)

@@ -291,7 +291,7 @@ def test_votes_for_different_options_do_not_add_up() -> None:
     assert (run.outputs("sign")["choice"], run.outputs("sign")["by"]) == ("later", "cy, di")
 
 
-FORM = {"size": {"type": "size", "required": True}, "strict": {"type": "bool", "default": True}, "n": {"choices": [1, 2]}}
+FORM = {"size": {"type": "size", "required": True}, "strict": {"type": "bool", "default": True}, "n": {"choices": [1, 2], "required": False}}
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_every_gate_is_decided_once() -> None:
 def test_a_gate_beside_a_retry_that_waits_does_not_park_before_its_time() -> None:
     flaky = {"id": "flaky", "uses": "noop", "retry": {"attempts": 2, "delay": "1m", "backoff": "fixed"}}
     outcomes = {"flaky": [Outcome("transient", "no", duration=1.0), Outcome(duration=1.0)]}
-    run = GateRun(plan(approval(expires="10s"), flaky), outcomes)
+    run = GateRun(plan(approval(expires="10s"), flaky, on_failure="continue"), outcomes)
     assert run.statuses() == {"sign": "failed", "flaky": "completed"}
 
 
