@@ -111,6 +111,49 @@ def test_a_case_says_what_people_decide(
     assert result["passed"], result
 
 
+GATED = """
+plan: gated
+defaults: {timeout: 1m}
+tasks:
+  - {id: draft, run: write}
+  - id: review
+    needs: [draft]
+    gate: decision
+    ask: Which way?
+    approvers: {roles: [editors], count: 2}
+    options: [{id: short}, {id: long}]
+    expires: 2h
+    on_reject: {rework: draft, max: 2}
+  - {id: print, needs: [review], run: "print {{ tasks.review.outputs.choice }}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("gates", "expect"),
+    [
+        ("approve", "{status: completed, tasks: {review: {outputs: {choice: short, decision: approved}}}}"),
+        ("{decision: approve, option: long}", "{tasks: {review: {outputs: {choice: long}}}}"),
+        ("[reject, approve]", "{status: completed, order: [draft, draft, print], events: [TasksReset]}"),
+        ("reject", "{status: failed, order: [draft, draft, draft], never: [print]}"),
+        ("expire", "{status: failed, duration: '> 2h', events: [GateDecided], never: [print]}"),
+        ("{decision: reject, by: ann, comment: too long}", "{tasks: {review: {detail: too long}}}"),
+        ("wait", "{status: blocked, waiting: [review]}"),
+    ],
+)
+def test_gates_are_decided_as_often_as_they_ask(gates: str, expect: str, write: Write, data: Data) -> None:
+    write("gated.yaml", GATED)
+    write("gated.test.yaml", f"plan: gated.yaml\ncases: [{{name: it, gates: {{review: {gates}}}, expect: {expect}}}]\n")
+    code, found = data("test", "gated.test.yaml")
+    assert code == 0, found["cases"][0]["misses"]
+
+
+def test_generated_cases_decide_a_gate_in_every_way(write: Write, data: Data) -> None:
+    write("gated.yaml", GATED)
+    code, found = data("test", "gated.yaml")
+    assert code == 0
+    assert found["coverage"]["gated.yaml"]["kinds"]["gates"] == {"reached": 3, "all": 3}
+
+
 def test_a_strict_case_lets_what_it_does_not_name_fail(one: Callable[[str], dict[str, Any]]) -> None:
     result = one("strict: true\nexpect: {status: failed, tasks: {build: {failure: unmocked}}}")
     assert result["passed"], result
