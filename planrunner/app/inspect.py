@@ -12,7 +12,7 @@ from planrunner.errors import NotFound
 from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.events import AttemptEnded, Entry, RunParked
+from planrunner.machine.events import AttemptEnded, Entry, RunForked, RunParked
 from planrunner.machine.evolve import fold
 from planrunner.machine.explain import why
 from planrunner.machine.paths import held_tasks, named, picked, written_name, written_of, written_path
@@ -104,6 +104,8 @@ def _parked(journal: Journal, row: RunRow) -> tuple[str, str]:
     for entry in journal.entries(row.run, row.last_seq - 1):
         if isinstance(entry.event, RunParked):
             return ("blocked" if entry.event.reason == "waiting" else "paused"), entry.event.reason
+        if isinstance(entry.event, RunForked):
+            return "paused", "forked"
     return "paused", "cut off"
 
 

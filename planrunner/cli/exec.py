@@ -11,7 +11,8 @@ from planrunner.cli.group import given_settings
 from planrunner.cli.options import PROGRESS, ExecOptions, pair
 
 
-def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The values of ``-p``, each split at its first equals sign."""
     found = []
     for value in values:
         split = pair(value)
@@ -23,13 +24,14 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 
 @click.command("exec")
 @click.argument("plan")
-@click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=_pairs, help="Set a parameter.")
+@click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
 @click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p comes before it.")
 @click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")
 @click.option("--until", multiple=True, metavar="TASK", help="Run this task and what it needs; may be repeated.")
 @click.option("--max-parallel", type=click.IntRange(1), metavar="N", help="At most N tasks at once.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of everything random in the run.")
 @click.option("--dry-run", is_flag=True, help="Go through the plan without acting.")
+@click.option("--preview", metavar="FILE", help="Run only what this saved preview shows; else leave with code 10.")
 @click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
 @click.option(
     "--progress",

@@ -82,7 +82,7 @@ def _render(state: State, start: Start, place: Place, key: str) -> Call:
         env=_environment(state, task, scope) if state.plan.env or task.env else {},
         directory=directory,
         scratch=f"{place.scratch}/{_file_name(task.id)}.{start.attempt}",
-        timeout=_timeout(task),
+        timeout=timeout_of(task),
     )
 
 
@@ -190,7 +190,8 @@ def _written(value: Json) -> str:
     return text_of(value)
 
 
-def _timeout(task: Task) -> float | None:
+def timeout_of(task: Task) -> float | None:
+    """The seconds that an attempt of the task may take."""
     timeout, whole = task.timeout, task.budgets.time
     if timeout is None or whole is None:
         return whole if timeout is None else timeout
@@ -206,6 +207,8 @@ def _digest(call: Call) -> str:
     if not (call.inputs or call.script or call.arguments):
         return ""
     parts = [call.task.uses, call.inputs, call.script, call.arguments, dict(call.values)]
+    if call.env or call.task.cwd:
+        parts += [dict(call.env), call.task.cwd and call.directory]
     text = stable_json(parts)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 
         def now(self) -> float: ...
 
-        def stop(self) -> None:
-            """End every running attempt in order (TERM, then KILL); their outcomes come from ``wait`` as
-            ``interrupted``."""
+        def stop(self, forced: bool = False) -> None:
+            """End every running attempt in order (TERM, then KILL), or at once when ``forced``; their outcomes come
+            from ``wait`` as ``interrupted``."""
             ...
 
         def close(self) -> None: ...

@@ -18,6 +18,7 @@ from planrunner.engine.attempts import (
     tails,
     timed_out,
 )
+from planrunner.engine.clocks import Clock
 from planrunner.engine.effects import Cancel, Observe, StartCall
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
@@ -46,6 +47,7 @@ class LiveSettings(NamedTuple):
     ``resolve`` gives the function of a capability (KeyError: there is none); ``keep`` stores an artifact's file and
     gives its record (digest, size …); ``on_output`` is told task, attempt, stream and bytes as they come. Processes get
     ``environment`` (None: that of this process) below their own, and ``grace`` seconds between TERM and KILL.
+    ``clock`` is the time line of the run (None: one that starts now).
     ``own_process`` False is for programs that do other things as well: signals are left to them, orphans to init.
     """
 
@@ -57,6 +59,7 @@ class LiveSettings(NamedTuple):
     environment: Mapping[str, str] | None = None
     grace: float = 2.0
     own_process: bool = True
+    clock: Clock | None = None
 
 
 class LiveEffects:
@@ -70,6 +73,7 @@ class LiveEffects:
         self._asked = 0
         self._closed = False
         self._settings = settings
+        self._clock = settings.clock or Clock(time.time())
         self._poller = Poller()
         self._poller.on_wake = self._woken
         environment = os.environ if settings.environment is None else settings.environment
@@ -81,7 +85,7 @@ class LiveEffects:
         self._signals = Signals(self._poller.wake_descriptor) if settings.own_process else None
 
     def now(self) -> float:
-        return time.time()
+        return self._clock.now()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -233,7 +237,7 @@ class LiveEffects:
             self._take_signals()
             if self._events or (until is None and not self._attempts):
                 break
-            rest = None if until is None else until - time.time()
+            rest = None if until is None else until - self._clock.now()
             if rest is not None and rest <= 0:
                 self._poller.turn(0.0)
                 break
@@ -259,9 +263,9 @@ class LiveEffects:
                 self.forced = True
                 self._stop(forced=True)
 
-    def stop(self) -> None:
+    def stop(self, forced: bool = False) -> None:
         self._poller.turn(0.0)  # what is over already was not interrupted
-        self._stop(forced=False)
+        self._stop(forced)
 
     def _stop(self, forced: bool) -> None:
         for attempt in list(self._attempts.values()):

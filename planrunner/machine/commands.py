@@ -79,7 +79,7 @@ class Record(NamedTuple):
 
 
 class End(NamedTuple):
-    """Everything is settled; ``reason`` is empty, ``failed`` or ``budget``."""
+    """Everything is settled; ``reason`` is empty, ``failed``, ``budget``, ``cancelled`` or ``killed``."""
 
     status: str
     reason: str = ""

@@ -47,7 +47,8 @@ class Outcome(NamedTuple):
 class RunStarted(NamedTuple):
     """The run exists. ``selected`` names the tasks of ``--only`` or ``--until`` (None: all); ``traits`` gives for each
     capability the plan uses its effect class, whether it is instant and whether it has a probe; ``environment`` holds
-    engine and schema versions, plugin versions, host, python and platform."""
+    engine and schema versions, plugin versions, host, python and platform. ``boot`` ties the time of this event to a
+    clock that nobody can set: ``id`` of the boot and ``uptime`` in seconds."""
 
     plan_digest: str
     params: dict[str, Json]
@@ -56,12 +57,29 @@ class RunStarted(NamedTuple):
     max_parallel: int | None = None
     traits: dict[str, Json] = {}
     environment: dict[str, Json] = {}
+    boot: dict[str, Json] = {}
 
 
 class RunResumed(NamedTuple):
-    """A runner took the run over; attempts without an end are from now on uncertain."""
+    """A runner took the run over; attempts without an end are from now on uncertain. ``boot`` is as in RunStarted;
+    ``idle`` are the seconds since the event before, in which nobody acted on the run."""
 
     epoch: int
+    by: str = ""
+    boot: dict[str, Json] = {}
+    idle: float = 0.0
+
+
+class RunForked(NamedTuple):
+    """What came before is a copy of the first ``seq`` entries of the run ``parent``; from here on it is the run
+    ``run``, in which attempts that were under way never began. ``params`` are those that are set anew, ``idle`` the
+    seconds since the entry before."""
+
+    run: str
+    parent: str
+    seq: int
+    params: dict[str, Json] = {}
+    idle: float = 0.0
     by: str = ""
 
 
@@ -118,13 +136,21 @@ class FrameClosing(NamedTuple):
 
 class TasksReset(NamedTuple):
     """Tasks begin anew as if they had never run: ``reason`` is rework, retry or rerun, ``cause`` the task that sent
-    back, ``comment`` what was said."""
+    back, ``comment`` what was said. Those of ``unless_same`` keep their result if they would be called as before."""
 
     tasks: tuple[str, ...]
     reason: str
     by: str = ""
     cause: str = ""
     comment: str = ""
+    unless_same: tuple[str, ...] = ()
+
+
+class RunReopened(NamedTuple):
+    """A run that has ended acts again, for a ``reason``: retry, rerun or rollback."""
+
+    reason: str
+    by: str = ""
 
 
 class ResetPlanned(NamedTuple):
@@ -182,9 +208,13 @@ class DoubtSettled(NamedTuple):
 
 
 class StopRequested(NamedTuple):
-    """No task starts from now on. ``reason`` is interrupted, terminated, deadline or storage."""
+    """No task starts from now on. ``reason`` is pause (what runs may end), interrupted, terminated or storage (what
+    runs is stopped, and the run parks), deadline, cancelled or killed (what is open is cancelled, and the run ends;
+    ``finally`` outlives all but killed). ``by`` and ``comment`` tell who asked and why."""
 
     reason: str
+    by: str = ""
+    comment: str = ""
 
 
 class RunParked(NamedTuple):
@@ -204,6 +234,7 @@ if TYPE_CHECKING:
     Event = Union[
         RunStarted,
         RunResumed,
+        RunForked,
         TaskQueued,
         FactsRequested,
         FactsObserved,
@@ -212,6 +243,7 @@ if TYPE_CHECKING:
         FrameClosing,
         ResetPlanned,
         TasksReset,
+        RunReopened,
         AttemptEnded,
         RetryScheduled,
         TaskSettled,
@@ -226,6 +258,7 @@ if TYPE_CHECKING:
 EVENTS = (
     RunStarted,
     RunResumed,
+    RunForked,
     TaskQueued,
     FactsRequested,
     FactsObserved,
@@ -234,6 +267,7 @@ EVENTS = (
     FrameClosing,
     ResetPlanned,
     TasksReset,
+    RunReopened,
     AttemptEnded,
     RetryScheduled,
     TaskSettled,

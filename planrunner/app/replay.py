@@ -1,0 +1,72 @@
+"""Replay a recorded run, with the plan it is pinned to or with an edited one. Reads only; nothing is started."""
+
+from __future__ import annotations
+
+from planrunner.errors import StorageFailed
+from planrunner.machine.events import Entry, RunStarted
+from planrunner.machine.replay import Replayed
+from planrunner.plan.model import Plan
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    Json = Any
+
+
+class ReplayReport(NamedTuple):
+    """What a replay found. ``revision`` is the digest of the plan the run is pinned to, ``edited`` that of the plan it
+    was replayed with, empty where it is the same."""
+
+    run_id: str
+    plan_id: str
+    revision: str
+    edited: str
+    replayed: Replayed
+
+
+def replay_run(wanted: str, state: str | None, plan: str | None = None) -> ReplayReport:
+    """Replay a run (``last``, an id, the start of one, or the file of an exported one), with the plan file ``plan``
+    instead of its own where given.
+
+    Raises NotFound, PlanInvalid for an edited plan that cannot run, and StorageFailed for a damaged journal.
+    """
+    from planrunner.app.histories import history_of, is_history, read_history
+    from planrunner.app.reading import plan_of
+    from planrunner.engine.replaying import replay
+
+    history = read_history(wanted) if is_history(wanted) else history_of(wanted, state)
+    run_id, plan_id, stored, entries = history
+    pinned = plan_of(stored)
+    if plan is None:
+        return ReplayReport(run_id, plan_id, stored.digest, "", replay(pinned, run_id, entries))
+    edited, replayed = _edited(plan, pinned, run_id, entries)
+    return ReplayReport(run_id, plan_id, stored.digest, edited, replayed)
+
+
+def _edited(path: str, pinned: Plan, run_id: str, entries: Sequence[Entry]) -> tuple[str, Replayed]:
+    """The digest of the edited plan, and what the replay with it found."""
+    from planrunner.app.sight import sight
+    from planrunner.engine.comparing import replay_edited
+    from planrunner.journal.memory import MemoryJournal
+    from planrunner.plugins import Registry
+
+    seen = sight(path, MemoryJournal(), Registry())
+    started = entries[0].event if entries else None
+    if not isinstance(started, RunStarted):
+        raise StorageFailed(f"the journal of run {run_id} does not begin with its start")
+    traits = {**seen.traits, **started.traits}
+    begun = started._replace(params=_params(started, pinned, seen.plan), traits=traits)
+    return seen.digest, replay_edited(pinned, seen.plan, run_id, entries, begun)
+
+
+def _params(started: RunStarted, pinned: Plan, edited: Plan) -> dict[str, Json]:
+    """The parameters of the run as the edited plan takes them: what was given stays, what had its default gets the
+    default of the edited plan."""
+    from planrunner.plan.params import bind_params
+
+    before = bind_params(pinned, {}).values
+    now = bind_params(edited, {}).values
+    given = {name: value for name, value in started.params.items() if name in now and value != before.get(name)}
+    return {**now, **given}
