@@ -171,7 +171,7 @@ def _closing(terminal: Terminal, _state: State, event: FrameClosing, _at: float)
 
 
 def _reset(terminal: Terminal, _state: State, event: TasksReset, _at: float) -> str:
-    names = ", ".join(event.tasks[:8]) + (f" and {len(event.tasks) - 8} more" if len(event.tasks) > 8 else "")
+    names = ", ".join(event.tasks[:4]) + (f" and {len(event.tasks) - 4} more" if len(event.tasks) > 4 else "")
     cause = f", sent back by {event.cause}" if event.cause else f", by {event.by}" if event.by else ""
     said = f": {_foreign(terminal, event.comment)}" if event.comment else ""
     return f"{terminal.sign('retrying')} {names} begin anew ({event.reason}{cause}{said})"
