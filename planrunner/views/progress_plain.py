@@ -160,10 +160,8 @@ def _opened(terminal: Terminal, state: State, event: FrameOpened, _at: float) ->
     from planrunner.views.nesting import opened_text  # late: many plans are flat
 
     number = state.index[event.task]
-    frame = state.tasks[number].inner
-    assert frame is not None
     attempt = attempt_text(state.specs[number], event.attempt, state.tasks[number].past) if event.number <= 1 else ""
-    return f"{terminal.sign('running')} {event.task} {opened_text(state, frame)}" + (f" ({attempt})" if attempt else "")
+    return f"{terminal.sign('running')} {event.task} {opened_text(state, number, event)}" + (f" ({attempt})" if attempt else "")
 
 
 def _closing(terminal: Terminal, _state: State, event: FrameClosing, _at: float) -> str:
