@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from planrunner.machine.events import Event
 
 
+AT_ONCE = "at once"
+"""Comment of a StopRequested for which nothing may be waited for: the second Ctrl-C."""
+
+
 class StartCall(NamedTuple):
     """Run one attempt whose intent is durable."""
 

@@ -19,7 +19,7 @@ from planrunner.engine.attempts import (
     timed_out,
 )
 from planrunner.engine.clocks import Clock
-from planrunner.engine.effects import Cancel, Observe, StartCall
+from planrunner.engine.effects import AT_ONCE, Cancel, Observe, StartCall
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
@@ -262,6 +262,7 @@ class LiveEffects:
             else:
                 self.forced = True
                 self._stop(forced=True)
+                self._events.append(StopRequested(_REASONS[number], comment=AT_ONCE))
 
     def stop(self, forced: bool = False) -> None:
         self._poller.turn(0.0)  # what is over already was not interrupted
