@@ -161,7 +161,9 @@ def _opened(terminal: Terminal, state: State, event: FrameOpened, _at: float) ->
 
     number = state.index[event.task]
     attempt = attempt_text(state.specs[number], event.attempt, state.tasks[number].past) if event.number <= 1 else ""
-    return f"{terminal.sign('running')} {event.task} {opened_text(state, number, event)}" + (f" ({attempt})" if attempt else "")
+    return f"{terminal.sign('running')} {event.task} {opened_text(state, number, event)}" + (
+        f" ({attempt})" if attempt else ""
+    )
 
 
 def _closing(terminal: Terminal, _state: State, event: FrameClosing, _at: float) -> str:
