@@ -8,6 +8,9 @@ from planrunner.machine.events import (
     DoubtSettled,
     Entry,
     FactsObserved,
+    GateExamined,
+    GateReopened,
+    GateVoted,
     ResetPlanned,
     RunForked,
     RunReopened,
@@ -26,7 +29,12 @@ if TYPE_CHECKING:
 
     Json = Any
 
-INPUTS = frozenset({AttemptEnded, DoubtSettled, FactsObserved, RunForked, RunReopened, RunResumed, RunStarted})
+INPUTS = frozenset(
+    {
+        *(AttemptEnded, DoubtSettled, FactsObserved, GateExamined, GateReopened, GateVoted),
+        *(RunForked, RunReopened, RunResumed, RunStarted),
+    }
+)
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the
 one or the other (``is_input``)."""
 
