@@ -336,6 +336,26 @@ def _syncs(contender: Contender) -> str:
         return f"{sum('sync(' in line for line in file):,} syncs"
 
 
+def nested(bench: Bench) -> list[Line]:
+    """S10: tasks that come to be while the run goes on, beside as many that stand in the plan (S6, in the same
+    rounds)."""
+    folder = bench.work("s10")
+    plans = {
+        "flat": graphs.plan_text(graphs.fan(10_000), "uses: noop"),
+        "`foreach` over 10,000 items": graphs.foreach_text(10_000),
+        "100 subplans of 100 tasks": graphs.subplans_text(100, 100),
+    }
+    paths = {name: graphs.write(folder, f"plan-{at}.yaml", text) for at, (name, text) in enumerate(plans.items())}
+    samples = in_turn([bench.planrunner(name, folder, "exec", path) for name, path in paths.items()], bench.rounds)
+    lines: list[Line] = []
+    for name in list(plans)[1:]:
+        rate = spread([flat.wall / ours.wall for flat, ours in zip(samples["flat"], samples[name], strict=True)])
+        detail = f"{_milliseconds(samples[name])}; S6 {_milliseconds(samples['flat'])}"
+        lines.append(Line("S10", f"{name}, `noop`", rate, "× rate of S6", 0.5, None, True, detail))
+        lines.append(Line("S10", f"{name}: peak memory", peaks(samples[name]), "MiB", 128, 64))
+    return lines
+
+
 def resume(bench: Bench) -> list[Line]:
     """S8: a chain of 1,000 whose tasks write their number, killed half-way, resumed."""
     size, first, again, missing, python = 1_000, [], [], [], []
@@ -403,7 +423,9 @@ def large(bench: Bench) -> list[Line]:
         small, big = ([sample.wall / size for sample in found[size]] for size in sizes)
         growth = spread([mine / other for mine, other in zip(big, small, strict=True)])
         detail = f"{spread(big).median * 1e6:.0f} µs a task, peak {peaks(found[100_000]).median:.0f} MiB"
-        lines.append(Line("S11", f"{name}: a task's cost, 100,000 against 10,000", growth, "×", 1.3, 1.1, detail=detail))
+        lines.append(
+            Line("S11", f"{name}: a task's cost, 100,000 against 10,000", growth, "×", 1.3, 1.1, detail=detail)
+        )
     return lines
 
 
@@ -462,6 +484,7 @@ ROWS: dict[str, Callable[[Bench], list[Line]]] = {
     "S6": noops,
     "S6b": noop_chain,
     "S8": resume,
+    "S10": nested,
     "S9": fold_and_replay,
     "S11": large,
 }

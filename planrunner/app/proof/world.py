@@ -202,7 +202,7 @@ def _staged(task: Task, world: World, prefix: str) -> Task:
     held = held._replace(preconditions=tuple(each for each in held.preconditions if each.expression is not None))
     if held.sub is not None:
         tasks = tuple(_staged(each, world, path + "/") for each in held.sub.tasks)
-        held = held._replace(sub=held.sub._replace(tasks=tasks))
+        held = held._replace(sub=held.sub._replace(tasks=tasks, gated=held.sub.gated if world.people else ()))
     elif held.loop is not None:
         held = held._replace(loop=_staged_loop(held, world, path))
     elif inner(held):
