@@ -148,11 +148,16 @@ def differences(calm: State, other: State) -> list[str]:
     found += [
         f"`{task}` is {_words(after.get(task))} instead of {_words(before.get(task))}"
         for task in before.keys() | after.keys()
-        if before.get(task) != after.get(task) and task not in untold
+        if before.get(task) != after.get(task) and not _is_inside(task, untold)
     ]
     if calm.outputs != other.outputs and not untold:
         found.append(f"the outputs are {other.outputs} instead of {calm.outputs}")
     return sorted(found)
+
+
+def _is_inside(task: str, names: set[str]) -> bool:
+    """Whether a task is one of these, or stands inside one."""
+    return task in names or any(task.startswith(tuple(f"{name}{mark}" for mark in "/[#@")) for name in names)
 
 
 def _ending(state: State) -> str:
