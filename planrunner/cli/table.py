@@ -5,6 +5,7 @@ from __future__ import annotations
 GROUPS: tuple[tuple[str, str], ...] = (
     ("run", "Run plans"),
     ("write", "Write plans"),
+    ("prove", "Prove plans"),
     ("look", "Look at runs"),
     ("surroundings", "Surroundings"),
 )
@@ -12,6 +13,8 @@ GROUPS: tuple[tuple[str, str], ...] = (
 COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("exec", "exec", "Run a plan.", "run"),
     ("resume", "resume", "Go on with a run that was interrupted or waits.", "run"),
+    ("pause", "pause", "Let what runs end, start nothing more, and park the run.", "run"),
+    ("cancel", "cancel", "Stop a run for good.", "run"),
     ("init", "init", "Write a first plan to start from.", "write"),
     ("lint", "lint", "Check plans; findings have exact positions.", "write"),
     ("fmt", "fmt", "Rewrite plans in the canonical form.", "write"),
@@ -19,11 +22,15 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("graph", "graph", "Draw the graph of a plan.", "write"),
     ("schema", "schema", "Print the JSON Schema of plans, or a part of it.", "write"),
     ("rule", "rule", "Explain a lint rule.", "write"),
+    ("preview", "preview", "Tell what a run would do, in the worst case too.", "prove"),
+    ("test", "test", "Test plans in imagined worlds.", "prove"),
+    ("chaos", "chaos", "Kill a run at every journal write and compare.", "prove"),
     ("runs", "runs", "List runs.", "look"),
     ("show", "show", "Show how a run stands or ended.", "look"),
     ("logs", "logs", "Print what the tasks of a run wrote.", "look"),
     ("events", "events", "Print the journal of a run.", "look"),
     ("why", "why", "Tell why a task ran, waited, was skipped or failed.", "look"),
+    ("replay", "replay", "Decide a recorded run again and tell the first difference.", "look"),
     ("capabilities", "capabilities", "List what tasks can call.", "surroundings"),
     ("doctor", "doctor", "Check this installation and its surroundings.", "surroundings"),
     ("completion", "completion", "Print a completion script for a shell.", "surroundings"),

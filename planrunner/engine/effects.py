@@ -32,11 +32,16 @@ class Probe(NamedTuple):
 
 
 class Cancel(NamedTuple):
-    """Stop one attempt for good; its outcome is of the class ``cancelled``."""
+    """Stop one attempt for good; its outcome is of the class ``failure``, with ``reason`` in its message."""
 
     task: str
     attempt: int
     reason: str
+    failure: str = "cancelled"
+
+    @property
+    def message(self) -> str:
+        return f"stopped: {self.reason}"
 
 
 if TYPE_CHECKING:
@@ -52,9 +57,9 @@ if TYPE_CHECKING:
 
         def now(self) -> float: ...
 
-        def stop(self) -> None:
-            """End every running attempt in order (TERM, then KILL); their outcomes come from ``wait`` as
-            ``interrupted``."""
+        def stop(self, forced: bool = False) -> None:
+            """End every running attempt in order (TERM, then KILL), or at once when ``forced``; their outcomes come
+            from ``wait`` as ``interrupted``."""
             ...
 
         def close(self) -> None: ...

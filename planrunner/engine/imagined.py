@@ -27,6 +27,14 @@ class Script(NamedTuple):
     probe: Callable[[Call], str] = lambda call: "retry"
 
 
+def in_time(call: Call, outcome: Outcome) -> Outcome:
+    """The outcome, or what becomes of it where it takes longer than the call may."""
+    if call.timeout is None or outcome.duration <= call.timeout:
+        return outcome
+    message = f"stopped after its timeout of {call.timeout:g} s"
+    return Outcome(failure="timeout", message=message, duration=call.timeout)
+
+
 class ImaginedEffects:
     """An ``Effects`` whose time jumps to the next thing that happens."""
 
@@ -44,10 +52,7 @@ class ImaginedEffects:
             if isinstance(effect, StartCall):
                 call = effect.call
                 self.started.append(call)
-                outcome = self._script.outcome(call)
-                if call.timeout is not None and outcome.duration > call.timeout:
-                    message = f"stopped after its timeout of {call.timeout:g} s"
-                    outcome = Outcome(failure="timeout", message=message, duration=call.timeout)
+                outcome = in_time(call, self._script.outcome(call))
                 self._later(outcome.duration, AttemptEnded(call.task.id, call.attempt, outcome))
             elif isinstance(effect, Observe):
                 self._later(0.0, FactsObserved(effect.task, self._script.facts(effect.names)))
@@ -72,7 +77,7 @@ class ImaginedEffects:
     def now(self) -> float:
         return self._clock
 
-    def stop(self) -> None:
+    def stop(self, forced: bool = False) -> None:
         """Whatever is under way ends now, as interrupted."""
         stopped: list[tuple[float, int, Event]] = []
         for _, count, event in self._coming:
@@ -85,8 +90,8 @@ class ImaginedEffects:
         self._coming = stopped
 
     def _call_off(self, effect: Cancel) -> None:
-        """The attempt ends now, as cancelled."""
-        outcome = Outcome(failure="cancelled", message=f"stopped: {effect.reason}")
+        """The attempt ends now."""
+        outcome = Outcome(failure=effect.failure, message=effect.message)
         for at, (_, count, event) in enumerate(self._coming):
             if isinstance(event, AttemptEnded) and (event.task, event.attempt) == (effect.task, effect.attempt):
                 self._coming[at] = (self._clock, count, event._replace(outcome=outcome))

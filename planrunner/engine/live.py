@@ -17,8 +17,10 @@ from planrunner.engine.attempts import (
     settled,
     tails,
     timed_out,
+    usage_path,
 )
-from planrunner.engine.effects import Cancel, Observe, Probe, StartCall
+from planrunner.engine.clocks import Clock
+from planrunner.engine.effects import Cancel, Observe, StartCall
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
@@ -46,6 +48,7 @@ class LiveSettings(NamedTuple):
     ``resolve`` gives the function of a capability (KeyError: there is none); ``keep`` stores an artifact's file and
     gives its record (digest, size …); ``on_output`` is told task, attempt, stream and bytes as they come. Processes get
     ``environment`` (None: that of this process) below their own, and ``grace`` seconds between TERM and KILL.
+    ``clock`` is the time line of the run (None: one that starts now).
     ``own_process`` False is for programs that do other things as well: signals are left to them, orphans to init.
     """
 
@@ -57,6 +60,18 @@ class LiveSettings(NamedTuple):
     environment: Mapping[str, str] | None = None
     grace: float = 2.0
     own_process: bool = True
+    clock: Clock | None = None
+
+
+def _with_usage(attempt: Attempt, outcome: Outcome) -> Outcome:
+    """The outcome with what the attempt spent, as its process or its function told it."""
+    told = outcome.usage or attempt.usage
+    path = usage_path(attempt.call) if attempt.process is not None else ""
+    if not (told or (path and os.path.lexists(path))):
+        return outcome
+    from planrunner.capabilities.usage import known, read_usage  # late: few attempts spend anything
+
+    return outcome._replace(usage={**known({**attempt.usage, **outcome.usage}), **(read_usage(path) if path else {})})
 
 
 class LiveEffects:
@@ -70,6 +85,7 @@ class LiveEffects:
         self._asked = 0
         self._closed = False
         self._settings = settings
+        self._clock = settings.clock or Clock(time.time())
         self._poller = Poller()
         self._poller.on_wake = self._woken
         environment = os.environ if settings.environment is None else settings.environment
@@ -78,10 +94,11 @@ class LiveEffects:
         self._attempts: dict[str, Attempt] = {}
         self._events: list[Event] = []
         self._workers: Workers | None = None
+        self._scratch = ""
         self._signals = Signals(self._poller.wake_descriptor) if settings.own_process else None
 
     def now(self) -> float:
-        return time.time()
+        return self._clock.now()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -115,7 +132,7 @@ class LiveEffects:
         declaration = binding.declaration
         if declaration.instant and not binding.wants_context:
             result = invoke(binding, call.inputs, None)
-            if isinstance(result, Outcome):
+            if isinstance(result, Outcome) and not result.usage:
                 self._report(call, settled(call, result, self._settings.keep))
                 return
             self._go_on(self._attempt(call), result)
@@ -130,7 +147,23 @@ class LiveEffects:
         watcher = partial(settings.on_output, call.task.id, call.attempt) if settings.on_output else None
         attempt = Attempt(call, Record(log_path(settings.state_dir, call), watcher))
         self._attempts[call.key] = attempt
+        if call.task.heartbeat is not None:
+            self._listen(attempt, call.task.heartbeat, -1, time.monotonic())
         return attempt
+
+    def _listen(self, attempt: Attempt, silence: float, signs: int, since: float) -> None:
+        """Look now and then whether an attempt gives signs of life; stop one that has been silent for too long."""
+        now = time.monotonic()
+        if attempt.signs() != signs:
+            signs, since = attempt.signs(), now
+        elif now - since >= silence:
+            from planrunner.plan.expressions.quantities import format_duration  # late: hardly any attempt is stuck
+
+            attempt.ending = ("stalled", f"it gave no sign of life for {format_duration(silence)}")
+            self._stop_one(attempt, forced=False)
+            return
+        pause = min(max(silence / 5, 0.02), max(since + silence - now, 0.001))
+        attempt.pulse = self._poller.after(pause, partial(self._listen, attempt, silence, signs, since))
 
     def _go_on(self, attempt: Attempt, result: Result) -> None:
         """From what the function returned to what the attempt waits for now, or to its end."""
@@ -144,11 +177,19 @@ class LiveEffects:
     def _start_process(self, attempt: Attempt, spawn: Spawn) -> None:
         call, record = attempt.call, attempt.record
         record.keep = spawn.keep
+        self._make_scratch(call)
         launch = Launch(spawn, markers(call), call.timeout, record, partial(self._exited, attempt, spawn))
         try:
             attempt.process = self._supervisor.start(launch)
         except SpawnFailed as failed:
             self._end(attempt, Outcome(failed.failure, failed.message))
+
+    def _make_scratch(self, call: Call) -> None:
+        """The folder in which a process may tell what it spent."""
+        folder = call.scratch.rpartition("/")[0]
+        if folder and folder != self._scratch:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            self._scratch = folder
 
     def _start_pause(self, attempt: Attempt, pause: Pause) -> None:
         timeout = attempt.call.timeout
@@ -207,8 +248,11 @@ class LiveEffects:
         if self._attempts.pop(attempt.call.key, None) is None:
             return
         record = attempt.record
-        if attempt.called_off and outcome.failure == "interrupted":
-            outcome = outcome._replace(failure="cancelled", message=f"stopped: {attempt.called_off}")
+        if attempt.pulse:
+            self._poller.cancel(attempt.pulse)
+        if attempt.ending is not None and outcome.failure == "interrupted":
+            outcome = outcome._replace(failure=attempt.ending[0], message=attempt.ending[1])
+        outcome = _with_usage(attempt, outcome)
         if attempt.process is None:
             if problem := record.close():
                 self._supervisor.problems.append(problem)
@@ -233,7 +277,7 @@ class LiveEffects:
             self._take_signals()
             if self._events or (until is None and not self._attempts):
                 break
-            rest = None if until is None else until - time.time()
+            rest = None if until is None else until - self._clock.now()
             if rest is not None and rest <= 0:
                 self._poller.turn(0.0)
                 break
@@ -259,9 +303,9 @@ class LiveEffects:
                 self.forced = True
                 self._stop(forced=True)
 
-    def stop(self) -> None:
+    def stop(self, forced: bool = False) -> None:
         self._poller.turn(0.0)  # what is over already was not interrupted
-        self._stop(forced=False)
+        self._stop(forced)
 
     def _stop(self, forced: bool) -> None:
         for attempt in list(self._attempts.values()):
@@ -282,7 +326,7 @@ class LiveEffects:
         """Stop one attempt for good; one that is over already keeps its outcome."""
         for attempt in list(self._attempts.values()):
             if (attempt.call.task.id, attempt.call.attempt) == (effect.task, effect.attempt):
-                attempt.called_off = effect.reason
+                attempt.ending = (effect.failure, effect.message)
                 self._stop_one(attempt, forced=False)
 
     def _cancel(self, attempt: Attempt, reason: str) -> None:

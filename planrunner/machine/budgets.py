@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 MAX_DEPTH = 32
 """Levels of tasks inside tasks where no budget sets another limit."""
 
-MISFITS = 200
-"""Waiting tasks that one decision looks at in vain before it leaves the others for later."""
-
 _CUT_OFF = frozenset({"interrupted", "unstarted"})
 
 
@@ -311,6 +308,9 @@ def warning_time(state: State) -> float | None:
 class Fitting:
     """One decision about which ready tasks begin: what it gives to one is not there for the next."""
 
+    PATIENCE = 200
+    """Waiting tasks that one decision looks at in vain before it leaves the others for later."""
+
     __slots__ = ("_chosen", "_claims", "_now", "_state", "ended", "misfits")
 
     def __init__(self, state: State, now: float) -> None:
@@ -333,7 +333,7 @@ class Fitting:
             else:
                 self._add(command, commands)
         for line in self._state.queue.lines.values():
-            for _, minus in line[-MISFITS:]:
+            for _, minus in line[-self.PATIENCE :]:
                 command = self._never(-minus)
                 if command is not None:
                     self._add(command, commands)
@@ -433,6 +433,14 @@ def degrades(state: State, number: int, short: Shortage) -> bool:
     return scope is not None and scope.on_exhausted == "degrade" and state.specs[number].degraded is not None
 
 
+def done_instead(task: Task) -> Task:
+    """A task that does what it declares for when a budget runs short; how that is judged stays the same."""
+    action = task.degraded
+    assert action is not None, "only a task that declares it is degraded"
+    timeout = task.timeout if action.timeout is None else action.timeout
+    return task._replace(uses=action.uses, inputs=action.inputs, run=action.run, script=action.script, timeout=timeout)
+
+
 def exhausted(state: State, number: int, short: Shortage) -> Command:
     """What follows for a task that does not fit into a limit and never will."""
     task = state.specs[number]
@@ -454,7 +462,7 @@ def exhausted(state: State, number: int, short: Shortage) -> Command:
 def stop(state: State, short: Shortage) -> Command:
     """Nothing new starts inside the scope of a limit; what runs may end."""
     if short.scope == PLAN:
-        return Record(StopRequested("budget"))
+        return Record(StopRequested("budget", "", sentence(state, short)))
     return Record(FrameClosing(state.specs[short.scope].id, "budget"))
 
 

@@ -6,6 +6,8 @@ In books on event sourcing a command goes into the decider; here, as in durable-
 from __future__ import annotations
 
 from planrunner.machine.events import (
+    AttemptStopping,
+    BudgetWarned,
     DoubtSettled,
     FailureResolved,
     FrameClosing,
@@ -16,19 +18,25 @@ from planrunner.machine.events import (
     TaskQueued,
     TaskSettled,
     TasksReset,
+    Warned,
 )
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from typing import Union
+    from typing import Any, Union
+
+    Json = Any
 
 
 class Start(NamedTuple):
-    """Begin an attempt; ``reissue`` above 0 begins the same attempt again, with the same key."""
+    """Begin an attempt; ``reissue`` above 0 begins the same attempt again, with the same key. ``reserved`` and
+    ``degraded`` are as in AttemptStarted."""
 
     number: int
     attempt: int
     reissue: int = 0
+    reserved: dict[str, Json] = {}
+    degraded: bool = False
 
 
 class Open(NamedTuple):
@@ -75,11 +83,14 @@ class Record(NamedTuple):
         | FrameClosing
         | ResetPlanned
         | TasksReset
+        | BudgetWarned
+        | Warned
+        | AttemptStopping
     )
 
 
 class End(NamedTuple):
-    """Everything is settled; ``reason`` is empty, ``failed`` or ``budget``."""
+    """Everything is settled; ``reason`` is empty, ``failed``, ``budget``, ``cancelled`` or ``killed``."""
 
     status: str
     reason: str = ""

@@ -49,7 +49,8 @@ class Outcome(NamedTuple):
 class RunStarted(NamedTuple):
     """The run exists. ``selected`` names the tasks of ``--only`` or ``--until`` (None: all); ``traits`` gives for each
     capability the plan uses its effect class, whether it is instant and whether it has a probe; ``environment`` holds
-    engine and schema versions, plugin versions, host, python and platform."""
+    engine and schema versions, plugin versions, host, python and platform. ``boot`` ties the time of this event to a
+    clock that nobody can set: ``id`` of the boot and ``uptime`` in seconds."""
 
     plan_digest: str
     params: dict[str, Json]
@@ -58,13 +59,17 @@ class RunStarted(NamedTuple):
     max_parallel: int | None = None
     traits: dict[str, Json] = {}
     environment: dict[str, Json] = {}
+    boot: dict[str, Json] = {}
 
 
 class RunResumed(NamedTuple):
-    """A runner took the run over; attempts without an end are from now on uncertain."""
+    """A runner took the run over; attempts without an end are from now on uncertain. ``boot`` is as in RunStarted;
+    ``idle`` are the seconds since the event before, in which nobody acted on the run."""
 
     epoch: int
     by: str = ""
+    boot: dict[str, Json] = {}
+    idle: float = 0.0
 
 
 class TaskQueued(NamedTuple):
@@ -232,10 +237,13 @@ class AttemptStopping(NamedTuple):
 
 
 class StopRequested(NamedTuple):
-    """No task starts from now on. ``reason`` is interrupted, terminated, deadline, budget (what runs may end) or
-    storage."""
+    """No task starts from now on. ``reason`` is pause (what runs may end), interrupted, terminated or storage (what
+    runs is stopped, and the run parks), budget (what runs may end), deadline, cancelled or killed (what is open is cancelled, and the run ends;
+    ``finally`` outlives all but killed). ``by`` and ``comment`` tell who asked and why."""
 
     reason: str
+    by: str = ""
+    comment: str = ""
 
 
 class RunParked(NamedTuple):

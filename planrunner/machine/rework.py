@@ -104,6 +104,14 @@ def _begin_anew(state: State, number: int) -> None:
         if before and not frame.failing:
             state.failing -= 1
     state.recovering.pop(number, None)
+    if state.ledger is not None:
+        from planrunner.machine.budgets import given_up  # late: few runs have limits
+
+        given_up(state, number)
+    if state.alarms is not None:
+        from planrunner.machine.watch import task_over  # late: few tasks are looked after
+
+        task_over(state, number)
     drop_timer(state, number, found)
     free_slot(state, number)
     if found.status != "pending":

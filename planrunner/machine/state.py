@@ -5,14 +5,16 @@ from __future__ import annotations
 from planrunner.machine.events import Outcome
 from planrunner.machine.frame import Frame
 from planrunner.machine.shape import Shape
-from planrunner.plan.model import Plan, Task
+from planrunner.plan.model import Budgets, Plan, Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Literal
 
+    from planrunner.machine.alarms import Alarms
     from planrunner.machine.events import ResetPlanned, RunStatus, TaskStatus
+    from planrunner.machine.ledger import Ledger
     from planrunner.plan.model import EffectClass
 
     Json = Any
@@ -28,6 +30,7 @@ class Trait(NamedTuple):
     effect: EffectClass = "unsafe"
     instant: bool = False
     probe: bool = False
+    spends: tuple[str, ...] = ()
 
 
 class TaskState:
@@ -128,10 +131,12 @@ class State:
     __slots__ = (
         "active",
         "active_since",
+        "alarms",
         "asked",
         "candidates",
         "closing",
         "counts",
+        "degraded",
         "ended_at",
         "environment",
         "epoch",
@@ -140,6 +145,7 @@ class State:
         "holders",
         "index",
         "labels_running",
+        "ledger",
         "limits",
         "max_parallel",
         "outputs",
@@ -159,6 +165,8 @@ class State:
         "specs",
         "started_at",
         "status",
+        "stop_by",
+        "stop_comment",
         "stop_reason",
         "tasks",
         "timers",
@@ -179,6 +187,14 @@ class State:
         self.resets: list[ResetPlanned] = []
         self.sent_back: dict[int, int] = {}
         self.held: dict[int, None] = {}
+        self.ledger: Ledger | None = None
+        """What is spent and set aside; None while nothing is limited and nothing was spent."""
+        self.alarms: Alarms | None = None
+        """When somebody looks after what runs; None where nobody does."""
+        self.degraded: dict[int, Task] = {}
+        """Tasks that do what they declare for when a budget runs short, as the plan has them."""
+        if plan.budgets != _FREE:
+            self._limit(plan.budgets._replace(time=None) if plan.budgets.warn is None else plan.budgets)
         self.top = Frame("plan", -1, 0, len(plan.tasks))
         self.top.on_failure = plan.on_failure
         self.index = self.add(self.top, plan.tasks, plan.tasks)
@@ -192,7 +208,7 @@ class State:
         self.max_parallel = plan.max_parallel
         self.limits = dict(plan.limits)
         self.epoch = 0
-        self.stop_reason = ""
+        self.stop_reason = self.stop_by = self.stop_comment = ""
         self.candidates: dict[int, None] = {}
         self.asked: set[int] = set()
         self.queue = Queue()
@@ -221,9 +237,20 @@ class State:
                 self.specs[number], self.holders[number] = divided(self.specs[number])
             elif task.loop is not None or task.sub is not None or (task.subplan and holds(task)):
                 self.holders[number] = None
+            if task.budgets is not _FREE and task.budgets != _FREE:
+                self._limit(task.budgets)
+            if task.sub is not None:
+                self._limit(task.sub.budgets)
         frame.finals_open = len(frame.finals)
         frame.open = len(tasks) - frame.finals_open
         return index
+
+    def _limit(self, budgets: Budgets) -> None:
+        """Keep a ledger as soon as anything is limited; time and depth of the plan alone need none."""
+        if self.ledger is None and budgets._replace(depth=None, on_exhausted="") != _FREE:
+            from planrunner.machine.ledger import Ledger  # late: most runs have no limits
+
+            self.ledger = Ledger()
 
     @property
     def open(self) -> int:
@@ -257,6 +284,7 @@ class State:
 
 
 _UNKNOWN = Trait()
+_FREE: Budgets = Task._field_defaults["budgets"]
 
 
 def holds(task: Task) -> str:

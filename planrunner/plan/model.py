@@ -312,3 +312,5 @@ class Capability(NamedTuple):
     probe: bool = False
     risks: tuple[str, ...] = ()
     plugin: str = "planrunner"
+    spends: tuple[str, ...] = ()
+    """What an attempt uses that costs: cost, tokens, calls."""
