@@ -18,7 +18,7 @@ from planrunner.errors import UsageError
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.workspace import find_project, find_state
-from planrunner.machine.events import DoubtSettled, Entry, RunResumed, RunStarted
+from planrunner.machine.events import DoubtSettled, Entry, RunReopened, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plugins import Registry
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from planrunner.engine.drive import Onlooker
     from planrunner.engine.effects import Effects
     from planrunner.journal.port import JournalPort
+    from planrunner.machine.events import Event
     from planrunner.plan.model import Plan
+    from planrunner.source import Source
 
     Json = Any
 
@@ -48,6 +50,8 @@ class ExecRequest(NamedTuple):
     state: str | None = None
     dry_run: bool = False
     seed: int | None = None
+    preview: str | None = None
+    """A saved preview that the run must be held to."""
 
 
 class RunResult(NamedTuple):
@@ -65,6 +69,8 @@ class RunResult(NamedTuple):
     """Warnings and notes that lint has about the plan."""
     plan_changed: bool = False
     """The file of the plan is another by now; the run goes on with the plan it started with."""
+    source: Source | None = None
+    """The text of the plan, where something failed and its place is to be shown."""
 
 
 if TYPE_CHECKING:
@@ -129,6 +135,12 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
     if request.max_parallel is not None and request.max_parallel < 1:
         raise UsageError(f"--max-parallel takes a number from 1, not {request.max_parallel}")
     traits = seen.traits
+    if request.preview is not None:
+        from planrunner.app.preview import Previewed, hold_to
+
+        env = environment_of(seen.env)
+        parallel = request.max_parallel or plan.max_parallel
+        hold_to(request.preview, Previewed(plan, seen.digest, params, traits, env, parallel, selected))
     if request.dry_run:
         from planrunner.app.dry import TRAIT, assumed
 
@@ -194,20 +206,28 @@ def resume(run: str, settle: Sequence[tuple[str, str]], state: str | None, watch
     ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed``). Raises NotFound, RunHeld, UsageError
     for a run that has ended or a task that is not in doubt, StorageFailed, Fenced.
     """
+    return go_on(run, state, watch, lambda found: _answers(found, settle))
+
+
+def go_on(
+    run: str, state: str | None, watch: Watch, then: Callable[[State], Sequence[Event]], reopening: str = ""
+) -> RunResult:
+    """Take a run up and drive it; ``then`` gives the events that follow its resumption. With ``reopening``, the reason,
+    a run that has ended acts again. Raises as ``resume`` does, and what ``then`` raises."""
     state_dir = find_state(None, state)
     journal = _journal(state_dir, False)
     try:
         site = _Site(journal, Registry(), state_dir, watch)
-        return _go_on(site, journal.find_run(run), settle)
+        return _go_on(site, journal.find_run(run), then, reopening)
     finally:
         journal.close()
 
 
-def _go_on(site: _Site, run_id: str, settle: Sequence[tuple[str, str]]) -> RunResult:
+def _go_on(site: _Site, run_id: str, then: Callable[[State], Sequence[Event]], reopening: str) -> RunResult:
     from planrunner.app.reading import stored_plan
 
     row = site.journal.run(run_id)
-    if row.status:
+    if row.status and not reopening:
         raise UsageError(f"run {run_id} has ended: it is {row.status}", f"planrunner show {run_id}")
     handle = site.journal.hold(run_id)
     state = State(stored_plan(site.journal, row.plan_digest), run_id)
@@ -219,10 +239,12 @@ def _go_on(site: _Site, run_id: str, settle: Sequence[tuple[str, str]]) -> RunRe
         here = boot()
         clock = line.clock(here)
         answer_waiting(site.journal, handle, state, clock.now())
+        following = then(state)
         _reap(run_id)
         site.watch.started(run_id, state.plan, state)
-        resumed = RunResumed(handle.epoch, user(), here, max(0.0, clock.now() - line.last))
-        result = held.drive((resumed, *_answers(state, settle)), _live(site, state, clock))
+        first: list[Event] = [] if state.ended_at is None else [RunReopened(reopening, user())]
+        first.append(RunResumed(handle.epoch, user(), here, max(0.0, clock.now() - line.last)))
+        result = held.drive((*first, *following), _live(site, state, clock))
         return result._replace(plan_changed=_plan_changed(site.journal, row.plan_digest, state))
 
 
@@ -285,7 +307,7 @@ class _Held:
     def _append(self, entries: Sequence[Entry]) -> None:
         self._site.journal.append(self._handle, entries)
 
-    def drive(self, first: Sequence[RunResumed | DoubtSettled], effects: Effects) -> RunResult:
+    def drive(self, first: Sequence[Event], effects: Effects) -> RunResult:
         """Drive the run until it ends or parks; ``effects`` are closed then."""
         state, site = self._state, self._site
         place = Place(
@@ -306,6 +328,8 @@ class _Held:
         result = RunResult(
             state.run_id, state.plan.id, self._digest, state.status, code, state, self._handle.last_seq, site.state_dir
         )
+        if state.counts.get("failed") or state.counts.get("in_doubt"):
+            result = result._replace(source=site.journal.plan(self._digest).source())
         site.watch.ended(result)
         return result
 

@@ -7,6 +7,7 @@ import time
 
 from planrunner.capabilities.binding import Binding, bind
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Spawn
+from planrunner.engine.lognames import log_name
 from planrunner.engine.tails import TAIL, Record
 from planrunner.lean import partial
 from planrunner.machine.events import Outcome
@@ -106,19 +107,20 @@ def located(resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding 
 
 def log_path(state_dir: str, call: Call) -> str:
     """Where the output of an attempt goes: ``logs/RUN/TASK.ATTEMPT.log`` in the state folder."""
-    name = call.task.id.replace("/", "_").replace("\0", "_").lstrip(".")
-    return f"{state_dir}/logs/{call.run_id}/{name}.{call.attempt}.log"
+    return f"{state_dir}/logs/{call.run_id}/{log_name(call.task.id, call.attempt)}"
 
 
 def markers(call: Call) -> dict[str, str]:
     """The variables by which a process knows, and is known by, its attempt."""
-    return {
+    found = {
         "PLANRUNNER_RUN_ID": call.run_id,
         "PLANRUNNER_TASK": call.task.id,
         "PLANRUNNER_ATTEMPT": str(call.attempt),
         "PLANRUNNER_KEY": call.key,
-        "PLANRUNNER_USAGE": usage_path(call),
     }
+    if call.scratch:
+        found["PLANRUNNER_USAGE"] = usage_path(call)
+    return found
 
 
 def usage_path(call: Call) -> str:

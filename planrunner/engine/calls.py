@@ -219,6 +219,8 @@ def _digest(call: Call) -> str:
     if not (call.inputs or call.script or call.arguments):
         return ""
     parts = [call.task.uses, call.inputs, call.script, call.arguments, dict(call.values)]
+    if call.env or call.task.cwd:
+        parts += [dict(call.env), call.task.cwd and call.directory]
     text = stable_json(parts)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

@@ -41,13 +41,14 @@ class Decisions:
     """Decides for one run. Everything that follows at one time carries that time: the same entries and the same time
     give the same decisions again."""
 
-    __slots__ = ("_now", "_place", "_record", "_todo", "state")
+    __slots__ = ("_now", "_place", "_record", "_reused", "_todo", "state")
 
     def __init__(self, state: State, place: Place, record: Sink) -> None:
         self.state = state
         self._place = place
         self._record = record
         self._now = 0.0
+        self._reused = False
         self._todo: list[Effect] = []
 
     def settle(self, now: float, todo: list[Effect]) -> bool:
@@ -56,12 +57,14 @@ class Decisions:
         self._now, self._todo = now, todo
         stopping = self.state.stop_reason
         for _ in range(SETTLE_ROUNDS):
+            self._reused = False
             decision = decide(self.state, now)
             forget_candidates(self.state, decision.left)
             only_starts = not decision.left
             for command in decision.commands:
                 only_starts = only_starts and type(command) is Start
                 self._enact(command)
+            only_starts = only_starts and not self._reused
             if (only_starts and not self.state.candidates) or self._resting():
                 return self.state.stop_reason not in (stopping, "budget")  # a start has no further consequence before it has ended
         raise RuntimeError("the decisions of this run do not come to rest")
@@ -94,6 +97,12 @@ class Decisions:
 
     def _start(self, command: Start) -> None:
         prepared = prepare(self.state, command, self._place)
+        found = self.state.tasks[command.number]
+        if found.kept is not None and prepared.call is not None and prepared.intent.inputs == found.inputs:
+            detail = f"kept: it would be called as in attempt {found.attempts}"
+            self._record(TaskSettled(prepared.intent.task, "completed", "reused", detail), self._now)
+            self._reused = True
+            return
         self._record(prepared.intent, self._now)
         if prepared.call is not None:
             self._todo.append(StartCall(prepared.call))

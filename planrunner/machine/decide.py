@@ -140,7 +140,7 @@ def _look(state: State, number: int, now: float, commands: list[Command], ready:
     """One candidate: what its status calls for."""
     found = state.tasks[number]
     command: Command | None = None
-    if state.held and number in state.held:
+    if state.held and number in state.held and not (found.status == "running" and found.outcome is None):
         return
     if state.closing and found.status not in SETTLED and (why := _closed(state, number)):
         command = _in_closing(state, number, now, why)
@@ -177,9 +177,10 @@ def _closed(state: State, number: int) -> str:
 def _in_closing(state: State, number: int, now: float, why: str) -> Command | None:
     """What runs is stopped by the driver and ends as cancelled; whatever else is open is cancelled at once."""
     task, found = state.specs[number], state.tasks[number]
-    if found.status == "running" and (found.outcome is None or not found.outcome.failure or why == "budget"):
-        if number in state.holders or not found.uncertain:
-            return _after_attempt(state, number, now)
+    under_way = number in state.holders or not found.uncertain
+    well = found.outcome is None or not found.outcome.failure or why == "budget"
+    if found.status == "running" and under_way and well:
+        return _after_attempt(state, number, now)
     return _settle(task, "cancelled", "stopped", f"what it belongs to was stopped: {why}")
 
 

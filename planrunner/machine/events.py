@@ -72,6 +72,19 @@ class RunResumed(NamedTuple):
     idle: float = 0.0
 
 
+class RunForked(NamedTuple):
+    """What came before is a copy of the first ``seq`` entries of the run ``parent``; from here on it is the run
+    ``run``, in which attempts that were under way never began. ``params`` are those that are set anew, ``idle`` the
+    seconds since the entry before."""
+
+    run: str
+    parent: str
+    seq: int
+    params: dict[str, Json] = {}
+    idle: float = 0.0
+    by: str = ""
+
+
 class TaskQueued(NamedTuple):
     """Ready, but no slot is free."""
 
@@ -129,13 +142,21 @@ class FrameClosing(NamedTuple):
 
 class TasksReset(NamedTuple):
     """Tasks begin anew as if they had never run: ``reason`` is rework, retry or rerun, ``cause`` the task that sent
-    back, ``comment`` what was said."""
+    back, ``comment`` what was said. Those of ``unless_same`` keep their result if they would be called as before."""
 
     tasks: tuple[str, ...]
     reason: str
     by: str = ""
     cause: str = ""
     comment: str = ""
+    unless_same: tuple[str, ...] = ()
+
+
+class RunReopened(NamedTuple):
+    """A run that has ended acts again, for a ``reason``: retry, rerun or rollback."""
+
+    reason: str
+    by: str = ""
 
 
 class ResetPlanned(NamedTuple):
@@ -263,6 +284,7 @@ if TYPE_CHECKING:
     Event = Union[
         RunStarted,
         RunResumed,
+        RunForked,
         TaskQueued,
         FactsRequested,
         FactsObserved,
@@ -271,6 +293,7 @@ if TYPE_CHECKING:
         FrameClosing,
         ResetPlanned,
         TasksReset,
+        RunReopened,
         AttemptEnded,
         RetryScheduled,
         TaskSettled,
@@ -289,6 +312,7 @@ if TYPE_CHECKING:
 EVENTS = (
     RunStarted,
     RunResumed,
+    RunForked,
     TaskQueued,
     FactsRequested,
     FactsObserved,
@@ -297,6 +321,7 @@ EVENTS = (
     FrameClosing,
     ResetPlanned,
     TasksReset,
+    RunReopened,
     AttemptEnded,
     RetryScheduled,
     TaskSettled,

@@ -18,7 +18,9 @@ from planrunner.machine.events import (
     Outcome,
     RetryScheduled,
     RunEnded,
+    RunForked,
     RunParked,
+    RunReopened,
     RunResumed,
     RunStarted,
     StopRequested,
@@ -137,6 +139,13 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
             state.candidates[number] = None
 
 
+def _reopened(state: State, event: RunReopened, at: float) -> None:
+    check_run(state.status, "paused")
+    state.status = "paused"
+    state.reason = event.reason
+    state.ended_at = None
+
+
 def _queued(state: State, event: TaskQueued, at: float) -> None:
     number = state.index[event.task]
     task = state.specs[number]
@@ -170,6 +179,7 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
         _degrade(state, number, event.degraded)
     found.attempts = event.attempt
     found.reissues = event.reissue
+    found.inputs = event.inputs
     found.uncertain = False
     found.outcome = None
     found.judged = False
@@ -262,6 +272,8 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
         frame.finals_open -= 1
     else:
         frame.open -= 1
+    if event.reason == "reused":
+        found.outcome, found.kept = found.kept, None
     if event.status == "completed" and found.outcome is not None:
         found.outputs = found.outcome.outputs
     if event.status != "failed":
@@ -374,6 +386,10 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine import watch
 
             self.update(watch.FOLDS)
+        elif kind is RunForked:
+            from planrunner.machine import forks
+
+            self.update(forks.FOLDS)
         else:
             from planrunner.machine import rework
 
@@ -384,6 +400,7 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
 _HANDLERS = _Handlers(
     {
         RunStarted: _started,
+        RunReopened: _reopened,
         RunResumed: _resumed,
         TaskQueued: _queued,
         FactsRequested: _facts_requested,

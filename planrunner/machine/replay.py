@@ -10,6 +10,8 @@ from planrunner.machine.events import (
     Entry,
     FactsObserved,
     ResetPlanned,
+    RunForked,
+    RunReopened,
     RunResumed,
     RunStarted,
     StopRequested,
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
 
     Json = Any
 
-INPUTS = frozenset({AttemptEnded, BudgetExtended, DoubtSettled, FactsObserved, RunResumed, RunStarted})
+INPUTS = frozenset(
+    {AttemptEnded, BudgetExtended, DoubtSettled, FactsObserved, RunForked, RunReopened, RunResumed, RunStarted}
+)
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the
 one or the other (``is_input``)."""
 

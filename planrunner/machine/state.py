@@ -48,7 +48,9 @@ class TaskState:
         "failure",
         "frame",
         "inner",
+        "inputs",
         "judged",
+        "kept",
         "missing",
         "outcome",
         "outputs",
@@ -69,6 +71,9 @@ class TaskState:
         self.inner: Frame | None = None
         self.visit = 1
         self.past = 0
+        self.inputs = ""
+        self.kept: Outcome | None = None
+        """How the task ended before it was begun anew; it stands if the next call is the same."""
         self.rework: dict[str, Json] | None = None
         self.status: TaskStatus = "pending"
         self.standing: Standing = ""

@@ -14,26 +14,28 @@ TASK: dict[TaskStatus, frozenset[TaskStatus]] = {
     "running": frozenset({"pending", "running", "blocked", "completed", "failed", "cancelled", "in_doubt"}),
     "in_doubt": frozenset({"queued", "running", "in_doubt", "pending", "completed", "failed", "cancelled"}),
     "blocked": frozenset({"pending", "queued", "running", "completed", "failed", "skipped", "cancelled", "abandoned"}),
-    "completed": frozenset({"rolled_back", "pending"}),
-    "failed": frozenset({"rolled_back", "pending"}),
+    "completed": frozenset({"rolled_back", "pending", "running"}),
+    "failed": frozenset({"rolled_back", "pending", "running"}),
     "skipped": frozenset({"pending"}),
     "omitted": frozenset({"pending"}),
-    "cancelled": frozenset({"pending"}),
+    "cancelled": frozenset({"pending", "running"}),
     "abandoned": frozenset({"pending"}),
     "rolled_back": frozenset({"pending"}),
 }
 """``running`` to ``pending`` is a retry that waits for its time, ``running`` to ``running`` the same attempt issued
-again after a crash; a settled task is pending again when it is sent back."""
+again after a crash; a settled task is pending again when it begins
+anew, and running again when something inside it does."""
 
 RUN: dict[RunStatus, frozenset[RunStatus]] = {
     "pending": frozenset({"running"}),
     "running": frozenset({"running", "paused", "blocked", "completed", "failed", "cancelled"}),
     "paused": frozenset({"running", "cancelled"}),
     "blocked": frozenset({"running", "cancelled"}),
-    "completed": frozenset(),
-    "failed": frozenset(),
-    "cancelled": frozenset(),
+    "completed": frozenset({"paused"}),
+    "failed": frozenset({"paused"}),
+    "cancelled": frozenset({"paused"}),
 }
+"""An ended run is reopened as one that is paused, and resumed."""
 
 STOPS: dict[str, int] = {
     "": 0,

@@ -18,13 +18,22 @@ def chaos_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
     yield f"{harmless(found['plan'])} in {world}; {plural(found['writes'], 'journal write')}, ends as {found['status']}"
     yield ""
     rows = [
-        (row["what"], str(row["runs"]), str(row["doubts"]), ", ".join(f"{n} {word}" for word, n in row["ended"].items()))
+        (
+            row["what"],
+            str(row["runs"]),
+            str(row["doubts"]),
+            ", ".join(f"{n} {word}" for word, n in row["ended"].items()),
+        )
         for row in found["table"]
     ]
     yield from table(screen, ("KILLED", "RUNS", "IN DOUBT", "ENDED"), rows)
     yield ""
     if found["doubts"]:
-        settled = "were tried again, for nobody knows" if found.get("real") else "were settled by what the imagined world knows"
+        settled = (
+            "were tried again, for nobody knows"
+            if found.get("real")
+            else "were settled by what the imagined world knows"
+        )
         yield f"{plural(found['doubts'], 'attempt')} of unsafe tasks were in doubt and {settled}"
     if found["left_out"]:
         yield f"{plural(found['left_out'], 'run')} left out: no time (--time)"
@@ -34,7 +43,7 @@ def chaos_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
 def _verdict(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
     bad = found["violation"]
     if bad is None:
-        text = "the same end every time, nothing lost, nothing unsafe done twice"
+        text = "the same end every time" + ("" if found.get("real") else ", nothing lost, nothing unsafe done twice")
         yield f"{screen.sign('completed')} {plural(found['runs'], 'run')} killed and resumed: {text}"
         return
     yield f"{screen.sign('failed')} a kill changed how the run ends:"

@@ -8,14 +8,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from planrunner.app.proof.implied import required
 from planrunner.app.proof.lives import Broken, Kill, Lived, Stage, live
 from planrunner.app.proof.people import decided
 from planrunner.app.proof.promises import check, differences
 from planrunner.app.proof.testing import runnable
-from planrunner.app.proof.implied import required
 from planrunner.app.proof.world import World, decision, known_capabilities, listed, script, staged
 from planrunner.capabilities.contract import Call
-from planrunner.engine.imagined import Script
 from planrunner.errors import UsageError
 from planrunner.machine.events import Outcome, TaskSettled
 from planrunner.plan.model import Plan

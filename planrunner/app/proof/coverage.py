@@ -30,7 +30,9 @@ def points(plan: Plan) -> list[Point]:
     found: list[Point] = []
     for path, task in walk(plan.tasks):
         found.append(Point("tasks", path, "starts"))
-        found += [Point("conditions", path, f"when `{_when(task)}` is {word}") for word in ("true", "false") if task.when]
+        found += [
+            Point("conditions", path, f"when `{_when(task)}` is {word}") for word in ("true", "false") if task.when
+        ]
         for edge in task.edges:
             found += [Point("edges", path, edge_text(edge)), Point("edges", path, edge_text(edge) + " not taken")]
         if task.gate is not None:

@@ -39,11 +39,22 @@ def implied(plan: Plan, path: str, started: Container[str]) -> Iterator[Case]:
     yield from _values(whole, plan)
 
 
+_SAMPLES: dict[str, Json] = {
+    "int": 1,
+    "number": 1,
+    "bool": True,
+    "duration": "1s",
+    "size": "1B",
+    "money": "$1",
+    "list": [],
+    "map": {},
+}
+
+
 def required(plan: Plan) -> dict[str, Json]:
     """Values for the parameters that have to be given."""
-    samples: dict[str, Json] = {"int": 1, "number": 1, "bool": True, "duration": "1s", "size": "1B", "money": "$1", "list": [], "map": {}}  # fmt: skip
     return {
-        param.name: param.choices[0] if param.choices else samples.get(param.type, f"<{param.name}>")
+        param.name: param.choices[0] if param.choices else _SAMPLES.get(param.type, f"<{param.name}>")
         for param in plan.params
         if param.required
     }
@@ -89,7 +100,11 @@ def _later_failures(whole: Case, plan: Plan, name: str) -> Iterator[Case]:
             if edge.target == last and edge.on in ("failure", "always"):
                 first = _bad(task)
                 for mode in task.failure_modes:
-                    if mode.name == edge.failure_class and mode.detect is not None and mode.detect.expression is not None:
+                    if (
+                        mode.name == edge.failure_class
+                        and mode.detect is not None
+                        and mode.detect.expression is not None
+                    ):
                         first = _detected(mode.detect.expression)
                 world = whole.world._replace(replies={path: (first,), name: (_bad(every[name]),)})
                 yield whole._replace(name=f"`{path}` fails, then `{name}`", world=world)

@@ -11,8 +11,15 @@ from planrunner.engine.calls import Place, timeout_of, with_values
 from planrunner.engine.drive import Driver
 from planrunner.engine.effects import StartCall
 from planrunner.engine.imagined import ImaginedEffects, Script, in_time
-from planrunner.machine.events import AttemptEnded, AttemptStarted, DoubtSettled, Entry, RunResumed, RunStarted
-from planrunner.machine.events import StopRequested
+from planrunner.machine.events import (
+    AttemptEnded,
+    AttemptStarted,
+    DoubtSettled,
+    Entry,
+    RunResumed,
+    RunStarted,
+    StopRequested,
+)
 from planrunner.machine.evolve import fold
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
@@ -196,7 +203,7 @@ def live(stage: Stage, dies: Mapping[int, bool] | None = None, mishaps: Sequence
         except Crash:
             clock = effects.now() + 1.0
             continue
-        clock = effects.now() + 1.0
+        clock = effects.now()
         if state.ended_at is not None or not (state.status == "paused" or _answers(stage, state, acted)):
             return Lived(state, disk.entries, acted, disk.writes, life, disk.killed)
     raise Broken(f"the run does not come to an end: it was taken up {LIVES} times")
@@ -211,7 +218,9 @@ def _life(stage: Stage, disk: Disk, effects: WatchedEffects, life: int) -> State
     if not disk.entries:
         environment = {"env": dict(stage.environment)}
         driver.record(
-            RunStarted("sha256:test", dict(stage.params), stage.seed, traits=dict(stage.traits), environment=environment)
+            RunStarted(
+                "sha256:test", dict(stage.params), stage.seed, traits=dict(stage.traits), environment=environment
+            )
         )
     else:
         answers = _answers(stage, state, effects.acted) if state.status != "running" else []

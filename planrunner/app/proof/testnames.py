@@ -121,12 +121,31 @@ class Names:
                 yield Diagnostic("PLAN201", f"nothing is called `{path[0]}` here" + _meant(near), node.span)
             elif path[0] == "tasks" and len(path) > 1 and not known(path[1], self._plan):
                 near = nearest(path[1], self._paths)
-                yield Diagnostic(
-                    "PLAN201", f"plan `{self._plan.id}` has no task `{path[1]}`" + _meant(near), node.span
-                )
+                yield Diagnostic("PLAN201", f"plan `{self._plan.id}` has no task `{path[1]}`" + _meant(near), node.span)
 
     def _meant(self, name: str) -> list[Task]:
         return [task for path, task in self._paths.items() if matches(written(name), path)]
+
+
+def duration_faults(node: Scalar) -> Iterable[Diagnostic]:
+    """What is wrong with a comparison such as ``< 10m``."""
+    from planrunner.plan.expressions.check import check_condition  # late: few tests measure time
+    from planrunner.plan.expressions.parse import parse
+    from planrunner.plan.expressions.types import Type
+
+    lead = "duration "
+    try:
+        problems = check_condition(parse(f"{lead}{node.value}"), {"duration": Type("time")})
+    except ExpressionError as error:
+        yield Diagnostic(
+            error.code,
+            error.message,
+            _inside(node, error.start - len(lead), error.end - len(lead)),
+            help="write a comparison such as `< 10m`",
+        )
+        return
+    for problem in problems:
+        yield Diagnostic(problem.code, problem.message, node.span, help="write a comparison such as `< 10m`")
 
 
 def _asks(task: Task) -> bool:

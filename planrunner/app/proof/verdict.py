@@ -91,7 +91,9 @@ def _tasks(lived: Lived, each: Expectation) -> list[Miss]:
         got = _field(lived, number, each.about[len(f"tasks.{each.task}.") :])
         if not _agrees(each, got):
             name = "" if task == each.task else f"{task}: "
-            found += _miss(each, name + (got if isinstance(got, str) and got else shown(got)), tuple(why(lived.state, task)))
+            found += _miss(
+                each, name + (got if isinstance(got, str) and got else shown(got)), tuple(why(lived.state, task))
+            )
     return found[:5]
 
 
@@ -193,7 +195,9 @@ def _events(lived: Lived, each: Expectation) -> list[Miss]:
         later = [place for place in range(at, len(lived.entries)) if _is(lived, place, kind, task)]
         if not later:
             kinds = dict.fromkeys(type(entry.event).__name__ for entry in lived.entries[at:])
-            return _miss(each, f"no {kind}" + (f" of `{task}`" if task else "") + f" after entry {at}; {', '.join(kinds)}")
+            return _miss(
+                each, f"no {kind}" + (f" of `{task}`" if task else "") + f" after entry {at}; {', '.join(kinds)}"
+            )
         at = later[0] + 1
     return []
 

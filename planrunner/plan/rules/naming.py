@@ -150,7 +150,8 @@ class Naming:
         results = one.fields["outputs"]
         fields = {name: list_of(found) for name, found in results.fields.items()}
         outputs = object_of(fields, results.what, results.code) if results.kind == "object" else MAP
-        record = object_of({**one.fields, "outputs": outputs, "items": list_of(one)}, one.what)
+        each = object_of({**one.fields, "item": ANY, "index": NUMBER}, one.what)
+        record = object_of({**one.fields, "outputs": outputs, "items": list_of(each)}, one.what)
         return record._replace(item=one)
 
     def _fields(self, task: Task) -> Type:
