@@ -149,7 +149,7 @@ def need(state: State, number: int) -> dict[str, int] | str:
         elif what in spends:
             if what == "calls":
                 found[what] = 1
-            elif any(limit_of(state, scope, what) is not None for scope in chain(state, number)):
+            elif _is_limited(state, number, what):
                 return what
     return found
 
@@ -210,7 +210,12 @@ def ended(state: State, number: int, event: AttemptEnded) -> None:
         ledger.draw(scopes, number, event.outcome.usage)
     else:
         ledger.settle(scopes, number, event.outcome.usage)
+    ledger.over = [each for each in ledger.over if _is_limited(state, each.number, each.what)]
     _cross(state, scopes)
+
+
+def _is_limited(state: State, number: int, what: str) -> bool:
+    return any(limit_of(state, scope, what) is not None for scope in chain(state, number))
 
 
 def given_up(state: State, number: int) -> None:
@@ -273,6 +278,56 @@ def scope_number(state: State, name: str) -> int:
 
 def scope_name(state: State, number: int) -> str:
     return state.specs[number].id if number >= 0 else ""
+
+
+def standing(state: State, number: int = PLAN) -> dict[str, dict[str, float | None]]:
+    """What a scope has used, has set aside and may use, in dollars, seconds and counts, for whatever is limited or was
+    spent. Time and attempts of the whole run are the caller's to add."""
+    scope = scope_of(state, number)
+    account = ledger_of(state).account(number)
+    found: dict[str, dict[str, float | None]] = {}
+    for what in COUNTED:
+        limit = limit_of(state, number, what)
+        if limit is not None or account.taken(what):
+            found[what] = {
+                "used": amount(what, account.spent.get(what, 0)),
+                "reserved": amount(what, account.reserved.get(what, 0)),
+                "limit": None if limit is None else amount(what, limit),
+            }
+    if scope is not None and scope.time is not None and number >= 0:
+        found["time"] = {"used": round(account.seconds, 3), "limit": scope.time}
+    return found
+
+
+def waits_for(state: State, number: int) -> str:
+    """Which budget a ready task waits for, with what it needs; empty for one that waits for something else."""
+    wanted = need(state, number)
+    short = None if isinstance(wanted, str) else fits(state, number, {**wanted, "attempts": 1})
+    if short is None:
+        return ""
+    reserved = ledger_of(state).account(short.scope).reserved.get(short.what, 0)
+    return f"{sentence(state, short)}, of which {shown(short.what, reserved)} is set aside by what runs"
+
+
+def extension(state: State, body: Mapping[str, Json], by: str) -> tuple[BudgetExtended, ...] | str:
+    """The events that add to limits, or why it cannot be done. ``add`` maps what (time in seconds, cost in dollars …)
+    to how much, ``scope`` is a task, empty for the plan."""
+    scope, comment = str(body.get("scope", "")), str(body.get("reason", ""))
+    if scope and scope not in state.index:
+        return f"the run has no task `{scope}`"
+    number = scope_number(state, scope)
+    where = f"`{scope}`" if scope else "the plan"
+    if state.stop_reason in ("budget", "deadline"):
+        return f"the run comes to its end already: {state.stop_reason}"
+    found = []
+    for what, more in body["add"].items():
+        if what not in (*COUNTED, "time") or units(what, more) is None or not more:
+            return f"`{what}` cannot be extended by {more!r}"
+        has_limit = state.plan.budgets.time if what == "time" and not scope else limit_of(state, number, what)
+        if has_limit is None:
+            return f"{where} has no limit for {what} that could be extended"
+        found.append(BudgetExtended(scope, what, more, by, comment))
+    return tuple(found) or "nothing is to be added"
 
 
 # Decisions
@@ -492,11 +547,11 @@ def too_deep(state: State, number: int) -> str:
 def sentence(state: State, short: Shortage) -> str:
     """A limit that is used up, for people."""
     where = f"`{state.specs[short.scope].id}`" if short.scope >= 0 else "the plan"
-    what = "time" if short.what == "time" else short.what
-    if short.what == "time":
+    what = short.what
+    if what == "time":
         return f"the time budget of {where} ({short.limit:g} s) is used up"
-    need_, left, limit = (shown(short.what, value) for value in (short.need, short.left, short.limit))
-    return f"the {what} budget of {where} is too small: {need_} needed, {left} left of {limit}"
+    needed, left, limit = (shown(what, value) for value in (short.need, short.left, short.limit))
+    return f"the {what} budget of {where} is too small: {needed} needed, {left} left of {limit}"
 
 
 def shown(what: str, number: float) -> str:

@@ -320,6 +320,9 @@ def divided(task: Task) -> tuple[Task, Task]:
     each = task.when is not None and any(path[0] in names for path in task.when.paths)
     bare = Task(task.id)
     holder = bare._replace(**{name: getattr(task, name) for name in _OF_HOLDER}, when=None if each else task.when)
+    by_default = all(name != "budgets" for name, _ in task.spans)
+    if by_default:  # what the plan gives every task is for each item, what the task says is for all of them
+        holder = holder._replace(budgets=_FREE)
     item = task._replace(
         **{
             name: getattr(bare, name)
@@ -328,7 +331,7 @@ def divided(task: Task) -> tuple[Task, Task]:
         },
         when=task.when if each else None,
     )
-    return holder, item
+    return holder, item._replace(budgets=task.budgets) if by_default else item
 
 
 _OF_HOLDER = (
