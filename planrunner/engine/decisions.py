@@ -54,6 +54,8 @@ class Decisions:
     def settle(self, now: float, todo: list[Effect]) -> bool:
         """Decide until nothing more follows at ``now`` (seconds since 1970), and add to ``todo`` the effects that are
         allowed once the events are durable. True when a stop was decided: what runs has to end."""
+        if self._resting():
+            return False
         self._now, self._todo = now, todo
         stopping = self.state.stop_reason
         for _ in range(SETTLE_ROUNDS):

@@ -396,6 +396,9 @@ class Fitting:
 
     def _add(self, command: Command, commands: list[Command]) -> None:
         event = command.event if isinstance(command, Record) else None
+        if isinstance(event, TaskSettled) and event.status == "blocked":
+            if self._state.tasks[self._state.index[event.task]].status == "blocked":
+                return  # it waits already
         name = event.task if isinstance(event, FrameClosing) else "" if isinstance(event, StopRequested) else None
         if name is None:
             commands.append(command)
@@ -526,7 +529,8 @@ def next_round(state: State, number: int) -> Command | None:
     short = fits(state, number, {"iterations": 1})
     if short is None:
         return None
-    if short.scope == number:
+    around = (state.tasks[scope].inner for scope in chain(state, number)[:-1])
+    if short.scope == number or state.stop_reason or any(frame is not None and frame.closing for frame in around):
         return Close(number, "budget", sentence(state, short))
     return stop(state, short)
 
@@ -550,6 +554,8 @@ def sentence(state: State, short: Shortage) -> str:
     what = short.what
     if what == "time":
         return f"the time budget of {where} ({short.limit:g} s) is used up"
+    if short.left <= 0:
+        return f"the {what} budget of {where} ({shown(what, short.limit)}) is used up"
     needed, left, limit = (shown(what, value) for value in (short.need, short.left, short.limit))
     return f"the {what} budget of {where} is too small: {needed} needed, {left} left of {limit}"
 

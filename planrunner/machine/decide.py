@@ -372,7 +372,8 @@ def _after_attempt(state: State, number: int, now: float) -> Command | None:
             return None
         if _is_given_up(state, number):
             return _give_up(state, number)
-        return None if state.stop_reason and not _outlives(state, number) else _recover(state, number)
+        rests = state.stop_reason not in ("", "budget") and not _outlives(state, number)
+        return None if rests else _recover(state, number)
     if found.outcome.failure in CUT_OFF:
         return _stopped(state, task, "stopped: ")
     if found.outcome.failure == "cancelled":

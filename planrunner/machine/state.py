@@ -199,7 +199,8 @@ class State:
         self.degraded: dict[int, Task] = {}
         """Tasks that do what they declare for when a budget runs short, as the plan has them."""
         if plan.budgets != _FREE:
-            self._limit(plan.budgets._replace(time=None) if plan.budgets.warn is None else plan.budgets)
+            plain = plan.budgets.warn is None and plan.budgets.on_exhausted in ("", "stop")
+            self._limit(plan.budgets._replace(time=None) if plain else plan.budgets)
         self.top = Frame("plan", -1, 0, len(plan.tasks))
         self.top.on_failure = plan.on_failure
         self.index = self.add(self.top, plan.tasks, plan.tasks)
