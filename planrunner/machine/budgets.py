@@ -366,13 +366,15 @@ class Fitting:
     PATIENCE = 200
     """Waiting tasks that one decision looks at in vain before it leaves the others for later."""
 
-    __slots__ = ("_chosen", "_claims", "_now", "_state", "ended", "misfits")
+    __slots__ = ("_chosen", "_claims", "_now", "_settled", "_state", "ended", "misfits")
 
     def __init__(self, state: State, now: float) -> None:
         self._state = state
         self._now = now
         self._claims: dict[tuple[int, str], int] = {}
         self._chosen: dict[int, tuple[dict[str, int], bool]] = {}
+        self._settled: set[int] = set()
+        """Tasks of which this decision has disposed already."""
         self.misfits = 0
         self.ended: dict[str, Command] = {}
         """Limits that are used up with what follows, by the name of their scope."""
@@ -380,6 +382,10 @@ class Fitting:
     def sift(self, ready: Iterable[int], commands: list[Command]) -> list[int]:
         """Those of the ready tasks that may begin now or later; what follows for the others joins ``commands``. Tasks
         that wait in line are looked at as well."""
+        index = self._state.index
+        for command in commands:
+            if isinstance(command, Record) and isinstance(command.event, TaskSettled):
+                self._settled.add(index[command.event.task])
         left = []
         for number in ready:
             command = self._never(number)
@@ -389,7 +395,7 @@ class Fitting:
                 self._add(command, commands)
         for line in self._state.queue.lines.values():
             for _, minus in line[-self.PATIENCE :]:
-                command = self._never(-minus)
+                command = None if -minus in self._settled else self._never(-minus)
                 if command is not None:
                     self._add(command, commands)
         return left
@@ -400,6 +406,8 @@ class Fitting:
             if self._state.tasks[self._state.index[event.task]].status == "blocked":
                 return  # it waits already
         name = event.task if isinstance(event, FrameClosing) else "" if isinstance(event, StopRequested) else None
+        if isinstance(event, TaskSettled):
+            self._settled.add(self._state.index[event.task])
         if name is None:
             commands.append(command)
         elif name not in self.ended:
@@ -448,6 +456,8 @@ class Fitting:
     def take(self, number: int) -> bool:
         """Whether a task begins now. Where it has to wait, what it needs is kept from those after it."""
         state = self._state
+        if number in self._settled:
+            return False
         if state.tasks[number].uncertain:
             self._chosen[number] = (ledger_of(state).holdings.get(number, {}), number in state.degraded)
             return True
