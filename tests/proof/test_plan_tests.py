@@ -154,6 +154,22 @@ def test_generated_cases_decide_a_gate_in_every_way(write: Write, data: Data) ->
     assert found["coverage"]["gated.yaml"]["kinds"]["gates"] == {"reached": 3, "all": 3}
 
 
+def test_a_mock_says_what_an_attempt_uses(write: Write) -> None:
+    from planrunner.app.proof.testfile import read_tests
+    from planrunner.app.proof.testing import runnable, runs, stage_of
+    from planrunner.app.proof.world import known_capabilities
+    from planrunner.machine.events import AttemptEnded
+    from planrunner.source import Source
+
+    write("release.yaml", PLAN)
+    text = cases("cases: [{name: it, mocks: {build: {stdout: done, usage: {cost: 0.5, tokens: 70}}}}]")
+    (case,) = read_tests(Source(text, "release.test.yaml"), runnable).cases
+    plan = runnable("release.yaml")
+    (lived,) = runs(stage_of(plan, case, known_capabilities(plan)), case)
+    ended = [entry.event for entry in lived.entries if isinstance(entry.event, AttemptEnded)]
+    assert ended[0].outcome.usage == {"cost": 0.5, "tokens": 70}
+
+
 def test_a_strict_case_lets_what_it_does_not_name_fail(one: Callable[[str], dict[str, Any]]) -> None:
     result = one("strict: true\nexpect: {status: failed, tasks: {build: {failure: unmocked}}}")
     assert result["passed"], result

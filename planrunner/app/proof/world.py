@@ -114,6 +114,7 @@ def outcome(world: World, call: Call, reply: Reply) -> Outcome:
         reply.stdout,
         reply.stderr,
         _artifacts(call, reply, failure),
+        dict(reply.usage),
     )
 
 
