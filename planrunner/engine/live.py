@@ -94,8 +94,6 @@ class LiveEffects:
         """What went wrong on the side, such as a log that could not be written."""
         return tuple(self._supervisor.problems)
 
-    # Starting
-
     def start(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, StartCall):
@@ -181,8 +179,6 @@ class LiveEffects:
         answer = probe(binding, Attempt(call, Record("")).context) if isinstance(binding, Binding) else None
         self._events.append(answered(call, answer))
 
-    # Ending
-
     def _exited(self, attempt: Attempt, spawn: Spawn, ended: Exit) -> None:
         if ended.timed_out:
             outcome = timed_out(attempt.call.timeout)
@@ -225,8 +221,6 @@ class LiveEffects:
 
     def _report(self, call: Call, outcome: Outcome) -> None:
         self._events.append(AttemptEnded(call.task.id, call.attempt, outcome))
-
-    # Waiting and stopping
 
     def wait(self, until: float | None) -> list[Event]:
         """See ``Effects``; returns nothing at once when nothing is on its way and no time is given."""
