@@ -20,14 +20,14 @@ from planrunner.engine.attempts import (
     timed_out,
 )
 from planrunner.engine.clocks import Clock
-from planrunner.engine.effects import AT_ONCE, Cancel, Observe, StartCall
+from planrunner.engine.effects import AT_ONCE, Cancel, Examine, Observe, StartCall
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
 from planrunner.engine.signals import Signals
 from planrunner.engine.tails import Record
 from planrunner.lean import partial, signal
-from planrunner.machine.events import AttemptEnded, FactsObserved, Outcome, StopRequested
+from planrunner.machine.events import AttemptEnded, FactsObserved, GateExamined, Outcome, StopRequested
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class LiveEffects:
     def __init__(self, settings: LiveSettings) -> None:
         self.forced = False
         self._asked = 0
+        self._examined = 0
         self._closed = False
         self._settings = settings
         self._clock = settings.clock or Clock(time.time())
@@ -105,6 +106,8 @@ class LiveEffects:
                 self._events.append(FactsObserved(effect.task, facts))
             elif isinstance(effect, Cancel):
                 self._call_off(effect)
+            elif isinstance(effect, Examine):
+                self._examine(effect)
             else:
                 self._probe(effect.call)
 
@@ -162,15 +165,30 @@ class LiveEffects:
         else:
             attempt.timer = self._poller.after(pause.seconds, partial(self._end, attempt, pause.outcome))
 
-    def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
+    def _in_threads(self) -> Workers:
         if self._workers is None:
             from planrunner.engine.threads import Workers  # late: runs of processes need no threads
 
             self._workers = Workers(self._poller.wake)
         self._supervisor.programs.alone = False
-        work = partial(invoke, binding, attempt.call.inputs, attempt.context)
-        attempt.run_in(self._workers, work, partial(self._returned, attempt))
         self._supervisor.foreign_children = True
+        return self._workers
+
+    def _examine(self, effect: Examine) -> None:
+        from planrunner.engine.evidence import examine  # late: few plans have gates
+
+        self._examined += 1
+        self._in_threads().submit(partial(examine, effect.looks, effect.directory), partial(self._seen, effect))
+
+    def _seen(self, effect: Examine, found: tuple[tuple[dict[str, Json], ...], str]) -> None:
+        self._examined -= 1
+        self._supervisor.foreign_children = self._workers is not None and self._workers.busy > 0
+        self._events.append(GateExamined(effect.task, effect.visit, *found))
+
+    def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
+        workers = self._in_threads()
+        work = partial(invoke, binding, attempt.call.inputs, attempt.context)
+        attempt.run_in(workers, work, partial(self._returned, attempt))
         if attempt.call.timeout is not None:
             attempt.timer = self._poller.after(attempt.call.timeout, partial(self._cancel, attempt, "timeout"))
 
@@ -224,11 +242,11 @@ class LiveEffects:
 
     def wait(self, until: float | None) -> list[Event]:
         """See ``Effects``; returns nothing at once when nothing is on its way and no time is given."""
-        if self._attempts and self._events:
+        if (self._attempts or self._examined) and self._events:
             self._poller.turn(0.0)
         while not self._events:
             self._take_signals()
-            if self._events or (until is None and not self._attempts):
+            if self._events or (until is None and not (self._attempts or self._examined)):
                 break
             rest = None if until is None else until - self._clock.now()
             if rest is not None and rest <= 0:
