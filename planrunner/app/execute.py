@@ -10,7 +10,7 @@ import time
 from planrunner import __version__, errors
 from planrunner.app.asking import answer_waiting, user
 from planrunner.app.sight import Seen, environment_of, sight
-from planrunner.engine.calls import Place
+from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, TimeLine, boot
 from planrunner.engine.drive import Driver
 from planrunner.engine.inbox import Inbox
@@ -329,7 +329,7 @@ class _Held:
         finally:
             effects.close()
             if ours:
-                _tidy(place.scratch)
+                tidy(place)
         code = exit_code(state)
         result = RunResult(
             state.run_id, state.plan.id, self._digest, state.status, code, state, self._handle.last_seq, site.state_dir
@@ -364,40 +364,19 @@ class _Observed:
 
 
 def _live(site: _Site, state: State, clock: Clock, epoch: int) -> Effects:
+    from planrunner.engine.attempts import keeper
     from planrunner.engine.live import LiveEffects, LiveSettings
 
     settings = LiveSettings(
         state_dir=site.state_dir,
         run_id=state.run_id,
         resolve=site.registry.resolve,
-        keep=_keeper(site.state_dir),
+        keep=keeper(site.state_dir),
         on_output=site.watch.output,
         clock=clock,
         epoch=epoch,
     )
     return LiveEffects(settings)
-
-
-def _keeper(state_dir: str) -> Callable[[str], dict[str, Json]]:
-    """Keeps the file of an artifact by content; the store is opened with the first one."""
-
-    def keep(path: str) -> dict[str, Json]:
-        from planrunner.knowledge.artifacts import ArtifactStore
-
-        return ArtifactStore(state_dir).keep(path)
-
-    return keep
-
-
-def _tidy(scratch: str) -> None:
-    try:
-        os.rmdir(scratch)
-    except FileNotFoundError:
-        return
-    except OSError:
-        import shutil  # late: most runs leave an empty folder, or none
-
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 _REST_CODES = {"interrupted": errors.INTERRUPTED, "terminated": errors.TERMINATED, "storage": errors.STORAGE}
