@@ -27,6 +27,12 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--progress", "How progress is shown."),
         ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
     ),
+    "fork": (
+        ("--from", "A checkpoint, or a task for its last one."),
+        ("--at", "After this entry of the journal instead."),
+        ("--param", "Set a parameter anew."),
+        ("--json", "Print JSON."),
+    ),
     "pause": (
         ("--reason", "Why; kept with the run."),
         ("--json", "Print JSON."),
