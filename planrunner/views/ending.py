@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.run import shown_counts, waiting
+from planrunner.views.run import listed, shown_counts, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal
 
@@ -65,6 +65,7 @@ def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
     if state.status not in ("paused", "blocked"):
         return lines
     names = waiting(state)
-    lines += [f"  waits for {', '.join(names)}"] if names else []
-    left = sum(state.counts.get(status, 0) for status in _LEFT)  # type: ignore[call-overload]
+    lines += [f"  waits for {listed(names)}"] if names else []
+    counts = shown_counts(state)
+    left = sum(counts.get(status, 0) for status in _LEFT)
     return [*lines, f"  {plural(left, 'task')} left: {terminal.program} resume {run_id}"]

@@ -137,6 +137,34 @@ def test_a_container_that_runs_tells_how_far_it_is(screen):
     assert line.endswith("1/3 done")
 
 
+def test_what_holds_a_gate_waits_with_it_when_the_run_is_parked(screen):
+    gated = {"id": "fan", "foreach": ["a", "b"], "subplan": [{"id": "sign", "gate": "approval", "ask": "Go?"}]}
+    ran = run(gated, {"id": "other", "run": "x"})
+    assert ran.state.status == "blocked"
+    lines = [re.sub(r", [\d.]+m?s", "", line) for line in tree(screen()[0], ran.state, 0.0)]
+    assert lines == [
+        "◷ fan       blocked, 0/2 done, goes on with what it holds",
+        "◷   [0] a   blocked, 0/1 done, goes on with what it holds",
+        "◷     sign  blocked, Go?",
+        "◷   [1] b   blocked, 0/1 done, goes on with what it holds",
+        "◷     sign  blocked, Go?",
+        "✔ other     completed",
+    ]
+    assert {task["status"] for task in run_object(ran.state, "d", 8, 0.0)["tasks"].values()} == {"blocked", "completed"}
+    assert why(ran.state, "fan")[0] == "`fan` waits with what it holds"
+    end = ending(screen()[0], ran.state, "r")
+    assert end[1:3] == ["  waits for fan[0]/sign, fan[1]/sign", "  2 tasks left: planrunner resume r"]
+
+
+def test_of_many_that_wait_the_first_are_listed(screen):
+    gated = {"id": "fan", "foreach": list(range(100)), "subplan": [{"id": "sign", "gate": "approval", "ask": "Go?"}]}
+    ran = run(gated)
+    lines = tree(screen()[0], ran.state, 0.0)
+    assert len(lines) == 1 + 2 * 20 + 1
+    assert lines[-1] == "      others: 80 blocked"
+    assert "and 92 more" in ending(screen()[0], ran.state, "r")[1]
+
+
 # Counts and data
 
 
