@@ -401,6 +401,34 @@ def fold_and_replay(bench: Bench) -> list[Line]:
     return lines
 
 
+def large(bench: Bench) -> list[Line]:
+    """S11: a hundred thousand tasks, read, checked, run and looked at, against a tenth of them."""
+    folder = bench.work("s11")
+    sizes = (10_000, 100_000)
+    costs: dict[str, dict[int, list[Sample]]] = {}
+    for size in sizes:
+        graph = graphs.layers(size)
+        path = graphs.write(folder, f"{graph.name}.yaml", graphs.plan_text(graph, "uses: noop"))
+        for name, arguments in (
+            ("lint", ("lint", path)),
+            ("exec", ("exec", path)),
+            ("show", ("show", "last")),
+            ("why", ("why", "last", f"t{size - 1:06d}")),
+        ):
+            contender = bench.planrunner(f"{name} {size}", folder, *arguments)
+            costs.setdefault(name, {})[size] = [run_once(contender) for _ in range(bench.slow_rounds)]
+    lines = [Line("S11", "lint of 100,000 tasks and 300,000 edges: peak memory",
+                  peaks(costs["lint"][100_000]), "MiB", 512, 145)]  # fmt: skip
+    for name, found in costs.items():
+        small, big = ([sample.wall / size for sample in found[size]] for size in sizes)
+        growth = spread([mine / other for mine, other in zip(big, small, strict=True)])
+        detail = f"{spread(big).median * 1e6:.0f} µs a task, peak {peaks(found[100_000]).median:.0f} MiB"
+        lines.append(
+            Line("S11", f"{name}: a task's cost, 100,000 against 10,000", growth, "×", 1.3, 1.1, detail=detail)
+        )
+    return lines
+
+
 def _lines(path: str) -> list[str]:
     if not os.path.exists(path):
         return []
@@ -458,5 +486,6 @@ ROWS: dict[str, Callable[[Bench], list[Line]]] = {
     "S8": resume,
     "S10": nested,
     "S9": fold_and_replay,
+    "S11": large,
 }
 BY_DEFAULT = [row for row in ROWS if row != "S5-long"]

@@ -61,6 +61,7 @@ class Driver:
         "_effects",
         "_fresh",
         "_onlooker",
+        "_place",
         "_seq",
         "_todo",
         "inbox",
@@ -74,6 +75,7 @@ class Driver:
         self._append = append
         self._effects = effects
         self._onlooker = onlooker
+        self._place = place
         self._seq = seq
         self._fresh: list[Entry] = []
         self._todo: list[Effect] = []
@@ -182,12 +184,12 @@ class Driver:
         asked = self.inbox.news() if self.inbox is not None else ()
         if not asked:
             return False
-        from planrunner.machine.requests import reply  # late: few runs are steered
+        from planrunner.engine.answering import answer  # late: few runs are steered
 
         for request in asked:
-            found = reply(self.state, request.kind, request.body, request.by)
+            found = answer(self.state, request, self._place, self._effects.now())
             self._arrived(found.events)
-            self._answers.append((request.id, Answer(found.applied, found.message)))
+            self._answers.append((request.id, Answer(found.applied, found.message, found.code)))
         return True
 
     def _arrived(self, events: Sequence[Event]) -> None:

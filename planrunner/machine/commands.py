@@ -9,6 +9,9 @@ from planrunner.machine.events import (
     DoubtSettled,
     FailureResolved,
     FrameClosing,
+    GateDecided,
+    GateEscalated,
+    GateOpened,
     ResetPlanned,
     RetryScheduled,
     RunParked,
@@ -47,6 +50,13 @@ class Close(NamedTuple):
     message: str = ""
 
 
+class AskPeople(NamedTuple):
+    """Find out what a gate asks and shows; ``stage`` is as in GateRequested."""
+
+    number: int
+    stage: str
+
+
 class AskFacts(NamedTuple):
     """Look at the facts that a task's preconditions read."""
 
@@ -75,6 +85,9 @@ class Record(NamedTuple):
         | FrameClosing
         | ResetPlanned
         | TasksReset
+        | GateOpened
+        | GateEscalated
+        | GateDecided
     )
 
 
@@ -86,4 +99,4 @@ class End(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Command = Union[Start, Open, Close, AskFacts, AskProbe, Record, End]
+    Command = Union[Start, Open, Close, AskFacts, AskPeople, AskProbe, Record, End]

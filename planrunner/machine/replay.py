@@ -8,6 +8,9 @@ from planrunner.machine.events import (
     DoubtSettled,
     Entry,
     FactsObserved,
+    GateExamined,
+    GateReopened,
+    GateVoted,
     ResetPlanned,
     RunForked,
     RunReopened,
@@ -26,7 +29,12 @@ if TYPE_CHECKING:
 
     Json = Any
 
-INPUTS = frozenset({AttemptEnded, DoubtSettled, FactsObserved, RunForked, RunReopened, RunResumed, RunStarted})
+INPUTS = frozenset(
+    {
+        *(AttemptEnded, DoubtSettled, FactsObserved, GateExamined, GateReopened, GateVoted),
+        *(RunForked, RunReopened, RunResumed, RunStarted),
+    }
+)
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the
 one or the other (``is_input``)."""
 
@@ -122,9 +130,10 @@ def first_difference(expected: Json, got: Json, path: str = "") -> tuple[str, Js
             if expected.get(name, _NOTHING) != got.get(name, _NOTHING):
                 return first_difference(expected.get(name), got.get(name), f"{path}.{name}" if path else name)
     if isinstance(expected, list) and isinstance(got, list):
-        for number, (one, other) in enumerate(zip(expected, got)):
+        for number in range(max(len(expected), len(got))):
+            one, other = expected[number : number + 1], got[number : number + 1]
             if one != other:
-                return first_difference(one, other, f"{path}[{number}]")
+                return first_difference(one[0] if one else None, other[0] if other else None, f"{path}[{number}]")
     return path, expected, got
 
 

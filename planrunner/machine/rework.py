@@ -143,7 +143,9 @@ def _begin_anew(state: State, number: int) -> None:
         found.visit += 1
     found.past = found.attempts
     found.standing = ""
-    found.outcome = found.facts = found.started = found.ended = found.inner = None
+    found.outcome = found.facts = found.started = found.ended = found.inner = found.gate = None
+    found.cleared = ()
+    state.asked.discard(number)
     found.outputs = {}
     found.recovered_by = found.failure = found.reason = found.detail = ""
     found.uncertain, found.judged, found.reissues = False, True, 0

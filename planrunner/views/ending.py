@@ -66,6 +66,10 @@ def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
         return lines
     names = waiting(state)
     lines += [f"  waits for {listed(names)}"] if names else []
+    if state.counts.get("blocked"):
+        from planrunner.views.gates import next_commands  # late: few runs wait
+
+        lines += next_commands(terminal, state)
     counts = shown_counts(state)
     left = sum(counts.get(status, 0) for status in _LEFT)
     return [*lines, f"  {plural(left, 'task')} left: {terminal.program} resume {run_id}"]

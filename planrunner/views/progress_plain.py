@@ -9,6 +9,10 @@ from planrunner.machine.events import (
     Entry,
     FrameClosing,
     FrameOpened,
+    GateEscalated,
+    GateOpened,
+    GateReopened,
+    GateVoted,
     RetryScheduled,
     RunParked,
     RunResumed,
@@ -156,6 +160,27 @@ def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) ->
     return f"{line}: {why}" if why else line
 
 
+def _gate(terminal: Terminal, _state: State, event: GateOpened, _at: float) -> str:
+    return f"{terminal.sign('blocked')} {event.task} asks: {_foreign(terminal, event.ask)}"
+
+
+def _reopened(terminal: Terminal, _state: State, event: GateReopened, _at: float) -> str:
+    what = _foreign(terminal, ", ".join(event.changed))
+    return f"{terminal.sign('blocked')} {event.task} asks again, what it shows has changed: {what}"
+
+
+def _escalated(terminal: Terminal, _state: State, event: GateEscalated, _at: float) -> str:
+    who = " or ".join([*(f"the role {role}" for role in event.roles), *event.people]) or "anybody"
+    return f"{terminal.sign('blocked')} {event.task} was not decided in time and asks others: {_foreign(terminal, who)}"
+
+
+def _vote(terminal: Terminal, _state: State, event: GateVoted, _at: float) -> str:
+    word = "approves" if event.verdict == "approve" else "rejects"
+    chosen = f" with `{event.choice}`" if event.choice else ""
+    line = f"{event.by} {word} {event.task}{chosen}" + (f": {event.reason}" if event.reason else "")
+    return f"{terminal.sign('completed' if event.verdict == 'approve' else 'failed')} {_foreign(terminal, line)}"
+
+
 def _opened(terminal: Terminal, state: State, event: FrameOpened, _at: float) -> str:
     from planrunner.views.nesting import opened_text  # late: many plans are flat
 
@@ -207,6 +232,10 @@ _DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {
     TasksReset: _reset,
     RetryScheduled: _retry,
     TaskSettled: _settled,
+    GateOpened: _gate,
+    GateReopened: _reopened,
+    GateEscalated: _escalated,
+    GateVoted: _vote,
     RunResumed: _resumed,
     StopRequested: _stop,
     RunParked: _parked,

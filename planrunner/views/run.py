@@ -28,6 +28,7 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         "reason": state.reason,
         "stopped": stopped(state),
         "waiting": waiting(state),
+        "gates": _gates(state),
         "tasks": {
             task.id: task_object(state, found) | (inner_object(state, found) if found.inner is not None else {})
             for task, found in pairs(state)
@@ -35,6 +36,15 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         "budget": budget_object(state, now),
         "outputs": state.outputs,
     }
+
+
+def _gates(state: State) -> list[dict[str, Json]]:
+    """The questions to people, with what they need to answer them."""
+    if not state.counts.get("blocked"):
+        return []
+    from planrunner.views.gates import gate_objects  # late: few runs wait
+
+    return gate_objects(state)
 
 
 def stopped(state: State) -> dict[str, str] | None:
