@@ -153,7 +153,8 @@ def test_what_holds_a_gate_waits_with_it_when_the_run_is_parked(screen):
     assert {task["status"] for task in run_object(ran.state, "d", 8, 0.0)["tasks"].values()} == {"blocked", "completed"}
     assert why(ran.state, "fan")[0] == "`fan` waits with what it holds"
     end = ending(screen()[0], ran.state, "r")
-    assert end[1:3] == ["  waits for fan[0]/sign, fan[1]/sign", "  2 tasks left: planrunner resume r"]
+    assert end[1] == "  waits for fan[0]/sign, fan[1]/sign"
+    assert end[-1] == "  2 tasks left: planrunner resume r"
 
 
 def test_of_many_that_wait_the_first_are_listed(screen):
