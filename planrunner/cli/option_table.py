@@ -37,12 +37,6 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--yes", "Do not ask before files are written."),
         ("--json", "Print JSON."),
     ),
-    "fork": (
-        ("--from", "A checkpoint, or a task for its last one."),
-        ("--at", "After this entry of the journal instead."),
-        ("--param", "Set a parameter anew."),
-        ("--json", "Print JSON."),
-    ),
     "pause": (
         ("--reason", "Why; kept with the run."),
         ("--json", "Print JSON."),

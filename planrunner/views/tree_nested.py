@@ -84,7 +84,9 @@ def _frame(sight: _Sight, frame: Frame, level: int, heading: str) -> list[Row]:
     state = sight.state
     found: list[Row] = []
     if heading:
-        status = "failed" if frame.failing else "running" if frame.open or frame.finals_open else "completed"
+        going = frame.open or frame.finals_open
+        around = shown_status(state, state.tasks[frame.owner])
+        status = "failed" if frame.failing else around if going else "completed"
         found.append(Row(level, -1, heading, status))
         level += 1
     lines = level_lines(state, frame)
