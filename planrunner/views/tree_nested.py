@@ -49,7 +49,8 @@ def rows(state: State, whole: bool) -> list[Row]:
 def _notable(state: State) -> set[int]:
     found: set[int] = set()
     for number, task in enumerate(state.tasks):
-        if task.status not in DULL:
+        never_begun = task.status == "cancelled" and task.frame.kind == "items" and not task.attempts
+        if task.status not in DULL and not never_begun:
             while number >= 0 and number not in found:
                 found.add(number)
                 number = state.tasks[number].frame.owner

@@ -257,6 +257,18 @@ def test_large_fan_outs_are_told_in_tenths_and_their_failures_one_by_one(screen)
     assert len(lines) == 1 + 1 + 9 + 1 + 1
 
 
+def test_items_that_were_never_begun_are_counted_and_not_listed(screen):
+    fan = {"id": "fan", "run": "x", "foreach": list(range(300)), "max_parallel": 1}
+    ran = run(fan, outcomes={"fan[1]": [BAD]})
+    terminal, stream = screen()
+    watched(ran, PlainProgress(terminal))
+    assert [line for line in lines_of(stream) if "fan[" in line and "✘ fan " not in line] == [
+        "✘ fan[1] failed in 1.0s: exit code 1"
+    ]
+    lines = tree(screen()[0], ran.state, 0.0)
+    assert lines[2:] == ["      others: 1 completed, 298 cancelled"]
+
+
 def test_what_begins_anew_says_who_sent_it_back_and_why(screen):
     draft = {"id": "draft", "run": "x"}
     review = {"id": "review", "run": "x", "needs": ["draft"], "on_failure": {"rework": "draft", "max": 2}}
