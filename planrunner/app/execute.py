@@ -18,7 +18,7 @@ from planrunner.errors import UsageError
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.workspace import find_project, find_state
-from planrunner.machine.events import DoubtSettled, Entry, RunReopened, RunResumed, RunStarted
+from planrunner.machine.events import Entry, RunReopened, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plugins import Registry
@@ -212,7 +212,9 @@ def resume(run: str, settle: Sequence[tuple[str, str]], state: str | None, watch
     ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed``). Raises NotFound, RunHeld, UsageError
     for a run that has ended or a task that is not in doubt, StorageFailed, Fenced.
     """
-    return go_on(run, state, watch, lambda found: _answers(found, settle))
+    from planrunner.app.settling import answers  # late: only a run that was cut off has doubts
+
+    return go_on(run, state, watch, lambda found: answers(found, settle, user()))
 
 
 def go_on(
@@ -261,24 +263,6 @@ def _plan_changed(journal: JournalPort, digest: str, state: State) -> bool:
             return file.read().removeprefix(b"\xef\xbb\xbf") != journal.plan(digest).text.encode()
     except OSError:
         return False
-
-
-def _answers(state: State, settle: Sequence[tuple[str, str]]) -> list[DoubtSettled]:
-    """What a person said about attempts of unknown end; raises UsageError where there is no doubt to settle."""
-    answers = []
-    for task, resolution in settle:
-        number = state.index.get(task)
-        if number is None:
-            raise UsageError(f"plan `{state.plan.id}` has no task `{task}`")
-        found = state.tasks[number]
-        if found.status not in ("in_doubt", "running"):
-            raise UsageError(
-                f"task `{task}` is not in doubt: it is {found.status}", f"planrunner why {state.run_id} {task}"
-            )
-        if resolution not in ("retry", "completed", "failed"):
-            raise UsageError(f"`{resolution}` settles nothing", "say retry, completed or failed")
-        answers.append(DoubtSettled(task, found.attempts, resolution, user()))  # type: ignore[arg-type]
-    return answers
 
 
 def _reap(run_id: str) -> None:
