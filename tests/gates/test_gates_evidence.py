@@ -71,7 +71,9 @@ def test_a_report_is_counted(tmp_path: Path) -> None:
 
 
 def test_data_is_held_to_its_schema(tmp_path: Path) -> None:
-    (tmp_path / "s.json").write_text('{"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}')
+    (tmp_path / "s.json").write_text(
+        '{"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}'
+    )
     (tmp_path / "d.json").write_text('{"name": 3}')
     look = {"kind": "schema", "path": "d.json", "schema": "s.json"}
     assert one(tmp_path, **look)["problem"] == "d.json does not fit s.json: /name: expected string, found integer"

@@ -291,7 +291,11 @@ def test_votes_for_different_options_do_not_add_up() -> None:
     assert (run.outputs("sign")["choice"], run.outputs("sign")["by"]) == ("later", "cy, di")
 
 
-FORM = {"size": {"type": "size", "required": True}, "strict": {"type": "bool", "default": True}, "n": {"choices": [1, 2], "required": False}}
+FORM = {
+    "size": {"type": "size", "required": True},
+    "strict": {"type": "bool", "default": True},
+    "n": {"choices": [1, 2], "required": False},
+}
 
 
 @pytest.mark.parametrize(
