@@ -201,7 +201,7 @@ def _back(state: State, number: int, gate: GateState, reject: Reject) -> Record 
     from planrunner.machine import rework  # late: most decisions lead on
 
     if gate.stage == "criteria":
-        return rework.by_edge(state, number) if number in state.shape.reworks else None
+        return rework.by_edge(state, number, sentence(gate)) if number in state.shape.reworks else None
     target = rework_target(state, number, reject)
     if target is None:
         return None
