@@ -66,6 +66,12 @@ def _placeholder(task: Task, output: Output) -> Json:
 
 
 _PLACEHOLDERS: dict[str, Json] = {
-    **{"int": 0, "number": 0, "bool": True, "duration": 0, "size": 0, "money": 0},
-    **{"list": [], "map": {}},
+    "int": 0,
+    "number": 0,
+    "bool": True,
+    "duration": 0,
+    "size": 0,
+    "money": 0,
+    "list": [],
+    "map": {},
 }

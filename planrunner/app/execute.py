@@ -250,8 +250,8 @@ def _go_on(site: _Site, run_id: str, then: Callable[[State], Sequence[Event]], r
         _reap(run_id)
         site.watch.started(run_id, state.plan, state)
         first: list[Event] = [] if state.ended_at is None else [RunReopened(reopening, user())]
-        idle = max(0.0, clock.now() - line.last)
-        first.append(RunResumed(handle.epoch, user(), here, idle, _is_attended(site.watch)))
+        away = max(0.0, clock.now() - line.last)
+        first.append(RunResumed(handle.epoch, user(), here, away, _is_attended(site.watch)))
         result = held.drive((*first, *following), _live(site, state, clock, handle.epoch))
         return result._replace(plan_changed=_plan_changed(site.journal, row.plan_digest, state))
 

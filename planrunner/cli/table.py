@@ -16,6 +16,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("resume", "resume", "Go on with a run that was interrupted or waits.", "run"),
     ("fork", "fork", "Make a new run that goes on from a checkpoint of another one.", "run"),
     ("pause", "pause", "Let what runs end, start nothing more, and park the run.", "run"),
+    ("budget", "budget", "Show or extend the budgets of a run.", "run"),
     ("cancel", "cancel", "Stop a run for good.", "run"),
     ("retry", "retry", "Begin what failed anew and go on.", "run"),
     ("rerun", "rerun", "Begin tasks anew, and what comes after them.", "run"),

@@ -30,7 +30,20 @@ INTERRUPTED = Outcome("interrupted", "stopped before it was done")
 class Attempt:
     """A call on its way. It is also the ``Log`` that a capability function writes to, from whatever thread."""
 
-    __slots__ = ("_workers", "call", "called_off", "job", "process", "reason", "record", "started", "timer")
+    __slots__ = (
+        "_workers",
+        "beats",
+        "call",
+        "ending",
+        "job",
+        "process",
+        "pulse",
+        "reason",
+        "record",
+        "started",
+        "timer",
+        "usage",
+    )
 
     def __init__(self, call: Call, record: Record) -> None:
         self.call = call
@@ -38,10 +51,12 @@ class Attempt:
         self.started = time.monotonic()
         self.process: Process | None = None
         self.job: Job | None = None
-        self.timer = 0
+        self.timer = self.pulse = 0
         self.reason = ""
-        self.called_off = ""
-        """Why the machine stopped this attempt for good; empty for one that nobody called off."""
+        self.ending: tuple[str, str] | None = None
+        """Class and message with which this attempt ends where it was stopped for good; None where it goes on."""
+        self.usage: dict[str, Json] = {}
+        self.beats = 0
         self._workers: Workers | None = None
 
     @property
@@ -56,6 +71,20 @@ class Attempt:
             self.record.take(stream, data)
         else:
             self._workers.post(partial(self._taken, stream, data))
+
+    def beat(self) -> None:
+        """A sign of life."""
+        self.beats += 1
+
+    def spend(self, amounts: Mapping[str, Json]) -> None:
+        """Add to what this attempt is known to have used."""
+        for what, more in amounts.items():
+            self.usage[what] = self.usage.get(what, 0) + more
+
+    def signs(self) -> int:
+        """Grows with every sign of life."""
+        record = self.record
+        return self.beats + sum(tail.total for tail in (record.out, record.err) if tail is not None)
 
     def _taken(self, stream: str, data: bytes) -> None:
         if self.job is not None and not self.job.abandoned:
@@ -83,13 +112,25 @@ def log_path(state_dir: str, call: Call) -> str:
 
 def markers(call: Call, epoch: int) -> dict[str, str]:
     """The variables by which a process knows, and is known by, its attempt."""
-    return {
+    found = {
         "PLANRUNNER_RUN_ID": call.run_id,
         "PLANRUNNER_TASK": call.task.id,
         "PLANRUNNER_ATTEMPT": str(call.attempt),
         "PLANRUNNER_KEY": call.key,
         "PLANRUNNER_EPOCH": str(epoch),
     }
+    if call.scratch:
+        found["PLANRUNNER_USAGE"] = usage_path(call)
+    return found
+
+
+def usage_path(call: Call) -> str:
+    """The file in which a process tells what it spent; another one for each runner, of which an earlier one may have
+    left its own behind."""
+    return f"{call.scratch}.{_INCARNATION}.usage" if call.scratch else ""
+
+
+_INCARNATION = f"{os.getpid():x}-{time.time_ns():x}"
 
 
 def settled(call: Call, outcome: Outcome, keep: Keep | None) -> Outcome:

@@ -46,24 +46,28 @@ class Prepared(NamedTuple):
 
 def prepare(state: State, start: Start, place: Place) -> Prepared:
     """Render the task of ``start``; a template that fails gives a logic failure, never an exception."""
-    number, attempt, reissue = start
+    number, attempt, reissue, reserved, degraded = start
     task = state.specs[number]
     name = task.id
     key = f"{state.run_id}:{name}:{attempt}"
+    if degraded and number not in state.degraded:
+        from planrunner.machine.budgets import done_instead  # late: few runs have limits
+
+        task = done_instead(task)
     effect = state.trait(task).effect
     try:
-        call = _render(state, start, place, key)
+        call = _render(state, start, place, key, task)
     except (TemplateError, EvaluationError) as error:
         hint = "" if state.selected is None else "; tasks that were not selected for this run have no results"
-        outcome = Outcome(failure="logic", message=f"{error}{hint}")
-        return Prepared(_new(AttemptStarted, (name, attempt, key, "", effect, reissue)), None, outcome)
-    intent = _new(AttemptStarted, (name, attempt, key, _digest(call), effect, reissue))
+        outcome = Outcome(failure="logic", message=f"{error}{hint}", usage=dict.fromkeys(reserved, 0))
+        started = AttemptStarted(name, attempt, key, "", effect, reissue, reserved, degraded)
+        return Prepared(started, None, outcome)
+    intent = _new(AttemptStarted, (name, attempt, key, _digest(call), effect, reissue, reserved, degraded))
     return _new(Prepared, (intent, call, None))
 
 
-def _render(state: State, start: Start, place: Place, key: str) -> Call:
+def _render(state: State, start: Start, place: Place, key: str, task: Task) -> Call:
     scope = TaskScope(state, start.number)
-    task = state.specs[start.number]
     frame = state.tasks[start.number].frame
     plan = state.plan if frame.owner < 0 else plan_of(state, frame)[0]
     if task.artifacts or task.outputs:
@@ -84,7 +88,7 @@ def _render(state: State, start: Start, place: Place, key: str) -> Call:
         env=_environment(plan, task, scope) if plan.env or task.env else {},
         directory=directory,
         scratch=f"{place.scratch}/{_file_name(task.id)}.{start.attempt}",
-        timeout=timeout_of(task),
+        timeout=timeout_of(task if state.ledger is None else _time_left(state, start.number, task)),
     )
 
 
@@ -190,6 +194,14 @@ def _written(value: Json) -> str:
     from planrunner.plan.expressions.values import text_of
 
     return text_of(value)
+
+
+def _time_left(state: State, number: int, task: Task) -> Task:
+    """The task with what is left of its own time budget after the attempts it had."""
+    if state.ledger is None or task.budgets.time is None or number not in state.ledger.accounts:
+        return task
+    left = task.budgets.time - state.ledger.accounts[number].seconds
+    return task._replace(budgets=task.budgets._replace(time=max(left, 0.001)))
 
 
 def timeout_of(task: Task) -> float | None:

@@ -10,7 +10,15 @@ from planrunner.engine.calls import Place, asked, plan_outputs, prepare
 from planrunner.engine.effects import Cancel, Examine, Observe, Probe, StartCall
 from planrunner.machine.commands import AskFacts, AskPeople, AskProbe, Close, End, Open, Record, Start
 from planrunner.machine.decide import decide
-from planrunner.machine.events import AttemptEnded, FactsRequested, FrameClosing, Outcome, RunEnded, TaskSettled
+from planrunner.machine.events import (
+    AttemptEnded,
+    AttemptStopping,
+    FactsRequested,
+    FrameClosing,
+    Outcome,
+    RunEnded,
+    TaskSettled,
+)
 from planrunner.machine.evolve import forget_candidates
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
@@ -46,6 +54,8 @@ class Decisions:
     def settle(self, now: float, todo: list[Effect]) -> bool:
         """Decide until nothing more follows at ``now`` (seconds since 1970), and add to ``todo`` the effects that are
         allowed once the events are durable. True when a stop was decided: what runs has to end."""
+        if self._resting():
+            return False
         self._now, self._todo = now, todo
         stopping = self.state.stop_reason
         for _ in range(SETTLE_ROUNDS):
@@ -58,7 +68,10 @@ class Decisions:
                 self._enact(command)
             only_starts = only_starts and not self._reused
             if (only_starts and not self.state.candidates) or self._resting():
-                return self.state.stop_reason != stopping  # a start has no further consequence before it has ended
+                return self.state.stop_reason not in (
+                    stopping,
+                    "budget",
+                )  # a start has no further consequence before it has ended
         raise RuntimeError("the decisions of this run do not come to rest")
 
     def _resting(self) -> bool:
@@ -72,8 +85,10 @@ class Decisions:
             if type(event) is TaskSettled and event.status == "blocked":
                 event = asked(self.state, event)
             self._record(event, self._now)
-            if type(event) is FrameClosing:
+            if type(event) is FrameClosing and event.reason != "budget":
                 self._stop_inside(event)
+            elif type(event) is AttemptStopping:
+                self._todo.append(Cancel(event.task, event.attempt, event.detail, event.failure))
         elif isinstance(command, (Open, Close)):
             self._turn(command)
         elif isinstance(command, AskPeople):

@@ -10,6 +10,7 @@ from planrunner.engine.calls import Place, with_values
 from planrunner.engine.decisions import Decisions
 from planrunner.engine.effects import AT_ONCE, StartCall
 from planrunner.journal.records import Answer
+from planrunner.machine.decide import next_time
 from planrunner.machine.events import AttemptEnded, Entry, Outcome, StopRequested
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
@@ -148,7 +149,7 @@ class Driver:
         """Somebody asked the run to stop before these effects began; only ``finally`` outlives
         that."""
         reason = self.state.stop_reason
-        return bool(reason) and (reason not in ("deadline", "cancelled") or bool(self.state.open))
+        return reason not in ("", "budget") and (reason not in ("deadline", "cancelled") or bool(self.state.open))
 
     def _leave_out(self, effects: Sequence[Effect]) -> None:
         calls = [effect.call for effect in effects if isinstance(effect, StartCall)]
@@ -157,8 +158,7 @@ class Driver:
 
     def _wait(self) -> list[Event]:
         """What happens next; empty when a timer is due or the time budget is used up."""
-        timers = self.state.timers
-        due = self._until(timers[0][0] if timers else None)
+        due = next_time(self.state, self._effects.now())
         while True:
             now = self._effects.now()
             self._onlooker.tick(now)
@@ -167,14 +167,6 @@ class Driver:
             events = self._effects.wait(now + TICK if due is None else min(due, now + TICK))
             if events:
                 return events
-
-    def _until(self, due: float | None) -> float | None:
-        limit = self.state.plan.budgets.time
-        if limit is None or self.state.stop_reason not in ("", "pause"):
-            return due
-        now = self._effects.now()
-        deadline = now + limit - self.state.spent_time(now)
-        return deadline if due is None else min(due, deadline)
 
     def _resting(self) -> bool:
         return self.state.status not in ("running", "pending")
@@ -194,8 +186,9 @@ class Driver:
 
     def _arrived(self, events: Sequence[Event]) -> None:
         """Record what happened; a timer that is due by now comes first, so that the order does not hang on a race."""
-        timers = self.state.timers
-        if self._batch is None and timers and timers[0][0] <= (now := self._effects.now()):
+        now = self._effects.now()
+        due = next_time(self.state, now) if self._batch is None else None
+        if due is not None and due <= now:
             self._decide(now)
         for event in events:
             if isinstance(event, StopRequested):

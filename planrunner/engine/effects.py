@@ -38,11 +38,16 @@ class Probe(NamedTuple):
 
 
 class Cancel(NamedTuple):
-    """Stop one attempt for good; its outcome is of the class ``cancelled``."""
+    """Stop one attempt for good; its outcome is of the class ``failure``, with ``reason`` in its message."""
 
     task: str
     attempt: int
     reason: str
+    failure: str = "cancelled"
+
+    @property
+    def message(self) -> str:
+        return f"stopped: {self.reason}"
 
 
 class Examine(NamedTuple):

@@ -93,8 +93,8 @@ class ImaginedEffects:
         self._coming = stopped
 
     def _call_off(self, effect: Cancel) -> None:
-        """The attempt ends now, as cancelled."""
-        outcome = Outcome(failure="cancelled", message=f"stopped: {effect.reason}")
+        """The attempt ends now."""
+        outcome = Outcome(failure=effect.failure, message=effect.message)
         for at, (_, count, event) in enumerate(self._coming):
             if isinstance(event, AttemptEnded) and (event.task, event.attempt) == (effect.task, effect.attempt):
                 self._coming[at] = (self._clock, count, event._replace(outcome=outcome))

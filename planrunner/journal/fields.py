@@ -115,13 +115,17 @@ def _number(value: float) -> str:
 
 
 def _attempt_started(event: events.AttemptStarted) -> str:
-    task, attempt, key, inputs, effect, reissue = event
+    task, attempt, key, inputs, effect, reissue, reserved, degraded = event
     text = f'{{"task":{_text(task)},"attempt":{attempt:d},"key":{_text(key)}'
     if inputs:
         text += f',"inputs":{_text(inputs)}'
     if effect != "unsafe":
         text += f',"effect":{_text(effect)}'
-    return text + (f',"reissue":{reissue:d}}}' if reissue else "}")
+    if reissue:
+        text += f',"reissue":{reissue:d}'
+    if reserved:
+        text += f',"reserved":{_json(reserved)}'
+    return text + (',"degraded":true}' if degraded else "}")
 
 
 def _attempt_ended(event: events.AttemptEnded) -> str:
@@ -129,7 +133,7 @@ def _attempt_ended(event: events.AttemptEnded) -> str:
 
 
 def _outcome(outcome: events.Outcome) -> str:
-    failure, message, outputs, exit_code, duration, stdout, stderr, artifacts = outcome
+    failure, message, outputs, exit_code, duration, stdout, stderr, artifacts, usage = outcome
     shown = [f'"failure":{_text(failure)}'] if failure else []
     if message:
         shown.append(f'"message":{_text(message)}')
@@ -145,6 +149,8 @@ def _outcome(outcome: events.Outcome) -> str:
         shown.append(f'"stderr":{_text(stderr)}')
     if artifacts:
         shown.append(f'"artifacts":{_json(artifacts)}')
+    if usage:
+        shown.append(f'"usage":{_json(usage)}')
     return f"{{{','.join(shown)}}}"
 
 
@@ -159,10 +165,13 @@ def _task_settled(event: events.TaskSettled) -> str:
 
 
 _BY_HAND: dict[str, tuple[tuple[str, ...], Callable[[Any], str]]] = {
-    "AttemptStarted": (("task", "attempt", "key", "inputs", "effect", "reissue"), _attempt_started),
+    "AttemptStarted": (
+        ("task", "attempt", "key", "inputs", "effect", "reissue", "reserved", "degraded"),
+        _attempt_started,
+    ),
     "AttemptEnded": (("task", "attempt", "outcome"), _attempt_ended),
     "Outcome": (
-        ("failure", "message", "outputs", "exit_code", "duration", "stdout", "stderr", "artifacts"),
+        ("failure", "message", "outputs", "exit_code", "duration", "stdout", "stderr", "artifacts", "usage"),
         _outcome,
     ),
     "TaskSettled": (("task", "status", "reason", "detail", "failure"), _task_settled),

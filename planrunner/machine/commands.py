@@ -6,6 +6,8 @@ In books on event sourcing a command goes into the decider; here, as in durable-
 from __future__ import annotations
 
 from planrunner.machine.events import (
+    AttemptStopping,
+    BudgetWarned,
     DoubtSettled,
     FailureResolved,
     FrameClosing,
@@ -19,19 +21,25 @@ from planrunner.machine.events import (
     TaskQueued,
     TaskSettled,
     TasksReset,
+    Warned,
 )
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from typing import Union
+    from typing import Any, Union
+
+    Json = Any
 
 
 class Start(NamedTuple):
-    """Begin an attempt; ``reissue`` above 0 begins the same attempt again, with the same key."""
+    """Begin an attempt; ``reissue`` above 0 begins the same attempt again, with the same key. ``reserved`` and
+    ``degraded`` are as in AttemptStarted."""
 
     number: int
     attempt: int
     reissue: int = 0
+    reserved: dict[str, Json] = {}
+    degraded: bool = False
 
 
 class Open(NamedTuple):
@@ -88,6 +96,9 @@ class Record(NamedTuple):
         | GateOpened
         | GateEscalated
         | GateDecided
+        | BudgetWarned
+        | Warned
+        | AttemptStopping
     )
 
 

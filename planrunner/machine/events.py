@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class Outcome(NamedTuple):
     """How an attempt ended. ``failure`` is a failure class (transient, logic, policy, timeout, interrupted or a
     plugin's
-    own), empty when it went well. ``duration`` is seconds; ``stdout`` and ``stderr`` are bounded tails of the text."""
+    own), empty when it went well. ``duration`` is seconds; ``stdout`` and ``stderr`` are bounded tails of the text.
+    ``usage`` is what it spent (cost in dollars, tokens, calls); what is not told counts as all that was set aside."""
 
     failure: str = ""
     message: str = ""
@@ -42,6 +43,7 @@ class Outcome(NamedTuple):
     stdout: str = ""
     stderr: str = ""
     artifacts: tuple[dict[str, Json], ...] = ()
+    usage: dict[str, Json] = {}
 
 
 class RunStarted(NamedTuple):
@@ -107,7 +109,9 @@ class FactsObserved(NamedTuple):
 class AttemptStarted(NamedTuple):
     """The intent to act, durable before the act. ``key`` is the idempotency key ``run:task:attempt``, kept when the
     same
-    attempt is issued again after a crash (``reissue`` counts those); ``inputs`` is the digest of the rendered call."""
+    attempt is issued again after a crash (``reissue`` counts those); ``inputs`` is the digest of the rendered call.
+    ``reserved`` is what it may spend at most (cost in dollars, tokens, calls); ``degraded`` is an attempt that does what
+    the task declares for when a budget runs short."""
 
     task: str
     attempt: int
@@ -115,6 +119,8 @@ class AttemptStarted(NamedTuple):
     inputs: str = ""
     effect: str = "unsafe"
     reissue: int = 0
+    reserved: dict[str, Json] = {}
+    degraded: bool = False
 
 
 class FrameOpened(NamedTuple):
@@ -310,9 +316,53 @@ class GateDecided(NamedTuple):
     outputs: dict[str, Json] = {}
 
 
+class BudgetWarned(NamedTuple):
+    """So much of a limit is spent that people want to know (``reason`` threshold), or an attempt of the task ``scope``
+    used more (``spent``) than it had set aside (``limit``; ``reason`` overshoot). ``scope`` is a task with everything
+    inside it, empty for the plan; cost is in dollars, time in seconds."""
+
+    scope: str
+    what: str
+    spent: float
+    limit: float
+    reason: str = "threshold"
+
+
+class BudgetExtended(NamedTuple):
+    """A person added ``amount`` to the limit of a task (empty: the plan) for ``what``: time (seconds), cost (dollars),
+    tokens, calls, attempts or iterations."""
+
+    scope: str
+    what: str
+    amount: float
+    by: str = ""
+    comment: str = ""
+
+
+class Warned(NamedTuple):
+    """A step of the watchdog of a task: its attempt still runs after ``after`` seconds. ``do`` is warn, or ask: somebody
+    should look and decide."""
+
+    task: str
+    attempt: int
+    after: float
+    do: str
+
+
+class AttemptStopping(NamedTuple):
+    """An attempt has to end now and is stopped: ``failure`` is the class it ends with, unless it was done before the
+    stop reached it; ``reason`` is timebox or watchdog, ``detail`` the sentence people read."""
+
+    task: str
+    attempt: int
+    failure: str
+    reason: str
+    detail: str = ""
+
+
 class StopRequested(NamedTuple):
     """No task starts from now on. ``reason`` is pause (what runs may end), interrupted, terminated or storage (what
-    runs is stopped, and the run parks), deadline, cancelled or killed (what is open is cancelled, and the run ends;
+    runs is stopped, and the run parks), budget (what runs may end), deadline, cancelled or killed (what is open is cancelled, and the run ends;
     ``finally`` outlives all but killed). ``by`` and ``comment`` tell who asked and why."""
 
     reason: str
@@ -359,6 +409,10 @@ if TYPE_CHECKING:
         GateVoted,
         GateEscalated,
         GateDecided,
+        BudgetWarned,
+        BudgetExtended,
+        Warned,
+        AttemptStopping,
         StopRequested,
         RunParked,
         RunEnded,
@@ -390,6 +444,10 @@ EVENTS = (
     GateVoted,
     GateEscalated,
     GateDecided,
+    BudgetWarned,
+    BudgetExtended,
+    Warned,
+    AttemptStopping,
     StopRequested,
     RunParked,
     RunEnded,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
+    AttemptStopping,
+    BudgetExtended,
+    BudgetWarned,
     DoubtSettled,
     Entry,
     FactsObserved,
@@ -23,6 +26,7 @@ from planrunner.machine.events import (
     StopRequested,
     TaskQueued,
     TaskSettled,
+    Warned,
 )
 from planrunner.machine.moves import (
     after_settling,
@@ -120,7 +124,7 @@ def _leave_out(state: State) -> None:
 def _resumed(state: State, event: RunResumed, at: float) -> None:
     check_run(state.status, "running")
     state.status = "running"
-    if state.stop_reason not in ("cancelled", "killed"):
+    if state.stop_reason not in ("budget", "cancelled", "killed"):
         state.stop_reason = state.stop_by = state.stop_comment = ""
     state.epoch = event.epoch
     state.attended = event.attended
@@ -174,6 +178,8 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
         state.queue.remove(state.limited_labels(task), task.priority, number)
     drop_timer(state, number, found)
     move(state, number, found, "running")
+    if event.degraded or state.degraded:
+        _degrade(state, number, event.degraded)
     found.attempts = event.attempt
     found.reissues = event.reissue
     found.inputs = event.inputs
@@ -185,6 +191,26 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
         found.started = at
     state.candidates.pop(number, None)
     take_slot(state, number)
+    if (state.ledger is not None or event.reserved) and number not in state.holders:
+        from planrunner.machine import budgets  # late: few runs have limits
+
+        budgets.started(state, number, event)
+    if task.timebox is not None or task.watchdog:
+        from planrunner.machine import watch  # late: few tasks are looked after
+
+        watch.armed(state, number, at)
+
+
+def _degrade(state: State, number: int, degraded: bool) -> None:
+    """The task does what it declares for when a budget runs short, or what it should again."""
+    task = state.degraded.get(number)
+    if degraded and task is None:
+        task = state.degraded[number] = state.specs[number]
+        from planrunner.machine.budgets import done_instead  # late, as above
+
+        state.specs[number] = done_instead(task)
+    elif task is not None and not degraded:
+        state.specs[number] = state.degraded.pop(number)
 
 
 def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
@@ -199,6 +225,14 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
     state.candidates[number] = None
     if event.outcome.failure not in CUT_OFF:
         free_slot(state, number)
+    if (state.ledger is not None or event.outcome.usage) and number not in state.holders:
+        from planrunner.machine import budgets  # late, as above
+
+        budgets.ended(state, number, event)
+    if state.alarms is not None:
+        from planrunner.machine import watch  # late, as above
+
+        watch.attempt_over(state, number)
 
 
 def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
@@ -225,11 +259,17 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
     found.reason, found.detail, found.failure = event.reason, event.detail, event.failure
     found.judged = True
     state.candidates.pop(number, None)
+    if state.alarms is not None:
+        from planrunner.machine import watch  # late, as above
+
+        watch.task_over(state, number)
     if event.status not in SETTLED:
         if event.reason == "probe":
             state.asked.add(number)
         return
     found.ended = at
+    if state.ledger is not None:
+        _give_up(state, number)
     frame = found.frame
     if task.finally_:
         frame.finals_open -= 1
@@ -257,6 +297,13 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
         frame.limit += 1
     if not frame.open:
         after_settling(state, frame)
+
+
+def _give_up(state: State, number: int) -> None:
+    """What an attempt had set aside counts as spent."""
+    from planrunner.machine import budgets  # late, as above
+
+    budgets.given_up(state, number)
 
 
 def _failure_resolved(state: State, event: FailureResolved, at: float) -> None:
@@ -287,6 +334,8 @@ def _doubt_settled(state: State, event: DoubtSettled, at: float) -> None:
         found.outcome = Outcome(failure=failure, message="its end was settled " + _by(event.by))
         found.reason = "settled"
         found.judged = False
+        if state.ledger is not None:
+            _give_up(state, number)
     state.candidates[number] = None
 
 
@@ -336,6 +385,14 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine import gates
 
             self.update(gates.FOLDS)
+        elif kind is BudgetWarned or kind is BudgetExtended:
+            from planrunner.machine import budgets
+
+            self.update(budgets.FOLDS)
+        elif kind is Warned or kind is AttemptStopping:
+            from planrunner.machine import watch
+
+            self.update(watch.FOLDS)
         elif kind is RunForked:
             from planrunner.machine import forks
 

@@ -58,6 +58,11 @@ def _waiting(state: State, number: int) -> list[str]:
             f"label `{label}` allows {state.limits[label]} at a time, {state.labels_running.get(label, 0)} run"
             for label in state.limited_labels(task)
         ]
+        if state.ledger is not None:
+            from planrunner.machine.budgets import waits_for  # late: few runs have limits
+
+            short = waits_for(state, number)
+            lines = [short, *lines] if short else lines
         return lines
     if found.due is not None:
         return [f"attempt {found.attempts + 1} starts at {found.due:.3f} (seconds since 1970)"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from planrunner.machine.events import (
     AttemptEnded,
+    BudgetExtended,
     DoubtSettled,
     Entry,
     FactsObserved,
@@ -19,6 +20,7 @@ from planrunner.machine.events import (
     StopRequested,
     TasksReset,
 )
+from planrunner.machine.recovery import BY_RULE
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 INPUTS = frozenset(
     {
-        *(AttemptEnded, DoubtSettled, FactsObserved, GateExamined, GateReopened, GateVoted),
+        *(AttemptEnded, BudgetExtended, DoubtSettled, FactsObserved, GateExamined, GateReopened, GateVoted),
         *(RunForked, RunReopened, RunResumed, RunStarted),
     }
 )
@@ -70,7 +72,11 @@ def is_input(state: State, event: Event) -> bool:
         return number is None or number not in state.holders  # what a task holds is decided, and so is its end
     if isinstance(event, (ResetPlanned, TasksReset)):
         return event.reason != "rework" and all(planned.tasks != event.tasks for planned in state.resets)
-    return event.__class__ in INPUTS or (isinstance(event, StopRequested) and event.reason != "deadline")
+    if isinstance(event, DoubtSettled) and event.by == BY_RULE:
+        return False
+    return event.__class__ in INPUTS or (
+        isinstance(event, StopRequested) and event.reason not in ("budget", "deadline")
+    )
 
 
 def kind_of(event: Event) -> str:

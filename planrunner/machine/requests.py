@@ -92,5 +92,16 @@ def _vote(state: State, body: dict[str, Json], by: str) -> Reply:
     return Reply(counted.events, not counted.code, counted.message, counted.code)
 
 
-RULES: dict[str, Rule] = {"pause": _pause, "cancel": _cancel, "vote": _vote}
+def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
+    from planrunner.machine.budgets import extension  # late: few runs have limits
+
+    found = extension(state, body, by)
+    if isinstance(found, str):
+        return refused(found)
+    waits = sum(task.status == "blocked" and task.reason == "budget" for task in state.tasks)
+    words = f"; {waits} tasks waited for it" if waits > 1 else "; a task waited for it" if waits else ""
+    return Reply(found, True, f"the budget is extended{words}")
+
+
+RULES: dict[str, Rule] = {"pause": _pause, "cancel": _cancel, "vote": _vote, "budget": _budget}
 """By the kind of the request."""

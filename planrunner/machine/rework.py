@@ -136,6 +136,14 @@ def _begin_anew(state: State, number: int) -> None:
     found = state.tasks[number]
     state.held.pop(number, None)
     _reopen_level(state, number)
+    if state.ledger is not None:
+        from planrunner.machine.budgets import given_up  # late: few runs have limits
+
+        given_up(state, number)
+    if state.alarms is not None:
+        from planrunner.machine.watch import task_over  # late: few tasks are looked after
+
+        task_over(state, number)
     drop_timer(state, number, found)
     free_slot(state, number)
     if found.status != "pending":

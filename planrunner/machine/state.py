@@ -5,15 +5,17 @@ from __future__ import annotations
 from planrunner.machine.events import Outcome
 from planrunner.machine.frame import Frame
 from planrunner.machine.shape import Shape
-from planrunner.plan.model import Plan, Task
+from planrunner.plan.model import Budgets, Plan, Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Literal
 
+    from planrunner.machine.alarms import Alarms
     from planrunner.machine.events import ResetPlanned, RunStatus, TaskStatus
     from planrunner.machine.gate import GateState
+    from planrunner.machine.ledger import Ledger
     from planrunner.plan.model import EffectClass
 
     Json = Any
@@ -29,6 +31,7 @@ class Trait(NamedTuple):
     effect: EffectClass = "unsafe"
     instant: bool = False
     probe: bool = False
+    spends: tuple[str, ...] = ()
 
 
 class TaskState:
@@ -139,11 +142,13 @@ class State:
     __slots__ = (
         "active",
         "active_since",
+        "alarms",
         "asked",
         "attended",
         "candidates",
         "closing",
         "counts",
+        "degraded",
         "ended_at",
         "environment",
         "epoch",
@@ -152,6 +157,7 @@ class State:
         "holders",
         "index",
         "labels_running",
+        "ledger",
         "limits",
         "max_parallel",
         "outputs",
@@ -196,6 +202,15 @@ class State:
         self.resets: list[ResetPlanned] = []
         self.sent_back: dict[int, int] = {}
         self.held: dict[int, None] = {}
+        self.ledger: Ledger | None = None
+        """What is spent and set aside; None while nothing is limited and nothing was spent."""
+        self.alarms: Alarms | None = None
+        """When somebody looks after what runs; None where nobody does."""
+        self.degraded: dict[int, Task] = {}
+        """Tasks that do what they declare for when a budget runs short, as the plan has them."""
+        if plan.budgets != _FREE:
+            plain = plan.budgets.warn is None and plan.budgets.on_exhausted in ("", "stop")
+            self._limit(plan.budgets._replace(time=None) if plain else plan.budgets)
         self.top = Frame("plan", -1, 0, len(plan.tasks))
         self.top.on_failure = plan.on_failure
         self.index = self.add(self.top, plan.tasks, plan.tasks)
@@ -238,9 +253,20 @@ class State:
                 self.specs[number], self.holders[number] = divided(self.specs[number])
             elif task.loop is not None or task.sub is not None or (task.subplan and holds(task)):
                 self.holders[number] = None
+            if task.budgets is not _FREE and task.budgets != _FREE:
+                self._limit(task.budgets)
+            if task.sub is not None:
+                self._limit(task.sub.budgets)
         frame.finals_open = len(frame.finals)
         frame.open = len(tasks) - frame.finals_open
         return index
+
+    def _limit(self, budgets: Budgets) -> None:
+        """Keep a ledger as soon as anything is limited; time and depth of the plan alone need none."""
+        if self.ledger is None and budgets._replace(depth=None, on_exhausted="") != _FREE:
+            from planrunner.machine.ledger import Ledger  # late: most runs have no limits
+
+            self.ledger = Ledger()
 
     @property
     def open(self) -> int:
@@ -274,6 +300,7 @@ class State:
 
 
 _UNKNOWN = Trait()
+_FREE: Budgets = Task._field_defaults["budgets"]
 
 
 def holds(task: Task) -> str:
@@ -304,6 +331,9 @@ def divided(task: Task) -> tuple[Task, Task]:
     each = task.when is not None and any(path[0] in names for path in task.when.paths)
     bare = Task(task.id)
     holder = bare._replace(**{name: getattr(task, name) for name in _OF_HOLDER}, when=None if each else task.when)
+    by_default = all(name != "budgets" for name, _ in task.spans)
+    if by_default:  # what the plan gives every task is for each item, what the task says is for all of them
+        holder = holder._replace(budgets=_FREE)
     item = task._replace(
         **{
             name: getattr(bare, name)
@@ -312,7 +342,7 @@ def divided(task: Task) -> tuple[Task, Task]:
         },
         when=task.when if each else None,
     )
-    return holder, item
+    return holder, item._replace(budgets=task.budgets) if by_default else item
 
 
 _OF_HOLDER = (

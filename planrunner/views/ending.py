@@ -38,6 +38,10 @@ def counts_text(state: State) -> str:
 def ending(terminal: Terminal, state: State, run_id: str, source: Source | None = None) -> list[str]:
     """The lines to print when a run ended or was parked; with the ``source`` of its plan, failures name places."""
     lines = [summary(terminal, state, run_id), *_next_steps(terminal, state, run_id)]
+    if state.ledger is not None:
+        from planrunner.views.budget import budget_line  # late: few runs have limits
+
+        lines.append("  " + budget_line(state, state.ended_at or 0.0))
     if state.counts.get("failed") or state.counts.get("in_doubt"):
         # Late: only runs with trouble pay for it.
         from planrunner.views.failure import failure_blocks

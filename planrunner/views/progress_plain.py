@@ -6,6 +6,9 @@ from time import localtime, monotonic
 
 from planrunner.machine.events import (
     AttemptStarted,
+    AttemptStopping,
+    BudgetExtended,
+    BudgetWarned,
     Entry,
     FrameClosing,
     FrameOpened,
@@ -19,6 +22,7 @@ from planrunner.machine.events import (
     StopRequested,
     TaskSettled,
     TasksReset,
+    Warned,
 )
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
@@ -192,7 +196,8 @@ def _opened(terminal: Terminal, state: State, event: FrameOpened, _at: float) ->
 
 
 def _closing(terminal: Terminal, _state: State, event: FrameClosing, _at: float) -> str:
-    return f"{terminal.sign('cancelled')} {event.task} is stopped ({event.reason}): what runs in it is ended"
+    runs = "may end" if event.reason == "budget" else "is ended"
+    return f"{terminal.sign('cancelled')} {event.task} is stopped ({event.reason}): what runs in it {runs}"
 
 
 def _reset(terminal: Terminal, _state: State, event: TasksReset, _at: float) -> str:
@@ -207,7 +212,29 @@ def _resumed(_terminal: Terminal, state: State, _event: RunResumed, _at: float) 
     return f"resumed: {done} of {len(state.tasks)} tasks are done already"
 
 
+def _warned(_terminal: Terminal, _state: State, event: BudgetWarned, _at: float) -> str:
+    from planrunner.views.budget import warning_text  # late: few runs have limits
+
+    return warning_text(event)
+
+
+def _watched(terminal: Terminal, _state: State, event: Warned, _at: float) -> str:
+    look = ": somebody should look" if event.do == "ask" else ""
+    return f"{terminal.sign('running')} {event.task} still runs after {duration_text(event.after)}{look}"
+
+
+def _stopping(terminal: Terminal, _state: State, event: AttemptStopping, _at: float) -> str:
+    return f"{terminal.sign('cancelled')} {event.task} is stopped: {event.detail}"
+
+
+def _extended(_terminal: Terminal, _state: State, event: BudgetExtended, _at: float) -> str:
+    from planrunner.views.budget import extension_text  # late, as above
+
+    return extension_text(event)
+
+
 _STOPS = {
+    "budget": "a budget is used up: what runs may end, nothing else starts",
     "pause": "pausing{who}: what runs may end, nothing else starts",
     "cancelled": "cancelling{who}: what runs is ended in order",
     "killed": "killing{who}: what runs is ended at once",
@@ -238,5 +265,9 @@ _DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {
     GateVoted: _vote,
     RunResumed: _resumed,
     StopRequested: _stop,
+    BudgetWarned: _warned,
+    BudgetExtended: _extended,
+    Warned: _watched,
+    AttemptStopping: _stopping,
     RunParked: _parked,
 }

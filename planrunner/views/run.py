@@ -30,8 +30,10 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         "waiting": waiting(state),
         "gates": _gates(state),
         "tasks": {
-            task.id: task_object(state, found) | (inner_object(state, found) if found.inner is not None else {})
-            for task, found in pairs(state)
+            task.id: task_object(state, found)
+            | (inner_object(state, found) if found.inner is not None else {})
+            | (account_object(state, number) if state.ledger is not None else {})
+            for number, (task, found) in enumerate(pairs(state))
         },
         "budget": budget_object(state, now),
         "outputs": state.outputs,
@@ -65,6 +67,13 @@ def task_object(state: State, found: TaskState) -> dict[str, Json]:
         "reason": _left_reason(found) if left else found.reason,
         "detail": _LEFT_DETAIL if left else found.detail,
     }
+
+
+def account_object(state: State, number: int) -> dict[str, Json]:
+    """What a task adds that has a budget of its own, or spent something: the same as ``budget`` of the run."""
+    from planrunner.machine.budgets import scope_of, standing  # late: few runs have limits
+
+    return {"budget": standing(state, number)} if scope_of(state, number) is not None else {}
 
 
 def inner_object(state: State, found: TaskState) -> dict[str, Json]:
@@ -131,14 +140,21 @@ def _own_trouble(state: State, number: int) -> bool:
 
 def budget_object(state: State, now: float) -> dict[str, Json]:
     """What the run used of each quantity that is measured or limited, and the limit where there is one. Time is seconds
-    in which a process acted on the run; a quantity nobody measured has ``used`` null."""
+    in which a process acted on the run; ``reserved`` is what attempts that run have set aside of cost, tokens and calls;
+    a quantity nobody measured has ``used`` null."""
     limits = {name: limit for name, limit in state.plan.budgets._asdict().items() if name in _QUANTITIES}
     used = {
         "time": round(state.spent_time(now), 3),
         "attempts": sum(found.attempts + found.reissues for found in state.tasks),
     }
     names = [name for name, limit in limits.items() if limit is not None or name in used]
-    return {name: {"used": used.get(name), "limit": limits[name]} for name in names}
+    found: dict[str, Json] = {name: {"used": used.get(name), "limit": limits[name]} for name in names}
+    if state.ledger is not None:
+        from planrunner.machine.budgets import standing, time_limit  # late: few runs have limits
+
+        found |= standing(state)
+        found["time"]["limit"] = time_limit(state)
+    return found
 
 
 _QUANTITIES = ("time", "cost", "tokens", "calls", "attempts", "iterations", "depth")
