@@ -33,7 +33,12 @@ class Project:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(path / "state"), "USER": "ana"}
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PLANRUNNER_STATE": str(path / "state"),
+            "USER": "ana",
+        }
 
     def plan(self, text: str) -> None:
         (self.path / "p.yaml").write_text(text, encoding="utf-8")

@@ -111,6 +111,24 @@ def test_an_approval_of_one_run_is_none_of_another(project: Any) -> None:
     assert project("approve", "last", "sign", "--shown", shown).code == 10
 
 
+def test_another_policy_of_the_project_voids_the_approval_and_another_list_of_people_does_not(project: Any) -> None:
+    shown = waits(project)
+    policy = project.path / "planrunner.yaml"
+    policy.write_text("capabilities: {deny: [sql.query]}\n")
+    assert project("approve", "last", "sign", "--shown", shown).code == 10
+    policy.write_text("capabilities: {deny: [sql.query]}\npeople: {ana: [release]}\n")
+    assert project("approve", "last", "sign").code == 0
+
+
+def test_a_fork_asks_anew_what_was_approved_in_the_other_run(project: Any) -> None:
+    waits(project)
+    assert project("approve", "last", "sign").code == 0
+    forked = project("resume", "last", "--from", "cp-build", "--json")
+    assert (forked.code, forked.data["waiting"]) == (8, ["sign"])
+    assert project("approve", "last", "sign", "--resume").code == 0
+    assert project("replay", "last").code == 0
+
+
 def test_roles_are_those_the_project_lists(project: Any) -> None:
     (project.path / "planrunner.yaml").write_text("people:\n  bo: [release]\n  cy: [qa]\n")
     waits(project, "approvers: {roles: [release]}")
