@@ -41,7 +41,7 @@ class Cancel(NamedTuple):
 
     @property
     def message(self) -> str:
-        return f"stopped: {self.reason}"
+        return f"stopped: {self.reason}" if self.failure == "cancelled" else self.reason
 
 
 if TYPE_CHECKING:

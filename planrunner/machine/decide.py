@@ -117,8 +117,11 @@ def next_time(state: State, now: float) -> float | None:
     found = [state.timers[0][0]] if state.timers else []
     if (due := _stop_time(state, now)) is not None:
         found.append(due)
-    if state.alarms is not None and (due := state.alarms.next()) is not None:
-        found.append(due)
+    if state.alarms is not None and state.alarms.due:
+        from planrunner.machine.watch import next_alarm  # late, as above
+
+        if (due := next_alarm(state)) is not None:
+            found.append(due)
     if state.ledger is not None:
         from planrunner.machine.budgets import warning_time  # late, as above
 
