@@ -91,6 +91,11 @@ if TYPE_CHECKING:
         def ended(self, result: RunResult) -> None: ...
 
 
+def _is_attended(watch: Watch) -> bool:
+    """Whether the one who looks on answers gates as well: such a run waits for them instead of parking."""
+    return bool(getattr(watch, "attended", False))
+
+
 def execute(request: ExecRequest, watch: Watch) -> RunResult:
     """Run a plan until it ends or parks.
 
@@ -158,6 +163,7 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
         traits=traits,
         environment=_environment(request.plan, seen.env),
         boot=here,
+        attended=_is_attended(site.watch),
     )
     state = State(plan, run_id)
     evolve(state, started, now)
@@ -167,7 +173,7 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
     with _Held(site, state, handle, seen.digest) as held:
         site.watch.started(run_id, plan, state)
         site.watch.event(first)
-        effects = _imagined() if request.dry_run else _live(site, state, clock)
+        effects = _imagined() if request.dry_run else _live(site, state, clock, handle.epoch)
         return held.drive((), effects)._replace(notices=seen.notices)
 
 
@@ -194,6 +200,7 @@ def _environment(path: str, names: tuple[str, ...]) -> dict[str, Json]:
         "python": sys.version.split()[0],
         "system": f"{system.sysname} {system.release} {system.machine}",
         "host": system.nodename,
+        "user": user(),
         "plan": os.path.abspath(path),
         "directory": find_project(path),
         "env": environment_of(names),
@@ -243,8 +250,9 @@ def _go_on(site: _Site, run_id: str, then: Callable[[State], Sequence[Event]], r
         _reap(run_id)
         site.watch.started(run_id, state.plan, state)
         first: list[Event] = [] if state.ended_at is None else [RunReopened(reopening, user())]
-        first.append(RunResumed(handle.epoch, user(), here, max(0.0, clock.now() - line.last)))
-        result = held.drive((*first, *following), _live(site, state, clock))
+        away = max(0.0, clock.now() - line.last)
+        first.append(RunResumed(handle.epoch, user(), here, away, _is_attended(site.watch)))
+        result = held.drive((*first, *following), _live(site, state, clock, handle.epoch))
         return result._replace(plan_changed=_plan_changed(site.journal, row.plan_digest, state))
 
 
@@ -318,12 +326,17 @@ class _Held:
         gc.freeze()  # the plan and the modules stay: no collection has to look at them again
         gc.set_threshold(50_000, 20, 50)  # events hold no cycles, and looking for some costs a tenth
         gc.enable()
+        ours = True
         try:
             driver.record(*first)
             driver.run()
+        except errors.Fenced:
+            ours = False  # what lies there belongs to the runner that has the run now
+            raise
         finally:
             effects.close()
-            _tidy(place.scratch)
+            if ours:
+                _tidy(place.scratch)
         code = exit_code(state)
         result = RunResult(
             state.run_id, state.plan.id, self._digest, state.status, code, state, self._handle.last_seq, site.state_dir
@@ -357,7 +370,7 @@ class _Observed:
         self._watch.tick(now)
 
 
-def _live(site: _Site, state: State, clock: Clock) -> Effects:
+def _live(site: _Site, state: State, clock: Clock, epoch: int) -> Effects:
     from planrunner.engine.live import LiveEffects, LiveSettings
 
     settings = LiveSettings(
@@ -367,6 +380,7 @@ def _live(site: _Site, state: State, clock: Clock) -> Effects:
         keep=_keeper(site.state_dir),
         on_output=site.watch.output,
         clock=clock,
+        epoch=epoch,
     )
     return LiveEffects(settings)
 
@@ -404,4 +418,6 @@ def exit_code(state: State) -> int:
         return errors.WAITING
     if state.status == "paused":
         return _REST_CODES.get(state.reason, errors.WAITING)
+    if state.failures and state.tasks[state.failures[0]].failure in ("rejected", "expired"):
+        return errors.REJECTED
     return errors.BUDGET if state.reason == "budget" else errors.FAILED

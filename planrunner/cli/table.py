@@ -4,6 +4,7 @@ from __future__ import annotations
 
 GROUPS: tuple[tuple[str, str], ...] = (
     ("run", "Run plans"),
+    ("people", "Decide gates"),
     ("write", "Write plans"),
     ("prove", "Prove plans"),
     ("look", "Look at runs"),
@@ -19,6 +20,10 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("cancel", "cancel", "Stop a run for good.", "run"),
     ("retry", "retry", "Begin what failed anew and go on.", "run"),
     ("rerun", "rerun", "Begin tasks anew, and what comes after them.", "run"),
+    ("gates", "gates", "List what waits for people.", "people"),
+    ("approve", "approve", "Approve what a gate asks.", "people"),
+    ("reject", "reject", "Reject what a gate asks.", "people"),
+    ("answer", "answer", "Choose an option of a gate, or fill its form.", "people"),
     ("init", "init", "Write a first plan to start from.", "write"),
     ("lint", "lint", "Check plans; findings have exact positions.", "write"),
     ("fmt", "fmt", "Rewrite plans in the canonical form.", "write"),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, asked, plan_outputs, prepare
-from planrunner.engine.effects import Cancel, Observe, Probe, StartCall
-from planrunner.machine.commands import AskFacts, AskProbe, Close, End, Open, Record, Start
+from planrunner.engine.effects import Cancel, Examine, Observe, Probe, StartCall
+from planrunner.machine.commands import AskFacts, AskPeople, AskProbe, Close, End, Open, Record, Start
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
     AttemptEnded,
@@ -88,6 +88,8 @@ class Decisions:
                 self._todo.append(Cancel(event.task, event.attempt, event.detail, event.failure))
         elif isinstance(command, (Open, Close)):
             self._turn(command)
+        elif isinstance(command, AskPeople):
+            self._ask(command)
         elif isinstance(command, AskFacts):
             task = self.state.specs[command.number].id
             self._record(FactsRequested(task, command.names), self._now)
@@ -128,6 +130,14 @@ class Decisions:
             found = state.tasks[number]
             if found.outcome is None and inside(state, number, owner):
                 self._todo.append(Cancel(state.specs[number].id, found.attempts, event.reason))
+
+    def _ask(self, command: AskPeople) -> None:
+        from planrunner.engine.gates import requested  # late: few plans have gates
+
+        event = requested(self.state, command, self._place)
+        self._record(event, self._now)
+        looks = tuple(event.request.get("looks", ()))
+        self._todo.append(Examine(event.task, event.visit, looks, self._place.directory))
 
     def _probe(self, command: AskProbe) -> Call:
         prepared = prepare(self.state, Start(command.number, command.attempt), self._place)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from planrunner.engine.calls import Place, with_values
 from planrunner.engine.decisions import Decisions
-from planrunner.engine.effects import StartCall
+from planrunner.engine.effects import AT_ONCE, StartCall
 from planrunner.journal.records import Answer
-from planrunner.machine.events import AttemptEnded, Entry, Outcome, StopRequested
 from planrunner.machine.decide import next_time
+from planrunner.machine.events import AttemptEnded, Entry, Outcome, StopRequested
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import STOPS
@@ -62,6 +62,7 @@ class Driver:
         "_effects",
         "_fresh",
         "_onlooker",
+        "_place",
         "_seq",
         "_todo",
         "inbox",
@@ -75,6 +76,7 @@ class Driver:
         self._append = append
         self._effects = effects
         self._onlooker = onlooker
+        self._place = place
         self._seq = seq
         self._fresh: list[Entry] = []
         self._todo: list[Effect] = []
@@ -174,12 +176,12 @@ class Driver:
         asked = self.inbox.news() if self.inbox is not None else ()
         if not asked:
             return False
-        from planrunner.machine.requests import reply  # late: few runs are steered
+        from planrunner.engine.answering import answer  # late: few runs are steered
 
         for request in asked:
-            found = reply(self.state, request.kind, request.body, request.by)
+            found = answer(self.state, request, self._place, self._effects.now())
             self._arrived(found.events)
-            self._answers.append((request.id, Answer(found.applied, found.message)))
+            self._answers.append((request.id, Answer(found.applied, found.message, found.code)))
         return True
 
     def _arrived(self, events: Sequence[Event]) -> None:
@@ -193,7 +195,9 @@ class Driver:
                 if event.reason != "pause":
                     self._effects.stop(event.reason == "killed")
                 if STOPS[event.reason] <= STOPS[self.state.stop_reason]:
-                    continue
+                    if event.comment != AT_ONCE or self.state.stop_reason not in ("deadline", "cancelled"):
+                        continue
+                    event = StopRequested("killed", comment="interrupted twice")
             elif type(event) is AttemptEnded:
                 event = with_values(self.state, event)
             self.record(event)

@@ -7,9 +7,15 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Protocol, Union
+    from typing import Any, Protocol, Union
 
     from planrunner.machine.events import Event
+
+    Json = Any
+
+
+AT_ONCE = "at once"
+"""Comment of a StopRequested for which nothing may be waited for: the second Ctrl-C."""
 
 
 class StartCall(NamedTuple):
@@ -44,12 +50,22 @@ class Cancel(NamedTuple):
         return f"stopped: {self.reason}" if self.failure == "cancelled" else self.reason
 
 
+class Examine(NamedTuple):
+    """Look at the evidence of the gate of a task, below ``directory``."""
+
+    task: str
+    visit: int
+    looks: tuple[dict[str, Json], ...]
+    directory: str
+
+
 if TYPE_CHECKING:
-    Effect = Union[StartCall, Observe, Probe, Cancel]
+    Effect = Union[StartCall, Observe, Probe, Cancel, Examine]
 
     class Effects(Protocol):
         """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970)
-        passed and gives the events that arose: AttemptEnded, FactsObserved, DoubtSettled, StopRequested."""
+        passed and gives the events that arose: AttemptEnded, FactsObserved, GateExamined, DoubtSettled,
+        StopRequested."""
 
         def start(self, effects: Sequence[Effect]) -> None: ...
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.effects import Cancel, Observe, StartCall
-from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome
+from planrunner.engine.effects import Cancel, Examine, Observe, StartCall
+from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, GateExamined, Outcome
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -20,11 +20,12 @@ Json = Any
 
 class Script(NamedTuple):
     """How the imagined world answers: the outcome of a call with the seconds it takes (in ``Outcome.duration``), the
-    facts it shows, and what a probe finds (``retry``, ``completed`` or ``failed``)."""
+    facts it shows, what a probe finds (``retry``, ``completed`` or ``failed``), and the evidence of a gate."""
 
     outcome: Callable[[Call], Outcome]
     facts: Callable[[tuple[str, ...]], dict[str, Json]]
     probe: Callable[[Call], str] = lambda call: "retry"
+    evidence: Callable[[Examine], tuple[dict[str, Json], ...]] = lambda effect: ()
 
 
 def in_time(call: Call, outcome: Outcome) -> Outcome:
@@ -58,6 +59,8 @@ class ImaginedEffects:
                 self._later(0.0, FactsObserved(effect.task, self._script.facts(effect.names)))
             elif isinstance(effect, Cancel):
                 self._call_off(effect)
+            elif isinstance(effect, Examine):
+                self._later(0.0, GateExamined(effect.task, effect.visit, self._script.evidence(effect)))
             else:
                 found = self._script.probe(effect.call)
                 self._later(0.0, DoubtSettled(effect.call.task.id, effect.call.attempt, found, "probe"))  # type: ignore[arg-type]

@@ -20,14 +20,14 @@ from planrunner.engine.attempts import (
     usage_path,
 )
 from planrunner.engine.clocks import Clock
-from planrunner.engine.effects import Cancel, Observe, StartCall
+from planrunner.engine.effects import AT_ONCE, Cancel, Examine, Observe, StartCall
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
 from planrunner.engine.signals import Signals
 from planrunner.engine.tails import Record
 from planrunner.lean import partial, signal
-from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome, StopRequested
+from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, GateExamined, Outcome, StopRequested
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class LiveSettings(NamedTuple):
     ``resolve`` gives the function of a capability (KeyError: there is none); ``keep`` stores an artifact's file and
     gives its record (digest, size …); ``on_output`` is told task, attempt, stream and bytes as they come. Processes get
     ``environment`` (None: that of this process) below their own, and ``grace`` seconds between TERM and KILL.
-    ``clock`` is the time line of the run (None: one that starts now).
+    ``clock`` is the time line of the run (None: one that starts now), ``epoch`` tells this runner from earlier ones.
     ``own_process`` False is for programs that do other things as well: signals are left to them, orphans to init.
     """
 
@@ -61,6 +61,7 @@ class LiveSettings(NamedTuple):
     grace: float = 2.0
     own_process: bool = True
     clock: Clock | None = None
+    epoch: int = 0
 
 
 def _with_usage(attempt: Attempt, outcome: Outcome) -> Outcome:
@@ -83,6 +84,7 @@ class LiveEffects:
     def __init__(self, settings: LiveSettings) -> None:
         self.forced = False
         self._asked = 0
+        self._examined = 0
         self._closed = False
         self._settings = settings
         self._clock = settings.clock or Clock(time.time())
@@ -118,6 +120,8 @@ class LiveEffects:
                 self._events.append(FactsObserved(effect.task, facts))
             elif isinstance(effect, Cancel):
                 self._call_off(effect)
+            elif isinstance(effect, Examine):
+                self._examine(effect)
             else:
                 self._probe(effect.call)
 
@@ -178,7 +182,8 @@ class LiveEffects:
         call, record = attempt.call, attempt.record
         record.keep = spawn.keep
         self._make_scratch(call)
-        launch = Launch(spawn, markers(call), call.timeout, record, partial(self._exited, attempt, spawn))
+        given, ended = markers(call, self._settings.epoch), partial(self._exited, attempt, spawn)
+        launch = Launch(spawn, given, call.timeout, record, ended)
         try:
             attempt.process = self._supervisor.start(launch)
         except SpawnFailed as failed:
@@ -198,15 +203,30 @@ class LiveEffects:
         else:
             attempt.timer = self._poller.after(pause.seconds, partial(self._end, attempt, pause.outcome))
 
-    def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
+    def _in_threads(self) -> Workers:
         if self._workers is None:
             from planrunner.engine.threads import Workers  # late: runs of processes need no threads
 
             self._workers = Workers(self._poller.wake)
         self._supervisor.programs.alone = False
-        work = partial(invoke, binding, attempt.call.inputs, attempt.context)
-        attempt.run_in(self._workers, work, partial(self._returned, attempt))
         self._supervisor.foreign_children = True
+        return self._workers
+
+    def _examine(self, effect: Examine) -> None:
+        from planrunner.engine.evidence import examine  # late: few plans have gates
+
+        self._examined += 1
+        self._in_threads().submit(partial(examine, effect.looks, effect.directory), partial(self._seen, effect))
+
+    def _seen(self, effect: Examine, found: tuple[tuple[dict[str, Json], ...], str]) -> None:
+        self._examined -= 1
+        self._supervisor.foreign_children = self._workers is not None and self._workers.busy > 0
+        self._events.append(GateExamined(effect.task, effect.visit, *found))
+
+    def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
+        workers = self._in_threads()
+        work = partial(invoke, binding, attempt.call.inputs, attempt.context)
+        attempt.run_in(workers, work, partial(self._returned, attempt))
         if attempt.call.timeout is not None:
             attempt.timer = self._poller.after(attempt.call.timeout, partial(self._cancel, attempt, "timeout"))
 
@@ -271,11 +291,11 @@ class LiveEffects:
 
     def wait(self, until: float | None) -> list[Event]:
         """See ``Effects``; returns nothing at once when nothing is on its way and no time is given."""
-        if self._attempts and self._events:
+        if (self._attempts or self._examined) and self._events:
             self._poller.turn(0.0)
         while not self._events:
             self._take_signals()
-            if self._events or (until is None and not self._attempts):
+            if self._events or (until is None and not (self._attempts or self._examined)):
                 break
             rest = None if until is None else until - self._clock.now()
             if rest is not None and rest <= 0:
@@ -302,6 +322,7 @@ class LiveEffects:
             else:
                 self.forced = True
                 self._stop(forced=True)
+                self._events.append(StopRequested(_REASONS[number], comment=AT_ONCE))
 
     def stop(self, forced: bool = False) -> None:
         self._poller.turn(0.0)  # what is over already was not interrupted
@@ -354,7 +375,7 @@ class LiveEffects:
         deadline = time.monotonic() + 5
         while self._supervisor.running and time.monotonic() < deadline:
             self._poller.turn(0.1)
-        self._supervisor.sweep_run(self._settings.run_id)
+        self._supervisor.sweep_run(self._settings.run_id, self._settings.epoch)
         abandoned = self._workers is not None and self._workers.close()
         if self._signals is not None:
             self._signals.close()

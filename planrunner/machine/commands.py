@@ -11,6 +11,9 @@ from planrunner.machine.events import (
     DoubtSettled,
     FailureResolved,
     FrameClosing,
+    GateDecided,
+    GateEscalated,
+    GateOpened,
     ResetPlanned,
     RetryScheduled,
     RunParked,
@@ -55,6 +58,13 @@ class Close(NamedTuple):
     message: str = ""
 
 
+class AskPeople(NamedTuple):
+    """Find out what a gate asks and shows; ``stage`` is as in GateRequested."""
+
+    number: int
+    stage: str
+
+
 class AskFacts(NamedTuple):
     """Look at the facts that a task's preconditions read."""
 
@@ -86,6 +96,9 @@ class Record(NamedTuple):
         | BudgetWarned
         | Warned
         | AttemptStopping
+        | GateOpened
+        | GateEscalated
+        | GateDecided
     )
 
 
@@ -97,4 +110,4 @@ class End(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Command = Union[Start, Open, Close, AskFacts, AskProbe, Record, End]
+    Command = Union[Start, Open, Close, AskFacts, AskPeople, AskProbe, Record, End]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.machine.commands import AskFacts, End, Record, Start
+from planrunner.machine.commands import AskFacts, AskPeople, End, Record, Start
 from planrunner.machine.events import FailureResolved, RetryScheduled, RunParked, StopRequested, TaskQueued, TaskSettled
 from planrunner.machine.evolve import CUT_OFF
 from planrunner.machine.joins import needs_verdict
@@ -197,6 +197,8 @@ def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> 
     if state.stop_reason and not _outlives(state, number):
         return _stopped(state, task)
     frame = found.frame
+    if found.gate is not None and not found.gate.is_behind:
+        return _at_gate(state, number, now)
     if task.finally_ and not main_part_done(state, frame):
         return None
     if found.due is not None:
@@ -220,6 +222,17 @@ def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> 
     if frame.limit and number >= frame.limit:
         return None
     return _conditions(state, number, ready)
+
+
+def _at_gate(state: State, number: int, now: float) -> Command | None:
+    """A task that asks people, or has their answer. Where its level fails, only work that is done still asks."""
+    from planrunner.machine.gates import step  # late: few tasks ask anybody
+
+    gate = state.tasks[number].gate
+    assert gate is not None
+    if state.failing and gate.stage != "criteria" and not gate.decision and (cut := _cut(state, number)) is not None:
+        return _settle(state.specs[number], "cancelled", "stopped", _stop_detail(state, cut))
+    return step(state, number, now)
 
 
 def _cut(state: State, number: int) -> Frame | None:
@@ -264,7 +277,7 @@ def _stopped(state: State, task: Task, before: str = "") -> Command | None:
 
 def _late(state: State) -> str:
     limit = state.plan.budgets.time
-    if limit is None or state.active < limit and state.plan.deadline is not None and state.active_since is None:
+    if limit is None or (state.active < limit and state.plan.deadline is not None and state.active_since is None):
         return "the deadline of the plan has passed"
     return "the time budget of the plan is used up"
 
@@ -313,6 +326,13 @@ def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
         command = _preconditions(state, number)
         if command is not None or (found.facts is None and facts_read(task)):
             return command
+    if state.plan.gated and task.labels:
+        from planrunner.machine.gates import demanded  # late, as above
+
+        if stage := demanded(state, number):
+            return AskPeople(number, stage)
+    if task.gate is not None and number not in state.holders:
+        return AskPeople(number, "gate")
     waits_for = None if number in state.holders else _by_hand(task)
     if waits_for:
         return None if found.status == "blocked" else _settle(task, "blocked", waits_for[0], waits_for[1])
@@ -345,15 +365,11 @@ def _preconditions(state: State, number: int) -> Command | None:
         why = unmet(criterion, scope)
         if why:
             return _settle(task, "failed", "precondition", "precondition not met: " + why, "precondition")
-    if words and found.status != "blocked":
-        return _settle(task, "blocked", "words", "a person has to confirm: " + "; ".join(words))
-    return None
+    return AskPeople(number, "preconditions") if words and "preconditions" not in found.cleared else None
 
 
 def _by_hand(task: Task) -> tuple[str, str] | None:
     """Why a task waits for somebody instead of starting."""
-    if task.gate is not None:
-        return "gate", task.gate.ask or f"waits for a decision ({task.gate.kind})"
     if task.uses:
         return None
     if task.command:
@@ -383,8 +399,9 @@ def _after_attempt(state: State, number: int, now: float) -> Command | None:
         return _settle(task, "cancelled", "stopped", found.outcome.message)
     verdict = judge(state, number)
     if not verdict.failure:
-        if verdict.words:
-            return _settle(task, "blocked", "words", "a person has to judge: " + "; ".join(verdict.words))
+        if verdict.words and "criteria" not in found.cleared:
+            asked = found.gate is not None and (found.gate.stage, found.gate.attempt) == ("criteria", found.attempts)
+            return _at_gate(state, number, now) if asked else AskPeople(number, "criteria")
         return _settle(task, "completed", "")
     from planrunner.machine.retry import again, delay  # late: most attempts do what they should
 
@@ -398,7 +415,7 @@ def _after_attempt(state: State, number: int, now: float) -> Command | None:
     if number in state.shape.reworks and not ends:
         from planrunner.machine.rework import by_edge  # late, as above
 
-        if back := by_edge(state, number):
+        if back := by_edge(state, number, verdict.detail):
             return back
     return _settle(task, "failed", verdict.reason, verdict.detail, verdict.failure)
 
@@ -500,7 +517,7 @@ def _finish(state: State) -> list[Command]:
     if state.open or state.finals_open or state.recovering:
         if state.stop_reason and state.stop_reason not in FINAL_STOPS:
             return [Record(RunParked(state.stop_reason))]
-        return [] if _time_will_tell(state) else [_stuck(state)]
+        return [] if _time_will_tell(state) or (state.attended and _asks_people(state)) else [_stuck(state)]
     if state.stop_reason in ("budget", "deadline"):
         return [End("failed", "budget")]
     if state.stop_reason in FINAL_STOPS:
@@ -514,6 +531,11 @@ def _time_will_tell(state: State) -> bool:
         return False
     people = state.counts.get("blocked") or state.counts.get("in_doubt")
     return not people or any(state.tasks[number].status == "pending" for _, number in state.timers)
+
+
+def _asks_people(state: State) -> bool:
+    """A gate waits for people, one of whom is there."""
+    return any(found.status == "blocked" and found.gate is not None and found.gate.waits for found in state.tasks)
 
 
 def _stuck(state: State) -> Record:

@@ -89,6 +89,8 @@ def _started(state: State, event: RunStarted, at: float) -> None:
     state.status = "running"
     state.params = event.params
     state.seed = event.seed
+    state.plan_digest = event.plan_digest
+    state.attended = event.attended
     state.traits = {name: Trait(*trait) for name, trait in event.traits.items()}
     state.environment = event.environment
     state.started_at = state.active_since = at
@@ -125,6 +127,7 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
     if state.stop_reason not in ("budget", "cancelled", "killed"):
         state.stop_reason = state.stop_by = state.stop_comment = ""
     state.epoch = event.epoch
+    state.attended = event.attended
     # a runner that was killed left its mark: the time since its last entry was nobody's
     state.active_since = at if state.active_since is None else state.active_since + event.idle
     state.asked.clear()
@@ -386,6 +389,10 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine import watch
 
             self.update(watch.FOLDS)
+        elif kind.__name__.startswith("Gate"):
+            from planrunner.machine import gates
+
+            self.update(gates.FOLDS)
         elif kind is RunForked:
             from planrunner.machine import forks
 

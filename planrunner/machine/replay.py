@@ -9,6 +9,9 @@ from planrunner.machine.events import (
     DoubtSettled,
     Entry,
     FactsObserved,
+    GateExamined,
+    GateReopened,
+    GateVoted,
     ResetPlanned,
     RunForked,
     RunReopened,
@@ -29,7 +32,10 @@ if TYPE_CHECKING:
     Json = Any
 
 INPUTS = frozenset(
-    {AttemptEnded, BudgetExtended, DoubtSettled, FactsObserved, RunForked, RunReopened, RunResumed, RunStarted}
+    {
+        *(AttemptEnded, BudgetExtended, DoubtSettled, FactsObserved, GateExamined, GateReopened, GateVoted),
+        *(RunForked, RunReopened, RunResumed, RunStarted),
+    }
 )
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the
 one or the other (``is_input``)."""
@@ -68,7 +74,8 @@ def is_input(state: State, event: Event) -> bool:
         return event.reason != "rework" and all(planned.tasks != event.tasks for planned in state.resets)
     if isinstance(event, DoubtSettled) and event.by == BY_RULE:
         return False
-    return event.__class__ in INPUTS or (isinstance(event, StopRequested) and event.reason not in ("budget", "deadline"))
+    decided = isinstance(event, StopRequested) and event.reason in ("budget", "deadline")
+    return event.__class__ in INPUTS or (isinstance(event, StopRequested) and not decided)
 
 
 def kind_of(event: Event) -> str:
@@ -128,9 +135,10 @@ def first_difference(expected: Json, got: Json, path: str = "") -> tuple[str, Js
             if expected.get(name, _NOTHING) != got.get(name, _NOTHING):
                 return first_difference(expected.get(name), got.get(name), f"{path}.{name}" if path else name)
     if isinstance(expected, list) and isinstance(got, list):
-        for number, (one, other) in enumerate(zip(expected, got)):
+        for number in range(max(len(expected), len(got))):
+            one, other = expected[number : number + 1], got[number : number + 1]
             if one != other:
-                return first_difference(one, other, f"{path}[{number}]")
+                return first_difference(one[0] if one else None, other[0] if other else None, f"{path}[{number}]")
     return path, expected, got
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from planrunner.machine.alarms import Alarms
     from planrunner.machine.events import ResetPlanned, RunStatus, TaskStatus
+    from planrunner.machine.gate import GateState
     from planrunner.machine.ledger import Ledger
     from planrunner.plan.model import EffectClass
 
@@ -36,17 +37,20 @@ class Trait(NamedTuple):
 class TaskState:
     """One task of a run. ``attempts`` counts attempts that were started, those before it was sent back (``past``)
     included; ``uncertain`` marks one whose end nobody saw. ``frame`` is the level it stands on, ``inner`` the one it
-    opened last, for a task that holds others; ``visit`` counts how often the task was begun anew."""
+    opened last, for a task that holds others; ``visit`` counts how often the task was begun anew. ``gate`` is the
+    question it puts or put to people, ``cleared`` names the stages of this visit that were decided well."""
 
     __slots__ = (
         "attempts",
         "broken",
+        "cleared",
         "detail",
         "due",
         "ended",
         "facts",
         "failure",
         "frame",
+        "gate",
         "inner",
         "inputs",
         "judged",
@@ -75,6 +79,8 @@ class TaskState:
         self.kept: Outcome | None = None
         """How the task ended before it was begun anew; it stands if the next call is the same."""
         self.rework: dict[str, Json] | None = None
+        self.gate: GateState | None = None
+        self.cleared: tuple[str, ...] = ()
         self.status: TaskStatus = "pending"
         self.standing: Standing = ""
         self.attempts = 0
@@ -138,6 +144,7 @@ class State:
         "active_since",
         "alarms",
         "asked",
+        "attended",
         "candidates",
         "closing",
         "counts",
@@ -156,6 +163,7 @@ class State:
         "outputs",
         "params",
         "plan",
+        "plan_digest",
         "queue",
         "reason",
         "recovering",
@@ -182,6 +190,8 @@ class State:
     def __init__(self, plan: Plan, run_id: str) -> None:
         self.plan = plan
         self.run_id = run_id
+        self.plan_digest = ""
+        self.attended = False
         self.shape = Shape()
         self.specs: list[Task] = []
         self.tasks: list[TaskState] = []

@@ -12,6 +12,10 @@ from planrunner.machine.events import (
     Entry,
     FrameClosing,
     FrameOpened,
+    GateEscalated,
+    GateOpened,
+    GateReopened,
+    GateVoted,
     RetryScheduled,
     RunParked,
     RunResumed,
@@ -160,14 +164,35 @@ def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) ->
     return f"{line}: {why}" if why else line
 
 
+def _gate(terminal: Terminal, _state: State, event: GateOpened, _at: float) -> str:
+    return f"{terminal.sign('blocked')} {event.task} asks: {_foreign(terminal, event.ask)}"
+
+
+def _reopened(terminal: Terminal, _state: State, event: GateReopened, _at: float) -> str:
+    what = _foreign(terminal, ", ".join(event.changed))
+    return f"{terminal.sign('blocked')} {event.task} asks again, what it shows has changed: {what}"
+
+
+def _escalated(terminal: Terminal, _state: State, event: GateEscalated, _at: float) -> str:
+    who = " or ".join([*(f"the role {role}" for role in event.roles), *event.people]) or "anybody"
+    return f"{terminal.sign('blocked')} {event.task} was not decided in time and asks others: {_foreign(terminal, who)}"
+
+
+def _vote(terminal: Terminal, _state: State, event: GateVoted, _at: float) -> str:
+    word = "approves" if event.verdict == "approve" else "rejects"
+    chosen = f" with `{event.choice}`" if event.choice else ""
+    line = f"{event.by} {word} {event.task}{chosen}" + (f": {event.reason}" if event.reason else "")
+    return f"{terminal.sign('completed' if event.verdict == 'approve' else 'failed')} {_foreign(terminal, line)}"
+
+
 def _opened(terminal: Terminal, state: State, event: FrameOpened, _at: float) -> str:
     from planrunner.views.nesting import opened_text  # late: many plans are flat
 
     number = state.index[event.task]
-    frame = state.tasks[number].inner
-    assert frame is not None
     attempt = attempt_text(state.specs[number], event.attempt, state.tasks[number].past) if event.number <= 1 else ""
-    return f"{terminal.sign('running')} {event.task} {opened_text(state, frame)}" + (f" ({attempt})" if attempt else "")
+    return f"{terminal.sign('running')} {event.task} {opened_text(state, number, event)}" + (
+        f" ({attempt})" if attempt else ""
+    )
 
 
 def _closing(terminal: Terminal, _state: State, event: FrameClosing, _at: float) -> str:
@@ -176,7 +201,7 @@ def _closing(terminal: Terminal, _state: State, event: FrameClosing, _at: float)
 
 
 def _reset(terminal: Terminal, _state: State, event: TasksReset, _at: float) -> str:
-    names = ", ".join(event.tasks[:8]) + (f" and {len(event.tasks) - 8} more" if len(event.tasks) > 8 else "")
+    names = ", ".join(event.tasks[:4]) + (f" and {len(event.tasks) - 4} more" if len(event.tasks) > 4 else "")
     cause = f", sent back by {event.cause}" if event.cause else f", by {event.by}" if event.by else ""
     said = f": {_foreign(terminal, event.comment)}" if event.comment else ""
     return f"{terminal.sign('retrying')} {names} begin anew ({event.reason}{cause}{said})"
@@ -234,6 +259,10 @@ _DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {
     TasksReset: _reset,
     RetryScheduled: _retry,
     TaskSettled: _settled,
+    GateOpened: _gate,
+    GateReopened: _reopened,
+    GateEscalated: _escalated,
+    GateVoted: _vote,
     RunResumed: _resumed,
     StopRequested: _stop,
     BudgetWarned: _warned,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from time import monotonic, time
+from time import monotonic
 
-from planrunner.machine.events import Entry, TaskSettled
+from planrunner.machine.events import Entry, GateOpened, TaskSettled
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.rows import TROUBLE, Row
@@ -44,6 +44,7 @@ class TreeProgress:
         self._run_id = ""
         self._drawn = 0
         self._next = 0.0
+        self._now = 0.0
         self._tails: dict[str, bytes] = {}
         self._trouble: dict[int, None] = {}
 
@@ -54,18 +55,22 @@ class TreeProgress:
 
     def event(self, entry: Entry) -> None:
         """The state is read when the next frame is drawn; a frame is due after an event as well as at a tick."""
-        if self._state is not None and isinstance(entry.event, TaskSettled):
+        if self._state is not None and isinstance(entry.event, (TaskSettled, GateOpened)):
             self._tails.pop(entry.event.task, None)
-            if entry.event.status in TROUBLE:
+            if isinstance(entry.event, GateOpened) or entry.event.status in TROUBLE:
                 self._trouble[self._state.index[entry.event.task]] = None
         self._draw_when_due(entry.at)
 
     def output(self, task: str, _attempt: int, _stream: str, data: bytes) -> None:
         self._tails[task] = (self._tails.get(task, b"") + data)[-_KEPT:]
-        self._draw_when_due(time())
+        self._draw_when_due(self._now)
 
     def tick(self, now: float) -> None:
         self._draw_when_due(now)
+
+    def let_go(self) -> None:
+        """Leave what is drawn where it is: somebody else writes below it."""
+        self._drawn = 0
 
     def ended(self, result: Any) -> None:
         if self._state is None:
@@ -75,11 +80,13 @@ class TreeProgress:
         from planrunner.views.tree import tree
 
         told = (self._terminal, self._state, self._run_id, result and result.source)
-        lines = tree(self._terminal, self._state, time()) + ending(*told)
+        lines = tree(self._terminal, self._state, self._now) + ending(*told)
         self._draw(lines)
         self._drawn = 0
 
     def _draw_when_due(self, now: float) -> None:
+        """``now`` is on the time line of the run, as entries and ticks tell it."""
+        self._now = now
         moment = monotonic()
         if self._state is None or moment < self._next:
             return
@@ -111,7 +118,7 @@ class TreeProgress:
     def _flat(self, state: State, room: int) -> tuple[list[Row], int]:
         """What is shown of a flat plan, and how many running tasks are not."""
         running = list(state.running)
-        waiting = [number for _, number in state.timers if state.tasks[number].due is not None]
+        waiting = [number for _, number in state.timers if state.tasks[number].status == "pending"]
         trouble = [number for number in self._trouble if state.tasks[number].status in TROUBLE]
         trouble = trouble[-max(1, room // 3) :]
         waiting = waiting[: max(1, room // 4)]

@@ -26,7 +26,9 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         "status": state.status,
         "exit_code": exit_code,
         "reason": state.reason,
+        "stopped": stopped(state),
         "waiting": waiting(state),
+        "gates": _gates(state),
         "tasks": {
             task.id: task_object(state, found)
             | (inner_object(state, found) if found.inner is not None else {})
@@ -36,6 +38,22 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         "budget": budget_object(state, now),
         "outputs": state.outputs,
     }
+
+
+def _gates(state: State) -> list[dict[str, Json]]:
+    """The questions to people, with what they need to answer them."""
+    if not state.counts.get("blocked"):
+        return []
+    from planrunner.views.gates import gate_objects  # late: few runs wait
+
+    return gate_objects(state)
+
+
+def stopped(state: State) -> dict[str, str] | None:
+    """Why nothing starts any more, who asked for it, and what was said with it; None where nobody and nothing did."""
+    if not state.stop_reason:
+        return None
+    return {"reason": state.stop_reason, "by": state.stop_by, "comment": state.stop_comment}
 
 
 def task_object(state: State, found: TaskState) -> dict[str, Json]:
@@ -122,7 +140,7 @@ def _own_trouble(state: State, number: int) -> bool:
 
 def budget_object(state: State, now: float) -> dict[str, Json]:
     """What the run used of each quantity that is measured or limited, and the limit where there is one. Time is seconds
-    in which a process acted on the run; ``reserved`` is what attempts that run have set aside of cost, tokens and calls;
+    in which a process acted on the run; ``reserved`` is what running attempts have set aside of cost, tokens and calls;
     a quantity nobody measured has ``used`` null."""
     limits = {name: limit for name, limit in state.plan.budgets._asdict().items() if name in _QUANTITIES}
     used = {
