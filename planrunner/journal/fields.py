@@ -165,7 +165,10 @@ def _task_settled(event: events.TaskSettled) -> str:
 
 
 _BY_HAND: dict[str, tuple[tuple[str, ...], Callable[[Any], str]]] = {
-    "AttemptStarted": (("task", "attempt", "key", "inputs", "effect", "reissue", "reserved", "degraded"), _attempt_started),
+    "AttemptStarted": (
+        ("task", "attempt", "key", "inputs", "effect", "reissue", "reserved", "degraded"),
+        _attempt_started,
+    ),
     "AttemptEnded": (("task", "attempt", "outcome"), _attempt_ended),
     "Outcome": (
         ("failure", "message", "outputs", "exit_code", "duration", "stdout", "stderr", "artifacts", "usage"),

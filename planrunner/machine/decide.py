@@ -16,7 +16,7 @@ from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from planrunner.machine.budgets import Fitting
+    from planrunner.machine.fitting import Fitting
     from planrunner.machine.commands import Command
     from planrunner.machine.events import TaskStatus
     from planrunner.machine.frame import Frame
@@ -48,9 +48,8 @@ def decide(state: State, now: float) -> Decision:
         return _NOTHING
     if _out_of_time(state, now):
         return Decision([Record(StopRequested("deadline"))], tuple(state.candidates))
-    if state.alarms is not None or state.ledger is not None:
-        if first := _first(state, now):
-            return Decision(first, tuple(state.candidates))
+    if (state.alarms is not None or state.ledger is not None) and (first := _first(state, now)):
+        return Decision(first, tuple(state.candidates))
     commands: list[Command] = []
     ready: list[int] = []
     if state.resets:
@@ -69,7 +68,7 @@ def decide(state: State, now: float) -> Decision:
     if state.ledger is None:
         _admit(state, ready, commands)
     else:
-        from planrunner.machine.budgets import Fitting  # late: few runs have limits
+        from planrunner.machine.fitting import Fitting  # late: few runs have limits
 
         fitting = Fitting(state, now)
         _admit(state, fitting.sift(ready, commands), commands, fitting)

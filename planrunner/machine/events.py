@@ -110,8 +110,8 @@ class AttemptStarted(NamedTuple):
     """The intent to act, durable before the act. ``key`` is the idempotency key ``run:task:attempt``, kept when the
     same
     attempt is issued again after a crash (``reissue`` counts those); ``inputs`` is the digest of the rendered call.
-    ``reserved`` is what it may spend at most (cost in dollars, tokens, calls); ``degraded`` is an attempt that does what
-    the task declares for when a budget runs short."""
+    ``reserved`` is what it may spend at most (cost in dollars, tokens, calls); ``degraded`` is an attempt that does
+    what the task declares for when a budget runs short."""
 
     task: str
     attempt: int
@@ -240,8 +240,8 @@ class BudgetExtended(NamedTuple):
 
 
 class Warned(NamedTuple):
-    """A step of the watchdog of a task: its attempt still runs after ``after`` seconds. ``do`` is warn, or ask: somebody
-    should look and decide."""
+    """A step of the watchdog of a task: its attempt still runs after ``after`` seconds. ``do`` is warn, or ask:
+    somebody should look and decide."""
 
     task: str
     attempt: int
@@ -362,8 +362,8 @@ class GateDecided(NamedTuple):
 
 class StopRequested(NamedTuple):
     """No task starts from now on. ``reason`` is pause (what runs may end), interrupted, terminated or storage (what
-    runs is stopped, and the run parks), budget (what runs may end), deadline, cancelled or killed (what is open is cancelled, and the run ends;
-    ``finally`` outlives all but killed). ``by`` and ``comment`` tell who asked and why."""
+    runs is stopped, and the run parks), budget (what runs may end), deadline, cancelled or killed (what is open is
+    cancelled, and the run ends; ``finally`` outlives all but killed). ``by`` and ``comment`` tell who asked and why."""
 
     reason: str
     by: str = ""
