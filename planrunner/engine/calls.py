@@ -63,7 +63,7 @@ def prepare(state: State, start: Start, place: Place) -> Prepared:
     name = task.id
     key = f"{state.run_id}:{name}:{attempt}"
     if degraded and number not in state.degraded:
-        from planrunner.machine.budgets import done_instead  # late: few runs have limits
+        from planrunner.machine.fitting import done_instead  # late: few runs have limits
 
         task = done_instead(task)
     effect = state.trait(task).effect

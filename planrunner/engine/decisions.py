@@ -68,10 +68,8 @@ class Decisions:
                 self._enact(command)
             only_starts = only_starts and not self._reused
             if (only_starts and not self.state.candidates) or self._resting():
-                return self.state.stop_reason not in (
-                    stopping,
-                    "budget",
-                )  # a start has no further consequence before it has ended
+                # from a start alone nothing follows before it has ended
+                return self.state.stop_reason not in (stopping, "budget")
         raise RuntimeError("the decisions of this run do not come to rest")
 
     def _resting(self) -> bool:

@@ -47,7 +47,7 @@ class Cancel(NamedTuple):
 
     @property
     def message(self) -> str:
-        return f"stopped: {self.reason}"
+        return f"stopped: {self.reason}" if self.failure == "cancelled" else self.reason
 
 
 class Examine(NamedTuple):

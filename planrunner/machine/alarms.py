@@ -26,10 +26,6 @@ class Alarms:
         """Forget the alarms of a task, or the one of a step."""
         self.due = [each for each in self.due if each[1] != number or step not in (None, each[2])]
 
-    def next(self) -> float | None:
-        """When the first one is due."""
-        return self.due[0][0] if self.due else None
-
     def before(self, now: float) -> list[tuple[float, int, int]]:
         """Those that are due, the first one first."""
         return self.due[: bisect_left(self.due, (now, 1 << 60))]

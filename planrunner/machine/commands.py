@@ -93,12 +93,12 @@ class Record(NamedTuple):
         | FrameClosing
         | ResetPlanned
         | TasksReset
-        | GateOpened
-        | GateEscalated
-        | GateDecided
         | BudgetWarned
         | Warned
         | AttemptStopping
+        | GateOpened
+        | GateEscalated
+        | GateDecided
     )
 
 

@@ -134,7 +134,7 @@ def begin(state: State, number: int) -> Command:
     if why := too_deep(state, number):
         return Record(TaskSettled(state.specs[number].id, "failed", "budget", why, "budget"))
     if state.ledger is not None and state.specs[number].loop is not None:
-        from planrunner.machine.budgets import next_round  # late, as above
+        from planrunner.machine.fitting import next_round  # late, as above
 
         if command := next_round(state, number):
             return command
@@ -195,7 +195,7 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
             return Close(number, "logic", f"`until: {loop.until.text}` has no value after round {frame.round}: {error}")
     if frame.round < loop.max:
         if state.ledger is not None:
-            from planrunner.machine.budgets import next_round  # late: few runs have limits
+            from planrunner.machine.fitting import next_round  # late: few runs have limits
 
             if command := next_round(state, number):
                 return command

@@ -16,9 +16,9 @@ from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from planrunner.machine.budgets import Fitting
     from planrunner.machine.commands import Command
     from planrunner.machine.events import TaskStatus
+    from planrunner.machine.fitting import Fitting
     from planrunner.machine.frame import Frame
 
 INSTANT_BATCH = 2000
@@ -48,9 +48,8 @@ def decide(state: State, now: float) -> Decision:
         return _NOTHING
     if _out_of_time(state, now):
         return Decision([Record(StopRequested("deadline"))], tuple(state.candidates))
-    if state.alarms is not None or state.ledger is not None:
-        if first := _first(state, now):
-            return Decision(first, tuple(state.candidates))
+    if (state.alarms is not None or state.ledger is not None) and (first := _first(state, now)):
+        return Decision(first, tuple(state.candidates))
     commands: list[Command] = []
     ready: list[int] = []
     if state.resets:
@@ -69,7 +68,7 @@ def decide(state: State, now: float) -> Decision:
     if state.ledger is None:
         _admit(state, ready, commands)
     else:
-        from planrunner.machine.budgets import Fitting  # late: few runs have limits
+        from planrunner.machine.fitting import Fitting  # late: few runs have limits
 
         fitting = Fitting(state, now)
         _admit(state, fitting.sift(ready, commands), commands, fitting)
@@ -117,8 +116,11 @@ def next_time(state: State, now: float) -> float | None:
     found = [state.timers[0][0]] if state.timers else []
     if (due := _stop_time(state, now)) is not None:
         found.append(due)
-    if state.alarms is not None and (due := state.alarms.next()) is not None:
-        found.append(due)
+    if state.alarms is not None and state.alarms.due:
+        from planrunner.machine.watch import next_alarm  # late, as above
+
+        if (due := next_alarm(state)) is not None:
+            found.append(due)
     if state.ledger is not None:
         from planrunner.machine.budgets import warning_time  # late, as above
 

@@ -110,8 +110,8 @@ class AttemptStarted(NamedTuple):
     """The intent to act, durable before the act. ``key`` is the idempotency key ``run:task:attempt``, kept when the
     same
     attempt is issued again after a crash (``reissue`` counts those); ``inputs`` is the digest of the rendered call.
-    ``reserved`` is what it may spend at most (cost in dollars, tokens, calls); ``degraded`` is an attempt that does what
-    the task declares for when a budget runs short."""
+    ``reserved`` is what it may spend at most (cost in dollars, tokens, calls); ``degraded`` is an attempt that does
+    what the task declares for when a budget runs short."""
 
     task: str
     attempt: int
@@ -216,6 +216,50 @@ class DoubtSettled(NamedTuple):
     failure: str = ""
 
 
+class BudgetWarned(NamedTuple):
+    """So much of a limit is spent that people want to know (``reason`` threshold), or an attempt of the task ``scope``
+    used more (``spent``) than it had set aside (``limit``; ``reason`` overshoot). ``scope`` is a task with everything
+    inside it, empty for the plan; cost is in dollars, time in seconds."""
+
+    scope: str
+    what: str
+    spent: float
+    limit: float
+    reason: str = "threshold"
+
+
+class BudgetExtended(NamedTuple):
+    """A person added ``amount`` to the limit of a task (empty: the plan) for ``what``: time (seconds), cost (dollars),
+    tokens, calls, attempts or iterations."""
+
+    scope: str
+    what: str
+    amount: float
+    by: str = ""
+    comment: str = ""
+
+
+class Warned(NamedTuple):
+    """A step of the watchdog of a task: its attempt still runs after ``after`` seconds. ``do`` is warn, or ask:
+    somebody should look and decide."""
+
+    task: str
+    attempt: int
+    after: float
+    do: str
+
+
+class AttemptStopping(NamedTuple):
+    """An attempt has to end now and is stopped: ``failure`` is the class it ends with, unless it was done before the
+    stop reached it; ``reason`` is timebox or watchdog, ``detail`` the sentence people read."""
+
+    task: str
+    attempt: int
+    failure: str
+    reason: str
+    detail: str = ""
+
+
 class GateRequested(NamedTuple):
     """A task waits for a decision. ``stage`` says of what: ``gate`` (the task is one), ``preconditions`` or
     ``criteria`` (those in plain words), ``label:NAME`` (a label demands one before the task starts). ``request`` is
@@ -316,54 +360,10 @@ class GateDecided(NamedTuple):
     outputs: dict[str, Json] = {}
 
 
-class BudgetWarned(NamedTuple):
-    """So much of a limit is spent that people want to know (``reason`` threshold), or an attempt of the task ``scope``
-    used more (``spent``) than it had set aside (``limit``; ``reason`` overshoot). ``scope`` is a task with everything
-    inside it, empty for the plan; cost is in dollars, time in seconds."""
-
-    scope: str
-    what: str
-    spent: float
-    limit: float
-    reason: str = "threshold"
-
-
-class BudgetExtended(NamedTuple):
-    """A person added ``amount`` to the limit of a task (empty: the plan) for ``what``: time (seconds), cost (dollars),
-    tokens, calls, attempts or iterations."""
-
-    scope: str
-    what: str
-    amount: float
-    by: str = ""
-    comment: str = ""
-
-
-class Warned(NamedTuple):
-    """A step of the watchdog of a task: its attempt still runs after ``after`` seconds. ``do`` is warn, or ask: somebody
-    should look and decide."""
-
-    task: str
-    attempt: int
-    after: float
-    do: str
-
-
-class AttemptStopping(NamedTuple):
-    """An attempt has to end now and is stopped: ``failure`` is the class it ends with, unless it was done before the
-    stop reached it; ``reason`` is timebox or watchdog, ``detail`` the sentence people read."""
-
-    task: str
-    attempt: int
-    failure: str
-    reason: str
-    detail: str = ""
-
-
 class StopRequested(NamedTuple):
     """No task starts from now on. ``reason`` is pause (what runs may end), interrupted, terminated or storage (what
-    runs is stopped, and the run parks), budget (what runs may end), deadline, cancelled or killed (what is open is cancelled, and the run ends;
-    ``finally`` outlives all but killed). ``by`` and ``comment`` tell who asked and why."""
+    runs is stopped, and the run parks), budget (what runs may end), deadline, cancelled or killed (what is open is
+    cancelled, and the run ends; ``finally`` outlives all but killed). ``by`` and ``comment`` tell who asked and why."""
 
     reason: str
     by: str = ""
@@ -402,6 +402,10 @@ if TYPE_CHECKING:
         TaskSettled,
         FailureResolved,
         DoubtSettled,
+        BudgetWarned,
+        BudgetExtended,
+        Warned,
+        AttemptStopping,
         GateRequested,
         GateExamined,
         GateOpened,
@@ -409,10 +413,6 @@ if TYPE_CHECKING:
         GateVoted,
         GateEscalated,
         GateDecided,
-        BudgetWarned,
-        BudgetExtended,
-        Warned,
-        AttemptStopping,
         StopRequested,
         RunParked,
         RunEnded,
@@ -437,6 +437,10 @@ EVENTS = (
     TaskSettled,
     FailureResolved,
     DoubtSettled,
+    BudgetWarned,
+    BudgetExtended,
+    Warned,
+    AttemptStopping,
     GateRequested,
     GateExamined,
     GateOpened,
@@ -444,10 +448,6 @@ EVENTS = (
     GateVoted,
     GateEscalated,
     GateDecided,
-    BudgetWarned,
-    BudgetExtended,
-    Warned,
-    AttemptStopping,
     StopRequested,
     RunParked,
     RunEnded,

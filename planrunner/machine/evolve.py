@@ -179,7 +179,9 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     drop_timer(state, number, found)
     move(state, number, found, "running")
     if event.degraded or state.degraded:
-        _degrade(state, number, event.degraded)
+        from planrunner.machine.fitting import degrade  # late: few runs have limits
+
+        degrade(state, number, event.degraded)
     found.attempts = event.attempt
     found.reissues = event.reissue
     found.inputs = event.inputs
@@ -199,18 +201,6 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
         from planrunner.machine import watch  # late: few tasks are looked after
 
         watch.armed(state, number, at)
-
-
-def _degrade(state: State, number: int, degraded: bool) -> None:
-    """The task does what it declares for when a budget runs short, or what it should again."""
-    task = state.degraded.get(number)
-    if degraded and task is None:
-        task = state.degraded[number] = state.specs[number]
-        from planrunner.machine.budgets import done_instead  # late, as above
-
-        state.specs[number] = done_instead(task)
-    elif task is not None and not degraded:
-        state.specs[number] = state.degraded.pop(number)
 
 
 def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
@@ -381,10 +371,6 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine import containers
 
             self.update(containers.FOLDS)
-        elif kind.__name__.startswith("Gate"):
-            from planrunner.machine import gates
-
-            self.update(gates.FOLDS)
         elif kind is BudgetWarned or kind is BudgetExtended:
             from planrunner.machine import budgets
 
@@ -393,6 +379,10 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine import watch
 
             self.update(watch.FOLDS)
+        elif kind.__name__.startswith("Gate"):
+            from planrunner.machine import gates
+
+            self.update(gates.FOLDS)
         elif kind is RunForked:
             from planrunner.machine import forks
 

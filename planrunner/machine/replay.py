@@ -74,9 +74,8 @@ def is_input(state: State, event: Event) -> bool:
         return event.reason != "rework" and all(planned.tasks != event.tasks for planned in state.resets)
     if isinstance(event, DoubtSettled) and event.by == BY_RULE:
         return False
-    return event.__class__ in INPUTS or (
-        isinstance(event, StopRequested) and event.reason not in ("budget", "deadline")
-    )
+    decided = isinstance(event, StopRequested) and event.reason in ("budget", "deadline")
+    return event.__class__ in INPUTS or (isinstance(event, StopRequested) and not decided)
 
 
 def kind_of(event: Event) -> str:

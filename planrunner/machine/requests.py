@@ -71,6 +71,17 @@ def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
     return Reply((StopRequested(reason, by, str(body.get("reason", ""))),), True, f"what is open is cancelled{rest}")
 
 
+def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
+    from planrunner.machine.budgets import extension  # late: few runs have limits
+
+    found = extension(state, body, by)
+    if isinstance(found, str):
+        return refused(found)
+    waits = sum(task.status == "blocked" and task.reason == "budget" for task in state.tasks)
+    words = f"; {waits} tasks waited for it" if waits > 1 else "; a task waited for it" if waits else ""
+    return Reply(found, True, f"the budget is extended{words}")
+
+
 def _vote(state: State, body: dict[str, Json], by: str) -> Reply:
     from planrunner.machine.votes import Vote, count  # late: few runs have gates
 
@@ -92,16 +103,5 @@ def _vote(state: State, body: dict[str, Json], by: str) -> Reply:
     return Reply(counted.events, not counted.code, counted.message, counted.code)
 
 
-def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
-    from planrunner.machine.budgets import extension  # late: few runs have limits
-
-    found = extension(state, body, by)
-    if isinstance(found, str):
-        return refused(found)
-    waits = sum(task.status == "blocked" and task.reason == "budget" for task in state.tasks)
-    words = f"; {waits} tasks waited for it" if waits > 1 else "; a task waited for it" if waits else ""
-    return Reply(found, True, f"the budget is extended{words}")
-
-
-RULES: dict[str, Rule] = {"pause": _pause, "cancel": _cancel, "vote": _vote, "budget": _budget}
+RULES: dict[str, Rule] = {"pause": _pause, "cancel": _cancel, "budget": _budget, "vote": _vote}
 """By the kind of the request."""

@@ -91,6 +91,12 @@ def ring(state: State, now: float) -> list[Command]:
     return found
 
 
+def next_alarm(state: State) -> float | None:
+    """When the first alarm from which anything follows is due."""
+    assert state.alarms is not None
+    return next((at for at, number, step in state.alarms.due if _answer(state, number, step) is not None), None)
+
+
 def _answer(state: State, number: int, step: int) -> Command | None:
     task, found = state.specs[number], state.tasks[number]
     if step == TIMEBOX:

@@ -150,8 +150,8 @@ def _own_trouble(state: State, number: int) -> bool:
 
 def budget_object(state: State, now: float) -> dict[str, Json]:
     """What the run used of each quantity that is measured or limited, and the limit where there is one. Time is seconds
-    in which a process acted on the run; ``reserved`` is what attempts that run have set aside of cost, tokens and
-    calls; a quantity nobody measured has ``used`` null."""
+    in which a process acted on the run; ``reserved`` is what running attempts have set aside of cost, tokens and calls;
+    a quantity nobody measured has ``used`` null."""
     limits = {name: limit for name, limit in state.plan.budgets._asdict().items() if name in _QUANTITIES}
     used = {
         "time": round(state.spent_time(now), 3),
