@@ -325,7 +325,7 @@ def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
         command = _preconditions(state, number)
         if command is not None or (found.facts is None and facts_read(task)):
             return command
-    if state.plan.gated and task.labels:
+    if task.labels and (state.plan.gated or found.frame.owner >= 0):
         from planrunner.machine.gates import demanded  # late, as above
 
         if stage := demanded(state, number):
