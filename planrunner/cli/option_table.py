@@ -41,6 +41,12 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--reason", "Why; kept with the run."),
         ("--json", "Print JSON."),
     ),
+    "budget": (
+        ("--add", "Add to a limit; may be repeated."),
+        ("--task", "The limit of this task, not of the plan."),
+        ("--reason", "Why; kept with the run."),
+        ("--json", "Print JSON."),
+    ),
     "cancel": (
         ("--reason", "Why; kept with the run."),
         ("--now", "Kill what runs at once, and leave out what stands under `finally`."),

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from planrunner.machine.commands import Command
     from planrunner.machine.frame import Frame
-    from planrunner.plan.model import Task
 
     Json = Any
 

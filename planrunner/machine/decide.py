@@ -16,9 +16,9 @@ from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from planrunner.machine.fitting import Fitting
     from planrunner.machine.commands import Command
     from planrunner.machine.events import TaskStatus
+    from planrunner.machine.fitting import Fitting
     from planrunner.machine.frame import Frame
 
 INSTANT_BATCH = 2000

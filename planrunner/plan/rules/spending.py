@@ -25,7 +25,9 @@ def _within(view: PlanView, tasks: Iterable[Task], around: tuple[Budgets, ...]) 
         for what in capability.spends if capability is not None else ():
             limited = any(getattr(budgets, what, None) is not None for budgets in around)
             if what in _PRICED and limited and getattr(task.budgets, what) is None:
-                message = f"`{task.uses}` of `{task.id}` spends {what}, which a budget limits, without a limit of its own"
+                message = (
+                    f"`{task.uses}` of `{task.id}` spends {what}, which a budget limits, without a limit of its own"
+                )
                 yield Diagnostic("PLAN506", message, span_of(task, "uses"), help=f"add `budgets: {{{what}: …}}`")
         inner = (*task.subplan, *(task.loop.tasks if task.loop is not None else ()))
         yield from _within(view, inner, (*around, task.budgets))
