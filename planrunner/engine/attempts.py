@@ -10,7 +10,7 @@ from planrunner.capabilities.contract import Call, Context, Exit, Failure, Spawn
 from planrunner.engine.lognames import log_name
 from planrunner.engine.tails import TAIL, Record
 from planrunner.lean import partial
-from planrunner.machine.events import Outcome
+from planrunner.machine.events import DoubtSettled, Outcome
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -158,6 +158,24 @@ def with_usage(attempt: Attempt, outcome: Outcome) -> Outcome:
 
 _made: set[str] = set()
 _INCARNATION = f"{os.getpid():x}-{time.time_ns():x}"
+
+
+def keeper(state_dir: str) -> Keep:
+    """Keeps the file of an artifact by content; the store is opened with the first one."""
+
+    def keep(path: str) -> Mapping[str, Json]:
+        from planrunner.knowledge.artifacts import ArtifactStore
+
+        return ArtifactStore(state_dir).keep(path)
+
+    return keep
+
+
+def answered(call: Call, took_effect: bool | None) -> DoubtSettled:
+    """What a probe found out about an attempt; None: it could not tell."""
+    if took_effect is None:
+        return DoubtSettled(call.task.id, call.attempt, "failed", "probe could not tell")
+    return DoubtSettled(call.task.id, call.attempt, "completed" if took_effect else "retry", "probe")
 
 
 def settled(call: Call, outcome: Outcome, keep: Keep | None) -> Outcome:

@@ -36,6 +36,18 @@ class Place(NamedTuple):
     scratch: str
 
 
+def tidy(place: Place) -> None:
+    """Remove the folder for scratch files with whatever is left in it."""
+    try:
+        os.rmdir(place.scratch)
+    except FileNotFoundError:
+        return
+    except OSError:
+        import shutil  # late: most runs leave an empty folder, or none
+
+        shutil.rmtree(place.scratch, ignore_errors=True)
+
+
 class Prepared(NamedTuple):
     """The intent, and the call or (when a template has no value) the outcome that takes its place."""
 

@@ -10,6 +10,7 @@ from planrunner.capabilities.contract import Call, Exit, Pause, Spawn
 from planrunner.engine.attempts import (
     INTERRUPTED,
     Attempt,
+    answered,
     finished,
     located,
     log_path,
@@ -28,12 +29,12 @@ from planrunner.engine.programs import SpawnFailed
 from planrunner.engine.signals import Signals
 from planrunner.engine.tails import Record
 from planrunner.lean import partial, signal
-from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, GateExamined, Outcome, StopRequested
+from planrunner.machine.events import AttemptEnded, FactsObserved, GateExamined, Outcome, StopRequested
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, Literal
+    from typing import Any
 
     from planrunner.engine.effects import Effect
     from planrunner.engine.threads import Workers
@@ -68,7 +69,7 @@ class LiveSettings(NamedTuple):
 class LiveEffects:
     """``Effects`` on the real world. Use from one thread; signals are caught when that is the main one.
 
-    ``forced`` becomes True at the second Ctrl-C: everything is killed, and the caller should leave.
+    ``forced`` becomes True at the second Ctrl-C: everything is killed.
     """
 
     def __init__(self, settings: LiveSettings) -> None:
@@ -95,8 +96,6 @@ class LiveEffects:
     def problems(self) -> tuple[str, ...]:
         """What went wrong on the side, such as a log that could not be written."""
         return tuple(self._supervisor.problems)
-
-    # Starting
 
     def start(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -203,13 +202,7 @@ class LiveEffects:
     def _probe(self, call: Call) -> None:
         binding = located(self._settings.resolve, call.task.uses)
         answer = probe(binding, Attempt(call, Record("")).context) if isinstance(binding, Binding) else None
-        resolution: Literal["retry", "completed", "failed"] = "failed"
-        if answer is not None:
-            resolution = "completed" if answer else "retry"
-        by = "probe" if answer is not None else "probe could not tell"
-        self._events.append(DoubtSettled(call.task.id, call.attempt, resolution, by))
-
-    # Ending
+        self._events.append(answered(call, answer))
 
     def _exited(self, attempt: Attempt, spawn: Spawn, ended: Exit) -> None:
         if ended.timed_out:
@@ -256,8 +249,6 @@ class LiveEffects:
 
     def _report(self, call: Call, outcome: Outcome) -> None:
         self._events.append(AttemptEnded(call.task.id, call.attempt, outcome))
-
-    # Waiting and stopping
 
     def wait(self, until: float | None) -> list[Event]:
         """See ``Effects``; returns nothing at once when nothing is on its way and no time is given."""

@@ -313,6 +313,25 @@ def _decided(state: State, event: GateDecided, at: float) -> None:
             move(state, number, found, "pending")
 
 
+def ask_anew(state: State) -> None:
+    """What was approved or asked in another run counts for nothing in this one, where it is not behind a task that has
+    ended: those that wait ask again, and those that were let through and have not begun do too."""
+    for number, found in enumerate(state.tasks):
+        gate = found.gate
+        if gate is None or found.status in SETTLED:
+            continue
+        drop_timer(state, number, found)
+        state.asked.discard(number)
+        state.candidates[number] = None
+        found.cleared = ()
+        found.gate = None
+        if found.status == "blocked" and gate.stage == "criteria":
+            found.gate = GateState(gate.visit, gate.stage, gate.attempt, {})
+        elif found.status == "blocked":
+            move(state, number, found, "pending")
+            found.reason = found.detail = ""
+
+
 FOLDS: dict[type, Callable[[State, Any, float], None]] = {
     GateRequested: _requested,
     GateExamined: _looked_at,

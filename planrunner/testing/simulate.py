@@ -7,8 +7,8 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from planrunner.app.proof.lives import PLACE, RUN_ID, START, Broken, Crash, Disk, Nobody
 from planrunner.capabilities.contract import Call
-from planrunner.engine.calls import Place
 from planrunner.engine.drive import Driver
 from planrunner.engine.effects import StartCall
 from planrunner.engine.imagined import ImaginedEffects, Script
@@ -40,52 +40,6 @@ if TYPE_CHECKING:
     from planrunner.machine.events import Event
 
 Json = Any
-
-START = 1_700_000_000.0
-RUN_ID = "20231114-2213-000000"
-PLACE = Place("/", "/nowhere")
-
-
-class Crash(Exception):
-    """The process dies at a journal write."""
-
-
-class Broken(Exception):
-    """A promise does not hold; the message says which one and for what."""
-
-
-class Disk:
-    """The journal of one run in memory, dying at the writes it is told to: ``dies`` maps the number of a write (over
-    all lives of the process) to whether the entries still reach the disk."""
-
-    def __init__(self, dies: dict[int, bool] | None = None) -> None:
-        self.entries: list[Entry] = []
-        self.writes = 0
-        self._dies = dies or {}
-
-    def append(self, entries: Sequence[Entry]) -> None:
-        self.writes += 1
-        dies = self._dies.get(self.writes)
-        if dies is None or dies:
-            self._store(entries)
-        if dies is not None:
-            raise Crash
-
-    def _store(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            if entry.seq != len(self.entries) + 1:
-                raise Broken(f"P1: entry {entry.seq} follows {len(self.entries)}")
-            self.entries.append(entry)
-
-
-class Nobody:
-    """An onlooker who does not look."""
-
-    def event(self, entry: Entry) -> None:
-        pass
-
-    def tick(self, now: float) -> None:
-        pass
 
 
 class WatchedEffects(ImaginedEffects):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.run import shown_counts, waiting
+from planrunner.views.run import listed, shown_counts, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal
 
@@ -69,10 +69,11 @@ def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
     if state.status not in ("paused", "blocked"):
         return lines
     names = waiting(state)
-    lines += [f"  waits for {', '.join(names)}"] if names else []
+    lines += [f"  waits for {listed(names)}"] if names else []
     if state.counts.get("blocked"):
         from planrunner.views.gates import next_commands  # late: few runs wait
 
         lines += next_commands(terminal, state)
-    left = sum(state.counts.get(status, 0) for status in _LEFT)  # type: ignore[call-overload]
+    counts = shown_counts(state)
+    left = sum(counts.get(status, 0) for status in _LEFT)
     return [*lines, f"  {plural(left, 'task')} left: {terminal.program} resume {run_id}"]

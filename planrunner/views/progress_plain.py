@@ -27,7 +27,7 @@ from planrunner.machine.events import (
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.run import attempt_text, elapsed, waiting
+from planrunner.views.run import attempt_text, elapsed, listed, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, cut, harmless
 
@@ -249,7 +249,7 @@ def _stop(terminal: Terminal, _state: State, event: StopRequested, _at: float) -
 
 def _parked(terminal: Terminal, state: State, event: RunParked, _at: float) -> str:
     names = list(event.waiting) or waiting(state)
-    return f"{terminal.sign('paused')} parked ({event.reason})" + (f", waits for {', '.join(names)}" if names else "")
+    return f"{terminal.sign('paused')} parked ({event.reason})" + (f", waits for {listed(names)}" if names else "")
 
 
 _DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {

@@ -7,7 +7,7 @@ from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     Json = Any
@@ -65,7 +65,7 @@ def task_object(state: State, found: TaskState) -> dict[str, Json]:
         "attempts": found.attempts,
         "outputs": found.outputs,
         "reason": _left_reason(found) if left else found.reason,
-        "detail": _LEFT_DETAIL if left else found.detail,
+        "detail": _left_detail(found) if left else found.detail,
     }
 
 
@@ -95,9 +95,14 @@ def inner_object(state: State, found: TaskState) -> dict[str, Json]:
 def shown_status(state: State, found: TaskState) -> str:
     """The status as people may be told it: no task runs while nobody acts on the run.
 
-    An attempt that was cut off or stopped half-way is in doubt until a resumed run settles it by its effect class.
+    An attempt that was cut off or stopped half-way is in doubt until a resumed run settles it by its effect class. A
+    task that holds others does nothing itself: it waits with them.
     """
-    return "in_doubt" if found.status == "running" and is_resting(state) else found.status
+    if found.status != "running" or not is_resting(state):
+        return found.status
+    if found.inner is not None:
+        return "blocked" if state.status == "blocked" else "paused"
+    return "in_doubt"
 
 
 def is_resting(state: State) -> bool:
@@ -108,14 +113,19 @@ def is_resting(state: State) -> bool:
 def reason_text(state: State, found: TaskState) -> str:
     """Why a task stands as it does, for people; empty where nothing is to be said."""
     if shown_status(state, found) != found.status:
-        return f"{_left_reason(found)}: {_LEFT_DETAIL}"
+        return _left_detail(found) if found.inner is not None else f"{_left_reason(found)}: {_left_detail(found)}"
     return found.detail or found.reason.replace("_", " ")
 
 
-_LEFT_DETAIL = "its attempt did not end; resuming the run settles it"
+def _left_detail(found: TaskState) -> str:
+    if found.inner is not None:
+        return "goes on with what it holds"
+    return "its attempt did not end; resuming the run settles it"
 
 
 def _left_reason(found: TaskState) -> str:
+    if found.inner is not None:
+        return "inside"
     return found.outcome.failure if found.outcome is not None else "cut off"
 
 
@@ -171,6 +181,16 @@ def waiting(state: State) -> list[str]:
     if not (counts.get("blocked") or counts.get("in_doubt")):
         return []
     return [task.id for task, found in pairs(state) if found.status in ("blocked", "in_doubt")]
+
+
+NAMED = 8
+"""Tasks that a line lists by name."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a, b``; of many names the first few and how many more there are."""
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def attempt_text(task: Task, attempt: int, past: int = 0) -> str:

@@ -14,7 +14,6 @@ from planrunner.journal.records import Request
 from planrunner.machine.events import Entry, Outcome, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve, fold
 from planrunner.machine.requests import Reply
-from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins import Registry

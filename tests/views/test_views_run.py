@@ -56,8 +56,8 @@ def test_the_json_object_has_what_the_contract_names(story, shell_task):
         },
         "budget": {
             "time": {"used": 5.0, "limit": 60.0},
-            "cost": {"used": None, "limit": 2.0},
-            "attempts": {"used": 1, "limit": None},
+            "cost": {"used": 0.0, "reserved": 0.0, "limit": 2.0},
+            "attempts": {"used": 1, "reserved": 0, "limit": None},
         },
         "outputs": {"n": 3},
     }
