@@ -15,13 +15,19 @@ from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
+    from typing import Any, Protocol
 
     from planrunner.engine.processes import Process
     from planrunner.engine.threads import Job, Workers
     from planrunner.plan.model import Artifact
 
     Json = Any
+
+    class Listener(Protocol):
+        """Whoever listens for signs of life."""
+
+        def end(self) -> None: ...
+
     Keep = Callable[[str], Mapping[str, Json]]
 
 INTERRUPTED = Outcome("interrupted", "stopped before it was done")
@@ -51,7 +57,8 @@ class Attempt:
         self.started = time.monotonic()
         self.process: Process | None = None
         self.job: Job | None = None
-        self.timer = self.pulse = 0
+        self.timer = 0
+        self.pulse: Listener | None = None
         self.reason = ""
         self.ending: tuple[str, str] | None = None
         """Class and message with which this attempt ends where it was stopped for good; None where it goes on."""
@@ -130,6 +137,26 @@ def usage_path(call: Call) -> str:
     return f"{call.scratch}.{_INCARNATION}.usage" if call.scratch else ""
 
 
+def make_scratch(call: Call) -> None:
+    """The folder in which a process may tell what it spent."""
+    folder = call.scratch.rpartition("/")[0]
+    if folder and folder not in _made:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        _made.add(folder)
+
+
+def with_usage(attempt: Attempt, outcome: Outcome) -> Outcome:
+    """The outcome with what the attempt spent, as its process or its function told it."""
+    told = {**attempt.usage, **outcome.usage}
+    path = usage_path(attempt.call) if attempt.process is not None else ""
+    if not (told or (path and os.path.lexists(path))):
+        return outcome
+    from planrunner.capabilities.usage import known, read_usage  # late: few attempts spend anything
+
+    return outcome._replace(usage={**known(told), **(read_usage(path) if path else {})})
+
+
+_made: set[str] = set()
 _INCARNATION = f"{os.getpid():x}-{time.time_ns():x}"
 
 

@@ -14,11 +14,12 @@ from planrunner.engine.attempts import (
     finished,
     located,
     log_path,
+    make_scratch,
     markers,
     settled,
     tails,
     timed_out,
-    usage_path,
+    with_usage,
 )
 from planrunner.engine.clocks import Clock
 from planrunner.engine.effects import AT_ONCE, Cancel, Examine, Observe, StartCall
@@ -65,17 +66,6 @@ class LiveSettings(NamedTuple):
     epoch: int = 0
 
 
-def _with_usage(attempt: Attempt, outcome: Outcome) -> Outcome:
-    """The outcome with what the attempt spent, as its process or its function told it."""
-    told = outcome.usage or attempt.usage
-    path = usage_path(attempt.call) if attempt.process is not None else ""
-    if not (told or (path and os.path.lexists(path))):
-        return outcome
-    from planrunner.capabilities.usage import known, read_usage  # late: few attempts spend anything
-
-    return outcome._replace(usage={**known({**attempt.usage, **outcome.usage}), **(read_usage(path) if path else {})})
-
-
 class LiveEffects:
     """``Effects`` on the real world. Use from one thread; signals are caught when that is the main one.
 
@@ -97,7 +87,6 @@ class LiveEffects:
         self._attempts: dict[str, Attempt] = {}
         self._events: list[Event] = []
         self._workers: Workers | None = None
-        self._scratch = ""
         self._signals = Signals(self._poller.wake_descriptor) if settings.own_process else None
 
     def now(self) -> float:
@@ -151,22 +140,10 @@ class LiveEffects:
         attempt = Attempt(call, Record(log_path(settings.state_dir, call), watcher))
         self._attempts[call.key] = attempt
         if call.task.heartbeat is not None:
-            self._listen(attempt, call.task.heartbeat, -1, time.monotonic())
+            from planrunner.engine.pulse import Pulse  # late: few tasks have a heartbeat
+
+            attempt.pulse = Pulse(attempt, call.task.heartbeat, self._poller, partial(self._stop_one, attempt, False))
         return attempt
-
-    def _listen(self, attempt: Attempt, silence: float, signs: int, since: float) -> None:
-        """Look now and then whether an attempt gives signs of life; stop one that has been silent for too long."""
-        now = time.monotonic()
-        if attempt.signs() != signs:
-            signs, since = attempt.signs(), now
-        elif now - since >= silence:
-            from planrunner.plan.expressions.quantities import format_duration  # late: hardly any attempt is stuck
-
-            attempt.ending = ("stalled", f"it gave no sign of life for {format_duration(silence)}")
-            self._stop_one(attempt, forced=False)
-            return
-        pause = min(max(silence / 5, 0.02), max(since + silence - now, 0.001))
-        attempt.pulse = self._poller.after(pause, partial(self._listen, attempt, silence, signs, since))
 
     def _go_on(self, attempt: Attempt, result: Result) -> None:
         """From what the function returned to what the attempt waits for now, or to its end."""
@@ -180,20 +157,13 @@ class LiveEffects:
     def _start_process(self, attempt: Attempt, spawn: Spawn) -> None:
         call, record = attempt.call, attempt.record
         record.keep = spawn.keep
-        self._make_scratch(call)
+        make_scratch(call)
         given, ended = markers(call, self._settings.epoch), partial(self._exited, attempt, spawn)
         launch = Launch(spawn, given, call.timeout, record, ended)
         try:
             attempt.process = self._supervisor.start(launch)
         except SpawnFailed as failed:
             self._end(attempt, Outcome(failed.failure, failed.message))
-
-    def _make_scratch(self, call: Call) -> None:
-        """The folder in which a process may tell what it spent."""
-        folder = call.scratch.rpartition("/")[0]
-        if folder and folder != self._scratch:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            self._scratch = folder
 
     def _start_pause(self, attempt: Attempt, pause: Pause) -> None:
         timeout = attempt.call.timeout
@@ -261,11 +231,11 @@ class LiveEffects:
         if self._attempts.pop(attempt.call.key, None) is None:
             return
         record = attempt.record
-        if attempt.pulse:
-            self._poller.cancel(attempt.pulse)
+        if attempt.pulse is not None:
+            attempt.pulse.end()
         if attempt.ending is not None and outcome.failure == "interrupted":
             outcome = outcome._replace(failure=attempt.ending[0], message=attempt.ending[1])
-        outcome = _with_usage(attempt, outcome)
+        outcome = with_usage(attempt, outcome)
         if attempt.process is None:
             if problem := record.close():
                 self._supervisor.problems.append(problem)

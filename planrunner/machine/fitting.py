@@ -55,18 +55,18 @@ class Fitting:
         for command in commands:
             if isinstance(command, Record) and isinstance(command.event, TaskSettled):
                 self._settled.add(index[command.event.task])
-        left = []
+        left: list[int] = []
         for number in ready:
-            command = self._never(number)
-            if command is None:
+            what = self._never(number)
+            if what is None:
                 left.append(number)
             else:
-                self._add(command, commands)
+                self._add(what, commands)
         for line in self._state.queue.lines.values():
             for _, minus in line[-self.PATIENCE :]:
-                command = None if -minus in self._settled else self._never(-minus)
-                if command is not None:
-                    self._add(command, commands)
+                what = None if -minus in self._settled else self._never(-minus)
+                if what is not None:
+                    self._add(what, commands)
         return left
 
     def _add(self, command: Command, commands: list[Command]) -> None:

@@ -31,6 +31,7 @@ def completed(**tasks: str) -> Ending:
 ENDINGS: dict[str, Ending] = {
     "anchors.yaml": completed(slow="completed", other="completed"),
     "artifacts.yaml": completed(write="completed", count="completed"),
+    "budgets.yaml": completed(summarise="completed", polish="skipped", publish="completed"),
     "carry.yaml": completed(shrink="completed", show="completed"),
     "conditions.yaml": completed(deploy="skipped", announce="omitted", summary="completed"),
     "criteria-in-words.yaml": Ending(8, "blocked", {"change": "blocked", "release": "pending"}),
@@ -71,6 +72,7 @@ ENDINGS: dict[str, Ending] = {
     "rework.yaml": completed(draft="completed", review="completed", publish="completed"),
     "scheduling.yaml": completed(done="completed"),
     "subplan.yaml": completed(**{"build@2/pack": "completed", "announce/send[1]": "completed", "clean": "completed"}),
+    "time-limits.yaml": completed(attempt="completed", whole="completed", talkative="completed", watched="completed"),
 }
 SEPARATELY = {"check-project.yaml"}
 

@@ -1,0 +1,226 @@
+"""Budgets and limits on time through the real command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+
+def environment(state: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PLANRUNNER")}
+    return {**kept, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(state)}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., Ran]:
+    def call(*arguments: str) -> Ran:
+        command = [sys.executable, "-m", "planrunner", *arguments]
+        found = environment(tmp_path / "state")
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=found, timeout=50)
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+def write(folder: Path, text: str) -> None:
+    (folder / "p.yaml").write_text(text)
+
+
+SPENDER = """\
+plan: spender
+budgets: {cost: $1, on_exhausted: HOW}
+defaults: {timeout: 20s}
+tasks:
+  - id: one
+    run: echo 'cost=$0.25' > "$PLANRUNNER_USAGE"
+    budgets: {cost: $0.50}
+  - id: two
+    run: |
+      echo '{"cost": 0.4}' > "$PLANRUNNER_USAGE"
+    budgets: {cost: $0.50}
+    needs: [one]
+  - id: three
+    run: echo nothing told
+    budgets: {cost: $0.50}
+    needs: [two]
+"""
+
+
+def test_a_used_up_budget_ends_the_run_with_code_6(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    write(tmp_path, SPENDER.replace("HOW", "stop"))
+    done = run("exec", "p.yaml", "--json")
+    assert done.code == 6
+    assert (done.data["status"], done.data["reason"]) == ("failed", "budget")
+    assert done.data["budget"]["cost"] == {"used": 0.65, "reserved": 0, "limit": 1.0}
+    assert done.data["tasks"]["one"]["budget"]["cost"] == {"used": 0.25, "reserved": 0, "limit": 0.5}
+    assert "$0.50 needed, $0.35 left of $1" in done.data["tasks"]["three"]["detail"]
+
+
+def test_a_run_that_asks_goes_on_when_the_budget_is_extended(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    write(tmp_path, SPENDER.replace("HOW", "gate"))
+    assert run("exec", "p.yaml").code == 8
+    assert run("resume", "last").code == 8
+    assert run("budget", "last", "--add", "tokens=5").code == 2
+    assert run("budget", "last", "--add", "cost=much").code == 2
+    said = run("budget", "last", "--add", "cost=$0.50", "--reason", "worth it")
+    assert said.code == 0
+    assert "the budget is extended; a task waited for it" in said.err
+    done = run("resume", "last", "--json")
+    assert done.code == 0
+    assert done.data["budget"]["cost"] == {"used": 1.15, "reserved": 0, "limit": 1.5}
+    [extended] = [
+        event
+        for line in run("events", "last", "--json").out.splitlines()
+        if (event := json.loads(line))["type"] == "budget_extended"
+    ]
+    assert (extended["scope"], extended["what"], extended["amount"], extended["comment"]) == (
+        "",
+        "cost",
+        0.5,
+        "worth it",
+    )
+    assert run("replay", "last").code == 0
+    assert "the plan  cost      $1.15             $1.50" in run("budget", "last").out
+
+
+def test_a_killed_run_keeps_what_it_set_aside_and_never_starts_at_nought(
+    tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    write(
+        tmp_path,
+        """\
+plan: killed
+budgets: {cost: $1}
+defaults: {timeout: 20s}
+tasks:
+  - id: done
+    run: echo 'cost=$0.30' > "$PLANRUNNER_USAGE"
+    budgets: {cost: $0.40}
+  - id: cut
+    run: touch began; sleep 30
+    effect: idempotent
+    budgets: {cost: $0.60}
+    needs: [done]
+  - id: more
+    run: echo more
+    budgets: {cost: $0.50}
+    needs: [cut]
+""",
+    )
+    command = [sys.executable, "-m", "planrunner", "exec", "p.yaml"]
+    runner = subprocess.Popen(command, cwd=tmp_path, env=environment(tmp_path / "state"), stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "began").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    runner.send_signal(signal.SIGKILL)
+    runner.wait(10)
+    shown = run("show", "last", "--json").data
+    assert shown["budget"]["cost"] == {"used": 0.3, "reserved": 0.6, "limit": 1.0}
+    source = tmp_path / "p.yaml"
+    assert "sleep 30" in source.read_text()
+    sleeper = tmp_path / "bin"
+    sleeper.mkdir()
+    (sleeper / "sleep").write_text("#!/bin/sh\nexit 0\n")
+    (sleeper / "sleep").chmod(0o755)
+    found = environment(tmp_path / "state")
+    found["PATH"] = f"{sleeper}:{found['PATH']}"
+    again = [sys.executable, "-m", "planrunner", "resume", "last", "--json"]
+    done = subprocess.run(again, cwd=tmp_path, env=found, capture_output=True, text=True, timeout=50)
+    data = json.loads(done.stdout)
+    assert done.returncode == 6
+    assert data["budget"]["cost"] == {"used": 0.9, "reserved": 0, "limit": 1.0}
+    assert {name: task["status"] for name, task in data["tasks"].items()} == {
+        "done": "completed",
+        "cut": "completed",
+        "more": "cancelled",
+    }
+
+
+TIMES = """\
+plan: times
+on_failure: continue
+tasks:
+  - id: silent
+    run: echo hi; sleep 30
+    heartbeat: 400ms
+    timeout: 20s
+  - id: chatty
+    run: for i in 1 2 3 4 5 6; do echo $i; sleep 0.15; done
+    heartbeat: 600ms
+    timeout: 20s
+  - id: boxed
+    run: sleep 30
+    timebox: 700ms
+    retry: {attempts: 5, delay: 50ms, on: [any]}
+  - id: watched
+    run: sleep 30
+    timeout: 20s
+    watchdog: [{after: 200ms, do: warn}, {after: 300ms, do: ask}, {after: 600ms, do: cancel}]
+  - id: nap
+    uses: sleep
+    with: {duration: 20s}
+    watchdog: [{after: 300ms, do: fail}]
+"""
+
+
+def test_what_is_silent_or_runs_too_long_is_stopped(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    write(tmp_path, TIMES)
+    began = time.monotonic()
+    done = run("exec", "p.yaml", "--json")
+    assert time.monotonic() - began < 15
+    statuses = {name: task["status"] for name, task in done.data["tasks"].items()}
+    assert statuses == {
+        "silent": "failed",
+        "chatty": "completed",
+        "boxed": "failed",
+        "watched": "cancelled",
+        "nap": "failed",
+    }
+    assert "watched still runs after 200ms" in done.err
+    assert "watched still runs after 300ms: somebody should look" in done.err
+    why = run("why", "silent").out
+    assert "stalled failure, it gave no sign of life for 400ms" in why
+    assert "its watchdog stopped it" in run("why", "nap").out
+    assert run("replay", "last").code == 0
+
+
+def test_a_retry_that_waits_gives_its_slot_to_others(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    write(
+        tmp_path,
+        """\
+plan: slots
+max_parallel: 1
+defaults: {timeout: 20s}
+tasks:
+  - id: flaky
+    run: test -e marker
+    retry: {attempts: 2, delay: 1s, jitter: 0}
+    priority: high
+  - id: other
+    run: touch marker
+""",
+    )
+    done = run("exec", "p.yaml", "--json")
+    assert done.code == 0
+    assert done.data["tasks"]["flaky"]["attempts"] == 2
