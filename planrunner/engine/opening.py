@@ -170,8 +170,17 @@ def _outputs(state: State, task: Task, frame: Frame) -> dict[str, Json]:
         return _collected(state, frame)
     scope = FrameScope(state, frame)
     declared: tuple[Output, ...] = task.outputs if task.sub is None else (*task.sub.outputs, *task.outputs)
-    given = {} if frame.kind == "subplan" else {**(frame.values or {}), "rounds": frame.round}
+    given = {} if task.loop is None else {**_last_carried(task.loop, frame, scope), "rounds": frame.round}
     return {**given, **{each.name: plain_data(rendered(each.value, scope)) for each in declared}}
+
+
+def _last_carried(loop: Loop, frame: Frame, scope: FrameScope) -> dict[str, Json]:
+    """What a further round would have been handed; where that cannot be had, since something of the last round did not
+    come about, what the last one was handed."""
+    try:
+        return _carried(loop, scope, first=False)
+    except (TemplateError, EvaluationError):
+        return frame.values or {}
 
 
 def _collected(state: State, frame: Frame) -> dict[str, Json]:
