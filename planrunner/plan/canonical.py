@@ -54,6 +54,7 @@ PLAN_ORDER = (
         "done",
     ),
     *("params", "budgets", "policy", "defaults", "env", "max_parallel", "limits", "seed", "on_failure"),
+    *("rollback", "breakers"),
     *("memory", "hypotheses", "outputs", "artifacts", "gates", "tasks", "finally", "subplans"),
 )
 TASK_ORDER = (
@@ -61,10 +62,23 @@ TASK_ORDER = (
     *("needs", "join", "when", "assumptions", "risks", "capabilities", "preconditions"),
     *("foreach", "matrix", "as", "max_parallel", "max_items", "tolerate"),
     *("uses", "with", "run", "command", "loop", "subplan", "params"),
-    *("gate", "ask", "checks", "options", "approvers", "expires", "on_expiry", "on_reject"),
-    *("cwd", "shell", "env", "environment", "stdout", "timeout", "timebox", "retry", "on_doubt", "allow_failure"),
-    *("budgets", "policy", "effect", "effects", "expect", "postconditions", "validation", "failure_modes"),
-    *("outputs", "artifacts", "evidence", "rollback", "on_success", "on_failure", "next"),
+    *("gate", "ask", "checks", "options", "form", "approvers", "expires", "on_expiry"),
+    *("escalate", "on_reject"),
+    *("cwd", "shell", "env", "environment", "stdout", "timeout", "timebox", "heartbeat", "watchdog"),
+    *("retry", "on_doubt", "allow_failure", "fresh"),
+    *(
+        "budgets",
+        "optional",
+        "degraded",
+        "policy",
+        "effect",
+        "effects",
+        "expect",
+        "postconditions",
+        "validation",
+        "failure_modes",
+    ),
+    *("outputs", "artifacts", "evidence", "backup", "rollback", "on_success", "on_failure", "next"),
 )
 
 _Entry = tuple[Scalar, Node]
@@ -131,6 +145,12 @@ class _Canon:
 
     def loop(self, node: Node) -> Node:
         return self._mapping(node, _LOOP)
+
+    def action(self, node: Node) -> Node:
+        return self._mapping(node, _ACTION)
+
+    def rollback(self, node: Node) -> Node:
+        return self._mapping(node, _ROLLBACK)
 
     def subplans(self, node: Node) -> Node:
         names = [str(key.value) for key, _ in node.entries] if isinstance(node, Mapping) else []
@@ -212,9 +232,21 @@ def _kind(aliases: dict[str, str], order: tuple[str, ...], parts: dict[str, _Rew
     return _Kind(aliases, rank, parts, frozenset((*aliases, *parts)))
 
 
-_EDGE = _kind({}, ("on", "to", "when", "recovers"), {})
-_LOOP = _kind({}, (), {"tasks": _Canon.tasks})
-_SUBPLAN = _kind({}, PLAN_ORDER, {"tasks": _Canon.tasks, "budgets": _Canon.budgets})
+_EDGE = _kind({}, ("on", "to", "rework", "max", "when", "recovers"), {})
+_LOOP = _kind({}, ("max", "until", "carry", "breaker", "checkpoint", "tasks"), {"tasks": _Canon.tasks})
+_ACTION = _kind({}, ("uses", "with", "run", "retry", "timeout"), {"run": _Canon.digits})
+_ROLLBACK = _kind({}, ("mode", "only", "budgets"), {"budgets": _Canon.budgets})
+_SUBPLAN = _kind(
+    {},
+    PLAN_ORDER,
+    {
+        "tasks": _Canon.tasks,
+        "finally": _Canon.tasks,
+        "defaults": _Canon.task,
+        "budgets": _Canon.budgets,
+        "env": _Canon.digits,
+    },
+)
 _TASK = _kind(
     TASK_ALIASES,
     TASK_ORDER,
@@ -222,6 +254,8 @@ _TASK = _kind(
         "budgets": _Canon.budgets,
         "loop": _Canon.loop,
         "subplan": _Canon.tasks,
+        "rollback": _Canon.action,
+        "degraded": _Canon.action,
         "on_success": _Canon.edges,
         "on_failure": _Canon.edges,
         "next": _Canon.edges,
@@ -237,6 +271,7 @@ _PLAN = _kind(
         "tasks": _Canon.tasks,
         "finally": _Canon.tasks,
         "subplans": _Canon.subplans,
+        "rollback": _Canon.rollback,
         "defaults": _Canon.task,
         "env": _Canon.digits,
         "version": _Canon.digits,

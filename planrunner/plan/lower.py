@@ -11,6 +11,7 @@ from typing import Any
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan import lower_parts as parts
+from planrunner.plan import lower_policy as policy
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_task import defaults_of, lower_task, report_twins, task_id
 from planrunner.plan.lower_values import Lowering
@@ -43,6 +44,13 @@ def lower(tree: Mapping) -> Lowered:
         fields["params"] = parts.params(low, nodes["params"])
     if "budgets" in nodes:
         fields["budgets"] = parts.budgets(low, nodes["budgets"], Budgets())
+    for key, field, read in _POLICIES:
+        if key in nodes:
+            fields[field] = read(low, nodes[key])
+    if "deadline" in nodes:
+        fields["deadline"] = policy.deadline(nodes["deadline"])
+        if fields["deadline"] is not None:
+            del notes["deadline"]
     tasks = _tasks(low, nodes, *items)
     report_twins(low, tasks)
     name = nodes.get("plan")
@@ -107,5 +115,10 @@ _READERS: dict[str, Callable[[Node], Any]] = {
     "hypotheses": values.data,
     "seed": values.whole,
 }
+_POLICIES: tuple[tuple[str, str, Callable[[Lowering, Node], Any]], ...] = (
+    ("rollback", "rollback", policy.rollback),
+    ("breakers", "breakers", policy.breakers),
+    ("policy", "gated", policy.gated),
+)
 NOTES = frozenset(["created_at", "state", "stakeholders", "labels", "deadline", "done", "memory", "subplans"])
 """Keys of a plan that people read and the machine does not."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from planrunner.plan import lower_actions as actions
 from planrunner.plan import lower_flow as flow
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
@@ -73,7 +74,7 @@ def _inputs(draft: Draft, node: Node) -> None:
 
 
 def _run(draft: Draft, node: Node) -> None:
-    draft.fields["run"] = parts.script(node)
+    draft.fields["run"] = actions.script(node)
 
 
 def _priority(draft: Draft, node: Node) -> None:
@@ -91,6 +92,24 @@ def _env(draft: Draft, node: Node) -> None:
 
 def _allow_failure(draft: Draft, node: Node) -> None:
     draft.fields["allow_failure"] = bool(values.truth(node))
+
+
+def _optional(draft: Draft, node: Node) -> None:
+    draft.fields["optional"] = bool(values.truth(node))
+
+
+def _backup(draft: Draft, node: Node) -> None:
+    draft.fields["backup"] = values.texts(node)
+
+
+def _fresh(draft: Draft, node: Node) -> None:
+    draft.fields["fresh"] = actions.fresh(draft.low, node)
+
+
+def _degraded(draft: Draft, node: Node) -> None:
+    draft.fields["degraded"] = actions.action(draft.low, node)
+    if draft.fields["degraded"] is None:
+        draft.notes["degraded"] = values.data(node)
 
 
 def _when(draft: Draft, node: Node) -> None:
@@ -150,6 +169,10 @@ READERS: dict[str, _Reader] = {
     "labels": _labels,
     "env": _env,
     "allow_failure": _allow_failure,
+    "optional": _optional,
+    "backup": _backup,
+    "fresh": _fresh,
+    "degraded": _degraded,
     "when": _when,
     "needs": _needs,
     "outputs": _outputs,
@@ -158,7 +181,8 @@ READERS: dict[str, _Reader] = {
     "on_failure": _on_failure,
     "next": _next,
 }
-_REST = "foreach matrix loop subplan params rollback evidence timeout timebox retry budgets join failure_modes"
+_TIMES = "timeout timebox heartbeat watchdog retry budgets"
+_REST = f"foreach matrix loop subplan params rollback evidence {_TIMES} join failure_modes"
 TOGETHER = GATE_KEYS | flow.FANOUT_KEYS | CRITERIA.keys() | frozenset(_REST.split())
 NOTES = frozenset(
     ["assumptions", "risks", "effects", "capabilities", "validation", "status", "deadline", "environment", "policy"]

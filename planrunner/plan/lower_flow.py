@@ -61,7 +61,7 @@ def join(low: Lowering, node: Node) -> Join | None:
 
 
 def edges(low: Lowering, node: Node, on: EdgeWhen) -> list[Edge]:
-    """``on_success`` and ``on_failure``: an id, a mapping with ``to``, or a list of either."""
+    """``on_success`` and ``on_failure``: an id, a mapping with ``to`` or ``rework``, or a list of either."""
     items = node.items if isinstance(node, Sequence) else [node]
     return [edge for item in items if (edge := _edge(low, item, on))]
 
@@ -92,8 +92,11 @@ def _when(item: Node, word: str) -> EdgeWhen:
 def _edge(low: Lowering, node: Node, on: EdgeWhen) -> Edge | None:
     if isinstance(node, Scalar):
         return Edge(values.text(node), on, span=node.span) if _is_text(node) else None
-    target = node.get("to") if isinstance(node, Mapping) else None
-    if not isinstance(node, Mapping) or target is None or not _is_text(target):
+    if not isinstance(node, Mapping):
+        return None
+    to, rework, most = node.get("to"), node.get("rework"), node.get("max")
+    target = to if rework is None else rework
+    if target is None or not _is_text(target):
         return None
     when, recovers, failure = node.get("when"), node.get("recovers"), node.get("class")
     return Edge(
@@ -103,6 +106,8 @@ def _edge(low: Lowering, node: Node, on: EdgeWhen) -> Edge | None:
         values.text(failure) if failure is not None else "",
         bool(recovers is not None and values.truth(recovers)),
         target.span,
+        rework is not None,
+        (values.whole(most) if most is not None and rework is not None else 0) or 0,
     )
 
 

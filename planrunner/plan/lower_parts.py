@@ -1,4 +1,4 @@
-"""The parts that plans and tasks declare: parameters, outputs, artifacts, budgets, rollbacks."""
+"""The parts that plans and tasks declare: parameters, outputs, artifacts, budgets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_values import Lowering
-from planrunner.plan.model import Action, Artifact, Budgets, Output, Param
+from planrunner.plan.model import Artifact, Budgets, Output, Param
 from planrunner.plan.params import misfit
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
@@ -132,6 +132,7 @@ def _artifact(node: Node) -> Artifact | None:
     return Artifact(name or path or source, path, kind, retention, source, node.span)
 
 
+_EXHAUSTED = frozenset(["stop", "gate", "skip_optional", "degrade"])
 _AMOUNTS = ("tokens", "calls", "attempts", "iterations", "depth")
 
 
@@ -146,21 +147,8 @@ def budgets(low: Lowering, node: Node, default: Budgets) -> Budgets:
             found[name] = values.money(low, value)
         elif name in _AMOUNTS:
             found[name] = values.count(low, value)
+        elif name == "warn":
+            found[name] = values.fraction(low, value)
+        elif name == "on_exhausted" and (word := values.text(value)) in _EXHAUSTED:
+            found[name] = word
     return default._replace(**found)
-
-
-def script(node: Node) -> str | tuple[str, ...] | None:
-    """``run``: a script, or arguments that no shell sees. Line ends after a script mean nothing."""
-    if isinstance(node, Sequence):
-        return tuple(values.plain_text(item) for item in node.items if isinstance(item, Scalar))
-    return node.value.rstrip("\n") if isinstance(node, Scalar) and isinstance(node.value, str) else None
-
-
-def rollback(node: Node) -> Action | None:
-    """The action that undoes a task; None where it is said in words only."""
-    if not isinstance(node, Mapping):
-        return None
-    uses, inputs, run = node.get("uses"), node.get("with"), node.get("run")
-    found = script(run) if run is not None else None
-    name = values.text(uses) if uses is not None else ("shell" if found is not None else "")
-    return Action(name, values.data(inputs) if inputs is not None else {}, found)

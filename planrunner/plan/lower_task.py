@@ -8,6 +8,7 @@ from collections.abc import Sequence as Row
 from typing import Any
 
 from planrunner.diagnostics import Label
+from planrunner.plan import lower_actions as actions
 from planrunner.plan import lower_flow as flow
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
@@ -15,9 +16,7 @@ from planrunner.plan.lower_draft import CRITERIA, Draft
 from planrunner.plan.lower_expressions import condition, criteria
 from planrunner.plan.lower_gate import GATE_KEYS, gate
 from planrunner.plan.lower_values import Lowering
-from planrunner.plan.model import Budgets, Loop, Retry, Script, Task
-from planrunner.plan.shelltext import ScriptError, compile_script
-from planrunner.plan.shellwords import simple_command
+from planrunner.plan.model import Budgets, Loop, Retry, Task
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -45,7 +44,7 @@ def _built(draft: Draft, node: Mapping) -> Task:
     if "run" in fields and "uses" not in fields:
         fields["uses"] = "shell"
     if isinstance(fields.get("run"), str):
-        fields["script"] = _script(fields["run"])
+        fields["script"] = actions.made_ready(fields["run"])
     if draft.edges:
         fields["edges"] = tuple(edge for key in _EDGES for edge in draft.edges.get(key, ()))
     if draft.notes:
@@ -63,17 +62,6 @@ def _built(draft: Draft, node: Mapping) -> Task:
 
 _DEFAULTS = list(Task(""))
 _NUMBERS = {name: number for number, name in enumerate(Task._fields)}
-
-
-def _script(text: str) -> Script | None:
-    """The script ready for the shell; one with a fault is reported by the rules and never runs."""
-    if "{{" not in text:
-        return Script("", (), simple_command(text))
-    try:
-        script = compile_script(text)
-    except ScriptError:
-        return None
-    return script if script.values else script._replace(text="")
 
 
 def _add_gate(draft: Draft, entry: Mapping) -> None:
@@ -111,7 +99,7 @@ def _finish_action(draft: Draft) -> None:
             help_ = "inputs of a capability are `with`"
             low.report("PLAN004", "`params` of a task needs `subplan`", draft.span("params"), help_)
     if "rollback" in nodes:
-        fields["rollback"] = parts.rollback(nodes["rollback"])
+        fields["rollback"] = actions.action(low, nodes["rollback"])
         if fields["rollback"] is None:
             draft.notes["rollback"] = values.data(nodes["rollback"])
 
@@ -149,17 +137,14 @@ def _finish_times(draft: Draft) -> None:
     if "budgets" in nodes:
         fields["budgets"] = parts.budgets(low, nodes["budgets"], draft.defaults.get("budgets", Budgets()))
     if "timebox" in nodes:
-        _timebox(draft, values.duration(low, nodes["timebox"]))
-
-
-def _timebox(draft: Draft, limit: float | None) -> None:
-    """The whole time of the task, which also bounds each attempt."""
-    fields = draft.fields
-    budgets: Budgets = fields.get("budgets", Budgets())
-    if limit is not None:
-        fields["budgets"] = budgets._replace(time=limit if budgets.time is None else min(limit, budgets.time))
-        timeout = fields.get("timeout")
-        fields["timeout"] = limit if timeout is None else min(limit, timeout)
+        fields["timebox"] = values.duration(low, nodes["timebox"])
+    if "heartbeat" in nodes:
+        fields["heartbeat"] = values.duration(low, nodes["heartbeat"])
+    if "watchdog" in nodes:
+        fields["watchdog"] = actions.watchdog(low, nodes["watchdog"])
+    limit, timeout = fields.get("timebox"), fields.get("timeout")
+    if limit is not None and (timeout is None or timeout > limit):
+        fields["timeout"] = limit  # no attempt may take longer than all of them together
 
 
 def _finish_flow(draft: Draft) -> None:
@@ -203,7 +188,7 @@ def _finish_fanout(draft: Draft) -> None:
 _FINISHERS: tuple[tuple[frozenset[str], Callable[[Draft], None]], ...] = (
     (frozenset({"loop", "subplan", "params", "rollback"}), _finish_action),
     (GATE_KEYS | {"evidence"}, _finish_gate),
-    (frozenset({"timeout", "retry", "budgets", "timebox"}), _finish_times),
+    (frozenset({"timeout", "retry", "budgets", "timebox", "heartbeat", "watchdog"}), _finish_times),
     (frozenset({"needs", "join", "failure_modes"}), _finish_flow),
     (frozenset(CRITERIA), _finish_criteria),
     (flow.FANOUT_KEYS | {"foreach", "matrix"}, _finish_fanout),

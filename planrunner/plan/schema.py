@@ -176,7 +176,8 @@ class Compiler:
         """``allOf``, ``anyOf``, ``not``, ``if``: choices by a constant and exclusions of keys become tables."""
         branches = [schema, *schema.get("allOf", ())]
         checks: list[Check] = [self.compile(part, name) for part in branches[1:] if not _special(part)]
-        checks += [self._alternatives(part["anyOf"], name) for part in branches if "anyOf" in part]
+        title = wording.titled(schema.get("title", ""), name)
+        checks += [self._alternatives(part["anyOf"], title) for part in branches if "anyOf" in part]
         pairs = [tuple(part["not"]["required"]) for part in branches if "not" in part]
         if pairs:
             checks.append(_exclusions(pairs))

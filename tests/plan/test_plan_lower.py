@@ -10,7 +10,7 @@ from plan_loading import errors, loaded, task_of
 
 from planrunner.plan import lower, lower_draft, schema
 from planrunner.plan.canonical import PLAN_ALIASES, TASK_ALIASES
-from planrunner.plan.model import Action, Artifact, Budgets, Edge, Join, Output, Param, Plan, Retry, Task
+from planrunner.plan.model import Action, Artifact, Budgets, Edge, Join, Output, Param, Plan, Retry, Script, Task
 from planrunner.source import Span
 
 
@@ -37,6 +37,7 @@ def test_no_key_of_the_schema_gets_lost_in_lowering() -> None:
     plan = {
         *lower._READERS,
         *lower.NOTES,
+        *(key for key, _, _ in lower._POLICIES),
         "plan",
         "params",
         "budgets",
@@ -294,7 +295,8 @@ def test_budgets_of_plan_and_task() -> None:
 
 
 def test_a_timebox_bounds_the_task_and_each_attempt() -> None:
-    assert (task_of("run: ls\ntimebox: 1h").timeout, task_of("run: ls\ntimebox: 1h").budgets.time) == (3600.0, 3600.0)
+    assert (task_of("run: ls\ntimebox: 1h").timeout, task_of("run: ls\ntimebox: 1h").timebox) == (3600.0, 3600.0)
+    assert task_of("run: ls\ntimebox: 1h").budgets == Budgets()
     assert task_of("run: ls\ntimebox: 1h\ntimeout: 5m").timeout == 300.0
     assert task_of("run: ls\ntimebox: 1m\ntimeout: 5m").timeout == 60.0
 
@@ -394,7 +396,9 @@ def test_a_subplan_by_file_takes_parameters() -> None:
 
 
 def test_rollbacks_as_actions_and_in_words() -> None:
-    assert task_of("run: ls\nrollback: {run: rm x}").rollback == Action("shell", {}, "rm x")
+    assert task_of("run: ls\nrollback: {run: rm x}").rollback == Action(
+        "shell", {}, "rm x", Script("", (), ("rm", "x"))
+    )
     assert task_of("run: ls\nrollback: {uses: noop, with: {value: 1}}").rollback == Action("noop", {"value": 1})
     words = task_of("run: ls\nrollback: restore the backup")
     assert (words.rollback, words.notes) == (None, {"rollback": "restore the backup"})

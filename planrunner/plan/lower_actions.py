@@ -1,0 +1,80 @@
+"""What a task does and what is done beside it: scripts, actions that undo or replace, freshness, watchdogs."""
+
+from __future__ import annotations
+
+from planrunner.plan import lower_flow as flow
+from planrunner.plan import lower_values as values
+from planrunner.plan.lower_expressions import condition
+from planrunner.plan.lower_values import Lowering
+from planrunner.plan.model import Action, Fresh, Retry, Script, Watch
+from planrunner.plan.shelltext import ScriptError, compile_script
+from planrunner.plan.shellwords import simple_command
+from planrunner.record import TYPE_CHECKING
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+if TYPE_CHECKING:
+    from planrunner.plan.model import WatchAction
+
+
+def script(node: Node) -> str | tuple[str, ...] | None:
+    """``run``: a script, or arguments that no shell sees. Line ends after a script mean nothing."""
+    if isinstance(node, Sequence):
+        return tuple(values.plain_text(item) for item in node.items if isinstance(item, Scalar))
+    return node.value.rstrip("\n") if isinstance(node, Scalar) and isinstance(node.value, str) else None
+
+
+def made_ready(run: str | tuple[str, ...] | None) -> Script | None:
+    """The script ready for the shell; one with a fault is reported by the rules and never runs."""
+    if not isinstance(run, str):
+        return None
+    if "{{" not in run:
+        return Script("", (), simple_command(run))
+    try:
+        ready = compile_script(run)
+    except ScriptError:
+        return None
+    return ready if ready.values else ready._replace(text="")
+
+
+def action(low: Lowering, node: Node) -> Action | None:
+    """What undoes or replaces a task; None where it is said in words only."""
+    if not isinstance(node, Mapping):
+        return None
+    found = {str(key.value): value for key, value in node.entries}
+    run = script(found["run"]) if "run" in found else None
+    uses = values.text(found["uses"]) if "uses" in found else ("shell" if run is not None else "")
+    return Action(
+        uses,
+        values.data(found["with"]) if "with" in found else {},
+        run,
+        made_ready(run),
+        flow.retry(low, found["retry"], Retry()) if "retry" in found else Retry(),
+        values.duration(low, found["timeout"]) if "timeout" in found else None,
+    )
+
+
+def fresh(low: Lowering, node: Node) -> Fresh | None:
+    """When a task counts as done already."""
+    if not isinstance(node, Mapping):
+        return None
+    found = {str(key.value): value for key, value in node.entries}
+    return Fresh(
+        values.texts(found["inputs"]) if "inputs" in found else (),
+        values.texts(found["outputs"]) if "outputs" in found else (),
+        condition(low, found["when"]) if "when" in found else None,
+    )
+
+
+_WATCH: dict[str, WatchAction] = {"warn": "warn", "ask": "ask", "cancel": "cancel", "fail": "fail"}
+
+
+def watchdog(low: Lowering, node: Node) -> tuple[Watch, ...]:
+    """The steps of a watchdog in the order of the text."""
+    found = []
+    for item in node.items if isinstance(node, Sequence) else ():
+        after, do = (item.get("after"), item.get("do")) if isinstance(item, Mapping) else (None, None)
+        seconds = values.duration(low, after) if after is not None else None
+        word = _WATCH.get(values.text(do)) if do is not None else None
+        if seconds is not None and word is not None:
+            found.append(Watch(seconds, word))
+    return tuple(found)

@@ -1,0 +1,65 @@
+"""What holds for a whole plan: how it is undone, circuit breakers, labels that demand a gate, its deadline."""
+
+from __future__ import annotations
+
+from planrunner.plan import lower_parts as parts
+from planrunner.plan import lower_values as values
+from planrunner.plan.expressions.quantities import parse_duration
+from planrunner.plan.lower_gate import gate
+from planrunner.plan.lower_values import Lowering
+from planrunner.plan.model import Breaker, Budgets, Gate, RollbackPolicy
+from planrunner.syntax.tree import Mapping, Node, Sequence
+
+
+def rollback(low: Lowering, node: Node) -> RollbackPolicy | None:
+    if not isinstance(node, Mapping):
+        return None
+    found = {str(key.value): value for key, value in node.entries}
+    return RollbackPolicy(
+        "strict" if "mode" in found and values.text(found["mode"]) == "strict" else "best_effort",
+        values.texts(found["only"]) if "only" in found else (),
+        parts.budgets(low, found["budgets"], Budgets()) if "budgets" in found else Budgets(),
+    )
+
+
+def breakers(low: Lowering, node: Node) -> tuple[Breaker, ...]:
+    items = node.items if isinstance(node, Sequence) else ()
+    return tuple(breaker for item in items if (breaker := _breaker(low, item)) is not None)
+
+
+def _breaker(low: Lowering, node: Node) -> Breaker | None:
+    uses = node.get("uses") if isinstance(node, Mapping) else None
+    if not isinstance(node, Mapping) or uses is None:
+        return None
+    failures, cooldown = node.get("failures"), node.get("cooldown")
+    seconds = values.duration(low, cooldown) if cooldown is not None else None
+    default = Breaker("")
+    return Breaker(
+        values.text(uses),
+        (values.whole(failures) if failures is not None else 0) or default.failures,
+        default.cooldown if seconds is None else seconds,
+        uses.span,
+    )
+
+
+def gated(low: Lowering, node: Node) -> tuple[tuple[str, Gate], ...]:
+    """The gates that a policy demands by label: under ``gates``, as ``labels``, or for ``prod`` alone."""
+    if not isinstance(node, Mapping):
+        return ()
+    found: dict[str, Gate] = {}
+    listed, prod, gates = node.get("labels"), node.get("requireGateForProd"), node.get("gates")
+    if isinstance(listed, Mapping):
+        found |= {str(key.value): Gate(values.text(kind) or "approval") for key, kind in listed.entries}
+    elif listed is not None:
+        found |= {label: Gate() for label in values.texts(listed)}
+    if prod is not None and values.truth(prod):
+        found.setdefault("prod", Gate())
+    for key, value in gates.entries if isinstance(gates, Mapping) else ():
+        keys = {str(name.value): item for name, item in value.entries} if isinstance(value, Mapping) else {}
+        found[str(key.value)] = gate(low, keys)
+    return tuple(found.items())
+
+
+def deadline(node: Node) -> float | None:
+    """Seconds where a deadline is a duration; None for a date or words, which people read."""
+    return parse_duration(values.text(node))
