@@ -18,7 +18,7 @@ from planrunner.engine.attempts import (
     tails,
     timed_out,
 )
-from planrunner.engine.effects import Cancel, Observe, Probe, StartCall
+from planrunner.engine.effects import Cancel, Observe, StartCall
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed

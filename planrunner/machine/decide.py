@@ -119,8 +119,9 @@ def _closed(state: State, number: int) -> str:
 def _in_closing(state: State, number: int, now: float, why: str) -> Command | None:
     """What runs is stopped by the driver and ends as cancelled; whatever else is open is cancelled at once."""
     task, found = state.specs[number], state.tasks[number]
-    if found.status == "running" and (number in state.holders or not found.uncertain):
-        return _after_attempt(state, number, now)
+    if found.status == "running" and (found.outcome is None or not found.outcome.failure):
+        if number in state.holders or not found.uncertain:
+            return _after_attempt(state, number, now)
     return _settle(task, "cancelled", "stopped", f"what it belongs to was stopped: {why}")
 
 
@@ -138,8 +139,7 @@ def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> 
         return None
     if found.due is not None:
         if found.due <= now:
-            ready.append(number)
-            return None
+            return _begin(state, number, ready)
         cut = _cut(state, number)
         return None if cut is None else _settle(task, "cancelled", "stopped", _stop_detail(state, cut))
     verdict, why = needs_verdict(state, number)
@@ -207,13 +207,17 @@ def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
         command = _preconditions(state, number)
         if command is not None or (found.facts is None and facts_read(task)):
             return command
-    if number in state.holders:
-        return Open(number, found.attempts + 1)
-    waits_for = _by_hand(task)
+    waits_for = None if number in state.holders else _by_hand(task)
     if waits_for:
         return None if found.status == "blocked" else _settle(task, "blocked", waits_for[0], waits_for[1])
-    if found.status != "blocked":
-        ready.append(number)
+    return None if found.status == "blocked" else _begin(state, number, ready)
+
+
+def _begin(state: State, number: int, ready: list[int]) -> Command | None:
+    """A task that holds others begins at once; any other waits for a slot."""
+    if number in state.holders:
+        return Open(number, state.tasks[number].attempts + 1)
+    ready.append(number)
     return None
 
 
@@ -373,7 +377,8 @@ def _time_will_tell(state: State) -> bool:
     """Something starts again by itself. The time limits of what waits for people keep no process."""
     if not state.timers:
         return False
-    return not state.counts.get("blocked") or any(state.tasks[number].status == "pending" for _, number in state.timers)
+    people = state.counts.get("blocked") or state.counts.get("in_doubt")
+    return not people or any(state.tasks[number].status == "pending" for _, number in state.timers)
 
 
 def _stuck(state: State) -> Record:

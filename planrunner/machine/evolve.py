@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from planrunner.machine.events import Event, TaskStatus
+    from planrunner.machine.events import Event
     from planrunner.machine.state import Standing
 
 _STANDINGS: dict[str, Standing] = {

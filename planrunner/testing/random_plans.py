@@ -15,6 +15,55 @@ _JOINS: tuple[Json, ...] = ("all", "any", "always", "all_done", "none_failed", "
 Command = Callable[[str], str]
 
 
+def nested_plan(seed: int, command: Command = lambda task: "true", size: int = 7) -> dict[str, Json]:
+    """A random plan some of whose tasks hold others: loops, fan-outs and subplans, at most three deep, and edges that
+    send back."""
+    plan = random_plan(seed, command, size)
+    rng = random.Random(f"nested {seed}")
+    plan["tasks"] = [_perhaps_nested(rng, task, command, 1) for task in plan["tasks"]]
+    _reworks(rng, plan["tasks"])
+    return plan
+
+
+def _perhaps_nested(rng: random.Random, task: dict[str, Json], command: Command, depth: int) -> dict[str, Json]:
+    """The task as it is, or with the same place in the graph and others inside it."""
+    if rng.random() > (0.5 if depth == 1 else 0.25) or depth > 3:
+        return task
+    kind = rng.choice(["loop", "subplan", "foreach", "foreach of subplans"])
+    if kind == "foreach":
+        return {**task, **_items(rng)}
+    held = {name: value for name, value in task.items() if name not in ("run", "effect", "priority", "labels")}
+    inner = _inner(rng, task["id"], command, depth)
+    if kind == "loop":
+        until = rng.choice([f"tasks.{inner[-1]['id']}.ok", f"tasks.{inner[0]['id']}.completed", "loop.round >= 2"])
+        return {**held, "loop": {"max": rng.randint(1, 3), "until": until, "tasks": inner}}
+    return {**held, "subplan": inner, **(_items(rng) if kind != "subplan" else {})}
+
+
+def _items(rng: random.Random) -> dict[str, Json]:
+    found: dict[str, Json] = {"foreach": list(range(rng.randint(0, 4)))}
+    if rng.random() < 0.4:
+        found["max_parallel"] = rng.randint(1, 2)
+    if rng.random() < 0.4:
+        found["tolerate"] = rng.choice([1, "50%"])
+    return found
+
+
+def _inner(rng: random.Random, holder: str, command: Command, depth: int) -> list[dict[str, Json]]:
+    ids = [f"{holder}_{number}" for number in range(rng.randint(1, 3))]
+    tasks = [_task(rng, ids, number, command) for number in range(len(ids))]
+    _edges(rng, tasks)
+    return [_perhaps_nested(rng, task, command, depth + 1) for task in tasks]
+
+
+def _reworks(rng: random.Random, tasks: list[dict[str, Json]]) -> None:
+    """Edges that send back, from tasks that fail to one that they need."""
+    for task in tasks:
+        needs = task.get("needs")
+        if isinstance(needs, list) and "on_failure" not in task and rng.random() < 0.2:
+            task["on_failure"] = {"rework": rng.choice(needs), "max": rng.randint(1, 2)}
+
+
 def random_plan(seed: int, command: Command = lambda task: "true", size: int = 12) -> dict[str, Json]:
     """A plan as plain data, ready for ``json.dumps``, with joins, edges, retries, failure intents, conditions, labels,
     priorities and ``finally``. ``command`` gives the script of a task by id; at most ``size`` tasks."""

@@ -24,11 +24,12 @@ from planrunner.machine.events import (
     RunStarted,
     StopRequested,
     TaskSettled,
+    TasksReset,
 )
 from planrunner.machine.evolve import CUT_OFF, fold
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
-from planrunner.plan.model import Plan
+from planrunner.plan.model import Plan, Task
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def simulate(world: World, dies: dict[int, bool] | None = None, stop_at: int = 0
         except Crash:
             clock = effects.now() + 1.0
             continue
-        doubts = [task for task, found in zip(world.plan.tasks, state.tasks) if found.status == "in_doubt"]
+        doubts = [task for task, found in zip(state.specs, state.tasks) if found.status == "in_doubt"]
         if state.ended_at is not None or not (doubts or state.status == "paused"):
             check(world, state, disk.entries, acted)
             return Simulated(state, disk.entries, acted, disk.writes, life)
@@ -187,20 +188,19 @@ def _live(world: World, disk: Disk, effects: WatchedEffects, life: int) -> State
         )
     else:
         driver.record(RunResumed(life))
-        for task, found in zip(world.plan.tasks, state.tasks):
+        for task, found in zip(list(state.specs), state.tasks):
             at_once = world.seed % 2 == 0 and found.uncertain and state.trait(task).effect == "unsafe"
             if found.status == "in_doubt" or at_once:
-                driver.record(_answer(world, effects, task.id, found.attempts))
+                driver.record(_answer(world, effects, task, found.attempts))
     driver.run()
     return state
 
 
-def _answer(world: World, effects: WatchedEffects, task: str, attempt: int) -> DoubtSettled:
-    if (task, attempt) not in effects.acted:
-        return DoubtSettled(task, attempt, "retry", "test")
-    rng_call = next(item for item in world.plan.tasks if item.id == task)
-    outcome = outcome_for(world, Call("", rng_call, attempt, "", {}, "", (), {}, {}, "", "", None))
-    return DoubtSettled(task, attempt, "failed" if outcome.failure else "completed", "test", outcome.failure)
+def _answer(world: World, effects: WatchedEffects, task: Task, attempt: int) -> DoubtSettled:
+    if (task.id, attempt) not in effects.acted:
+        return DoubtSettled(task.id, attempt, "retry", "test")
+    outcome = outcome_for(world, Call("", task, attempt, "", {}, "", (), {}, {}, "", "", None))
+    return DoubtSettled(task.id, attempt, "failed" if outcome.failure else "completed", "test", outcome.failure)
 
 
 def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[tuple[str, int]]) -> None:
@@ -211,16 +211,16 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
     if state.ended_at is not None and decide(state, entries[-1].at).commands:
         raise Broken("something is decided after the end")
     _check_settled_once(entries)
-    _check_slots(world, entries)
+    _check_slots(world, state, entries)
     _check_unsafe(world, entries, acted)
     if state.ended_at is None:
         return
     if not isinstance(entries[-1].event, RunEnded):
         raise Broken("the end is not the last entry")
-    for task, found in zip(world.plan.tasks, state.tasks):
+    for task, found in zip(state.specs, state.tasks):
         if found.status not in SETTLED:
             raise Broken(f"the run ended while {task.id} is {found.status}")
-    failed = any(found.standing == "failed" for found in state.tasks)
+    failed = any(found.standing == "failed" for found in state.tasks[: len(world.plan.tasks)])
     if (state.status == "failed") != failed:
         raise Broken(f"the run is {state.status} and failed tasks: {failed}")
 
@@ -230,6 +230,8 @@ def _check_settled_once(entries: Sequence[Entry]) -> None:
     ended: set[tuple[str, int]] = set()
     for entry in entries:
         event = entry.event
+        if isinstance(event, TasksReset):
+            settled.difference_update(event.tasks)
         if isinstance(event, TaskSettled) and event.status in SETTLED:
             if event.task in settled:
                 raise Broken(f"P1: {event.task} was settled twice")
@@ -242,12 +244,12 @@ def _check_settled_once(entries: Sequence[Entry]) -> None:
             raise Broken(f"P1: {event.task} started after it was settled")
 
 
-def _check_slots(world: World, entries: Sequence[Entry]) -> None:
-    labels = {task.id: task.labels for task in world.plan.tasks}
+def _check_slots(world: World, state: State, entries: Sequence[Entry]) -> None:
+    labels = {task.id: task.labels for number, task in enumerate(state.specs) if number not in state.holders}
     running: set[str] = set()
     for entry in entries:
         event = entry.event
-        if isinstance(event, AttemptStarted):
+        if isinstance(event, AttemptStarted) and event.task in labels:
             running.add(event.task)
         elif isinstance(event, (AttemptEnded, DoubtSettled, TaskSettled)):
             running.discard(event.task)
@@ -274,7 +276,7 @@ def _check_unsafe(world: World, entries: Sequence[Entry], acted: Sequence[tuple[
 
 def summary(state: State) -> list[tuple[str, str, str, int, str]]:
     """What must be the same however the run came to its end: statuses, standings, attempts and who recovered what."""
-    return [
+    return sorted(
         (task.id, found.status, found.standing, found.attempts, found.recovered_by)
         for task, found in zip(state.specs, state.tasks)
-    ]
+    )
