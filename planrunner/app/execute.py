@@ -280,7 +280,9 @@ class _Held:
         """Drive the run until it ends or parks, by live effects unless others are given."""
         state, site = self._state, self._site
         place = Place(
-            str(state.environment.get("directory") or os.getcwd()), os.path.join(site.state_dir, "tmp", state.run_id)
+            str(state.environment.get("directory") or os.getcwd()),
+            os.path.join(site.state_dir, "tmp", state.run_id),
+            site.state_dir if effects is None else "",
         )
         effects = effects or _live(site, state)
         driver = Driver(state, self._append, effects, place, _onlooker(site, state.run_id), self._handle.last_seq)

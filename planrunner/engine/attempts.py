@@ -88,6 +88,7 @@ def markers(call: Call) -> dict[str, str]:
         "PLANRUNNER_TASK": call.task.id,
         "PLANRUNNER_ATTEMPT": str(call.attempt),
         "PLANRUNNER_KEY": call.key,
+        "PLANRUNNER_IDEMPOTENCY_KEY": call.once,
     }
 
 

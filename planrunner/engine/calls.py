@@ -30,10 +30,12 @@ _new = tuple.__new__
 
 
 class Place(NamedTuple):
-    """Where attempts run: the working directory of the run and the folder for their scratch files."""
+    """Where attempts run: the working directory of the run, the folder for their scratch files, and the state directory
+    that keeps what is saved before a task starts (empty: nothing is saved, since nothing acts)."""
 
     directory: str
     scratch: str
+    state_dir: str = ""
 
 
 class Prepared(NamedTuple):
@@ -52,18 +54,20 @@ def prepare(state: State, start: Start, place: Place) -> Prepared:
     key = f"{state.run_id}:{name}:{attempt}"
     effect = state.trait(task).effect
     try:
-        call = _render(state, start, place, key)
+        call = call_of(state, task, start, place, key)
     except (TemplateError, EvaluationError) as error:
         hint = "" if state.selected is None else "; tasks that were not selected for this run have no results"
         outcome = Outcome(failure="logic", message=f"{error}{hint}")
-        return Prepared(_new(AttemptStarted, (name, attempt, key, "", effect, reissue)), None, outcome)
-    intent = _new(AttemptStarted, (name, attempt, key, _digest(call), effect, reissue))
+        return Prepared(_new(AttemptStarted, (name, attempt, key, "", effect, reissue, False)), None, outcome)
+    undo = task.rollback is not None or bool(task.backup)
+    intent = _new(AttemptStarted, (name, attempt, key, digest(call), effect, reissue, undo))
     return _new(Prepared, (intent, call, None))
 
 
-def _render(state: State, start: Start, place: Place, key: str) -> Call:
+def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> Call:
+    """The call of a task, or of what undoes it, with every template filled in as the task of ``start`` sees it; raises
+    TemplateError and EvaluationError."""
     scope = TaskScope(state, start.number)
-    task = state.specs[start.number]
     if task.artifacts or task.outputs:
         task = _with_paths(task, scope)
     script, arguments, values = _script(task, scope)
@@ -83,6 +87,7 @@ def _render(state: State, start: Start, place: Place, key: str) -> Call:
         directory=directory,
         scratch=f"{place.scratch}/{_file_name(task.id)}.{start.attempt}",
         timeout=_timeout(task),
+        once=f"{state.run_id}:{task.id}:{state.tasks[start.number].visit}",
     )
 
 
@@ -201,7 +206,7 @@ def _file_name(task_id: str) -> str:
     return task_id if len(task_id) <= 100 else sha256(task_id.encode()).hexdigest()[:32]
 
 
-def _digest(call: Call) -> str:
+def digest(call: Call) -> str:
     """What the attempt was asked to do, as a digest: a changed input shows when the run is looked at or replayed."""
     if not (call.inputs or call.script or call.arguments):
         return ""

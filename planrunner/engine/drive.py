@@ -7,9 +7,9 @@ one task and the intents of the next share a commit.
 from __future__ import annotations
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.calls import Place, asked, plan_outputs, prepare, with_values
-from planrunner.engine.effects import Cancel, Observe, Probe, StartCall
-from planrunner.machine.commands import AskFacts, AskProbe, Close, End, Open, Record, Start
+from planrunner.engine.calls import Place, Prepared, asked, plan_outputs, prepare, with_values
+from planrunner.engine.effects import UNDO, Cancel, Observe, Probe, StartCall
+from planrunner.machine.commands import AskFacts, AskProbe, Close, End, Open, Record, Start, Undo
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
     AttemptEnded,
@@ -20,6 +20,7 @@ from planrunner.machine.events import (
     RunEnded,
     StopRequested,
     TaskSettled,
+    UndoEnded,
 )
 from planrunner.machine.evolve import evolve, forget_candidates
 from planrunner.machine.state import State
@@ -126,12 +127,13 @@ class Driver:
     def _stopping(self) -> bool:
         """Somebody asked the run to stop before these effects began; only ``finally`` outlives
         that."""
-        return bool(self.state.stop_reason) and (self.state.stop_reason != "deadline" or bool(self.state.open))
+        reason = self.state.stop_reason
+        return bool(reason) and reason != "rollback" and (reason != "deadline" or bool(self.state.open))
 
     def _leave_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, StartCall):
-                self.record(AttemptEnded(effect.call.task.id, effect.call.attempt, NOT_BEGUN))
+                self._arrived(AttemptEnded(effect.call.task.id, effect.call.attempt, NOT_BEGUN))
             else:
                 self._effects.start([effect])
 
@@ -165,7 +167,8 @@ class Driver:
             if self.state.stop_reason:
                 return
         elif type(event) is AttemptEnded:
-            event = with_values(self.state, event)
+            undone = event.task.startswith(UNDO)
+            event = UndoEnded(event.task[len(UNDO) :], *event[1:]) if undone else with_values(self.state, event)
         self.record(event)
 
     def _decide_all(self) -> None:
@@ -184,6 +187,8 @@ class Driver:
     def _enact(self, command: Command) -> None:
         if isinstance(command, Start):
             prepared = prepare(self.state, command, self._place)
+            if prepared.intent.undo and prepared.call is not None:
+                prepared = self._saved(command, prepared)
             self.record(prepared.intent)
             if prepared.call is not None:
                 self._todo.append(StartCall(prepared.call))
@@ -200,6 +205,8 @@ class Driver:
                 self._stop_inside(event)
         elif isinstance(command, (Open, Close)):
             self._turn(command)
+        elif isinstance(command, Undo):
+            self._undo(command)
         elif isinstance(command, AskFacts):
             task = self.state.specs[command.number].id
             self.record(FactsRequested(task, command.names))
@@ -208,6 +215,27 @@ class Driver:
             self._todo.append(Probe(self._probe(command)))
         else:
             self._end(command)
+
+    def _saved(self, command: Start, prepared: Prepared) -> Prepared:
+        """The attempt once the files that its task names are saved; one whose files cannot be saved fails instead."""
+        from planrunner.engine.undoing import saved  # late: few tasks say how they are undone
+
+        made = saved(self.state, command, prepared, self._place)
+        if isinstance(made, Outcome):
+            return prepared._replace(intent=prepared.intent._replace(undo=False), call=None, outcome=made)
+        if made is not None:
+            self.record(made)
+        return prepared
+
+    def _undo(self, command: Undo) -> None:
+        from planrunner.engine.undoing import prepare_undo  # late, as above
+
+        intent, effect, outcome = prepare_undo(self.state, command, self._place, self._effects.now())
+        self.record(intent)
+        if effect is not None:
+            self._todo.append(effect)
+        else:
+            self.record(UndoEnded(intent.task, intent.attempt, outcome))
 
     def _turn(self, command: Open | Close) -> None:
         """A task that holds others begins, goes into its next round or ends."""

@@ -7,9 +7,13 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Protocol, Union
+    from typing import Any, Protocol, Union
 
     from planrunner.machine.events import Event
+
+
+UNDO = "undo:"
+"""What the calls that undo a task have before its id; no id of a task holds a colon."""
 
 
 class StartCall(NamedTuple):
@@ -39,8 +43,18 @@ class Cancel(NamedTuple):
     reason: str
 
 
+class Restore(NamedTuple):
+    """Put files back as they were saved: an attempt to undo, which ends like one of a task of the name ``task``."""
+
+    task: str
+    attempt: int
+    directory: str
+    patterns: tuple[str, ...]
+    files: tuple[dict[str, Any], ...]
+
+
 if TYPE_CHECKING:
-    Effect = Union[StartCall, Observe, Probe, Cancel]
+    Effect = Union[StartCall, Observe, Probe, Cancel, Restore]
 
     class Effects(Protocol):
         """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.effects import Cancel, Observe, StartCall
+from planrunner.engine.effects import Cancel, Observe, Restore, StartCall
 from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome
 from planrunner.record import NamedTuple
 
@@ -53,6 +53,8 @@ class ImaginedEffects:
                 self._later(0.0, FactsObserved(effect.task, self._script.facts(effect.names)))
             elif isinstance(effect, Cancel):
                 self._call_off(effect)
+            elif isinstance(effect, Restore):
+                self._later(0.0, AttemptEnded(effect.task, effect.attempt, Outcome()))
             else:
                 found = self._script.probe(effect.call)
                 self._later(0.0, DoubtSettled(effect.call.task.id, effect.call.attempt, found, "probe"))  # type: ignore[arg-type]

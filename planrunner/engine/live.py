@@ -18,7 +18,7 @@ from planrunner.engine.attempts import (
     tails,
     timed_out,
 )
-from planrunner.engine.effects import Cancel, Observe, StartCall
+from planrunner.engine.effects import Cancel, Observe, Restore, StartCall
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
@@ -101,6 +101,10 @@ class LiveEffects:
                 self._events.append(FactsObserved(effect.task, facts))
             elif isinstance(effect, Cancel):
                 self._call_off(effect)
+            elif isinstance(effect, Restore):
+                from planrunner.engine.backups import put_back  # late: few tasks have files to put back
+
+                self._events.append(AttemptEnded(effect.task, effect.attempt, put_back(self._settings.state_dir, effect)))
             else:
                 self._probe(effect.call)
 

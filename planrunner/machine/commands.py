@@ -11,11 +11,15 @@ from planrunner.machine.events import (
     FrameClosing,
     ResetPlanned,
     RetryScheduled,
+    RollbackEnded,
+    RollbackStarted,
     RunParked,
     StopRequested,
     TaskQueued,
     TaskSettled,
     TasksReset,
+    UndoScheduled,
+    UndoSettled,
 )
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -61,6 +65,15 @@ class AskProbe(NamedTuple):
     attempt: int
 
 
+class Undo(NamedTuple):
+    """Undo what stands at the position ``owed``; ``reissue`` above 0 begins the same attempt again, with the same
+    key."""
+
+    owed: int
+    attempt: int
+    reissue: int = 0
+
+
 class Record(NamedTuple):
     """A decision with no effect outside: its event is all there is to it."""
 
@@ -75,15 +88,20 @@ class Record(NamedTuple):
         | FrameClosing
         | ResetPlanned
         | TasksReset
+        | RollbackStarted
+        | RollbackEnded
+        | UndoScheduled
+        | UndoSettled
     )
 
 
 class End(NamedTuple):
-    """Everything is settled; ``reason`` is empty, ``failed`` or ``budget``."""
+    """Everything is settled; ``reason`` is empty, ``failed``, ``budget``, ``rolled_back`` or
+    ``rollback_failed``."""
 
     status: str
     reason: str = ""
 
 
 if TYPE_CHECKING:
-    Command = Union[Start, Open, Close, AskFacts, AskProbe, Record, End]
+    Command = Union[Start, Open, Close, AskFacts, AskProbe, Undo, Record, End]

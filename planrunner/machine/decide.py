@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from planrunner.machine.commands import Command
     from planrunner.machine.events import TaskStatus
     from planrunner.machine.frame import Frame
+    from planrunner.machine.undoing import Ledger
 
 INSTANT_BATCH = 2000
 """Instant tasks started by one decision at the most: bounds one transaction."""
@@ -63,6 +64,12 @@ def decide(state: State, now: float) -> Decision:
     else:
         left = ()
     _admit(state, ready, commands)
+    if state.ledger is not None or state.plan.on_failure == "rollback":
+        from planrunner.machine import rollback  # late: few runs undo anything
+
+        commands += rollback.step(state, now)
+        if not commands and rollback.busy(state):
+            return _NOTHING
     return Decision(commands or _finish(state), left)
 
 
@@ -96,6 +103,8 @@ def _look(state: State, number: int, now: float, commands: list[Command], ready:
         command = _while_queued(state, number)
     elif found.status == "in_doubt" and not found.judged:
         command = _after_attempt(state, number, now)
+    elif found.status == "in_doubt" and state.stop_reason == "rollback":
+        command = _stopped(state, state.specs[number])
     elif found.status == "in_doubt" and found.reason == "retry":
         ready.append(number)
     elif found.status == "in_doubt":
@@ -132,10 +141,10 @@ def _settle(task: Task, status: TaskStatus, reason: str, detail: str = "", failu
 def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> Command | None:
     task = state.specs[number]
     found = state.tasks[number]
-    if state.stop_reason and not (task.finally_ and state.stop_reason == "deadline"):
+    if state.stop_reason and not (task.finally_ and state.stop_reason in _ENDS):
         return _stopped(state, task)
     frame = found.frame
-    if task.finally_ and not main_part_done(state, frame):
+    if task.finally_ and (not main_part_done(state, frame) or _undoes_first(state, frame)):
         return None
     if found.due is not None:
         if found.due <= now:
@@ -160,6 +169,18 @@ def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> 
     return _conditions(state, number, ready)
 
 
+_ENDS = ("deadline", "rollback")
+"""Stops after which only what stands under ``finally`` starts."""
+
+
+def _undoes_first(state: State, frame: Frame) -> bool:
+    if frame is not state.top or (state.ledger is None and state.plan.on_failure != "rollback"):
+        return False
+    from planrunner.machine.rollback import comes_first  # late, as above
+
+    return comes_first(state)
+
+
 def _cut(state: State, number: int) -> Frame | None:
     """The frame that is failing around a task that is neither a handler nor under ``finally`` there."""
     while number >= 0:
@@ -181,6 +202,8 @@ def _stopped(state: State, task: Task) -> Command | None:
     """Nothing starts any more: a used-up budget cancels for good, an interruption leaves the task for the resume."""
     if state.stop_reason == "deadline":
         return _settle(task, "cancelled", "budget", "the time budget of the plan is used up")
+    if state.stop_reason == "rollback":
+        return _settle(task, "cancelled", "rollback", "the run is rolled back")
     return None
 
 
@@ -258,6 +281,8 @@ def _after_attempt(state: State, number: int, now: float) -> Command | None:
     task = state.specs[number]
     found = state.tasks[number]
     if found.outcome is None:
+        if found.uncertain and state.stop_reason == "rollback":
+            return _stopped(state, task)
         if number in state.holders:
             from planrunner.machine.containers import step  # late: many plans are flat
 
@@ -266,7 +291,7 @@ def _after_attempt(state: State, number: int, now: float) -> Command | None:
     if found.outcome.failure in CUT_OFF:
         if state.stop_reason == "deadline":
             return _settle(task, "cancelled", "budget", "stopped: the time budget of the plan is used up")
-        return None
+        return _stopped(state, task)
     if found.outcome.failure == "cancelled":
         return _settle(task, "cancelled", "stopped", found.outcome.message)
     verdict = judge(state, number)
@@ -336,7 +361,7 @@ def _start(state: State, number: int) -> Start:
 
 def _choose(state: State, fresh: list[tuple[int, int]], free: int) -> list[int]:
     """The tasks that start now, best first, as slots and label limits allow."""
-    if state.stop_reason and state.stop_reason != "deadline":
+    if state.stop_reason and state.stop_reason not in _ENDS:
         return []
     if not (state.queue.lines or state.limits) and len(fresh) <= free:
         return [number for _, number in sorted(fresh)]
@@ -364,13 +389,22 @@ def _finish(state: State) -> list[Command]:
     """Nothing to start and nothing to record: wait, park or end."""
     if state.asked or any(state.tasks[number].outcome is None for number in state.running):
         return []
-    if state.stop_reason and state.stop_reason != "deadline":
+    if state.stop_reason and state.stop_reason not in _ENDS:
         return [Record(RunParked(state.stop_reason))]
     if state.open or state.finals_open or state.recovering:
         return [] if _time_will_tell(state) else [_stuck(state)]
     if state.stop_reason == "deadline":
         return [End("failed", "budget")]
+    if state.ledger is not None and state.ledger.status:
+        return [_after_rollback(state, state.ledger)]
     return [End("failed", "failed") if state.failures else End("completed")]
+
+
+def _after_rollback(state: State, ledger: Ledger) -> End:
+    """A run that was undone did not complete, whatever it was before."""
+    if ledger.reason == "doubt":
+        return End("failed", "failed") if state.failures else End("completed")
+    return End("failed" if state.failures else "cancelled", ledger.status)
 
 
 def _time_will_tell(state: State) -> bool:

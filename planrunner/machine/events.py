@@ -59,10 +59,12 @@ class RunStarted(NamedTuple):
 
 
 class RunResumed(NamedTuple):
-    """A runner took the run over; attempts without an end are from now on uncertain."""
+    """A runner took the run over; attempts without an end are from now on uncertain. Where it is ``unattended`` nobody
+    is asked about them as long as something can undo them."""
 
     epoch: int
     by: str = ""
+    unattended: bool = False
 
 
 class TaskQueued(NamedTuple):
@@ -86,7 +88,8 @@ class FactsObserved(NamedTuple):
 class AttemptStarted(NamedTuple):
     """The intent to act, durable before the act. ``key`` is the idempotency key ``run:task:attempt``, kept when the
     same
-    attempt is issued again after a crash (``reissue`` counts those); ``inputs`` is the digest of the rendered call."""
+    attempt is issued again after a crash (``reissue`` counts those); ``inputs`` is the digest of the rendered call.
+    With ``undo`` what undoes the task is owed from this moment, however the attempt ends."""
 
     task: str
     attempt: int
@@ -94,6 +97,81 @@ class AttemptStarted(NamedTuple):
     inputs: str = ""
     effect: str = "unsafe"
     reissue: int = 0
+    undo: bool = False
+
+
+class BackupMade(NamedTuple):
+    """Files were saved before a task started, to be put back when it is rolled back. Each of ``files`` has a ``path``
+    relative to the directory of the run and ``mode``, with ``sha256`` and ``size`` (kept as an artifact), ``link`` (where
+    it leads) or ``folder``. What fits ``patterns`` and is not among them did not exist."""
+
+    task: str
+    visit: int
+    patterns: tuple[str, ...]
+    files: tuple[dict[str, Json], ...] = ()
+
+
+class RollbackStarted(NamedTuple):
+    """What ``tasks`` did is undone from now on, in this order, one after the other. ``owed`` are their positions in the
+    list of what the run owes. ``reason`` is failure, doubt or person; ``strict`` stops at the first that fails."""
+
+    reason: Literal["failure", "doubt", "person"]
+    tasks: tuple[str, ...]
+    owed: tuple[int, ...]
+    strict: bool = False
+    by: str = ""
+    comment: str = ""
+
+
+class UndoStarted(NamedTuple):
+    """The intent to undo a task, durable before the act. ``key`` is ``run:task:undo:attempt``, kept when the same
+    attempt is issued again after a crash; ``kind`` is action (what the task's ``rollback`` says) or files."""
+
+    task: str
+    attempt: int
+    key: str
+    owed: int
+    kind: Literal["action", "files"] = "action"
+    inputs: str = ""
+    reissue: int = 0
+
+
+class UndoEnded(NamedTuple):
+    task: str
+    attempt: int
+    outcome: Outcome
+
+
+class UndoScheduled(NamedTuple):
+    """The failed attempt to undo a task is followed by another one at ``due`` (seconds since 1970)."""
+
+    task: str
+    attempt: int
+    due: float
+    failure: str
+
+
+class UndoSettled(NamedTuple):
+    """What a task did is ``undone``; or that ``failed``; or it was ``left`` as it is."""
+
+    task: str
+    owed: int
+    status: Literal["undone", "failed", "left"]
+    detail: str = ""
+
+
+class RollbackEnded(NamedTuple):
+    """Nothing is undone any more. ``status`` is rolled_back (all of it) or rollback_failed."""
+
+    status: Literal["rolled_back", "rollback_failed"]
+
+
+class RunReopened(NamedTuple):
+    """A run that had ended is acted on again: ``reason`` is rollback, retry or rerun."""
+
+    epoch: int
+    reason: str
+    by: str = ""
 
 
 class FrameOpened(NamedTuple):
@@ -208,6 +286,14 @@ if TYPE_CHECKING:
         FactsRequested,
         FactsObserved,
         AttemptStarted,
+        BackupMade,
+        RollbackStarted,
+        UndoStarted,
+        UndoEnded,
+        UndoScheduled,
+        UndoSettled,
+        RollbackEnded,
+        RunReopened,
         FrameOpened,
         FrameClosing,
         ResetPlanned,
@@ -230,6 +316,14 @@ EVENTS = (
     FactsRequested,
     FactsObserved,
     AttemptStarted,
+    BackupMade,
+    RollbackStarted,
+    UndoStarted,
+    UndoEnded,
+    UndoScheduled,
+    UndoSettled,
+    RollbackEnded,
+    RunReopened,
     FrameOpened,
     FrameClosing,
     ResetPlanned,

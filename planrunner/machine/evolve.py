@@ -13,6 +13,7 @@ from planrunner.machine.events import (
     FrameClosing,
     FrameOpened,
     Outcome,
+    ResetPlanned,
     RetryScheduled,
     RunEnded,
     RunParked,
@@ -21,6 +22,7 @@ from planrunner.machine.events import (
     StopRequested,
     TaskQueued,
     TaskSettled,
+    TasksReset,
 )
 from planrunner.machine.moves import (
     after_settling,
@@ -130,6 +132,11 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
     for number, task in enumerate(state.tasks):
         if task.status not in SETTLED or number in state.recovering:
             state.candidates[number] = None
+    state.unattended = event.unattended
+    if state.ledger is not None:
+        from planrunner.machine import rollback  # late, as below
+
+        rollback.resumed(state)
 
 
 def _queued(state: State, event: TaskQueued, at: float) -> None:
@@ -171,6 +178,10 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
         found.started = at
     state.candidates.pop(number, None)
     take_slot(state, number)
+    if event.undo:
+        from planrunner.machine.rollback import register  # late: most tasks say nothing about being undone
+
+        register(state, event)
 
 
 def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
@@ -316,10 +327,14 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine import containers
 
             self.update(containers.FOLDS)
-        else:
+        elif kind is ResetPlanned or kind is TasksReset:
             from planrunner.machine import rework
 
             self.update(rework.FOLDS)
+        else:
+            from planrunner.machine import rollback
+
+            self.update(rollback.FOLDS)
         return self[kind]
 
 

@@ -3,7 +3,8 @@
 ``pure``, ``read`` and ``idempotent`` (keyed) attempts are issued again: the same attempt with the same key, not
 charged to
 the retries. A ``checkable`` one is probed first. An ``unsafe`` one is never repeated on planrunner's own account: the
-task's ``on_doubt`` says what to do, and where it says nothing a person is asked.
+task's ``on_doubt`` says what to do, and where it says nothing a person is asked. Where nobody is there (the run goes on
+unattended) what can be undone is undone instead, and the task fails.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def recover(state: State, number: int) -> Command | None:
     """The way on for an uncertain attempt; None while it waits for an answer."""
     task = state.specs[number]
     found = state.tasks[number]
-    if found.status == "in_doubt" and found.reason == "ask":
+    if found.status == "in_doubt" and found.reason in ("ask", "rollback"):
         return None
     effect = state.trait(task).effect
     if found.reason == "retry" or task.on_doubt == "retry" or effect in ("pure", "read", "idempotent"):
@@ -31,5 +32,10 @@ def recover(state: State, number: int) -> Command | None:
         return Record(TaskSettled(task.id, "failed", "doubt", detail, "doubt"))
     if state.trait(task).probe and task.on_doubt in ("", "probe"):
         return AskProbe(number, found.attempts)
+    if task.on_doubt == "rollback" or (state.unattended and not task.on_doubt):
+        from planrunner.machine.rollback import by_doubt  # late: few doubts are settled that way
+
+        if command := by_doubt(state, number):
+            return command
     detail = f"attempt {found.attempts} was cut off; whether it took effect is not known"
     return Record(TaskSettled(task.id, "in_doubt", "ask", detail))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from planrunner.machine.events import ResetPlanned, RunStatus, TaskStatus
+    from planrunner.machine.undoing import Ledger
     from planrunner.plan.model import EffectClass
 
     Json = Any
@@ -140,6 +141,7 @@ class State:
         "holders",
         "index",
         "labels_running",
+        "ledger",
         "limits",
         "max_parallel",
         "outputs",
@@ -164,6 +166,7 @@ class State:
         "timers",
         "top",
         "traits",
+        "unattended",
     )
 
     def __init__(self, plan: Plan, run_id: str) -> None:
@@ -179,6 +182,10 @@ class State:
         self.resets: list[ResetPlanned] = []
         self.sent_back: dict[int, int] = {}
         self.held: dict[int, None] = {}
+        self.ledger: Ledger | None = None
+        """What the run owes, None while that is nothing."""
+        self.unattended = False
+        """Nobody is there to ask what became of an attempt."""
         self.top = Frame("plan", -1, 0, len(plan.tasks))
         self.top.on_failure = plan.on_failure
         self.index = self.add(self.top, plan.tasks, plan.tasks)

@@ -18,8 +18,8 @@ TASK: dict[TaskStatus, frozenset[TaskStatus]] = {
     "failed": frozenset({"rolled_back", "pending"}),
     "skipped": frozenset({"pending"}),
     "omitted": frozenset({"pending"}),
-    "cancelled": frozenset({"pending"}),
-    "abandoned": frozenset({"pending"}),
+    "cancelled": frozenset({"rolled_back", "pending"}),
+    "abandoned": frozenset({"rolled_back", "pending"}),
     "rolled_back": frozenset({"pending"}),
 }
 """``running`` to ``pending`` is a retry that waits for its time, ``running`` to ``running`` the same attempt issued
@@ -30,10 +30,11 @@ RUN: dict[RunStatus, frozenset[RunStatus]] = {
     "running": frozenset({"running", "paused", "blocked", "completed", "failed", "cancelled"}),
     "paused": frozenset({"running", "cancelled"}),
     "blocked": frozenset({"running", "cancelled"}),
-    "completed": frozenset(),
-    "failed": frozenset(),
-    "cancelled": frozenset(),
+    "completed": frozenset({"running"}),
+    "failed": frozenset({"running"}),
+    "cancelled": frozenset({"running"}),
 }
+"""A run that has ended runs again only once it is reopened: by a rollback, a retry or a rerun."""
 
 SETTLED: frozenset[TaskStatus] = frozenset(
     {"completed", "failed", "skipped", "omitted", "cancelled", "abandoned", "rolled_back"}

@@ -18,14 +18,11 @@ CALLS = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_.]*\([^()]*\)\s*(?:->|;|$)")
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
     plan = view.plan
-    if plan.on_failure == "rollback":
-        place = _plan_key(view, "on_failure")
-        yield _finding("`on_failure: rollback` of the plan", place, "a failed run stops")
     if plan.policy:
         place = _plan_key(view, "policies" if "\npolicies" in view.source.text else "policy")
         yield _finding("the `policy` of the plan", place, "nothing is held back by it")
     for task in plan.tasks:
-        if task.fanout or task.loop or task.command or task.subplan or task.subplan_file or task.gate or task.rollback:
+        if task.fanout or task.loop or task.command or task.subplan or task.subplan_file or task.gate:
             for what, key, instead in _constructs(task):
                 yield _finding(f"`{what}` of `{task.id}`", span_of(task, key), instead)
         if task.id[-1:] == "*":
@@ -42,8 +39,6 @@ def _constructs(task: Task) -> Iterator[tuple[str, str, str]]:
         yield key, key, "the task is not multiplied"
     if task.subplan_file or any(_acts(step) for step in task.subplan):
         yield "subplan", "subplan", "its steps are not run"
-    if task.rollback is not None:
-        yield "rollback", "rollback", "nothing is undone"
     if task.gate is not None and task.gate.on_reject.action != "fail":
         yield "on_reject", "on_reject", "a rejected gate fails"
 

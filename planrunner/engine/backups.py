@@ -1,0 +1,312 @@
+"""Files saved before a task starts, and put back when it is rolled back: content, mode, and that they were not there.
+
+Everything stays below the directory of the run. No symbolic link is followed: a link is saved and put back as a link.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from fnmatch import fnmatchcase
+
+from planrunner.engine.effects import Restore
+from planrunner.errors import NotFound, StorageFailed
+from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore
+from planrunner.machine.events import Outcome
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    Json = Any
+
+MOST = 100_000
+"""Files of one backup."""
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+_MAGIC = frozenset("*?[")
+
+
+class Refused(Exception):
+    """A file cannot be saved or put back: the message says which and why."""
+
+
+def save(
+    state_dir: str, root: str, directory: str, patterns: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[dict[str, Json], ...]]:
+    """Copy every file that fits the patterns (relative to ``directory``) into the store of artifacts.
+
+    Gives the patterns relative to ``root`` and a record of each file, link and folder. Raises Refused for a pattern that
+    leads out of ``root`` or a file that cannot be read, StorageFailed.
+    """
+    store = ArtifactStore(state_dir)
+    inside = tuple(_inside(root, directory, pattern) for pattern in patterns)
+    found = sorted({path for pattern in inside for path in _matches(root, pattern)})
+    if len(found) > MOST:
+        raise Refused(f"{len(found)} files fit the patterns, and at most {MOST} are saved")
+    return inside, tuple(_record(store, root, path) for path in found)
+
+
+def _inside(root: str, directory: str, pattern: str) -> str:
+    """The pattern relative to ``root``."""
+    if not isinstance(pattern, str) or not pattern or "\0" in pattern:
+        raise Refused(f"{pattern!r} is no path")
+    relative = os.path.relpath(os.path.join(directory, pattern), root)
+    if relative == "." or relative.split("/")[0] == "..":
+        raise Refused(f"{pattern} is outside the directory of the run")
+    return relative
+
+
+def _matches(root: str, pattern: str) -> Iterator[str]:
+    """What there is below ``root`` that fits: files, links and folders. A folder stands for all that it holds."""
+    parts = pattern.split("/")
+    for path in _fitting(root, "", parts):
+        yield path
+        if _is_folder(os.path.join(root, path)):
+            yield from _below(root, path)
+
+
+def _fitting(root: str, at: str, parts: Sequence[str]) -> Iterator[str]:
+    part, rest = parts[0], parts[1:]
+    folder = os.path.join(root, at) if at else root
+    if part == "**":
+        yield from _fitting(root, at, rest) if rest else (_join(at, name) for name in _names(folder))
+        for name in _names(folder):
+            if _is_folder(os.path.join(folder, name)):
+                yield from _fitting(root, _join(at, name), parts)
+        return
+    magic = not _MAGIC.isdisjoint(part)
+    for name in [name for name in _names(folder) if fnmatchcase(name, part)] if magic else [part]:
+        path = os.path.join(folder, name)
+        if not rest:
+            if os.path.lexists(path):
+                yield _join(at, name)
+        elif _is_folder(path):
+            yield from _fitting(root, _join(at, name), rest)
+        elif not magic and os.path.islink(path):
+            raise Refused(f"{_join(at, '/'.join(parts))} leads through `{name}`, which is a link")
+
+
+def _below(root: str, at: str) -> Iterator[str]:
+    for name in _names(os.path.join(root, at)):
+        path = _join(at, name)
+        yield path
+        if _is_folder(os.path.join(root, path)):
+            yield from _below(root, path)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise Refused(f"{folder} cannot be read: {error.strerror}") from None
+
+
+def _join(at: str, name: str) -> str:
+    return f"{at}/{name}" if at else name
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def _record(store: ArtifactStore, root: str, path: str) -> dict[str, Json]:
+    whole = os.path.join(root, path)
+    try:
+        found = os.lstat(whole)
+        if stat.S_ISLNK(found.st_mode):
+            return {"path": path, "link": os.readlink(whole)}
+        mode = stat.S_IMODE(found.st_mode)
+        if stat.S_ISDIR(found.st_mode):
+            return {"path": path, "mode": mode, "folder": True}
+        kept = store.keep(whole)
+    except ArtifactRefused as refused:
+        raise Refused(str(refused)) from None
+    except OSError as error:
+        raise Refused(f"{path} cannot be saved: {error.strerror}") from None
+    return {"path": path, "mode": mode, "sha256": kept["sha256"], "size": kept["size"]}
+
+
+def put_back(state_dir: str, effect: Restore) -> Outcome:
+    """Put everything back as it was saved; doing it again changes nothing. What cannot be put back fails the attempt
+    after everything else was."""
+    store, root = ArtifactStore(state_dir), effect.directory
+    records = {str(record["path"]): record for record in effect.files}
+    problems: list[str] = []
+    try:
+        there = {path for pattern in effect.patterns for path in _matches(root, _inside(root, root, pattern))}
+    except Refused as refused:
+        return Outcome("policy", str(refused))
+    changed = 0
+    for path in sorted(there - records.keys(), reverse=True):
+        changed += _tried(problems, path, lambda path=path: _remove(root, path))  # type: ignore[misc]
+    for path, record in sorted(records.items()):
+        changed += _tried(problems, path, lambda record=record: _restore(store, root, record))  # type: ignore[misc]
+    if problems:
+        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+        return Outcome("logic", "; ".join(problems[:3]) + more)
+    return Outcome(outputs={"files": len(records), "changed": changed})
+
+
+def _tried(problems: list[str], path: str, act: Any) -> bool:
+    try:
+        return bool(act())
+    except (Refused, NotFound, StorageFailed) as problem:
+        problems.append(f"{path}: {problem}")
+    except OSError as error:
+        problems.append(f"{path}: {error.strerror}")
+    return False
+
+
+def _parent(root: str, path: str, create: bool) -> tuple[int, str]:
+    """The folder of ``path`` as a descriptor, reached without a link on the way, and the name inside it."""
+    *folders, name = path.split("/")
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for part in folders:
+        try:
+            if create:
+                _made(folder, part)
+            inner = os.open(part, _FOLDER, dir_fd=folder)
+        except NotADirectoryError:
+            raise Refused(f"leads through `{part}`, which is a link or no folder") from None
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder, name
+
+
+def _made(folder: int, name: str) -> None:
+    try:
+        os.mkdir(name, 0o755, dir_fd=folder)
+    except FileExistsError:
+        return
+
+
+def _remove(root: str, path: str) -> bool:
+    """Take away what was not there; a folder that still holds something stays."""
+    folder, name = _parent(root, path, create=False)
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            try:
+                os.rmdir(name, dir_fd=folder)
+            except OSError:
+                return False
+        else:
+            os.unlink(name, dir_fd=folder)
+        os.fsync(folder)
+        return True
+    except FileNotFoundError:
+        return False
+    finally:
+        os.close(folder)
+
+
+def _restore(store: ArtifactStore, root: str, record: dict[str, Json]) -> bool:
+    folder, name = _parent(root, str(record["path"]), create=True)
+    try:
+        found = _look(folder, name)
+        if "link" in record:
+            return _put_link(folder, name, found, str(record["link"]))
+        mode = int(record["mode"])
+        if record.get("folder"):
+            return _put_folder(folder, name, found, mode)
+        return _put_file(store, folder, name, found, record)
+    finally:
+        os.close(folder)
+
+
+def _look(folder: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _clear(folder: int, name: str, found: os.stat_result | None) -> None:
+    """Make room for something of another kind."""
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        os.rmdir(name, dir_fd=folder)
+    elif found is not None:
+        os.unlink(name, dir_fd=folder)
+
+
+def _put_link(folder: int, name: str, found: os.stat_result | None, target: str) -> bool:
+    if found is not None and stat.S_ISLNK(found.st_mode) and os.readlink(name, dir_fd=folder) == target:
+        return False
+    _clear(folder, name, found)
+    os.symlink(target, name, dir_fd=folder)
+    os.fsync(folder)
+    return True
+
+
+def _put_folder(folder: int, name: str, found: os.stat_result | None, mode: int) -> bool:
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        if stat.S_IMODE(found.st_mode) == mode:
+            return False
+    else:
+        _clear(folder, name, found)
+        os.mkdir(name, dir_fd=folder)
+    inner = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        os.fchmod(inner, mode)
+    finally:
+        os.close(inner)
+    os.fsync(folder)
+    return True
+
+
+def _put_file(
+    store: ArtifactStore, folder: int, name: str, found: os.stat_result | None, record: dict[str, Json]
+) -> bool:
+    digest, mode = str(record["sha256"]), int(record["mode"])
+    if not store.is_whole(digest):
+        raise Refused("its saved copy is missing or damaged")
+    if found is not None and stat.S_ISREG(found.st_mode) and found.st_size == record["size"]:
+        if _digest(folder, name) == digest:
+            if stat.S_IMODE(found.st_mode) == mode:
+                return False
+            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            try:
+                os.fchmod(handle, mode)
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            return True
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        _clear(folder, name, found)
+    _stage(store, folder, name, digest, mode)
+    return True
+
+
+def _digest(folder: int, name: str) -> str:
+    import hashlib  # late: loads OpenSSL
+
+    try:
+        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except PermissionError:
+        return ""
+    with os.fdopen(handle, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _stage(store: ArtifactStore, folder: int, name: str, digest: str, mode: int) -> None:
+    """Write beside, make durable, rename: readers see the file as it was or as it is, never a part."""
+    staged = f".{name[:200]}.{digest[:12]}.planrunner"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(staged, flags, 0o600, dir_fd=folder)
+    try:
+        with os.fdopen(handle, "wb") as target, store.open(digest) as source:
+            while data := source.read(1 << 20):
+                target.write(data)
+            target.flush()
+            os.fchmod(target.fileno(), mode)
+            os.fsync(target.fileno())
+        os.rename(staged, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        os.unlink(staged, dir_fd=folder)
+        raise
+    os.fsync(folder)

@@ -1,0 +1,90 @@
+"""From a decision to undo to the call itself, and the files that are saved before a task starts."""
+
+from __future__ import annotations
+
+from planrunner.engine.calls import Place, Prepared, call_of, digest, rendered
+from planrunner.engine.effects import UNDO, Restore, StartCall
+from planrunner.machine.commands import Start, Undo
+from planrunner.machine.events import BackupMade, Outcome, UndoStarted
+from planrunner.machine.rollback import is_saved, reserve
+from planrunner.machine.scope import TaskScope
+from planrunner.plan.expressions.problem import EvaluationError, TemplateError
+from planrunner.plan.model import Task
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from planrunner.engine.effects import Effect
+    from planrunner.machine.state import State
+    from planrunner.machine.undoing import Owed
+
+
+class PreparedUndo(NamedTuple):
+    """The intent, and the effect or (when a template has no value) the outcome that takes its place."""
+
+    intent: UndoStarted
+    effect: Effect | None
+    outcome: Outcome = Outcome()
+
+
+def prepare_undo(state: State, command: Undo, place: Place, now: float) -> PreparedUndo:
+    """Render what undoes a task: it reads the outputs of the visit that it undoes, and everything else as it is now."""
+    assert state.ledger is not None
+    owed = state.ledger.owed[command.owed]
+    task = state.specs[owed.number]
+    key = f"{state.run_id}:{task.id}:undo:{command.attempt}"
+    intent = UndoStarted(task.id, command.attempt, key, command.owed, owed.kind, "", command.reissue)
+    if owed.kind == "files":
+        effect = Restore(UNDO + task.id, command.attempt, place.directory, owed.patterns, owed.files)
+        return PreparedUndo(intent, effect)
+    start = Start(owed.number, command.attempt, command.reissue)
+    found = state.tasks[owed.number]
+    present, found.outputs = found.outputs, _outputs(state, owed)
+    try:
+        call = call_of(state, _action(task), start, place, key)
+    except (TemplateError, EvaluationError) as error:
+        return PreparedUndo(intent, None, Outcome("logic", str(error)))
+    finally:
+        found.outputs = present
+    limits = [limit for limit in (call.timeout, reserve(state, now)) if limit is not None]
+    call = call._replace(timeout=min(limits) if limits else None, env={**call.env, "PLANRUNNER_UNDO": task.id})
+    return PreparedUndo(intent._replace(inputs=digest(call)), StartCall(call))
+
+
+def _outputs(state: State, owed: Owed) -> dict[str, object]:
+    return state.tasks[owed.number].outputs if owed.outputs is None else owed.outputs
+
+
+def _action(task: Task) -> Task:
+    """What undoes a task, as a task that is called: it has the task's surroundings and nothing else of it."""
+    action = task.rollback
+    assert action is not None
+    return Task(
+        UNDO + task.id,
+        uses=action.uses,
+        inputs=action.inputs,
+        run=action.run,
+        script=action.script,
+        timeout=action.timeout,
+        env=task.env,
+        cwd=task.cwd,
+        shell=task.shell,
+    )
+
+
+def saved(state: State, command: Start, prepared: Prepared, place: Place) -> BackupMade | Outcome | None:
+    """Save the files that a task names before its first attempt of a visit; the copies are durable on return.
+
+    None where there is nothing to save; the outcome of the attempt where they cannot be saved. Raises StorageFailed.
+    """
+    task, number = state.specs[command.number], command.number
+    if not task.backup or not place.state_dir or is_saved(state, number) or prepared.call is None:
+        return None
+    from planrunner.engine.backups import Refused, save  # late: few tasks name files to save
+
+    try:
+        patterns = [rendered(pattern, TaskScope(state, number)) for pattern in task.backup]
+        found = save(place.state_dir, place.directory, prepared.call.directory, patterns)
+    except (Refused, TemplateError, EvaluationError) as error:
+        failure = "policy" if isinstance(error, Refused) else "logic"
+        return Outcome(failure, f"not started, since its files could not be saved: {error}")
+    return BackupMade(task.id, state.tasks[number].visit, *found)
