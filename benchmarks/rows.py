@@ -360,6 +360,27 @@ def resume(bench: Bench) -> list[Line]:
     ]
 
 
+def fold_and_replay(bench: Bench) -> list[Line]:
+    """S9: the record of 10,000 tasks read into a state, and every decision in it made again."""
+    folder = bench.work("s9")
+    script = os.path.join(peers.ROOT, "benchmarks", "fold_and_replay.py")
+    lines: list[Line] = []
+    for graph in (graphs.fan(10_000), graphs.layers(10_000)):
+        path = graphs.write(folder, f"{graph.name}.yaml", graphs.plan_text(graph, "uses: noop"))
+        done = subprocess.run([bench.environment.python, script, path, str(bench.rounds)], cwd=folder,
+                              env=peers.clean_env(), capture_output=True, text=True)  # fmt: skip
+        if done.returncode:
+            raise CommandFailed(f"fold_and_replay: {done.stderr[-1500:]}")
+        rounds = [[float(word) for word in line.split()] for line in done.stdout.splitlines()]
+        shape = f"{graph.name.split('-')[0]} of {graph.size:,} `noop`, {rounds[0][0]:,.0f} events"
+        folds = spread([entries / folded for entries, _, folded, _ in rounds])
+        replays = spread([again / ran for _, ran, _, again in rounds])
+        detail = f"{spread([again for *_, again in rounds]).median * 1000:.0f} ms"
+        lines.append(Line("S9", f"fold, {shape}", folds, "events/s", 200_000, 500_000, True))
+        lines.append(Line("S9", f"replay, {shape}", replays, "× a run in memory", 1.5, 1, detail=detail))
+    return lines
+
+
 def _lines(path: str) -> list[str]:
     if not os.path.exists(path):
         return []
@@ -415,5 +436,6 @@ ROWS: dict[str, Callable[[Bench], list[Line]]] = {
     "S6": noops,
     "S6b": noop_chain,
     "S8": resume,
+    "S9": fold_and_replay,
 }
 BY_DEFAULT = [row for row in ROWS if row != "S5-long"]

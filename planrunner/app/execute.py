@@ -8,14 +8,17 @@ import sys
 import time
 
 from planrunner import __version__, errors
+from planrunner.app.asking import answer_waiting, user
 from planrunner.app.sight import Seen, environment_of, sight
 from planrunner.engine.calls import Place
+from planrunner.engine.clocks import Clock, TimeLine, boot
 from planrunner.engine.drive import Driver
+from planrunner.engine.inbox import Inbox
 from planrunner.errors import UsageError
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.workspace import find_project, find_state
-from planrunner.machine.events import DoubtSettled, Entry, RunResumed, RunStarted
+from planrunner.machine.events import DoubtSettled, Entry, RunReopened, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plugins import Registry
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from planrunner.engine.drive import Onlooker
     from planrunner.engine.effects import Effects
     from planrunner.journal.port import JournalPort
+    from planrunner.machine.events import Event
     from planrunner.plan.model import Plan
 
     Json = Any
@@ -130,7 +134,9 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
         from planrunner.app.dry import TRAIT, assumed
 
         plan, traits = assumed(plan), {**traits, "noop": TRAIT}
+    here = boot()
     now = time.time()
+    clock = Clock(now, here["uptime"])
     run_id = new_run_id(now, os.urandom(8))
     started = RunStarted(
         plan_digest=seen.digest,
@@ -140,6 +146,7 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
         max_parallel=request.max_parallel,
         traits=traits,
         environment=_environment(request.plan, seen.env),
+        boot=here,
     )
     state = State(plan, run_id)
     evolve(state, started, now)
@@ -149,7 +156,8 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
     with _Held(site, state, handle, seen.digest) as held:
         site.watch.started(run_id, plan, state)
         site.watch.event(first)
-        return held.drive((), _imagined() if request.dry_run else None)._replace(notices=seen.notices)
+        effects = _imagined() if request.dry_run else _live(site, state, clock)
+        return held.drive((), effects)._replace(notices=seen.notices)
 
 
 def _params(request: ExecRequest, plan: Plan) -> dict[str, Json]:
@@ -187,29 +195,45 @@ def resume(run: str, settle: Sequence[tuple[str, str]], state: str | None, watch
     ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed``). Raises NotFound, RunHeld, UsageError
     for a run that has ended or a task that is not in doubt, StorageFailed, Fenced.
     """
+    return go_on(run, state, watch, lambda found: _answers(found, settle))
+
+
+def go_on(
+    run: str, state: str | None, watch: Watch, then: Callable[[State], Sequence[Event]], reopening: str = ""
+) -> RunResult:
+    """Take a run up and drive it; ``then`` gives the events that follow its resumption. With ``reopening``, the reason,
+    a run that has ended acts again. Raises as ``resume`` does, and what ``then`` raises."""
     state_dir = find_state(None, state)
     journal = _journal(state_dir, False)
     try:
         site = _Site(journal, Registry(), state_dir, watch)
-        return _go_on(site, journal.find_run(run), settle)
+        return _go_on(site, journal.find_run(run), then, reopening)
     finally:
         journal.close()
 
 
-def _go_on(site: _Site, run_id: str, settle: Sequence[tuple[str, str]]) -> RunResult:
+def _go_on(site: _Site, run_id: str, then: Callable[[State], Sequence[Event]], reopening: str) -> RunResult:
     from planrunner.app.reading import stored_plan
 
     row = site.journal.run(run_id)
-    if row.status:
+    if row.status and not reopening:
         raise UsageError(f"run {run_id} has ended: it is {row.status}", f"planrunner show {run_id}")
     handle = site.journal.hold(run_id)
     state = State(stored_plan(site.journal, row.plan_digest), run_id)
     with _Held(site, state, handle, row.plan_digest) as held:
+        line = TimeLine()
         for entry in site.journal.entries(run_id):
             evolve(state, entry.event, entry.at)
+            line.see(entry)
+        here = boot()
+        clock = line.clock(here)
+        answer_waiting(site.journal, handle, state, clock.now())
+        following = then(state)
         _reap(run_id)
         site.watch.started(run_id, state.plan, state)
-        result = held.drive((RunResumed(handle.epoch, _user()), *_answers(state, settle)))
+        first: list[Event] = [] if state.ended_at is None else [RunReopened(reopening, user())]
+        first.append(RunResumed(handle.epoch, user(), here, max(0.0, clock.now() - line.last)))
+        result = held.drive((*first, *following), _live(site, state, clock))
         return result._replace(plan_changed=_plan_changed(site.journal, row.plan_digest, state))
 
 
@@ -235,7 +259,7 @@ def _answers(state: State, settle: Sequence[tuple[str, str]]) -> list[DoubtSettl
             )
         if resolution not in ("retry", "completed", "failed"):
             raise UsageError(f"`{resolution}` settles nothing", "say retry, completed or failed")
-        answers.append(DoubtSettled(task, found.attempts, resolution, _user()))  # type: ignore[arg-type]
+        answers.append(DoubtSettled(task, found.attempts, resolution, user()))  # type: ignore[arg-type]
     return answers
 
 
@@ -244,10 +268,6 @@ def _reap(run_id: str) -> None:
     from planrunner.engine.strays import reap_run
 
     reap_run(run_id)
-
-
-def _user() -> str:
-    return os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())
 
 
 def _imagined() -> Effects:
@@ -276,22 +296,19 @@ class _Held:
     def _append(self, entries: Sequence[Entry]) -> None:
         self._site.journal.append(self._handle, entries)
 
-    def drive(self, first: Sequence[RunResumed | DoubtSettled], effects: Effects | None = None) -> RunResult:
-        """Drive the run until it ends or parks, by live effects unless others are given."""
+    def drive(self, first: Sequence[Event], effects: Effects) -> RunResult:
+        """Drive the run until it ends or parks; ``effects`` are closed then."""
         state, site = self._state, self._site
         place = Place(
-            str(state.environment.get("directory") or os.getcwd()),
-            os.path.join(site.state_dir, "tmp", state.run_id),
-            site.state_dir if effects is None else "",
+            str(state.environment.get("directory") or os.getcwd()), os.path.join(site.state_dir, "tmp", state.run_id)
         )
-        effects = effects or _live(site, state)
         driver = Driver(state, self._append, effects, place, _onlooker(site, state.run_id), self._handle.last_seq)
+        driver.inbox = Inbox(site.journal, self._handle)
         gc.freeze()  # the plan and the modules stay: no collection has to look at them again
         gc.set_threshold(50_000, 20, 50)  # events hold no cycles, and looking for some costs a tenth
         gc.enable()
         try:
-            for event in first:
-                driver.record(event)
+            driver.record(*first)
             driver.run()
         finally:
             effects.close()
@@ -327,7 +344,7 @@ class _Observed:
         self._watch.tick(now)
 
 
-def _live(site: _Site, state: State) -> Effects:
+def _live(site: _Site, state: State, clock: Clock) -> Effects:
     from planrunner.engine.live import LiveEffects, LiveSettings
 
     settings = LiveSettings(
@@ -336,6 +353,7 @@ def _live(site: _Site, state: State) -> Effects:
         resolve=site.registry.resolve,
         keep=_keeper(site.state_dir),
         on_output=site.watch.output,
+        clock=clock,
     )
     return LiveEffects(settings)
 

@@ -11,7 +11,8 @@ from planrunner.cli.group import given_settings
 from planrunner.cli.options import PROGRESS, ExecOptions, pair
 
 
-def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The values of ``-p``, each split at its first equals sign."""
     found = []
     for value in values:
         split = pair(value)
@@ -23,7 +24,7 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 
 @click.command("exec")
 @click.argument("plan")
-@click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=_pairs, help="Set a parameter.")
+@click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
 @click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p comes before it.")
 @click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")
 @click.option("--until", multiple=True, metavar="TASK", help="Run this task and what it needs; may be repeated.")

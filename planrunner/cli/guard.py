@@ -79,7 +79,7 @@ def _here(hint: str, arguments: Sequence[str]) -> str:
     from planrunner.cli.settings import settings  # late: only for a command that went wrong
 
     program = settings(state).program
-    for command in ("exec", "resume", "runs", "show", "why", "logs", "events"):
+    for command in ("exec", "resume", "pause", "cancel", "runs", "show", "why", "logs", "events"):
         hint = hint.replace(f"planrunner {command}", f"{program} {command}")
     return hint
 

@@ -25,6 +25,15 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--progress", "How progress is shown."),
         ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
     ),
+    "pause": (
+        ("--reason", "Why; kept with the run."),
+        ("--json", "Print JSON."),
+    ),
+    "cancel": (
+        ("--reason", "Why; kept with the run."),
+        ("--now", "Kill what runs at once, and leave out what stands under `finally`."),
+        ("--json", "Print JSON."),
+    ),
     "init": (),
     "lint": (
         ("--format", "How to print."),
@@ -76,6 +85,10 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--follow", "Go on as long as the run does."),
     ),
     "why": (
+        ("--json", "Print JSON."),
+    ),
+    "replay": (
+        ("--plan", "Replay with an edited plan instead of the run's own."),
         ("--json", "Print JSON."),
     ),
     "capabilities": (

@@ -42,7 +42,7 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
     if result.notices and not options.json and options.progress in ("auto", "tree", "plain"):
         found = f"{result.notices} findings" if result.notices > 1 else "1 finding"
         sys.stderr.write(f"lint has {found} about this plan: planrunner lint {options.plan}\n")
-    return _report(result, options.json)
+    return report(result, options.json)
 
 
 def resume_run(given: Settings, options: ResumeOptions) -> int:
@@ -52,7 +52,7 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
     result = resume(options.run, options.settle, given.state, watch(given, options.progress))
     if result.plan_changed:
         sys.stderr.write("the plan file was edited since: this run goes on with the plan it started with\n")
-    return _report(result, options.json)
+    return report(result, options.json)
 
 
 def watch(given: Settings, mode: str) -> Watch:
@@ -92,7 +92,8 @@ def _mode(given: Settings, mode: str) -> str:
     return mode
 
 
-def _report(result: RunResult, as_json: bool) -> int:
+def report(result: RunResult, as_json: bool) -> int:
+    """Print the object of a run where it is asked for; the exit code."""
     if as_json:
         from json import dumps
 

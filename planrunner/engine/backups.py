@@ -9,10 +9,10 @@ import os
 import stat
 from fnmatch import fnmatchcase
 
-from planrunner.engine.effects import Restore
+from planrunner.engine.effects import Restore, Save
 from planrunner.errors import NotFound, StorageFailed
 from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore
-from planrunner.machine.events import Outcome
+from planrunner.machine.events import AttemptEnded, BackupMade, Outcome
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,24 +32,31 @@ class Refused(Exception):
     """A file cannot be saved or put back: the message says which and why."""
 
 
-def save(
-    state_dir: str, root: str, directory: str, patterns: Sequence[str]
-) -> tuple[tuple[str, ...], tuple[dict[str, Json], ...]]:
-    """Copy every file that fits the patterns (relative to ``directory``) into the store of artifacts.
+def saved_or_restored(state_dir: str, effect: Save | Restore) -> BackupMade | AttemptEnded:
+    """Do what the effect asks for; the event that tells how it went. Raises StorageFailed when copies cannot be kept."""
+    if isinstance(effect, Restore):
+        return AttemptEnded(effect.task, effect.attempt, put_back(state_dir, effect))
+    answer = BackupMade(effect.task, effect.visit, effect.patterns)
+    try:
+        return answer._replace(files=save(state_dir, effect.directory, effect.patterns))
+    except Refused as refused:
+        return answer._replace(problem=str(refused))
 
-    Gives the patterns relative to ``root`` and a record of each file, link and folder. Raises Refused for a pattern that
-    leads out of ``root`` or a file that cannot be read, StorageFailed.
+
+def save(state_dir: str, root: str, patterns: Sequence[str]) -> tuple[dict[str, Json], ...]:
+    """Copy every file below ``root`` that fits the patterns into the store of artifacts; the copies are durable on
+    return. Gives a record of each file, link and folder. Raises Refused for a pattern that leads out of ``root`` or a
+    file that cannot be read, StorageFailed.
     """
     store = ArtifactStore(state_dir)
-    inside = tuple(_inside(root, directory, pattern) for pattern in patterns)
-    found = sorted({path for pattern in inside for path in _matches(root, pattern)})
+    found = sorted({path for pattern in patterns for path in _matches(root, inside(root, root, pattern))})
     if len(found) > MOST:
         raise Refused(f"{len(found)} files fit the patterns, and at most {MOST} are saved")
-    return inside, tuple(_record(store, root, path) for path in found)
+    return tuple(_record(store, root, path) for path in found)
 
 
-def _inside(root: str, directory: str, pattern: str) -> str:
-    """The pattern relative to ``root``."""
+def inside(root: str, directory: str, pattern: str) -> str:
+    """A pattern of ``directory`` as one of ``root``; raises Refused for one that leads out of it."""
     if not isinstance(pattern, str) or not pattern or "\0" in pattern:
         raise Refused(f"{pattern!r} is no path")
     relative = os.path.relpath(os.path.join(directory, pattern), root)
@@ -137,7 +144,7 @@ def put_back(state_dir: str, effect: Restore) -> Outcome:
     records = {str(record["path"]): record for record in effect.files}
     problems: list[str] = []
     try:
-        there = {path for pattern in effect.patterns for path in _matches(root, _inside(root, root, pattern))}
+        there = {path for pattern in effect.patterns for path in _matches(root, inside(root, root, pattern))}
     except Refused as refused:
         return Outcome("policy", str(refused))
     changed = 0

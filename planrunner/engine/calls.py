@@ -30,12 +30,10 @@ _new = tuple.__new__
 
 
 class Place(NamedTuple):
-    """Where attempts run: the working directory of the run, the folder for their scratch files, and the state directory
-    that keeps what is saved before a task starts (empty: nothing is saved, since nothing acts)."""
+    """Where attempts run: the working directory of the run and the folder for their scratch files."""
 
     directory: str
     scratch: str
-    state_dir: str = ""
 
 
 class Prepared(NamedTuple):
@@ -86,7 +84,7 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
         env=_environment(state, task, scope) if state.plan.env or task.env else {},
         directory=directory,
         scratch=f"{place.scratch}/{_file_name(task.id)}.{start.attempt}",
-        timeout=_timeout(task),
+        timeout=timeout_of(task),
         once=f"{state.run_id}:{task.id}:{state.tasks[start.number].visit}",
     )
 
@@ -195,7 +193,8 @@ def _written(value: Json) -> str:
     return text_of(value)
 
 
-def _timeout(task: Task) -> float | None:
+def timeout_of(task: Task) -> float | None:
+    """The seconds that an attempt of the task may take."""
     timeout, whole = task.timeout, task.budgets.time
     if timeout is None or whole is None:
         return whole if timeout is None else timeout
@@ -211,6 +210,8 @@ def digest(call: Call) -> str:
     if not (call.inputs or call.script or call.arguments):
         return ""
     parts = [call.task.uses, call.inputs, call.script, call.arguments, dict(call.values)]
+    if call.env or call.task.cwd:
+        parts += [dict(call.env), call.task.cwd and call.directory]
     text = stable_json(parts)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

@@ -6,24 +6,14 @@ one task and the intents of the next share a commit.
 
 from __future__ import annotations
 
-from planrunner.capabilities.contract import Call
-from planrunner.engine.calls import Place, Prepared, asked, plan_outputs, prepare, with_values
-from planrunner.engine.effects import UNDO, Cancel, Observe, Probe, StartCall
-from planrunner.machine.commands import AskFacts, AskProbe, Close, End, Open, Record, Start, Undo
-from planrunner.machine.decide import decide
-from planrunner.machine.events import (
-    AttemptEnded,
-    Entry,
-    FactsRequested,
-    FrameClosing,
-    Outcome,
-    RunEnded,
-    StopRequested,
-    TaskSettled,
-    UndoEnded,
-)
-from planrunner.machine.evolve import evolve, forget_candidates
+from planrunner.engine.calls import Place, with_values
+from planrunner.engine.decisions import Decisions
+from planrunner.engine.effects import UNDO, StartCall
+from planrunner.journal.records import Answer
+from planrunner.machine.events import AttemptEnded, Entry, Outcome, StopRequested, UndoEnded
+from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
+from planrunner.machine.statuses import STOPS
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from planrunner.engine.effects import Effect, Effects
-    from planrunner.machine.commands import Command
+    from planrunner.engine.inbox import Inbox
     from planrunner.machine.events import Event
 
 TICK = 0.12
@@ -39,9 +29,6 @@ TICK = 0.12
 
 GATHERED = 500
 """Entries of one commit from which on nothing more is waited for."""
-
-SETTLE_ROUNDS = 1_000_000
-"""Decisions without an effect in between; a plan of 100,000 tasks needs a few thousand, more is a bug."""
 
 
 if TYPE_CHECKING:
@@ -63,9 +50,21 @@ if TYPE_CHECKING:
 
 
 class Driver:
-    """Drives one run until it ends or parks. ``seq`` is the number of the last entry in the journal."""
+    """Drives one run until it ends or parks. ``seq`` is the number of the last entry in the journal; ``inbox``, where
+    there is one, brings the requests of other processes."""
 
-    __slots__ = ("_append", "_effects", "_fresh", "_onlooker", "_place", "_seq", "_todo", "state")
+    __slots__ = (
+        "_answers",
+        "_append",
+        "_decisions",
+        "_effects",
+        "_fresh",
+        "_onlooker",
+        "_seq",
+        "_todo",
+        "inbox",
+        "state",
+    )
 
     def __init__(
         self, state: State, append: Append, effects: Effects, place: Place, onlooker: Onlooker, seq: int
@@ -73,23 +72,31 @@ class Driver:
         self.state = state
         self._append = append
         self._effects = effects
-        self._place = place
         self._onlooker = onlooker
         self._seq = seq
         self._fresh: list[Entry] = []
         self._todo: list[Effect] = []
+        self._decisions = Decisions(state, place, self._record)
+        self._answers: list[tuple[int, Answer]] = []
+        self.inbox: Inbox | None = None
 
-    def record(self, event: Event) -> None:
-        """Fold an event and keep it for the next commit."""
+    def record(self, *events: Event) -> None:
+        """Fold events that come from outside at the same time and keep them for the next commit. What arrives together
+        is recorded for one time, so that the record shows between which entries nothing was decided."""
         now = self._effects.now()
+        for event in events:
+            self._record(event, now)
+
+    def _record(self, event: Event, now: float) -> None:
         evolve(self.state, event, now)
         self._seq += 1
         self._fresh.append(Entry(self._seq, now, event))
 
     def run(self) -> None:
         """Loop until the run ended or parked. What was decided but not written when storage fails never took effect."""
+        self._take_requests()
         while True:
-            self._decide_all()
+            self._decide(self._effects.now())
             if self._gather():
                 continue
             self._commit()
@@ -97,8 +104,12 @@ class Driver:
                 continue  # effects that were left out have to be recorded too
             if self._resting():
                 return
-            for event in self._wait():
-                self._arrived(event)
+            self._arrived(self._wait())
+
+    def _decide(self, now: float) -> None:
+        """Everything that follows without the world, at one point of time: one commit for all of it."""
+        if self._decisions.settle(now, self._todo):
+            self._effects.stop()
 
     def _gather(self) -> bool:
         """Take in what has happened meanwhile, so that more of it shares the commit that comes."""
@@ -106,17 +117,19 @@ class Driver:
         if not under_way or self._resting() or not self._fresh or len(self._fresh) > GATHERED:
             return False
         events = self._effects.wait(self._effects.now())
-        for event in events:
-            self._arrived(event)
+        self._arrived(events)
         return bool(events)
 
     def _commit(self) -> None:
         """Make durable what was decided, tell it, and begin the effects it allows."""
-        if not self._fresh:
+        if not (self._fresh or self._answers):
             return
-        entries, effects = self._fresh, self._todo
-        self._fresh, self._todo = [], []
-        self._append(entries)
+        entries, effects, answers = self._fresh, self._todo, self._answers
+        self._fresh, self._todo, self._answers = [], [], []
+        if answers and self.inbox is not None:
+            self.inbox.store(entries, answers)
+        else:
+            self._append(entries)
         for entry in entries:
             self._onlooker.event(entry)
         if effects and not self._stopping():
@@ -128,14 +141,12 @@ class Driver:
         """Somebody asked the run to stop before these effects began; only ``finally`` outlives
         that."""
         reason = self.state.stop_reason
-        return bool(reason) and reason != "rollback" and (reason != "deadline" or bool(self.state.open))
+        return bool(reason) and (reason not in ("deadline", "rollback", "cancelled") or bool(self.state.open))
 
     def _leave_out(self, effects: Sequence[Effect]) -> None:
-        for effect in effects:
-            if isinstance(effect, StartCall):
-                self._arrived(AttemptEnded(effect.call.task.id, effect.call.attempt, NOT_BEGUN))
-            else:
-                self._effects.start([effect])
+        calls = [effect.call for effect in effects if isinstance(effect, StartCall)]
+        self.record(*(_undone(AttemptEnded(call.task.id, call.attempt, NOT_BEGUN)) for call in calls))
+        self._effects.start([effect for effect in effects if not isinstance(effect, StartCall)])
 
     def _wait(self) -> list[Event]:
         """What happens next; empty when a timer is due or the time budget is used up."""
@@ -144,7 +155,7 @@ class Driver:
         while True:
             now = self._effects.now()
             self._onlooker.tick(now)
-            if due is not None and due <= now:
+            if self._take_requests() or (due is not None and due <= now):
                 return []
             events = self._effects.wait(now + TICK if due is None else min(due, now + TICK))
             if events:
@@ -152,7 +163,7 @@ class Driver:
 
     def _until(self, due: float | None) -> float | None:
         limit = self.state.plan.budgets.time
-        if limit is None or self.state.stop_reason:
+        if limit is None or self.state.stop_reason not in ("", "pause"):
             return due
         now = self._effects.now()
         deadline = now + limit - self.state.spent_time(now)
@@ -161,108 +172,35 @@ class Driver:
     def _resting(self) -> bool:
         return self.state.status not in ("running", "pending")
 
-    def _arrived(self, event: Event) -> None:
-        if isinstance(event, StopRequested):
-            self._effects.stop()
-            if self.state.stop_reason:
-                return
-        elif type(event) is AttemptEnded:
-            undone = event.task.startswith(UNDO)
-            event = UndoEnded(event.task[len(UNDO) :], *event[1:]) if undone else with_values(self.state, event)
-        self.record(event)
+    def _take_requests(self) -> bool:
+        """Fold what other processes ask for; True when there was something, which the next commit answers."""
+        asked = self.inbox.news() if self.inbox is not None else ()
+        if not asked:
+            return False
+        from planrunner.machine.requests import reply  # late: few runs are steered
 
-    def _decide_all(self) -> None:
-        """Decide until nothing more follows without the world: one commit for all of it."""
-        for _ in range(SETTLE_ROUNDS):
-            decision = decide(self.state, self._effects.now())
-            forget_candidates(self.state, decision.left)
-            only_starts = not decision.left
-            for command in decision.commands:
-                only_starts = only_starts and type(command) is Start
-                self._enact(command)
-            if (only_starts and not self.state.candidates) or self._resting():
-                return  # from a start alone nothing follows before it has ended
-        raise RuntimeError("the decisions of this run do not come to rest")
+        for request in asked:
+            found = reply(self.state, request.kind, request.body, request.by)
+            self._arrived(found.events)
+            self._answers.append((request.id, Answer(found.applied, found.message)))
+        return True
 
-    def _enact(self, command: Command) -> None:
-        if isinstance(command, Start):
-            prepared = prepare(self.state, command, self._place)
-            if prepared.intent.undo and prepared.call is not None:
-                prepared = self._saved(command, prepared)
-            self.record(prepared.intent)
-            if prepared.call is not None:
-                self._todo.append(StartCall(prepared.call))
-            else:
-                self.record(AttemptEnded(prepared.intent.task, command.attempt, prepared.outcome or Outcome()))
-        elif isinstance(command, Record):
-            event = command.event
-            if type(event) is TaskSettled and event.status == "blocked":
-                event = asked(self.state, event)
-            self.record(event)
+    def _arrived(self, events: Sequence[Event]) -> None:
+        """Record what happened; a timer that is due by now comes first, so that the order does not hang on a race."""
+        now = self._effects.now()
+        if self.state.timers and self.state.timers[0][0] <= now:
+            self._decide(now)
+        for event in events:
             if isinstance(event, StopRequested):
-                self._effects.stop()
-            elif type(event) is FrameClosing:
-                self._stop_inside(event)
-        elif isinstance(command, (Open, Close)):
-            self._turn(command)
-        elif isinstance(command, Undo):
-            self._undo(command)
-        elif isinstance(command, AskFacts):
-            task = self.state.specs[command.number].id
-            self.record(FactsRequested(task, command.names))
-            self._todo.append(Observe(task, command.names))
-        elif isinstance(command, AskProbe):
-            self._todo.append(Probe(self._probe(command)))
-        else:
-            self._end(command)
+                if event.reason != "pause":
+                    self._effects.stop(event.reason == "killed")
+                if STOPS[event.reason] <= STOPS[self.state.stop_reason]:
+                    continue
+            elif type(event) is AttemptEnded:
+                event = with_values(self.state, event) if UNDO not in event.task else _undone(event)
+            self._record(event, now)
 
-    def _saved(self, command: Start, prepared: Prepared) -> Prepared:
-        """The attempt once the files that its task names are saved; one whose files cannot be saved fails instead."""
-        from planrunner.engine.undoing import saved  # late: few tasks say how they are undone
 
-        made = saved(self.state, command, prepared, self._place)
-        if isinstance(made, Outcome):
-            return prepared._replace(intent=prepared.intent._replace(undo=False), call=None, outcome=made)
-        if made is not None:
-            self.record(made)
-        return prepared
-
-    def _undo(self, command: Undo) -> None:
-        from planrunner.engine.undoing import prepare_undo  # late, as above
-
-        intent, effect, outcome = prepare_undo(self.state, command, self._place, self._effects.now())
-        self.record(intent)
-        if effect is not None:
-            self._todo.append(effect)
-        else:
-            self.record(UndoEnded(intent.task, intent.attempt, outcome))
-
-    def _turn(self, command: Open | Close) -> None:
-        """A task that holds others begins, goes into its next round or ends."""
-        from planrunner.engine.opening import closed, opened  # late: many plans are flat
-
-        for event in opened(self.state, command) if isinstance(command, Open) else [closed(self.state, command)]:
-            self.record(event)
-
-    def _stop_inside(self, event: FrameClosing) -> None:
-        from planrunner.machine.containers import inside  # late, as above
-
-        state = self.state
-        owner = state.index[event.task]
-        for number in state.running:
-            found = state.tasks[number]
-            if found.outcome is None and inside(state, number, owner):
-                self._todo.append(Cancel(state.specs[number].id, found.attempts, event.reason))
-
-    def _probe(self, command: AskProbe) -> Call:
-        prepared = prepare(self.state, Start(command.number, command.attempt), self._place)
-        self.record(
-            TaskSettled(prepared.intent.task, "in_doubt", "probe", "asks the capability whether it took effect")
-        )
-        if prepared.call is None:
-            raise RuntimeError(f"the call of `{prepared.intent.task}` was rendered before and cannot be rendered now")
-        return prepared.call
-
-    def _end(self, command: End) -> None:
-        outputs = plan_outputs(self.state) if self.state.plan.outputs else {}
-        self.record(RunEnded(command.status, command.reason, outputs))  # type: ignore[arg-type]
+def _undone(event: AttemptEnded) -> AttemptEnded | UndoEnded:
+    """What the end of a call means: calls that undo a task are told by their name."""
+    return UndoEnded(event.task[len(UNDO) :], *event[1:]) if event.task.startswith(UNDO) else event

@@ -43,6 +43,15 @@ class Cancel(NamedTuple):
     reason: str
 
 
+class Save(NamedTuple):
+    """Copy files before a task starts; the answer is BackupMade."""
+
+    task: str
+    visit: int
+    directory: str
+    patterns: tuple[str, ...]
+
+
 class Restore(NamedTuple):
     """Put files back as they were saved: an attempt to undo, which ends like one of a task of the name ``task``."""
 
@@ -54,7 +63,7 @@ class Restore(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Effect = Union[StartCall, Observe, Probe, Cancel, Restore]
+    Effect = Union[StartCall, Observe, Probe, Cancel, Save, Restore]
 
     class Effects(Protocol):
         """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970)
@@ -66,9 +75,9 @@ if TYPE_CHECKING:
 
         def now(self) -> float: ...
 
-        def stop(self) -> None:
-            """End every running attempt in order (TERM, then KILL); their outcomes come from ``wait`` as
-            ``interrupted``."""
+        def stop(self, forced: bool = False) -> None:
+            """End every running attempt in order (TERM, then KILL), or at once when ``forced``; their outcomes come
+            from ``wait`` as ``interrupted``."""
             ...
 
         def close(self) -> None: ...

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.effects import Cancel, Observe, Restore, StartCall
-from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome
+from planrunner.engine.effects import Cancel, Observe, Restore, Save, StartCall
+from planrunner.machine.events import AttemptEnded, BackupMade, DoubtSettled, FactsObserved, Outcome
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -25,6 +25,14 @@ class Script(NamedTuple):
     outcome: Callable[[Call], Outcome]
     facts: Callable[[tuple[str, ...]], dict[str, Json]]
     probe: Callable[[Call], str] = lambda call: "retry"
+
+
+def in_time(call: Call, outcome: Outcome) -> Outcome:
+    """The outcome, or what becomes of it where it takes longer than the call may."""
+    if call.timeout is None or outcome.duration <= call.timeout:
+        return outcome
+    message = f"stopped after its timeout of {call.timeout:g} s"
+    return Outcome(failure="timeout", message=message, duration=call.timeout)
 
 
 class ImaginedEffects:
@@ -44,15 +52,14 @@ class ImaginedEffects:
             if isinstance(effect, StartCall):
                 call = effect.call
                 self.started.append(call)
-                outcome = self._script.outcome(call)
-                if call.timeout is not None and outcome.duration > call.timeout:
-                    message = f"stopped after its timeout of {call.timeout:g} s"
-                    outcome = Outcome(failure="timeout", message=message, duration=call.timeout)
+                outcome = in_time(call, self._script.outcome(call))
                 self._later(outcome.duration, AttemptEnded(call.task.id, call.attempt, outcome))
             elif isinstance(effect, Observe):
                 self._later(0.0, FactsObserved(effect.task, self._script.facts(effect.names)))
             elif isinstance(effect, Cancel):
                 self._call_off(effect)
+            elif isinstance(effect, Save):
+                self._later(0.0, BackupMade(effect.task, effect.visit, effect.patterns))
             elif isinstance(effect, Restore):
                 self._later(0.0, AttemptEnded(effect.task, effect.attempt, Outcome()))
             else:
@@ -74,7 +81,7 @@ class ImaginedEffects:
     def now(self) -> float:
         return self._clock
 
-    def stop(self) -> None:
+    def stop(self, forced: bool = False) -> None:
         """Whatever is under way ends now, as interrupted."""
         stopped: list[tuple[float, int, Event]] = []
         for _, count, event in self._coming:

@@ -18,7 +18,8 @@ from planrunner.engine.attempts import (
     tails,
     timed_out,
 )
-from planrunner.engine.effects import Cancel, Observe, Restore, StartCall
+from planrunner.engine.clocks import Clock
+from planrunner.engine.effects import Cancel, Observe, Restore, Save, StartCall
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
@@ -46,6 +47,7 @@ class LiveSettings(NamedTuple):
     ``resolve`` gives the function of a capability (KeyError: there is none); ``keep`` stores an artifact's file and
     gives its record (digest, size …); ``on_output`` is told task, attempt, stream and bytes as they come. Processes get
     ``environment`` (None: that of this process) below their own, and ``grace`` seconds between TERM and KILL.
+    ``clock`` is the time line of the run (None: one that starts now).
     ``own_process`` False is for programs that do other things as well: signals are left to them, orphans to init.
     """
 
@@ -57,6 +59,7 @@ class LiveSettings(NamedTuple):
     environment: Mapping[str, str] | None = None
     grace: float = 2.0
     own_process: bool = True
+    clock: Clock | None = None
 
 
 class LiveEffects:
@@ -70,6 +73,7 @@ class LiveEffects:
         self._asked = 0
         self._closed = False
         self._settings = settings
+        self._clock = settings.clock or Clock(time.time())
         self._poller = Poller()
         self._poller.on_wake = self._woken
         environment = os.environ if settings.environment is None else settings.environment
@@ -81,7 +85,7 @@ class LiveEffects:
         self._signals = Signals(self._poller.wake_descriptor) if settings.own_process else None
 
     def now(self) -> float:
-        return time.time()
+        return self._clock.now()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -101,10 +105,10 @@ class LiveEffects:
                 self._events.append(FactsObserved(effect.task, facts))
             elif isinstance(effect, Cancel):
                 self._call_off(effect)
-            elif isinstance(effect, Restore):
-                from planrunner.engine.backups import put_back  # late: few tasks have files to put back
+            elif isinstance(effect, (Save, Restore)):
+                from planrunner.engine.backups import saved_or_restored  # late: few tasks name files to save
 
-                self._events.append(AttemptEnded(effect.task, effect.attempt, put_back(self._settings.state_dir, effect)))
+                self._events.append(saved_or_restored(self._settings.state_dir, effect))
             else:
                 self._probe(effect.call)
 
@@ -237,7 +241,7 @@ class LiveEffects:
             self._take_signals()
             if self._events or (until is None and not self._attempts):
                 break
-            rest = None if until is None else until - time.time()
+            rest = None if until is None else until - self._clock.now()
             if rest is not None and rest <= 0:
                 self._poller.turn(0.0)
                 break
@@ -263,9 +267,9 @@ class LiveEffects:
                 self.forced = True
                 self._stop(forced=True)
 
-    def stop(self) -> None:
+    def stop(self, forced: bool = False) -> None:
         self._poller.turn(0.0)  # what is over already was not interrupted
-        self._stop(forced=False)
+        self._stop(forced)
 
     def _stop(self, forced: bool) -> None:
         for attempt in list(self._attempts.values()):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from planrunner.engine.calls import Place, Prepared, call_of, digest, rendered
-from planrunner.engine.effects import UNDO, Restore, StartCall
+import os
+
+from planrunner.engine.calls import Place, call_of, digest, rendered
+from planrunner.engine.effects import UNDO, Restore, Save, StartCall
 from planrunner.machine.commands import Start, Undo
-from planrunner.machine.events import BackupMade, Outcome, UndoStarted
-from planrunner.machine.rollback import is_saved, reserve
+from planrunner.machine.events import BackupAsked, BackupMade, Outcome, UndoStarted
+from planrunner.machine.rollback import reserve
 from planrunner.machine.scope import TaskScope
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 from planrunner.plan.model import Task
@@ -71,20 +73,15 @@ def _action(task: Task) -> Task:
     )
 
 
-def saved(state: State, command: Start, prepared: Prepared, place: Place) -> BackupMade | Outcome | None:
-    """Save the files that a task names before its first attempt of a visit; the copies are durable on return.
+def prepare_save(state: State, number: int, place: Place) -> tuple[BackupAsked, Save | BackupMade]:
+    """The intent to save the files that a task names, and the effect; or the answer where that cannot be rendered."""
+    from planrunner.engine.backups import Refused, inside  # late: few tasks name files to save
 
-    None where there is nothing to save; the outcome of the attempt where they cannot be saved. Raises StorageFailed.
-    """
-    task, number = state.specs[command.number], command.number
-    if not task.backup or not place.state_dir or is_saved(state, number) or prepared.call is None:
-        return None
-    from planrunner.engine.backups import Refused, save  # late: few tasks name files to save
-
+    task, visit = state.specs[number], state.tasks[number].visit
+    scope = TaskScope(state, number)
     try:
-        patterns = [rendered(pattern, TaskScope(state, number)) for pattern in task.backup]
-        found = save(place.state_dir, place.directory, prepared.call.directory, patterns)
+        directory = os.path.join(place.directory, str(rendered(task.cwd, scope))) if task.cwd else place.directory
+        given = tuple(inside(place.directory, directory, rendered(pattern, scope)) for pattern in task.backup)
     except (Refused, TemplateError, EvaluationError) as error:
-        failure = "policy" if isinstance(error, Refused) else "logic"
-        return Outcome(failure, f"not started, since its files could not be saved: {error}")
-    return BackupMade(task.id, state.tasks[number].visit, *found)
+        return BackupAsked(task.id, visit, task.backup), BackupMade(task.id, visit, task.backup, (), str(error))
+    return BackupAsked(task.id, visit, given), Save(task.id, visit, place.directory, given)

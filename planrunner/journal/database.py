@@ -26,6 +26,9 @@ APPLICATION = 0x706C616E
 
 BUSY_SECONDS = 30.0
 
+READABLE = 2
+"""The oldest version of the tables that can be looked at as it is; only a writer brings them up to date."""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE plans (
@@ -52,11 +55,19 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE VIEW events AS SELECT run, id & 4294967295 AS seq, at, kind, version, body
             FROM runs JOIN entries ON id BETWEEN number << 32 AND (number << 32) + 4294967295""",
     ),
+    (
+        """CREATE TABLE requests (
+            id INTEGER PRIMARY KEY, run TEXT NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
+            by TEXT NOT NULL, result TEXT
+        )""",
+        "CREATE INDEX waiting ON requests (run) WHERE result IS NULL",
+    ),
 )
 """What makes each version of the tables out of the one before; ``PRAGMA user_version`` counts those that are done.
 
 The id of an entry is ``number << 32 | seq``: appending to a table by its row number fills each page to the end, and is
-a third quicker than by a key of two columns. ``events`` is for people.
+a third quicker than by a key of two columns. ``events`` is for people. ``requests`` are written by whoever steers a run
+and answered (``result``) by the one process that holds it, in the transaction that stores what follows from them.
 """
 
 Connection = sqlite3.Connection
@@ -163,7 +174,7 @@ def _open_reader(path: str) -> Connection:
     connection = sqlite3.connect(uri, timeout=BUSY_SECONDS, isolation_level=None, uri=True)
     try:
         connection.execute("PRAGMA trusted_schema=OFF")
-        if _version(connection, path) < len(MIGRATIONS):
+        if _version(connection, path) < READABLE:
             raise StorageFailed(f"the journal `{path}` is empty or older", "open it once with `planrunner exec`")
     except BaseException:
         connection.close()

@@ -7,7 +7,7 @@ from typing import Literal
 
 from planrunner.errors import Fenced, NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal import runids
-from planrunner.journal.records import NewRun, RunHandle, RunRow, StoredPlan, check_order, ending
+from planrunner.journal.records import Answer, NewRun, Request, RunHandle, RunRow, StoredPlan, check_order, ending
 from planrunner.machine.events import Entry
 
 Fault = Callable[[int, Literal["before", "after"]], None]
@@ -18,7 +18,7 @@ stored but not acknowledged, as when a process dies between the two."""
 class MemoryJournal:
     """``fault`` makes writes fail; ``crash`` does to it what the death of its process does to a journal on disk."""
 
-    __slots__ = ("_compiled", "_entries", "_held", "_plans", "_rows", "_writes", "fault")
+    __slots__ = ("_compiled", "_entries", "_held", "_plans", "_requests", "_rows", "_seen", "_writes", "fault")
 
     def __init__(self, fault: Fault | None = None) -> None:
         self.fault = fault
@@ -28,6 +28,8 @@ class MemoryJournal:
         self._plans: dict[str, StoredPlan] = {}
         self._compiled: dict[str, bytes] = {}
         self._held: dict[str, RunHandle] = {}
+        self._requests: list[tuple[str, Request, Answer | None]] = []
+        self._seen = -1
 
     def create_run(self, new: NewRun, entries: Sequence[Entry] = ()) -> RunHandle:
         check_order(entries, 1)
@@ -38,14 +40,14 @@ class MemoryJournal:
         self._held[new.run] = handle
         return handle
 
-    def append(self, run: RunHandle, entries: Sequence[Entry]) -> None:
-        if not entries:
+    def append(self, run: RunHandle, entries: Sequence[Entry], answers: Sequence[tuple[int, Answer]] = ()) -> None:
+        if not (entries or answers):
             return
         if run.broken or run.lock < 0:
             raise StorageFailed(f"run `{run.run}` is not written to any more after a failure")
         check_order(entries, run.last_seq + 1)
         try:
-            self._write(lambda: self._advance(run, entries))
+            self._write(lambda: self._advance(run, entries, answers))
         except BaseException:
             run.broken = True
             raise
@@ -96,6 +98,23 @@ class MemoryJournal:
     def is_held(self, run: str) -> bool:
         return run in self._held
 
+    def post(self, run: str, request: Request) -> int:
+        number = len(self._requests) + 1
+        self._requests.append((run, request._replace(id=number), None))
+        return number
+
+    def waiting(self, run: str) -> list[Request]:
+        return [request for asked, request, answer in self._requests if asked == run and answer is None]
+
+    def answered(self, request: int) -> Answer | None:
+        if not 0 < request <= len(self._requests):
+            raise NotFound(f"there is no request {request} in the journal")
+        return self._requests[request - 1][2]
+
+    def touched(self) -> bool:
+        before, self._seen = self._seen, len(self._requests)
+        return before != self._seen
+
     def plan(self, digest: str) -> StoredPlan:
         if digest not in self._plans:
             raise NotFound(f"there is no plan with digest `{digest}` in the journal")
@@ -133,11 +152,15 @@ class MemoryJournal:
         self._entries[new.run] = []
         self._extend(row, entries)
 
-    def _advance(self, run: RunHandle, entries: Sequence[Entry]) -> None:
+    def _advance(self, run: RunHandle, entries: Sequence[Entry], answers: Sequence[tuple[int, Answer]]) -> None:
         row = self._rows[run.run]
         if (row.epoch, row.last_seq) != (run.epoch, run.last_seq):
             raise Fenced(f"another runner took over run `{run.run}`; this one stops writing")
-        self._extend(row, entries)
+        if entries:
+            self._extend(row, entries)
+        for number, answer in answers:
+            asked, request, known = self._requests[number - 1]
+            self._requests[number - 1] = (asked, request, known or answer)
 
     def _extend(self, row: RunRow, entries: Sequence[Entry]) -> None:
         self._entries[row.run].extend(entries)

@@ -7,6 +7,7 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 
 class StoredPlan(NamedTuple):
@@ -45,6 +46,24 @@ class RunRow(NamedTuple):
     status: str = ""
     ended: float | None = None
     held: bool = False
+
+
+class Request(NamedTuple):
+    """What somebody asks of a run from another process. ``kind`` says what, ``body`` is its JSON data, ``by`` who asks;
+    ``id`` and ``at`` (seconds since 1970 by the clock of the one who asks) are given when it is posted."""
+
+    kind: str
+    body: dict[str, Any]
+    by: str = ""
+    id: int = 0
+    at: float = 0.0
+
+
+class Answer(NamedTuple):
+    """What became of a request: ``applied`` or not, and the sentence that says what was done or why it was refused."""
+
+    applied: bool
+    message: str
 
 
 class RunHandle:

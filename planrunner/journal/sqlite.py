@@ -7,16 +7,17 @@ import os
 from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
 from planrunner.journal import locks, runids
 from planrunner.journal.codec import decode_rows, encode_rows
-from planrunner.journal.database import FILE, RESUME, Connection, failure, open_database, sqlite3
+from planrunner.journal.database import FILE, Connection, open_database, sqlite3
 from planrunner.journal.locks import JournalLock
-from planrunner.journal.records import NewRun, RunHandle, RunRow, StoredPlan, check_order, ending
+from planrunner.journal.records import Answer, NewRun, RunHandle, RunRow, StoredPlan, check_order, ending
+from planrunner.journal.requests import Requests
 from planrunner.journal.wal import WriteAheadLog
 from planrunner.journal.workspace import check_state, prepare_state, unusable
 from planrunner.machine.events import Entry
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
 _BITS = 32
@@ -70,15 +71,14 @@ def _open_lock(state: str, readonly: bool) -> JournalLock | None:
         raise unusable(state, error) from error
 
 
-class Journal:
+class Journal(Requests):
     """One connection; use it from the thread that opened it."""
 
-    __slots__ = ("_connection", "_lock", "_path", "_state", "_wal")
+    __slots__ = ("_lock", "_state", "_wal")
 
     def __init__(self, state: str, connection: Connection, lock: JournalLock | None) -> None:
+        super().__init__(connection, os.path.join(state, FILE))
         self._state = state
-        self._path = os.path.join(state, FILE)
-        self._connection = connection
         self._lock = lock
         self._wal = WriteAheadLog(f"{self._path}-wal")
 
@@ -101,14 +101,15 @@ class Journal:
         handle.last_seq = len(entries)
         return handle
 
-    def append(self, run: RunHandle, entries: Sequence[Entry]) -> None:
-        """Store entries that follow ``run.last_seq`` in one transaction; they survive power loss on return.
+    def append(self, run: RunHandle, entries: Sequence[Entry], answers: Sequence[tuple[int, Answer]] = ()) -> None:
+        """Store entries that follow ``run.last_seq`` in one transaction; they survive power loss on return. ``answers``
+        (by the ids of requests) become durable with the entries that follow from those requests, or not at all.
 
         Raises Fenced when another runner took the run over, StorageFailed when the entries could not be stored: none of
         them is acknowledged then and the handle writes no more. TypeError and ValueError are for entries that are no
         JSON data or are numbered wrongly; they leave the handle as it was.
         """
-        if not entries:
+        if not (entries or answers):
             return
         if run.broken or run.lock < 0:
             raise StorageFailed(
@@ -117,7 +118,7 @@ class Journal:
         check_order(entries, run.last_seq + 1)
         rows = encode_rows(run.number << _BITS, entries)
         try:
-            self._transact(lambda: self._advance(run, entries, rows))
+            self._transact(lambda: self._advance(run, entries, rows, answers))
         except BaseException:
             run.broken = True
             raise
@@ -229,30 +230,13 @@ class Journal:
             if self._lock is not None:
                 self._lock.close()
 
-    def _transact(self, write: Callable[[], None], synchronous: str = "FULL", then: str = RESUME) -> None:
-        try:
-            if synchronous != "FULL":
-                self._connection.execute(f"PRAGMA synchronous={synchronous}")
-            self._connection.execute("BEGIN IMMEDIATE")
-            write()
-            self._connection.execute("COMMIT")
-        except BaseException as error:
-            self._undo()
-            if isinstance(error, sqlite3.Error):
-                raise failure(error, self._path, then) from error
-            raise
-        finally:
-            if synchronous != "FULL":
-                self._connection.execute("PRAGMA synchronous=FULL")
-
-    def _undo(self) -> None:
-        try:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-        except sqlite3.Error:
-            pass  # a failing disk: the transaction has no commit mark and is void in any case
-
-    def _advance(self, run: RunHandle, entries: Sequence[Entry], rows: Sequence[Sequence[object]]) -> None:
+    def _advance(
+        self,
+        run: RunHandle,
+        entries: Sequence[Entry],
+        rows: Sequence[Sequence[object]],
+        answers: Sequence[tuple[int, Answer]],
+    ) -> None:
         """The row of the run changes with its status only: each page that a commit touches is written once more."""
         self._wal.make_room(len(rows))
         epoch, last_seq, known = self._stands(run)
@@ -262,9 +246,11 @@ class Journal:
                 f"`planrunner show {run.run}` tells how it goes on",
             )
         status, ended = ending(entries)
-        if status or known:
+        if status or (known and entries):
             self._connection.execute(_ENDING, (status, ended, run.run))
         self._connection.executemany(_INSERT, rows)
+        if answers:
+            self._store_answers(answers)
 
     def _insert_run(self, handle: RunHandle, new: NewRun, entries: Sequence[Entry]) -> None:
         if new.plan is not None:
@@ -299,12 +285,6 @@ class Journal:
             return 0, 0, ""
         epoch, status, last = found
         return epoch, (last or first) - first, status
-
-    def _query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        try:
-            return self._connection.execute(sql, values).fetchall()
-        except sqlite3.Error as error:
-            raise failure(error, self._path) from error
 
     def _row(self, row: tuple[Any, ...]) -> RunRow:
         found = RunRow(*row)

@@ -65,6 +65,12 @@ class AskProbe(NamedTuple):
     attempt: int
 
 
+class Save(NamedTuple):
+    """Save the files that a task names, before it starts."""
+
+    number: int
+
+
 class Undo(NamedTuple):
     """Undo what stands at the position ``owed``; ``reissue`` above 0 begins the same attempt again, with the same
     key."""
@@ -96,7 +102,7 @@ class Record(NamedTuple):
 
 
 class End(NamedTuple):
-    """Everything is settled; ``reason`` is empty, ``failed``, ``budget``, ``rolled_back`` or
+    """Everything is settled; ``reason`` is empty, ``failed``, ``budget``, ``cancelled``, ``killed``, ``rolled_back`` or
     ``rollback_failed``."""
 
     status: str
@@ -104,4 +110,4 @@ class End(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Command = Union[Start, Open, Close, AskFacts, AskProbe, Undo, Record, End]
+    Command = Union[Start, Open, Close, AskFacts, AskProbe, Save, Undo, Record, End]

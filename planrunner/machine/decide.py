@@ -10,12 +10,14 @@ from planrunner.machine.judge import judge, unmet
 from planrunner.machine.moves import main_part_done
 from planrunner.machine.scope import TaskScope, facts_read
 from planrunner.machine.state import State
-from planrunner.machine.statuses import SETTLED, IllegalMove
+from planrunner.machine.statuses import FINAL_STOPS, SETTLED, IllegalMove
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from planrunner.machine.commands import Command
     from planrunner.machine.events import TaskStatus
     from planrunner.machine.frame import Frame
@@ -75,7 +77,8 @@ def decide(state: State, now: float) -> Decision:
 
 def _out_of_time(state: State, now: float) -> bool:
     limit = state.plan.budgets.time
-    return limit is not None and not state.stop_reason and bool(state.open) and state.spent_time(now) >= limit
+    stopped = state.stop_reason not in ("", "pause")
+    return limit is not None and not stopped and bool(state.open) and state.spent_time(now) >= limit
 
 
 def _due(state: State, now: float) -> list[int]:
@@ -103,8 +106,8 @@ def _look(state: State, number: int, now: float, commands: list[Command], ready:
         command = _while_queued(state, number)
     elif found.status == "in_doubt" and not found.judged:
         command = _after_attempt(state, number, now)
-    elif found.status == "in_doubt" and state.stop_reason == "rollback":
-        command = _stopped(state, state.specs[number])
+    elif found.status == "in_doubt" and _is_given_up(state, number):
+        command = _give_up(state, number)
     elif found.status == "in_doubt" and found.reason == "retry":
         ready.append(number)
     elif found.status == "in_doubt":
@@ -128,9 +131,9 @@ def _closed(state: State, number: int) -> str:
 def _in_closing(state: State, number: int, now: float, why: str) -> Command | None:
     """What runs is stopped by the driver and ends as cancelled; whatever else is open is cancelled at once."""
     task, found = state.specs[number], state.tasks[number]
-    if found.status == "running" and (found.outcome is None or not found.outcome.failure):
-        if number in state.holders or not found.uncertain:
-            return _after_attempt(state, number, now)
+    under_way = number in state.holders or not found.uncertain
+    if found.status == "running" and under_way and (found.outcome is None or not found.outcome.failure):
+        return _after_attempt(state, number, now)
     return _settle(task, "cancelled", "stopped", f"what it belongs to was stopped: {why}")
 
 
@@ -141,7 +144,7 @@ def _settle(task: Task, status: TaskStatus, reason: str, detail: str = "", failu
 def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> Command | None:
     task = state.specs[number]
     found = state.tasks[number]
-    if state.stop_reason and not (task.finally_ and state.stop_reason in _ENDS):
+    if state.stop_reason and not _outlives(state, number):
         return _stopped(state, task)
     frame = found.frame
     if task.finally_ and (not main_part_done(state, frame) or _undoes_first(state, frame)):
@@ -169,10 +172,6 @@ def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> 
     return _conditions(state, number, ready)
 
 
-_ENDS = ("deadline", "rollback")
-"""Stops after which only what stands under ``finally`` starts."""
-
-
 def _undoes_first(state: State, frame: Frame) -> bool:
     if frame is not state.top or (state.ledger is None and state.plan.on_failure != "rollback"):
         return False
@@ -198,18 +197,51 @@ def _stop_detail(state: State, frame: Frame) -> str:
     return f"not started: {failed} failed and the plan's `on_failure` is {frame.on_failure}"
 
 
-def _stopped(state: State, task: Task) -> Command | None:
-    """Nothing starts any more: a used-up budget cancels for good, an interruption leaves the task for the resume."""
+def _outlives(state: State, number: int) -> bool:
+    """What stands under ``finally`` comes after every stop that ends the run in order."""
+    if state.stop_reason not in ("deadline", "rollback", "cancelled"):
+        return False
+    while number >= 0:
+        if state.specs[number].finally_:
+            return True
+        number = state.tasks[number].frame.owner
+    return False
+
+
+def _stopped(state: State, task: Task, before: str = "") -> Command | None:
+    """Nothing starts any more: a used-up budget and a cancelled run cancel for good, after a pause and an interruption
+    the task is left for the resume."""
     if state.stop_reason == "deadline":
-        return _settle(task, "cancelled", "budget", "the time budget of the plan is used up")
-    if state.stop_reason == "rollback":
-        return _settle(task, "cancelled", "rollback", "the run is rolled back")
+        return _settle(task, "cancelled", "budget", f"{before}the time budget of the plan is used up")
+    if state.stop_reason in FINAL_STOPS:
+        return _settle(task, "cancelled", state.stop_reason, before + stop_text(state))
     return None
+
+
+def stop_text(state: State) -> str:
+    """Who stopped the run and why, as a sentence."""
+    words = {"pause": "paused", "storage": "parked, its storage failed"}
+    text = f"the run was {words.get(state.stop_reason, state.stop_reason)}"
+    if state.stop_by:
+        text += f" by {state.stop_by}"
+    return f"{text}: {state.stop_comment}" if state.stop_comment else text
+
+
+def _is_given_up(state: State, number: int) -> bool:
+    """A cancelled run asks nobody what became of an attempt; a probe that is under way may still tell."""
+    cancelled = state.stop_reason in ("rollback", "cancelled", "killed") and not _outlives(state, number)
+    return cancelled and number not in state.asked
+
+
+def _give_up(state: State, number: int) -> Command:
+    found = state.tasks[number]
+    detail = f"whether attempt {found.attempts} took effect is not known, and {stop_text(state)}"
+    return _settle(state.specs[number], "cancelled", state.stop_reason, detail)
 
 
 def _while_queued(state: State, number: int) -> Command | None:
     task = state.specs[number]
-    if state.stop_reason:
+    if state.stop_reason and not _outlives(state, number):
         return _stopped(state, task)
     if state.failing and (cut := _cut(state, number)) is not None:
         return _settle(task, "cancelled", "stopped", _stop_detail(state, cut))
@@ -281,17 +313,17 @@ def _after_attempt(state: State, number: int, now: float) -> Command | None:
     task = state.specs[number]
     found = state.tasks[number]
     if found.outcome is None:
-        if found.uncertain and state.stop_reason == "rollback":
-            return _stopped(state, task)
         if number in state.holders:
             from planrunner.machine.containers import step  # late: many plans are flat
 
             return step(state, number, now)
-        return _recover(state, number) if found.uncertain and not state.stop_reason else None
+        if not found.uncertain:
+            return None
+        if _is_given_up(state, number):
+            return _give_up(state, number)
+        return None if state.stop_reason and not _outlives(state, number) else _recover(state, number)
     if found.outcome.failure in CUT_OFF:
-        if state.stop_reason == "deadline":
-            return _settle(task, "cancelled", "budget", "stopped: the time budget of the plan is used up")
-        return _stopped(state, task)
+        return _stopped(state, task, "stopped: ")
     if found.outcome.failure == "cancelled":
         return _settle(task, "cancelled", "stopped", found.outcome.message)
     verdict = judge(state, number)
@@ -301,11 +333,12 @@ def _after_attempt(state: State, number: int, now: float) -> Command | None:
         return _settle(task, "completed", "")
     from planrunner.machine.retry import again, delay  # late: most attempts do what they should
 
-    if not state.stop_reason and again(task.retry, found.attempts - found.past, verdict.failure):
+    ends = state.stop_reason in FINAL_STOPS and not _outlives(state, number)
+    if not ends and again(task.retry, found.attempts - found.past, verdict.failure):
         key = f"{state.seed}:{task.id}:{found.attempts}"
         due = now + delay(task.retry, found.attempts - found.past, key)
         return Record(RetryScheduled(task.id, found.attempts, due, verdict.failure))
-    if number in state.shape.reworks and not state.stop_reason:
+    if number in state.shape.reworks and not ends:
         from planrunner.machine.rework import by_edge  # late, as above
 
         if back := by_edge(state, number):
@@ -339,29 +372,37 @@ def _admit(state: State, ready: list[int], commands: list[Command]) -> None:
     slow: list[tuple[int, int]] = []
     for number in ready:
         if state.trait(tasks[number]).instant:
-            commands.append(_start(state, number))
+            commands += _start(state, number)
         else:
             slow.append((-tasks[number].priority, number))
     free = state.max_parallel - state.slots
     chosen = _choose(state, slow, free) if free > 0 and (slow or state.queue.lines) else []
-    commands.extend(_start(state, number) for number in chosen)
+    for number in chosen:
+        commands += _start(state, number)
     if slow:
         slow.sort()
         started = set(chosen)
         commands.extend(Record(TaskQueued(tasks[number].id)) for _, number in slow if number not in started)
 
 
-def _start(state: State, number: int) -> Start:
-    """The next attempt, or the same one again where a doubt was settled that way."""
+def _start(state: State, number: int) -> Sequence[Command]:
+    """The next attempt, or the same one again where a doubt was settled that way; before it what has to be saved."""
     found = state.tasks[number]
+    if state.specs[number].backup:
+        from planrunner.machine.rollback import unsaved  # late: few tasks name files to save
+
+        if number in state.asked:
+            return ()
+        if first := unsaved(state, number):
+            return (first,)
     if found.uncertain:
-        return Start(number, found.attempts, found.reissues + 1)
-    return _new(Start, (number, found.attempts + 1, 0))
+        return (Start(number, found.attempts, found.reissues + 1),)
+    return (_new(Start, (number, found.attempts + 1, 0)),)
 
 
 def _choose(state: State, fresh: list[tuple[int, int]], free: int) -> list[int]:
     """The tasks that start now, best first, as slots and label limits allow."""
-    if state.stop_reason and state.stop_reason not in _ENDS:
+    if state.stop_reason and state.stop_reason not in FINAL_STOPS:
         return []
     if not (state.queue.lines or state.limits) and len(fresh) <= free:
         return [number for _, number in sorted(fresh)]
@@ -389,14 +430,16 @@ def _finish(state: State) -> list[Command]:
     """Nothing to start and nothing to record: wait, park or end."""
     if state.asked or any(state.tasks[number].outcome is None for number in state.running):
         return []
-    if state.stop_reason and state.stop_reason not in _ENDS:
-        return [Record(RunParked(state.stop_reason))]
     if state.open or state.finals_open or state.recovering:
+        if state.stop_reason and state.stop_reason not in FINAL_STOPS:
+            return [Record(RunParked(state.stop_reason))]
         return [] if _time_will_tell(state) else [_stuck(state)]
     if state.stop_reason == "deadline":
         return [End("failed", "budget")]
     if state.ledger is not None and state.ledger.status:
         return [_after_rollback(state, state.ledger)]
+    if state.stop_reason in FINAL_STOPS:
+        return [End("cancelled", state.stop_reason)]
     return [End("failed", "failed") if state.failures else End("completed")]
 
 

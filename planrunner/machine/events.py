@@ -47,7 +47,8 @@ class Outcome(NamedTuple):
 class RunStarted(NamedTuple):
     """The run exists. ``selected`` names the tasks of ``--only`` or ``--until`` (None: all); ``traits`` gives for each
     capability the plan uses its effect class, whether it is instant and whether it has a probe; ``environment`` holds
-    engine and schema versions, plugin versions, host, python and platform."""
+    engine and schema versions, plugin versions, host, python and platform. ``boot`` ties the time of this event to a
+    clock that nobody can set: ``id`` of the boot and ``uptime`` in seconds."""
 
     plan_digest: str
     params: dict[str, Json]
@@ -56,14 +57,18 @@ class RunStarted(NamedTuple):
     max_parallel: int | None = None
     traits: dict[str, Json] = {}
     environment: dict[str, Json] = {}
+    boot: dict[str, Json] = {}
 
 
 class RunResumed(NamedTuple):
-    """A runner took the run over; attempts without an end are from now on uncertain. Where it is ``unattended`` nobody
-    is asked about them as long as something can undo them."""
+    """A runner took the run over; attempts without an end are from now on uncertain. ``boot`` is as in RunStarted;
+    ``idle`` are the seconds since the event before, in which nobody acted on the run. Where
+    it is ``unattended`` nobody is asked about such attempts as long as something can undo them."""
 
     epoch: int
     by: str = ""
+    boot: dict[str, Json] = {}
+    idle: float = 0.0
     unattended: bool = False
 
 
@@ -100,15 +105,26 @@ class AttemptStarted(NamedTuple):
     undo: bool = False
 
 
+class BackupAsked(NamedTuple):
+    """The files that fit ``patterns``, relative to the directory of the run, are saved before a task starts; once for
+    each ``visit``."""
+
+    task: str
+    visit: int
+    patterns: tuple[str, ...]
+
+
 class BackupMade(NamedTuple):
-    """Files were saved before a task started, to be put back when it is rolled back. Each of ``files`` has a ``path``
-    relative to the directory of the run and ``mode``, with ``sha256`` and ``size`` (kept as an artifact), ``link`` (where
-    it leads) or ``folder``. What fits ``patterns`` and is not among them did not exist."""
+    """What was saved, to be put back when the task is rolled back. Each of ``files`` has a ``path`` relative to the
+    directory of the run and ``mode``, with ``sha256`` and ``size`` (kept as an artifact) or ``folder``; or ``link``: where
+    it leads. What fits the patterns and is not among them did not exist. With a ``problem`` nothing was saved, and the
+    task cannot start."""
 
     task: str
     visit: int
     patterns: tuple[str, ...]
     files: tuple[dict[str, Json], ...] = ()
+    problem: str = ""
 
 
 class RollbackStarted(NamedTuple):
@@ -166,14 +182,6 @@ class RollbackEnded(NamedTuple):
     status: Literal["rolled_back", "rollback_failed"]
 
 
-class RunReopened(NamedTuple):
-    """A run that had ended is acted on again: ``reason`` is rollback, retry or rerun."""
-
-    epoch: int
-    reason: str
-    by: str = ""
-
-
 class FrameOpened(NamedTuple):
     """A task that holds others begins, or goes into its next round: its tasks exist from now on. ``kind`` is
     ``subplan`` (``values``: parameters), ``round`` (``number`` from 1, ``values``: what is carried) or ``items``
@@ -196,13 +204,21 @@ class FrameClosing(NamedTuple):
 
 class TasksReset(NamedTuple):
     """Tasks begin anew as if they had never run: ``reason`` is rework, retry or rerun, ``cause`` the task that sent
-    back, ``comment`` what was said."""
+    back, ``comment`` what was said. Those of ``unless_same`` keep their result if they would be called as before."""
 
     tasks: tuple[str, ...]
     reason: str
     by: str = ""
     cause: str = ""
     comment: str = ""
+    unless_same: tuple[str, ...] = ()
+
+
+class RunReopened(NamedTuple):
+    """A run that has ended acts again, for a ``reason``: retry, rerun or rollback."""
+
+    reason: str
+    by: str = ""
 
 
 class ResetPlanned(NamedTuple):
@@ -260,9 +276,13 @@ class DoubtSettled(NamedTuple):
 
 
 class StopRequested(NamedTuple):
-    """No task starts from now on. ``reason`` is interrupted, terminated, deadline or storage."""
+    """No task starts from now on. ``reason`` is pause (what runs may end), interrupted, terminated or storage (what
+    runs is stopped, and the run parks), deadline, cancelled or killed (what is open is cancelled, and the run ends;
+    ``finally`` outlives all but killed). ``by`` and ``comment`` tell who asked and why."""
 
     reason: str
+    by: str = ""
+    comment: str = ""
 
 
 class RunParked(NamedTuple):
@@ -286,6 +306,7 @@ if TYPE_CHECKING:
         FactsRequested,
         FactsObserved,
         AttemptStarted,
+        BackupAsked,
         BackupMade,
         RollbackStarted,
         UndoStarted,
@@ -293,11 +314,11 @@ if TYPE_CHECKING:
         UndoScheduled,
         UndoSettled,
         RollbackEnded,
-        RunReopened,
         FrameOpened,
         FrameClosing,
         ResetPlanned,
         TasksReset,
+        RunReopened,
         AttemptEnded,
         RetryScheduled,
         TaskSettled,
@@ -316,6 +337,7 @@ EVENTS = (
     FactsRequested,
     FactsObserved,
     AttemptStarted,
+    BackupAsked,
     BackupMade,
     RollbackStarted,
     UndoStarted,
@@ -323,11 +345,11 @@ EVENTS = (
     UndoScheduled,
     UndoSettled,
     RollbackEnded,
-    RunReopened,
     FrameOpened,
     FrameClosing,
     ResetPlanned,
     TasksReset,
+    RunReopened,
     AttemptEnded,
     RetryScheduled,
     TaskSettled,

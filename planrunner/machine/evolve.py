@@ -17,6 +17,7 @@ from planrunner.machine.events import (
     RetryScheduled,
     RunEnded,
     RunParked,
+    RunReopened,
     RunResumed,
     RunStarted,
     StopRequested,
@@ -118,10 +119,11 @@ def _leave_out(state: State) -> None:
 def _resumed(state: State, event: RunResumed, at: float) -> None:
     check_run(state.status, "running")
     state.status = "running"
-    state.stop_reason = ""
+    if state.stop_reason not in ("cancelled", "killed"):
+        state.stop_reason = state.stop_by = state.stop_comment = ""
     state.epoch = event.epoch
-    if state.active_since is None:
-        state.active_since = at
+    # a runner that was killed left its mark: the time since its last entry was nobody's
+    state.active_since = at if state.active_since is None else state.active_since + event.idle
     state.asked.clear()
     for number in state.running:
         task = state.tasks[number]
@@ -137,6 +139,13 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
         from planrunner.machine import rollback  # late, as below
 
         rollback.resumed(state)
+
+
+def _reopened(state: State, event: RunReopened, at: float) -> None:
+    check_run(state.status, "paused")
+    state.status = "paused"
+    state.reason = event.reason
+    state.ended_at = None
 
 
 def _queued(state: State, event: TaskQueued, at: float) -> None:
@@ -170,6 +179,7 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     move(state, number, found, "running")
     found.attempts = event.attempt
     found.reissues = event.reissue
+    found.inputs = event.inputs
     found.uncertain = False
     found.outcome = None
     found.judged = False
@@ -232,6 +242,8 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
         frame.finals_open -= 1
     else:
         frame.open -= 1
+    if event.reason == "reused":
+        found.outcome, found.kept = found.kept, None
     if event.status == "completed" and found.outcome is not None:
         found.outputs = found.outcome.outputs
     if event.status != "failed":
@@ -290,9 +302,9 @@ def _by(who: str) -> str:
 
 
 def _stop_requested(state: State, event: StopRequested, at: float) -> None:
-    state.stop_reason = event.reason
+    state.stop_reason, state.stop_by, state.stop_comment = event.reason, event.by, event.comment
     for number, task in enumerate(state.tasks):
-        if task.status in ("pending", "queued", "blocked", "running"):
+        if task.status in ("pending", "queued", "blocked", "running", "in_doubt"):
             state.candidates[number] = None
 
 
@@ -341,6 +353,7 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
 _HANDLERS = _Handlers(
     {
         RunStarted: _started,
+        RunReopened: _reopened,
         RunResumed: _resumed,
         TaskQueued: _queued,
         FactsRequested: _facts_requested,

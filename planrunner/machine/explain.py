@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrunner.machine.decide import stop_text
 from planrunner.machine.joins import needs_verdict
 from planrunner.machine.routes import fired, routes_verdict
 from planrunner.machine.scope import TaskScope
@@ -54,7 +55,7 @@ def _waiting(state: State, number: int) -> list[str]:
     if number in state.asked:
         return ["its preconditions are being looked at"]
     if state.stop_reason:
-        return [f"nothing starts: the run was stopped ({state.stop_reason})"]
+        return [f"nothing starts: {stop_text(state)}"]
     return []
 
 

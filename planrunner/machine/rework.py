@@ -7,8 +7,9 @@ reset do not count for retries.
 from __future__ import annotations
 
 from planrunner.machine.commands import Record
+from planrunner.machine.containers import time_limit
 from planrunner.machine.events import ResetPlanned, TasksReset
-from planrunner.machine.moves import drop_timer, free_slot, move
+from planrunner.machine.moves import drop_timer, free_slot, move, set_timer
 from planrunner.machine.routes import edge_fired
 from planrunner.machine.statuses import SETTLED
 from planrunner.record import TYPE_CHECKING
@@ -81,20 +82,44 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
         state.sent_back[cause] = state.sent_back.get(cause, 0) + 1
     said = {"comment": event.comment, "by": event.by, "from": event.cause, "round": state.sent_back.get(cause, 0)}
     for number in numbers:
+        if state.tasks[number].frame.owner >= 0:
+            _reopen_around(state, number, at)
+    for number in numbers:
+        found = state.tasks[number]
+        kept = found.outcome if state.specs[number].id in event.unless_same and found.status == "completed" else None
         _begin_anew(state, number)
-        state.tasks[number].rework = said
+        found.rework, found.kept = said, kept
     for number in numbers:
         _count_needs(state, number)
         state.candidates[number] = None
 
 
-def _begin_anew(state: State, number: int) -> None:
+def _reopen_around(state: State, number: int, at: float) -> None:
+    """The tasks around one that begins anew are running again."""
+    owner = state.tasks[number].frame.owner
+    while owner >= 0 and state.tasks[owner].status in SETTLED:
+        found = state.tasks[owner]
+        inner = found.inner
+        assert inner is not None
+        _reopen_level(state, owner)
+        move(state, owner, found, "running")
+        found.standing = found.reason = found.detail = found.failure = found.recovered_by = ""
+        found.outcome = found.ended = None
+        found.judged = False
+        if inner.closing:
+            inner.closing = ""
+            state.closing -= 1
+        if (limit := time_limit(state.specs[owner])) is not None:
+            set_timer(state, owner, at + limit)
+        owner = found.frame.owner
+
+
+def _reopen_level(state: State, number: int) -> None:
+    """Its level counts a settled task as open again."""
     found = state.tasks[number]
-    task = state.specs[number]
     frame = found.frame
-    state.held.pop(number, None)
     if found.status in SETTLED:
-        if task.finally_:
+        if state.specs[number].finally_:
             frame.finals_open += 1
         else:
             frame.open += 1
@@ -104,6 +129,12 @@ def _begin_anew(state: State, number: int) -> None:
         if before and not frame.failing:
             state.failing -= 1
     state.recovering.pop(number, None)
+
+
+def _begin_anew(state: State, number: int) -> None:
+    found = state.tasks[number]
+    state.held.pop(number, None)
+    _reopen_level(state, number)
     drop_timer(state, number, found)
     free_slot(state, number)
     if found.status != "pending":
@@ -115,7 +146,7 @@ def _begin_anew(state: State, number: int) -> None:
     found.visit += 1
     found.past = found.attempts
     found.standing = ""
-    found.outcome = found.facts = found.ended = found.inner = None
+    found.outcome = found.facts = found.started = found.ended = found.inner = None
     found.outputs = {}
     found.recovered_by = found.failure = found.reason = found.detail = ""
     found.uncertain, found.judged, found.reissues = False, True, 0

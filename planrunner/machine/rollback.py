@@ -7,13 +7,13 @@ under way is issued again with its key, those that ended are never repeated.
 
 from __future__ import annotations
 
-from planrunner.machine.commands import Record, Undo
+from planrunner.machine.commands import Record, Save, Undo
 from planrunner.machine.events import (
     AttemptStarted,
+    BackupAsked,
     BackupMade,
     RollbackEnded,
     RollbackStarted,
-    RunReopened,
     TaskSettled,
     UndoEnded,
     UndoScheduled,
@@ -21,7 +21,7 @@ from planrunner.machine.events import (
     UndoStarted,
 )
 from planrunner.machine.moves import after_settling, drop_timer, free_slot, main_part_done, move, set_timer
-from planrunner.machine.statuses import SETTLED, IllegalMove
+from planrunner.machine.statuses import FINAL_STOPS, SETTLED, IllegalMove
 from planrunner.machine.undoing import Ledger, Owed
 from planrunner.plan.model import Retry, RollbackPolicy
 from planrunner.record import TYPE_CHECKING
@@ -129,9 +129,10 @@ def step(state: State, now: float) -> list[Command]:
     ledger = state.ledger
     if ledger is None or not ledger.active:
         return [_by_failure(state)] if is_due(state) else []
-    if state.stop_reason not in _GOES_ON:
-        return []
     current = _current(ledger)
+    if state.stop_reason not in _GOES_ON:
+        given_up = state.stop_reason in FINAL_STOPS and (current is None or current.cut)
+        return [Record(RollbackEnded("rollback_failed"))] if given_up else []
     if current is None:
         return _next(state, ledger, now)
     if current.cut:
@@ -231,10 +232,33 @@ def register(state: State, event: AttemptStarted) -> None:
         ledger.add(owed)
 
 
+def backup_asked(state: State, event: BackupAsked, at: float) -> None:
+    state.asked.add(state.index[event.task])
+
+
 def backup_made(state: State, event: BackupMade, at: float) -> None:
-    owed = Owed("files", state.index[event.task], event.visit)
+    number = state.index[event.task]
+    state.asked.discard(number)
+    state.candidates[number] = None
+    ledger = _ledger(state)
+    if event.problem:
+        ledger.problems[number] = event.problem
+        return
+    owed = Owed("files", number, event.visit)
     owed.files, owed.patterns = event.files, event.patterns
-    _ledger(state).add(owed)
+    ledger.add(owed)
+
+
+def unsaved(state: State, number: int) -> Save | Record | None:
+    """What comes before the start of a task that names files to save; None once they are saved."""
+    task, found = state.specs[number], state.tasks[number]
+    if found.uncertain or is_saved(state, number):
+        return None
+    problem = state.ledger.problems.get(number) if state.ledger is not None else None
+    if problem is None:
+        return Save(number)
+    detail = f"not started, since its files could not be saved: {problem}"
+    return Record(TaskSettled(task.id, "failed", "backup", detail, "policy"))
 
 
 def is_saved(state: State, number: int) -> bool:
@@ -248,6 +272,7 @@ def is_saved(state: State, number: int) -> bool:
 def keep_outputs(state: State, number: int) -> None:
     """A task begins anew: what its visit gave is kept for undoing it."""
     found = state.tasks[number]
+    _ledger(state).problems.pop(number, None)
     for position in _ledger(state).of.get(number, ()):
         owed = _ledger(state).owed[position]
         if owed.visit == found.visit:
@@ -274,7 +299,7 @@ def rollback_started(state: State, event: RollbackStarted, at: float) -> None:
         ledger.doubts[number] = event.owed
         _hold_in_doubt(state, number)
     elif event.reason == "person":
-        _stop(state)
+        _stop(state, ledger)
 
 
 def _hold_in_doubt(state: State, number: int) -> None:
@@ -285,9 +310,9 @@ def _hold_in_doubt(state: State, number: int) -> None:
     state.candidates.pop(number, None)
 
 
-def _stop(state: State) -> None:
+def _stop(state: State, ledger: Ledger) -> None:
     """A person rolls the run back: nothing else starts any more."""
-    state.stop_reason = "rollback"
+    state.stop_reason, state.stop_by, state.stop_comment = "rollback", ledger.by, ledger.comment
     for number, found in enumerate(state.tasks):
         if found.status not in SETTLED:
             state.candidates[number] = None
@@ -352,15 +377,6 @@ def rollback_ended(state: State, event: RollbackEnded, at: float) -> None:
     after_settling(state, state.top)
 
 
-def reopened(state: State, event: RunReopened, at: float) -> None:
-    if state.ended_at is None:
-        raise IllegalMove("a run that has not ended cannot be reopened")
-    state.status, state.reason, state.stop_reason = "running", "", ""
-    state.ended_at, state.epoch, state.active_since = None, event.epoch, at
-    if state.ledger is not None:
-        state.ledger.status = state.ledger.reason = ""
-
-
 def resumed(state: State) -> None:
     """A runner took the run over: the end of an undo that was under way was not seen."""
     ledger = _ledger(state)
@@ -368,7 +384,7 @@ def resumed(state: State) -> None:
     if ledger.active and current is not None and current.outcome is None and current.due is None:
         current.cut = True
     if ledger.active and ledger.reason == "person":
-        _stop(state)
+        _stop(state, ledger)
 
 
 def _ledger(state: State) -> Ledger:
@@ -387,6 +403,7 @@ def _position(ledger: Ledger) -> int:
 
 
 FOLDS: dict[type, Callable[[State, Any, float], None]] = {
+    BackupAsked: backup_asked,
     BackupMade: backup_made,
     RollbackStarted: rollback_started,
     UndoStarted: undo_started,
@@ -394,5 +411,4 @@ FOLDS: dict[type, Callable[[State, Any, float], None]] = {
     UndoScheduled: undo_scheduled,
     UndoSettled: undo_settled,
     RollbackEnded: rollback_ended,
-    RunReopened: reopened,
 }

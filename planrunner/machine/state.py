@@ -46,7 +46,9 @@ class TaskState:
         "failure",
         "frame",
         "inner",
+        "inputs",
         "judged",
+        "kept",
         "missing",
         "outcome",
         "outputs",
@@ -67,6 +69,9 @@ class TaskState:
         self.inner: Frame | None = None
         self.visit = 1
         self.past = 0
+        self.inputs = ""
+        self.kept: Outcome | None = None
+        """How the task ended before it was begun anew; it stands if the next call is the same."""
         self.rework: dict[str, Json] | None = None
         self.status: TaskStatus = "pending"
         self.standing: Standing = ""
@@ -161,6 +166,8 @@ class State:
         "specs",
         "started_at",
         "status",
+        "stop_by",
+        "stop_comment",
         "stop_reason",
         "tasks",
         "timers",
@@ -199,7 +206,7 @@ class State:
         self.max_parallel = plan.max_parallel
         self.limits = dict(plan.limits)
         self.epoch = 0
-        self.stop_reason = ""
+        self.stop_reason = self.stop_by = self.stop_comment = ""
         self.candidates: dict[int, None] = {}
         self.asked: set[int] = set()
         self.queue = Queue()

@@ -14,27 +14,44 @@ TASK: dict[TaskStatus, frozenset[TaskStatus]] = {
     "running": frozenset({"pending", "running", "blocked", "completed", "failed", "cancelled", "in_doubt"}),
     "in_doubt": frozenset({"queued", "running", "in_doubt", "pending", "completed", "failed", "cancelled"}),
     "blocked": frozenset({"pending", "running", "completed", "failed", "cancelled", "abandoned"}),
-    "completed": frozenset({"rolled_back", "pending"}),
-    "failed": frozenset({"rolled_back", "pending"}),
+    "completed": frozenset({"rolled_back", "pending", "running"}),
+    "failed": frozenset({"rolled_back", "pending", "running"}),
     "skipped": frozenset({"pending"}),
     "omitted": frozenset({"pending"}),
-    "cancelled": frozenset({"rolled_back", "pending"}),
+    "cancelled": frozenset({"rolled_back", "pending", "running"}),
     "abandoned": frozenset({"rolled_back", "pending"}),
     "rolled_back": frozenset({"pending"}),
 }
 """``running`` to ``pending`` is a retry that waits for its time, ``running`` to ``running`` the same attempt issued
-again after a crash; a settled task is pending again when it is sent back."""
+again after a crash; a settled task is pending again when it begins
+anew, and running again when something inside it does."""
 
 RUN: dict[RunStatus, frozenset[RunStatus]] = {
     "pending": frozenset({"running"}),
     "running": frozenset({"running", "paused", "blocked", "completed", "failed", "cancelled"}),
     "paused": frozenset({"running", "cancelled"}),
     "blocked": frozenset({"running", "cancelled"}),
-    "completed": frozenset({"running"}),
-    "failed": frozenset({"running"}),
-    "cancelled": frozenset({"running"}),
+    "completed": frozenset({"paused"}),
+    "failed": frozenset({"paused"}),
+    "cancelled": frozenset({"paused"}),
 }
-"""A run that has ended runs again only once it is reopened: by a rollback, a retry or a rerun."""
+"""An ended run is reopened as one that is paused, and resumed."""
+
+STOPS: dict[str, int] = {
+    "": 0,
+    "pause": 1,
+    "interrupted": 2,
+    "terminated": 2,
+    "storage": 2,
+    "deadline": 3,
+    "rollback": 4,
+    "cancelled": 4,
+    "killed": 5,
+}
+"""Why nothing starts any more; a stop gives way only to a graver one."""
+
+FINAL_STOPS: frozenset[str] = frozenset({"deadline", "rollback", "cancelled", "killed"})
+"""After these the run is not parked but comes to its end."""
 
 SETTLED: frozenset[TaskStatus] = frozenset(
     {"completed", "failed", "skipped", "omitted", "cancelled", "abandoned", "rolled_back"}

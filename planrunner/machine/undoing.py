@@ -84,6 +84,7 @@ class Ledger:
         "doubts",
         "done",
         "of",
+        "problems",
         "owed",
         "ranks",
         "reason",
@@ -96,6 +97,8 @@ class Ledger:
     def __init__(self) -> None:
         self.owed: list[Owed] = []
         self.of: dict[int, list[int]] = {}
+        self.problems: dict[int, str] = {}
+        """Why the files of a task could not be saved."""
         self.ranks = 0
         self.through = 0
         """Rank up to which a rollback of the whole run has looked."""

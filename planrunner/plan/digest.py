@@ -11,7 +11,7 @@ from planrunner.jsontext import joined, stable_json
 from planrunner.lean import sha256
 from planrunner.plan.model import Expression, Plan, Task
 
-_PLACES = frozenset({"span", "spans", "script", "file"})
+_PLACES = frozenset({"span", "spans", "script", "file", "axes"})
 """Places, and what follows from other fields."""
 
 

@@ -2,7 +2,8 @@
 
 Tasks are integers here, their positions in ``plan.tasks``; neighbours are flat lists of integers and nothing recurses,
 so a plan of 100,000 tasks costs a fraction of a second. Two kinds of arrows lead from an earlier task to a later one: a
-*need* (the later task waits) and a *route* (an ``on_success``, ``on_failure`` or ``next`` edge starts it).
+*need* (the later task waits) and a *route* (an ``on_success``, ``on_failure`` or ``next`` edge starts it). Edges that
+send the run back (``rework``) are none.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Graph:
                 for there in mine:
                     dependents[there].append(here)
             if task.edges:
-                targets = dict.fromkeys(self.find(edge.target) for edge in task.edges)
+                targets = dict.fromkeys(self.find(edge.target) for edge in task.edges if not edge.rework)
                 self.routes[here] = [there for there in targets if there >= 0]
                 for there in self.routes[here]:
                     self.routed_from[there] = [*self.routed_from[there], here]
@@ -258,7 +259,8 @@ class Graph:
     def roles(self, here: int) -> tuple[Role, ...]:
         """The roles a task plays, the first one being what it is called; see ``role``."""
         task = self.tasks[here]
-        always = {self.index[edge.target] for edge in task.edges if not chooses(edge) and edge.target in self.index}
+        forward = [edge for edge in task.edges if not edge.rework and not chooses(edge)]
+        always = {self.index[edge.target] for edge in forward if edge.target in self.index}
         followers = always.union(self.dependents[here])
         return roles_of(task, len(self.before(here)), len(self.after(here)), len(followers))
 

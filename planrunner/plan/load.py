@@ -11,15 +11,15 @@ from typing import Protocol
 
 from planrunner import syntax
 from planrunner.diagnostics import RULES, Diagnostic, Rule, arrange, has_errors
-from planrunner.errors import NotFound
 from planrunner.plan import rules, schema
 from planrunner.plan.canonical import canonical
+from planrunner.plan.files import File as File
+from planrunner.plan.files import read_plan as read_plan
+from planrunner.plan.linking import Library, Links
 from planrunner.plan.lower import lower
 from planrunner.plan.model import Capability, Plan
-from planrunner.plan.nearest import nearest
 from planrunner.record import NamedTuple
-from planrunner.source import Source, notation_of
-from planrunner.syntax.limits import MAX_TEXT
+from planrunner.source import Source
 from planrunner.syntax.tree import Mapping, Node, Scalar
 
 
@@ -32,18 +32,16 @@ class Capabilities(Protocol):
 
 
 class Loaded(NamedTuple):
-    """``plan`` is None exactly when a finding is an error; ``tree`` is canonical, and None where nothing parsed."""
+    """``plan`` is None exactly when a finding is an error; ``tree`` is canonical, and None where nothing parsed.
+
+    ``files`` are the plans that it links to, directly or by others: their paths from the folder of the plan, and the
+    SHA-256 of each.
+    """
 
     plan: Plan | None
     findings: tuple[Diagnostic, ...]
     tree: Node | None
-
-
-class File(NamedTuple):
-    """A plan file that was read; where ``findings`` says that its bytes are no text, there is nothing to load."""
-
-    source: Source
-    findings: tuple[Diagnostic, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
 
 
 def load(source: Source, capabilities: Capabilities) -> Loaded:
@@ -51,13 +49,15 @@ def load(source: Source, capabilities: Capabilities) -> Loaded:
     collecting = gc.isenabled()
     gc.disable()  # everything made here stays alive: a collection in between only costs
     try:
-        return _load(source, capabilities)
+        library = Library(source.name, lambda inner, links: _load(inner, capabilities, links))
+        found = _load(source, capabilities, Links(library, (os.path.basename(source.name),)))
+        return found._replace(files=library.files()) if library.linked else found
     finally:
         if collecting:
             gc.enable()
 
 
-def _load(source: Source, capabilities: Capabilities) -> Loaded:
+def _load(source: Source, capabilities: Capabilities, links: Links) -> Loaded:
     parsed = syntax.parse(source)
     if parsed.tree is None:
         return Loaded(None, arrange(parsed.findings), None)
@@ -67,9 +67,10 @@ def _load(source: Source, capabilities: Capabilities) -> Loaded:
     if not isinstance(whole, Mapping):
         return Loaded(None, arrange(findings), whole)
     tree = canonical(whole)
-    lowered = lower(tree)
+    lowered = lower(tree, links)
     findings += _unsaid(lowered.findings, found)
-    findings += rules.run(lowered.plan, source, _Table(capabilities), _plugin_checks(capabilities))
+    table, more = _Table(capabilities), _plugin_checks(capabilities)
+    findings += rules.run(lowered.plan, source, table, more, lowered.subplans)
     return Loaded(None if has_errors(findings) else lowered.plan, arrange(findings), tree)
 
 
@@ -119,46 +120,3 @@ class _Table(Table[str, Capability]):
 
     def __len__(self) -> int:
         return len(self._capabilities.names())
-
-
-def read_plan(path: str) -> File:
-    """Read a plan file. Raises NotFound, naming a file of a similar name, where there is none; a folder is none.
-
-    Where the bytes are no text, ``findings`` says so and the source is empty: it is not worth loading.
-    """
-    try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_TEXT + 1)
-    except OSError as error:
-        raise _not_found(path, error) from None
-    source, findings = syntax.decode(content, path)
-    return File(source or Source("", path, notation_of(path)), findings)
-
-
-def _not_found(path: str, error: OSError) -> NotFound:
-    if isinstance(error, IsADirectoryError):
-        return NotFound(f"`{path}` is a folder, not a plan", "name a file in it")
-    if not isinstance(error, FileNotFoundError):
-        return NotFound(f"`{path}` cannot be read: {error.strerror}")
-    near = _near_files(path)
-    return NotFound(f"there is no file `{path}`", f"did you mean {near}?" if near else "")
-
-
-def _near_files(path: str) -> str:
-    """The file of the same folder, or of ``plans/``, whose name is closest or that only lacks its ending."""
-    folder, name = os.path.split(path)
-    candidates = []
-    for place in dict.fromkeys((folder, os.path.join(folder, "plans"))):
-        try:
-            entries = sorted(os.listdir(place or "."))
-        except OSError:
-            continue
-        candidates += [
-            os.path.join(place, entry) for entry in entries if entry.endswith((".yaml", ".yml", ".json", ".plan"))
-        ]
-    names = {os.path.basename(entry): entry for entry in reversed(candidates)}
-    stems = {os.path.basename(entry).split(".")[0]: entry for entry in reversed(candidates)}
-    exact = names.get(name) or stems.get(name.split(".")[0])
-    close = nearest(name, names)
-    found = exact or (names[close] if close else "")
-    return f"`{found}`" if found else ""

@@ -13,6 +13,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_policy as policy
 from planrunner.plan import lower_values as values
+from planrunner.plan.linking import Links
 from planrunner.plan.lower_task import defaults_of, lower_task, report_twins, task_id
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Plan, Task
@@ -22,17 +23,28 @@ from planrunner.syntax.tree import Mapping, Node, Sequence
 
 
 class Lowered(NamedTuple):
-    """The plan as far as it could be made out, and what was found on the way."""
+    """The plan as far as it could be made out, what was found on the way, and the ``subplans`` that stand in its text
+    (each also in the tasks that link to it)."""
 
     plan: Plan
     findings: tuple[Diagnostic, ...]
+    subplans: tuple[Plan, ...] = ()
 
 
-def lower(tree: Mapping) -> Lowered:
-    """Lower a tree that ``canonical`` has rewritten."""
+def lower(tree: Mapping, links: Links | None = None) -> Lowered:
+    """Lower a tree that ``canonical`` has rewritten; without ``links`` no file is opened for a ``subplan``."""
+    links = links or Links()
+    findings: list[Diagnostic] = []
+    links.declare(tree.get("subplans"), lambda name, node: _plan(node, findings, links, name))
+    plan = _plan(tree, findings, links, "")
+    return Lowered(plan, tuple(findings), links.make_all())
+
+
+def _plan(tree: Mapping, findings: list[Diagnostic], links: Links, given: str) -> Plan:
+    """The plan of a mapping; ``given`` is the name of one that stands under ``subplans``."""
     nodes = {str(key.value): value for key, value in tree.entries}
     items = [_items(nodes.get(key)) for key in ("tasks", "finally")]
-    low = Lowering([], frozenset([found for group in items for item in group if (found := task_id(item))]))
+    low = Lowering(findings, frozenset([found for group in items for item in group if (found := task_id(item))]), links)
     fields: dict[str, Any] = {}
     notes: dict[str, Any] = {}
     for key, node in nodes.items():
@@ -44,6 +56,15 @@ def lower(tree: Mapping) -> Lowered:
         fields["params"] = parts.params(low, nodes["params"])
     if "budgets" in nodes:
         fields["budgets"] = parts.budgets(low, nodes["budgets"], Budgets())
+    _policies(low, nodes, fields, notes)
+    tasks = _tasks(low, nodes, *items)
+    report_twins(low, tasks)
+    name = nodes.get("plan")
+    span = name.span if name is not None else tree.span
+    return Plan(values.text(name) if name is not None else given, **fields, tasks=tasks, notes=notes or None, span=span)
+
+
+def _policies(low: Lowering, nodes: dict[str, Node], fields: dict[str, Any], notes: dict[str, Any]) -> None:
     for key, field, read in _POLICIES:
         if key in nodes:
             fields[field] = read(low, nodes[key])
@@ -51,12 +72,6 @@ def lower(tree: Mapping) -> Lowered:
         fields["deadline"] = policy.deadline(nodes["deadline"])
         if fields["deadline"] is not None:
             del notes["deadline"]
-    tasks = _tasks(low, nodes, *items)
-    report_twins(low, tasks)
-    name = nodes.get("plan")
-    span = name.span if name is not None else tree.span
-    plan = Plan(values.text(name) if name is not None else "", **fields, tasks=tasks, notes=notes or None, span=span)
-    return Lowered(plan, tuple(low.findings))
 
 
 def _tasks(low: Lowering, nodes: dict[str, Node], first: list[Mapping], last: list[Mapping]) -> tuple[Task, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import DETECT, condition, criterion
 from planrunner.plan.lower_values import Lowering
-from planrunner.plan.model import Edge, Expression, FailureMode, Fanout, Join, Retry
+from planrunner.plan.model import Axis, Edge, Expression, FailureMode, Fanout, Join, Retry
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
@@ -184,7 +184,19 @@ def fanout(low: Lowering, parts: dict[str, Node]) -> Fanout:
         found["foreach"] = condition(low, source)
     if "matrix" in parts:
         found["matrix"] = values.data(parts["matrix"])
+        found["axes"] = _axes(low, parts["matrix"])
     return Fanout(**found)
+
+
+def _axes(low: Lowering, node: Node) -> tuple[Axis, ...]:
+    """The axes of a matrix: lists, or expressions that give one."""
+    found = []
+    for key, value in node.entries if isinstance(node, Mapping) else ():
+        name = str(key.value)
+        if name not in ("include", "exclude"):
+            listed = values.data(value) if isinstance(value, Sequence) else None
+            found.append(Axis(name, listed, condition(low, value) if listed is None else None))
+    return tuple(found)
 
 
 def _is_text(node: Node) -> bool:

@@ -83,7 +83,7 @@ def _people(_low: Lowering, node: Node) -> dict[str, Any]:
 
 _READERS: dict[str, Callable[[Lowering, Node], Any]] = {
     "ask": lambda _low, node: values.text(node),
-    "checks": lambda low, node: criteria(low, node, CHECKS | low.ids),
+    "checks": lambda low, node: criteria(low, node, CHECKS | low.ids | low.names),
     "approvers": _people,
     "expires": values.duration,
     "on_expiry": lambda _low, node: values.text(node),

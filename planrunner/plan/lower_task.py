@@ -15,6 +15,7 @@ from planrunner.plan import lower_values as values
 from planrunner.plan.lower_draft import CRITERIA, Draft
 from planrunner.plan.lower_expressions import condition, criteria
 from planrunner.plan.lower_gate import GATE_KEYS, gate
+from planrunner.plan.lower_links import check_params, linked
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Loop, Retry, Task
 from planrunner.source import Span
@@ -93,11 +94,13 @@ def _finish_action(draft: Draft) -> None:
     if "subplan" in nodes:
         _subplan(draft, nodes["subplan"])
     if "params" in nodes:
-        if "subplan" in nodes:
-            fields["inputs"] = values.data(nodes["params"])
+        if isinstance(nodes.get("subplan"), Scalar):
+            fields["params"] = values.data(nodes["params"])
         else:
-            help_ = "inputs of a capability are `with`"
-            low.report("PLAN004", "`params` of a task needs `subplan`", draft.span("params"), help_)
+            inside = "steps inside a task read the names around them" if "subplan" in nodes else ""
+            help_ = inside or "inputs of a capability are `with`"
+            needed = "a `subplan` that is a file or has a name" if inside else "`subplan`"
+            low.report("PLAN004", f"`params` of a task needs {needed}", draft.span("params"), help_)
     if "rollback" in nodes:
         fields["rollback"] = actions.action(low, nodes["rollback"])
         if fields["rollback"] is None:
@@ -167,12 +170,18 @@ def _finish_flow(draft: Draft) -> None:
 
 
 def _finish_criteria(draft: Draft) -> None:
-    names: frozenset[str] = frozenset()
-    if "as" in draft.nodes or "foreach" in draft.nodes:
-        names = frozenset({values.text(draft.nodes["as"]) if "as" in draft.nodes else "item"})
+    names = _item_names(draft)
     for key, known in CRITERIA.items():
         if key in draft.nodes:
-            draft.fields[key] = criteria(draft.low, draft.nodes[key], known | names if names else known)
+            here = draft.low.known(known)
+            draft.fields[key] = criteria(draft.low, draft.nodes[key], here | names if names else here)
+
+
+def _item_names(draft: Draft) -> frozenset[str]:
+    """The names that each copy of a fan-out has, where the task is one."""
+    if "foreach" not in draft.nodes and "matrix" not in draft.nodes:
+        return frozenset()
+    return frozenset({values.text(draft.nodes["as"]) if "as" in draft.nodes else "item", "index", "matrix"})
 
 
 def _finish_fanout(draft: Draft) -> None:
@@ -199,13 +208,22 @@ _FINISHERS: tuple[tuple[frozenset[str], Callable[[Draft], None]], ...] = (
 def _loop(draft: Draft, node: Node) -> Loop | None:
     if not isinstance(node, Mapping):
         return None
-    most, until, tasks, carry = (node.get(key) for key in ("max", "until", "tasks", "carry"))
+    most, until, tasks, carry, breaker, checkpoint = (node.get(key) for key in _LOOP_KEYS)
     return Loop(
-        (values.whole(most) or 0) if most is not None else 0,
+        _number(most),
         condition(draft.low, until) if until is not None else None,
-        lower_list(draft.low, tasks, _inner(draft)) if tasks is not None else (),
+        lower_list(draft, tasks) if tasks is not None else (),
         values.data(carry) if carry is not None else None,
+        _number(breaker),
+        _number(checkpoint),
     )
+
+
+_LOOP_KEYS = ("max", "until", "tasks", "carry", "breaker", "checkpoint")
+
+
+def _number(node: Node | None) -> int:
+    return (values.whole(node) if node is not None else 0) or 0
 
 
 def _subplan(draft: Draft, node: Node) -> None:
@@ -213,13 +231,19 @@ def _subplan(draft: Draft, node: Node) -> None:
         draft.fields["steps"] = tuple(values.data(item) for item in node.items)
         draft.fields["subplan"] = _steps(draft, node)
     elif isinstance(node, Scalar):
-        draft.fields["subplan_file"] = values.text(node)
+        word = values.text(node)
+        draft.fields["subplan_file"] = word
+        plan = linked(draft.low, node)
+        draft.fields["sub"] = plan
+        if plan is not None:
+            check_params(draft.low, word, plan, draft.nodes.get("params"), node.span)
 
 
 def _steps(draft: Draft, node: Sequence) -> tuple[Task, ...]:
     """Steps in words follow each other; steps that are tasks go by their needs. Steps without an id are numbered."""
     ids = frozenset(name for item in node.items if (name := task_id(item)))
-    low = draft.low.scope(ids | {f"step-{number}" for number in range(1, len(node.items) + 1)})
+    numbered = frozenset(f"step-{number}" for number in range(1, len(node.items) + 1))
+    low = draft.low.scope(ids | numbered, _item_names(draft))
     inner = _inner(draft)
     found: list[Task] = []
     for number, item in enumerate(node.items, 1):
@@ -239,10 +263,12 @@ def _inner(draft: Draft) -> dict[str, Any]:
     return {name: value for name, value in draft.defaults.items() if name != "finally_"}
 
 
-def lower_list(low: Lowering, node: Node, defaults: dict[str, Any]) -> tuple[Task, ...]:
-    """A list of tasks that see each other: the rounds of a loop."""
+def lower_list(draft: Draft, node: Node) -> tuple[Task, ...]:
+    """A list of tasks that see each other: a round of a loop."""
     items = [item for item in node.items if isinstance(item, Mapping)] if isinstance(node, Sequence) else []
-    inner = low.scope(frozenset(name for item in items if (name := task_id(item))))
+    ids = frozenset(name for item in items if (name := task_id(item)))
+    inner = draft.low.scope(ids, _item_names(draft) | {"loop", "carry"})
+    defaults = _inner(draft)
     tasks = tuple(lower_task(inner, item, defaults) for item in items)
     report_twins(inner, tasks)
     return tasks

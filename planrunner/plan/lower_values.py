@@ -12,6 +12,7 @@ from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_percent
+from planrunner.plan.linking import Links
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 
@@ -19,19 +20,35 @@ Json = Any
 
 
 class Lowering:
-    """What the lowering of one list of tasks shares: the findings, and the task ids that names may refer to."""
+    """What the lowering of one list of tasks shares: the findings, the task ids that names may refer to, the subplans
+    that may be linked to, and the names that exist here beside those of every expression."""
 
-    __slots__ = ("classified", "findings", "ids")
+    __slots__ = ("_known", "classified", "findings", "ids", "links", "names")
 
-    def __init__(self, findings: list[Diagnostic], ids: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        findings: list[Diagnostic],
+        ids: frozenset[str] = frozenset(),
+        links: Links | None = None,
+        names: frozenset[str] = frozenset(),
+    ) -> None:
         self.findings = findings
         self.ids = ids
+        self.links = links
+        self.names = names
         self.classified: dict[tuple[str, int], tuple[frozenset[str], Any]] = {}
         """What criteria turned out to be, by their text and the names they may use (which the value keeps alive)."""
+        self._known: dict[frozenset[str], frozenset[str]] = {}
 
-    def scope(self, ids: frozenset[str]) -> Lowering:
-        """The same findings with other ids: the tasks of a loop or a subplan see each other."""
-        return Lowering(self.findings, ids)
+    def scope(self, ids: frozenset[str], names: frozenset[str] = frozenset()) -> Lowering:
+        """The same findings with other ids: the tasks of a loop or a subplan see each other, and ``names`` more."""
+        return Lowering(self.findings, ids, self.links, self.names | names)
+
+    def known(self, names: frozenset[str]) -> frozenset[str]:
+        """``names`` and those that exist here beside them: the same object each time, as ``classified`` wants it."""
+        if not self.names:
+            return names
+        return self._known.setdefault(names, names | self.names)
 
     def report(self, code: str, message: str, span: Span, help_: str = "", label: Label | None = None) -> None:
         self.findings.append(Diagnostic(code, message, span, labels=(label,) if label else (), help=help_))

@@ -84,8 +84,17 @@ class Loop(NamedTuple):
     checkpoint: int = 0
 
 
+class Axis(NamedTuple):
+    """An axis of a matrix: its values, or the expression that gives them."""
+
+    name: str
+    items: Json = None
+    expression: Expression | None = None
+
+
 class Fanout(NamedTuple):
-    """``foreach`` (an expression) or ``matrix`` (axes with include and exclude)."""
+    """``foreach`` (an expression) or ``items`` (a list), or ``matrix`` as written, whose ``axes`` stand for all
+    its keys but ``include`` and ``exclude``."""
 
     foreach: Expression | None = None
     items: Json = None
@@ -94,6 +103,7 @@ class Fanout(NamedTuple):
     max_parallel: int | None = None
     max_items: int | None = None
     tolerate: Json = None
+    axes: tuple[Axis, ...] = ()
 
 
 class Approvers(NamedTuple):

@@ -46,7 +46,7 @@ _BLOCK = rf"(?s)\{{%(?:{_STRING}|(?!%\}}).)*%\}}"
 _RAW = r"(?s)\{%[-+]?\s*raw\s*[-+]?%\}.*?\{%[-+]?\s*endraw\s*[-+]?%\}"
 _LOOP = r"(?s)\{%[-+]?\s*for\s+(.+?)\s+in\s"
 _WORDS = frozenset(
-    "and or not in is if else elif for endfor endif raw endraw recursive true false none True False None loop".split()
+    "and or not in is if else elif for endfor endif raw endraw recursive true false none True False None".split()
 )
 
 
@@ -130,6 +130,8 @@ def _read(text: str, start: int, end: int) -> Iterator[Reference]:
         position += 1
         if token.kind not in ("name", "group") or token.text in _WORDS or before in (".", "|", "is"):
             continue
+        if token.text == "loop" and "{%" in text:
+            continue  # the loop of a `for`
         if (after == "=" and before in ("(", ",")) or (before == "not" and _before(tokens, position - 2) == "is"):
             continue
         path, position = _follow(tokens, position, [token.text])

@@ -31,7 +31,7 @@ DEEPEST = 64
 
 _STEP = r"\.([A-Za-z_][A-Za-z0-9_]*)|\[\s*(?:\"([^\"\\]*)\"|'([^'\\]*)'|(-?[0-9]{1,9}))\s*\]"
 _ROOT = r"((?:tasks|artifacts)\.[A-Za-z_][A-Za-z0-9_-]*|[A-Za-z_][A-Za-z0-9_]*)"
-_NO_NAMES = frozenset(["true", "false", "none", "True", "False", "None", "not", "loop"])
+_NO_NAMES = frozenset(["true", "false", "none", "True", "False", "None", "not"])
 
 
 class _Compiled(NamedTuple):

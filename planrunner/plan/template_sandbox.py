@@ -28,6 +28,7 @@ from planrunner.plan.expressions.values import (
     MissingName,
     Scope,
     bounded_text,
+    items_of,
     json_of,
     kind,
     plain,
@@ -197,6 +198,8 @@ def _member(obj: Any, key: Any) -> Any:
     if isinstance(obj, dict):
         if isinstance(key, str) and key in obj:
             return obj[key]
+        if isinstance(key, int) and items_of(obj) is not obj:
+            return _member(items_of(obj), key)
         return getattr(obj, key) if key in _MAP_METHODS else _NOTHING
     if isinstance(obj, (str, list, tuple)):
         if (isinstance(key, int) and -len(obj) <= key < len(obj)) or isinstance(key, slice):

@@ -8,6 +8,7 @@ from typing import Any
 from planrunner.capabilities.contract import Call
 from planrunner.engine.drive import Driver
 from planrunner.engine.imagined import ImaginedEffects, Script
+from planrunner.engine.replaying import replay
 from planrunner.machine.events import AttemptStarted, Entry, Outcome, RunStarted
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
@@ -53,5 +54,7 @@ def rehearse(
     driver = Driver(state, disk.append, effects, PLACE, Nobody(), 0)
     driver.record(RunStarted("sha256:rehearsal", dict(params), 7, **{"traits": TRAITS, **started}))
     driver.run()
+    replayed = replay(plan, RUN_ID, disk.entries)
+    assert replayed.difference is None, replayed.difference
     order = [entry.event.task for entry in disk.entries if isinstance(entry.event, AttemptStarted)]
     return Rehearsal(state, disk.entries, order)

@@ -12,6 +12,7 @@ from planrunner.engine.calls import Place
 from planrunner.engine.drive import Driver
 from planrunner.engine.effects import StartCall
 from planrunner.engine.imagined import ImaginedEffects, Script
+from planrunner.engine.replaying import replay
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
     AttemptEnded,
@@ -210,6 +211,9 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
         raise Broken("the state is not the fold of the journal")
     if state.ended_at is not None and decide(state, entries[-1].at).commands:
         raise Broken("something is decided after the end")
+    replayed = replay(world.plan, RUN_ID, entries)
+    if replayed.difference is not None:
+        raise Broken(f"P14: the replay differs at entry {replayed.difference.seq}: {replayed.difference}")
     _check_settled_once(entries)
     _check_slots(world, state, entries)
     _check_unsafe(world, entries, acted)

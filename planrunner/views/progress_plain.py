@@ -138,8 +138,17 @@ def _resumed(_terminal: Terminal, state: State, _event: RunResumed, _at: float) 
     return f"resumed: {done} of {len(state.tasks)} tasks are done already"
 
 
-def _stop(_terminal: Terminal, _state: State, event: StopRequested, _at: float) -> str:
-    return f"stopping ({event.reason}): what runs is ended in order"
+_STOPS = {
+    "pause": "pausing{who}: what runs may end, nothing else starts",
+    "cancelled": "cancelling{who}: what runs is ended in order",
+    "killed": "killing{who}: what runs is ended at once",
+}
+
+
+def _stop(terminal: Terminal, _state: State, event: StopRequested, _at: float) -> str:
+    who = f" for {event.by}" if event.by else ""
+    text = _STOPS.get(event.reason, f"stopping ({event.reason}): what runs is ended in order").format(who=who)
+    return text + (f" ({_foreign(terminal, event.comment)})" if event.comment else "")
 
 
 def _parked(terminal: Terminal, state: State, event: RunParked, _at: float) -> str:

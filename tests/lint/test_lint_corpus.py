@@ -60,4 +60,5 @@ def test_every_place_lies_inside_the_text() -> None:
 def test_every_rule_has_a_plan() -> None:
     codes = set().union(*(lint(name)[2] for name in PLANS))
     graph_and_meaning = {code for code in RULES if code > "PLAN100"} | {"PLAN007", "PLAN008", "PLAN020"}
+    graph_and_meaning -= {"PLAN112"}  # wants a second file: tests/plan/test_plan_linking.py
     assert graph_and_meaning <= codes

@@ -390,9 +390,11 @@ def test_steps_in_words_follow_each_other_and_steps_with_ids_go_by_their_needs()
     assert task.steps[0] == "look around"
 
 
-def test_a_subplan_by_file_takes_parameters() -> None:
-    task = task_of("subplan: checks.plan.yaml\nparams: {deep: true}")
-    assert (task.subplan_file, task.inputs, task.subplan) == ("checks.plan.yaml", {"deep": True}, ())
+def test_a_subplan_by_name_takes_parameters() -> None:
+    named = "subplans: {checks: {params: {deep: false}, tasks: [{id: c, uses: noop}]}}\n"
+    task = task_of("subplan: checks\nparams: {deep: true}", named)
+    assert (task.subplan_file, task.params, task.inputs, task.subplan) == ("checks", {"deep": True}, None, ())
+    assert (task.sub.id, [inner.id for inner in task.sub.tasks]) == ("checks", ["c"])
 
 
 def test_rollbacks_as_actions_and_in_words() -> None:

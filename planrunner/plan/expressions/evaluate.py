@@ -19,7 +19,17 @@ from planrunner.plan.expressions.paths import children, path_of
 from planrunner.plan.expressions.quantities import Quantity
 from planrunner.plan.expressions.show import show
 from planrunner.plan.expressions.values import NAMES as KIND_NAMES
-from planrunner.plan.expressions.values import EvaluationError, MissingName, Names, Scope, before, kind, same, shown
+from planrunner.plan.expressions.values import (
+    EvaluationError,
+    MissingName,
+    Names,
+    Scope,
+    before,
+    items_of,
+    kind,
+    same,
+    shown,
+)
 
 __all__ = ["EvaluationError", "MissingName", "Names", "Quantity", "Scope", "evaluate", "explain", "truth"]
 
@@ -125,6 +135,8 @@ class _Evaluation:
 
     def index(self, tree: Tree) -> Json:
         holder, key = self.value(tree[3]), self.value(tree[4])
+        if not isinstance(key, str):
+            holder = items_of(holder)
         if kind(holder) in ("list", "string") and kind(key) == "number":
             if not isinstance(key, int):
                 raise EvaluationError(f"`{show(tree)}` has a fraction as its index")

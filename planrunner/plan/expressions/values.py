@@ -71,6 +71,13 @@ class Names:
         return self._values[name]
 
 
+def items_of(holder: Json) -> Json:
+    """What an index by number looks into: of the record of a fan-out its ``items``, of anything else the value."""
+    if isinstance(holder, dict) and "status" in holder and isinstance(holder.get("items"), list):
+        return holder["items"]
+    return holder
+
+
 def kind(value: Json) -> str:
     """One of the keys of ``NAMES``: a JSON kind, the dimension of a quantity, or ``group``."""
     found = _KINDS.get(type(value))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Capability, Plan, Task
 from planrunner.plan.rules import (
+    budgets,
     capability,
     cycles,
     expressions,
@@ -21,15 +22,18 @@ from planrunner.plan.rules import (
     order,
     people,
     reach,
+    rework,
     roles,
     targets,
     templates,
     timeouts,
+    undoing,
     unexecuted,
     unused,
+    waits,
 )
 from planrunner.plan.rules.suppress import Sifted, sift
-from planrunner.plan.rules.view import PlanView, view_of
+from planrunner.plan.rules.view import PlanView, inside, view_of
 from planrunner.source import Source
 
 Check = Callable[[PlanView], Iterable[Diagnostic]]
@@ -42,44 +46,59 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (reach.CODES, reach.check),
     (joins.CODES, joins.check),
     (loops.CODES, loops.check),
+    (rework.CODES, rework.check),
     (roles.CODES, roles.check),
     (expressions.CODES, expressions.check),
     (order.CODES, order.check),
     (templates.CODES, templates.check),
     (unused.CODES, unused.check),
     (timeouts.CODES, timeouts.check),
+    (waits.CODES, waits.check),
+    (budgets.CODES, budgets.check),
+    (undoing.CODES, undoing.check),
     (limits.CODES, limits.check),
     (people.CODES, people.check),
 )
 
 
 def run(
-    plan: Plan, source: Source, capabilities: Mapping[str, Capability], more: Iterable[Check] = ()
+    plan: Plan,
+    source: Source,
+    capabilities: Mapping[str, Capability],
+    more: Iterable[Check] = (),
+    subplans: Iterable[Plan] = (),
 ) -> list[Diagnostic]:
-    """Every finding about a plan that no comment in it silences; ``more`` are the checks of plugins."""
-    return list(examine(plan, source, capabilities, more).findings)
+    """Every finding about a plan that no comment in it silences; ``more`` are the checks of plugins, ``subplans`` the
+    plans that stand in the same text."""
+    return list(examine(plan, source, capabilities, more, subplans).findings)
 
 
-def examine(plan: Plan, source: Source, capabilities: Mapping[str, Capability], more: Iterable[Check] = ()) -> Sifted:
+def examine(
+    plan: Plan,
+    source: Source,
+    capabilities: Mapping[str, Capability],
+    more: Iterable[Check] = (),
+    subplans: Iterable[Plan] = (),
+) -> Sifted:
     """Like ``run``, together with the number of silenced findings."""
     checks = (*(check for _, check in TABLE), *more)
     findings: list[Diagnostic] = []
     tasks: list[Task] = []
-    for view in _views(plan, source, capabilities):
+    for view in _views([plan, *subplans], source, capabilities):
         tasks += view.plan.tasks
         for check in checks:
             findings += check(view)
     return sift(findings, source, tasks)
 
 
-def _views(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) -> Iterator[PlanView]:
-    """The plan, then each list of steps inside a loop or a subplan as a graph of its own."""
-    views = [view_of(plan, source, capabilities)]
+def _views(plans: list[Plan], source: Source, capabilities: Mapping[str, Capability]) -> Iterator[PlanView]:
+    """The plan and its subplans, then each list of steps inside a loop or a task as a graph of its own."""
+    views = [view_of(plan, source, capabilities)._replace(whole=number == 0) for number, plan in enumerate(plans)]
     for view in views:
         yield view
         for task in view.plan.tasks:
             for steps in (task.subplan, task.loop.tasks if task.loop is not None else ()):
                 if steps:
                     outer = {**view.outer, **{other.id: other for other in view.plan.tasks}}
-                    nested = view_of(plan._replace(tasks=steps), source, capabilities)
-                    views.append(nested._replace(outer=outer))
+                    nested = view_of(view.plan._replace(tasks=steps), source, capabilities)
+                    views.append(nested._replace(outer=outer, whole=False, around=inside(view, task)))

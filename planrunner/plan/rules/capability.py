@@ -41,12 +41,14 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             elif task.inputs or task.uses in demanding:
                 yield from _inputs(view, task, capability, task.inputs, task.run)
         if task.rollback is not None:
-            yield from _rollback(view, task, task.rollback)
+            yield from _action(view, task, task.rollback, "rollback")
+        if task.degraded is not None:
+            yield from _action(view, task, task.degraded, "degraded")
 
 
-def _rollback(view: PlanView, task: Task, action: Action) -> Iterable[Diagnostic]:
+def _action(view: PlanView, task: Task, action: Action, key: str) -> Iterable[Diagnostic]:
     if action.uses and action.uses not in view.capabilities:
-        yield _unknown(view, task, action.uses, "rollback")
+        yield _unknown(view, task, action.uses, key)
 
 
 def _unknown(view: PlanView, task: Task, name: str, key: str) -> Diagnostic:

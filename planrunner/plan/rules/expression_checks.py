@@ -36,13 +36,13 @@ def judged(view: PlanView, sites: Iterable[Site]) -> Iterable[Diagnostic]:
 
 def _problems(site: Site, naming: Naming) -> list[Problem]:
     names = naming.names(site.here, site.moment)
-    if site.key != "foreach":
+    if site.key not in ("foreach", "matrix"):
         return check_condition(site.expression, names)
     type_, problems = check_value(site.expression, names)
     if type_.kind not in ("any", "list", "map", "object"):
         end = len(site.expression.text)
         problems.append(
-            Problem("PLAN205", f"`{site.expression.text}` is no list", 0, end, "`foreach` goes through a list")
+            Problem("PLAN205", f"`{site.expression.text}` is no list", 0, end, f"`{site.key}` goes through a list")
         )
     return problems
 

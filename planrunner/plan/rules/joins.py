@@ -25,6 +25,8 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         elif task.join.kind == "expression":
             yield from _contradiction(task)
         for edge in task.edges:
+            if edge.rework:
+                continue
             if edge.on == "failure" and not edge.recovers and not task.allow_failure:
                 yield from _both_ways(view, here, edge)
             elif edge.recovers:

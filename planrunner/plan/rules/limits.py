@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
-from planrunner.plan.model import Task
 from planrunner.plan.nearest import nearest
-from planrunner.plan.rules.view import PlanView, names
+from planrunner.plan.rules.view import PlanView, every_task, names
 from planrunner.source import Span
 
 CODES = ("PLAN213",)
@@ -17,24 +16,15 @@ _KEY = r"(?m)(?:^|[{,])\s*[\"']?limits[\"']?\s*:"
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
-    if not view.plan.limits or view.outer:
+    if not view.plan.limits or not view.whole:
         return
-    tasks = list(_every(view.plan.tasks))
-    if any(task.subplan_file for task in tasks):
+    tasks = list(every_task(view.plan.tasks))
+    if any(task.subplan_file and task.sub is None for task in tasks):
         return  # its tasks have labels that are not known here
     labels = dict.fromkeys(label for task in tasks for label in task.labels)
     for label, _ in view.plan.limits:
         if label not in labels:
             yield _unused(view, label, list(labels))
-
-
-def _every(tasks: Iterable[Task]) -> Iterator[Task]:
-    """All tasks, those of loops and subplans included."""
-    waiting = list(tasks)
-    while waiting:
-        task = waiting.pop(0)
-        yield task
-        waiting += (*task.subplan, *(task.loop.tasks if task.loop is not None else ()))
 
 
 def _unused(view: PlanView, label: str, labels: list[str]) -> Diagnostic:

@@ -15,12 +15,13 @@ from planrunner.plan.expressions.types import (
     TIME,
     Type,
     declared,
+    list_of,
     map_of,
     object_of,
 )
-from planrunner.plan.model import Output, Task
+from planrunner.plan.model import Fanout, Gate, Output, Task
 from planrunner.plan.rules.reading import Moment, bound_names
-from planrunner.plan.rules.view import PlanView
+from planrunner.plan.rules.view import PlanView, sends_back
 
 RESULTS = ("ok", "completed", "failed", "skipped", "omitted", "cancelled", "done")
 OUTCOME: Mapping[str, Type] = {
@@ -40,21 +41,28 @@ _PLAN = object_of({"id": STRING, "title": STRING, "version": STRING})
 _RUN = object_of({"id": STRING, "seed": NUMBER, "status": STRING})
 _FLAGS = object_of(dict.fromkeys(RESULTS, BOOL) | {"status": STRING})
 _ARTIFACT = object_of({"name": STRING, "path": STRING, "size": ANY, "sha256": STRING, "type": STRING}, "an artifact")
-_REPEATED: Mapping[str, Type] = {"item": ANY, "index": NUMBER, "matrix": ANY, "loop": ANY, "carry": ANY}
+_ROUND = object_of({"round": NUMBER, "max": NUMBER}, "`loop`")
+_REWORK = object_of({"comment": STRING, "round": NUMBER}, "`rework`")
+_DECISION: Mapping[str, Type] = {"decision": STRING, "by": STRING, "reason": STRING, "comment": STRING}
+"""Outputs of every gate."""
 
 
 class Lazy(Mapping[str, Type]):
-    """Types that are made when a name is read: a plan of 10,000 tasks is not laid out for one expression."""
+    """Types that are made when a name is read: a plan of 10,000 tasks is not laid out for one expression. ``find``
+    knows names that are not listed, as those of the members of a family."""
 
-    __slots__ = ("_keys", "_made", "_make")
+    __slots__ = ("_find", "_keys", "_made", "_make")
 
-    def __init__(self, keys: Mapping[str, object], make: Callable[[str], Type]) -> None:
+    def __init__(
+        self, keys: Mapping[str, object], make: Callable[[str], Type], find: Callable[[str], bool] | None = None
+    ) -> None:
         self._keys = keys
         self._make = make
+        self._find = find
         self._made: dict[str, Type] = {}
 
     def __getitem__(self, name: str) -> Type:
-        if name not in self._keys:
+        if name not in self._keys and (self._find is None or not self._find(name)):
             raise KeyError(name)
         found = self._made.get(name)
         if found is None:
@@ -81,10 +89,15 @@ class Naming:
             "env": map_of(STRING),
             "plan": _PLAN,
             "run": _RUN,
-            "tasks": object_of(Lazy(known, self._record)),
+            "tasks": object_of(Lazy(known, self._record, lambda name: view.graph.find(name) >= 0)),
         }
-        if view.outer:
-            self._base |= _REPEATED
+        around = view.around
+        if around.carried is not None:
+            self._base |= {"loop": _ROUND, "carry": _carried(around.carried)}
+        for fanout in around.items:
+            self._base |= _item(fanout)
+        if around.reworked or sends_back(view.plan.tasks):
+            self._base["rework"] = _REWORK
         self._results = dict.fromkeys(known, _FLAGS)
 
     def names(self, here: int, moment: Moment) -> Mapping[str, Type]:
@@ -92,16 +105,19 @@ class Naming:
         if here < 0:
             return self._base
         task = self._view.plan.tasks[here]
-        base = self._base if task.fanout is None else {**self._base, **_REPEATED, task.fanout.name: ANY}
+        base = self._base if task.fanout is None else {**self._base, **_item(task.fanout)}
         if moment == "before":
             return base
         if moment == "rounds":
-            return {**base, "tasks": self._inner(task), **_REPEATED}
+            if task.loop is not None:
+                carry = task.loop.carry
+                base = {**base, "loop": _ROUND, "carry": _carried(tuple(carry) if isinstance(carry, dict) else ())}
+            return {**base, "tasks": self._inner(task)}
         if moment == "results":
             return {**self._needed(task), **base}
         if moment == "facts":
             return {**base, **FACTS}
-        own = {"outputs": self._outputs(task), "artifacts": _artifacts(task)}
+        own = {"outputs": MAP if task.fanout is not None else self._outputs(task), "artifacts": _artifacts(task)}
         if moment == "checks":
             return ChainMap({**base, **own, **OUTCOME}, self._results)
         bare = {output.name: declared(output.type) for output in task.outputs}
@@ -115,15 +131,27 @@ class Naming:
         return dict.fromkeys(task.needs, _FLAGS)
 
     def _inner(self, task: Task) -> Type:
-        """The tasks that the end of a round may read: those of the loop, and those around it."""
-        inner = {step.id: step for step in task.loop.tasks} if task.loop is not None else {}
+        """The tasks that the end of a round or of a subplan may read: those inside, and those around."""
+        inner = {step.id: step for step in (*task.subplan, *(task.loop.tasks if task.loop is not None else ()))}
         around = self._base["tasks"].fields
         return object_of({**around, **{name: self._fields(step) for name, step in inner.items()}})
 
     def _record(self, name: str) -> Type:
         view = self._view
-        at = view.positions.get(name)
-        return self._fields(view.plan.tasks[at] if at is not None else view.outer[name])
+        at = view.graph.find(name)
+        task = view.plan.tasks[at] if at >= 0 else view.outer[name]
+        one = self._fields(task)
+        if task.fanout is None or (task.id[-1:] == "*" and name != task.id):
+            return one
+        return self._many(task, one)
+
+    def _many(self, task: Task, one: Type) -> Type:
+        """A fan-out as others see it: ``items`` are the records of its items in order, each output is a list."""
+        results = one.fields["outputs"]
+        fields = {name: list_of(found) for name, found in results.fields.items()}
+        outputs = object_of(fields, results.what, results.code) if results.kind == "object" else MAP
+        record = object_of({**one.fields, "outputs": outputs, "items": list_of(one)}, one.what)
+        return record._replace(item=one)
 
     def _fields(self, task: Task) -> Type:
         fields = {
@@ -143,13 +171,41 @@ class Naming:
         """An object where all outputs are known: those the task declares and those its capability gives."""
         capability = self._view.used.get(task.uses)
         what = f"task `{task.id}`"
-        if task.fanout or task.loop or task.subplan or task.subplan_file or task.gate or task.stdout or task.steps:
+        own = {output.name: _type(output) for output in task.outputs}
+        if task.gate is not None:
+            return object_of(_answers(task.gate) | own, what, "PLAN202")
+        if task.sub is not None:
+            own = {output.name: _type(output) for output in task.sub.outputs} | own
+        elif task.stdout or task.subplan_file or ((task.loop or task.subplan or task.steps) and not own):
             return MAP
+        if task.loop or task.subplan or task.steps or task.sub is not None:
+            return object_of(own, what, "PLAN202")
         if capability is None or (capability.open_outputs and not task.outputs):
             return MAP
-        fields = {field.name: declared(field.type) for field in capability.outputs}
-        fields |= {output.name: _type(output) for output in task.outputs}
-        return object_of(fields, what, "PLAN202")
+        return object_of({field.name: declared(field.type) for field in capability.outputs} | own, what, "PLAN202")
+
+
+def _answers(gate: Gate) -> dict[str, Type]:
+    """The outputs of a gate: the decision, the option that was chosen and the fields of its form."""
+    found = dict(_DECISION)
+    if gate.options:
+        found["choice"] = STRING
+    return found | {field.name: declared(field.type) for field in gate.form}
+
+
+def _carried(names: tuple[str, ...]) -> Type:
+    return object_of(dict.fromkeys(names, ANY), "`carry`")
+
+
+def _item(fanout: Fanout) -> dict[str, Type]:
+    """The names that each item of a fan-out has."""
+    found: dict[str, Type] = {"index": NUMBER, fanout.name: ANY}
+    if fanout.matrix is not None:
+        included = fanout.matrix.get("include") if isinstance(fanout.matrix, dict) else None
+        names = {axis.name for axis in fanout.axes}
+        names |= {str(key) for entry in included or () if isinstance(entry, dict) for key in entry}
+        found["matrix"] = object_of(dict.fromkeys(sorted(names), ANY), "`matrix`")
+    return found
 
 
 def _type(output: Output) -> Type:

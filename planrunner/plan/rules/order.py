@@ -35,7 +35,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         for read in reads_of(view)
         if len(read.path) > 1 and read.path[0] == "tasks" and read.path[1] in view.positions
     ]
-    found = [item for item in found if item.read.here >= 0 and not _own_result(item)]
+    found = [item for item in found if item.read.here >= 0 and not _own_result(item) and not _inner(view, item)]
     if not found:
         return
     tasks = view.plan.tasks
@@ -49,6 +49,15 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         else:
             upstream.append(item)
     yield from _maybe_missing(view, upstream)
+
+
+def _inner(view: PlanView, item: _Ordered) -> bool:
+    """Whether the read is of a task inside the reader, which hides one of the same name around it."""
+    reader = view.plan.tasks[item.read.here]
+    if item.read.moment != "rounds":
+        return False
+    inner = (*reader.subplan, *(reader.loop.tasks if reader.loop is not None else ()))
+    return any(task.id == item.read.path[1] for task in inner)
 
 
 def _own_result(item: _Ordered) -> bool:

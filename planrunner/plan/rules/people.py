@@ -1,4 +1,5 @@
-"""What no machine can do or decide: instructions without an agent, gates, criteria in plain words."""
+"""What no machine can do or decide: instructions without an agent, gates that nobody can meet, criteria in plain
+words."""
 
 from __future__ import annotations
 
@@ -9,17 +10,18 @@ from planrunner.plan.model import Criterion, Gate, Task
 from planrunner.plan.rules.unexecuted import CALLS
 from planrunner.plan.rules.view import PlanView, span_of
 
-CODES = ("PLAN601", "PLAN602", "PLAN701")
+CODES = ("PLAN601", "PLAN603", "PLAN701")
 
 _WAITS = "the run waits there with exit code 8; what a machine can do goes into `uses` or `run`"
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
+    said = bool(view.outer) and all(not task.spans for task in view.plan.tasks)
     for task in view.plan.tasks:
-        if not task.uses and not view.outer and _left_to_people(task):
+        if not task.uses and not said and _left_to_people(task):
             yield _instruction(task)
-        if task.gate is not None and not view.outer and not task.id.endswith("*"):
-            yield _undecided(task, task.gate)
+        if task.gate is not None:
+            yield from _unmet(task, task.gate)
         if task.expect or task.gate is not None or task.postconditions or task.preconditions:
             yield from _in_words(task)
 
@@ -39,10 +41,20 @@ def _instruction(task: Task) -> Diagnostic:
     return Diagnostic("PLAN601", f"nothing says how `{task.id}` is done", task.span, help=_WAITS)
 
 
-def _undecided(task: Task, gate: Gate) -> Diagnostic:
-    message = f"nothing decides the gate `{task.id}` ({gate.kind}): the run waits there for ever"
-    help_ = "deciding gates comes with a later version; the run parks with exit code 8 and what needs it never starts"
-    return Diagnostic("PLAN602", message, span_of(task, "gate", "kind", "ask", "checks"), help=help_)
+def _unmet(task: Task, gate: Gate) -> Iterable[Diagnostic]:
+    """More decisions than there are people to make them; how many share a role only the operator knows."""
+    for who, need, roles, key in (
+        (gate.people, gate.need, gate.roles, "approvers"),
+        (gate.escalate.people, gate.escalate.need, gate.escalate.roles, "escalate") if gate.escalate else _NOBODY,
+    ):
+        if who and not roles and need > len(set(who)):
+            count = "1 person" if len(set(who)) == 1 else f"{len(set(who))} people"
+            message = f"the gate `{task.id}` needs {need} people to agree and names {count}"
+            help_ = "name more of them, name a role, or lower `count`"
+            yield Diagnostic("PLAN603", message, span_of(task, key, "gate"), help=help_)
+
+
+_NOBODY: tuple[tuple[str, ...], int, tuple[str, ...], str] = ((), 0, (), "")
 
 
 def _in_words(task: Task) -> Iterable[Diagnostic]:

@@ -65,6 +65,12 @@ def expressions_of(view: PlanView) -> Iterator[Site]:
             yield from _detectors(here, task)
         if task.fanout is not None and task.fanout.foreach is not None:
             yield Site(here, "foreach", "before", task.fanout.foreach)
+        if task.fanout is not None:
+            for axis in task.fanout.axes:
+                if axis.expression is not None:
+                    yield Site(here, "matrix", "before", axis.expression)
+        if task.fresh is not None and task.fresh.condition is not None:
+            yield Site(here, "fresh", "facts", task.fresh.condition)
         if task.loop is not None and task.loop.until is not None:
             yield Site(here, "loop", "rounds", task.loop.until)
 
@@ -102,7 +108,10 @@ def texts_of(view: PlanView) -> Iterator[Text]:
             if is_template(value):
                 yield Text(here, key, "before", value)
         if task.outputs or task.artifacts:
-            yield from _results(here, task.outputs, task.artifacts)
+            held = task.loop is not None or bool(task.subplan)
+            yield from _results(here, task.outputs, task.artifacts, "rounds" if held else "after")
+        if task.loop is not None or task.fanout is not None or task.sub is not None or task.degraded or task.backup:
+            yield from _rare(here, task)
         if task.gate is not None:
             for text in strings(task.gate.ask):
                 yield Text(here, "ask", "before", text)
@@ -125,10 +134,29 @@ def _run(here: int, run: str | tuple[str, ...]) -> Iterator[Text]:
             yield Text(here, "run", "before", part)
 
 
-def _results(here: int, outputs: Iterable[Output], artifacts: Iterable[Artifact]) -> Iterator[Text]:
+def _rare(here: int, task: Task) -> Iterator[Text]:
+    """The texts of keys that few tasks have."""
+    found: list[tuple[str, Moment, Any]] = [("params", "before", task.params), ("backup", "before", task.backup)]
+    if task.loop is not None:
+        found.append(("loop", "rounds", task.loop.carry))
+    if task.fanout is not None:
+        found += [
+            ("foreach", "before", task.fanout.items),
+            ("matrix", "before", [axis.items for axis in task.fanout.axes]),
+        ]
+    if task.degraded is not None:
+        found.append(("degraded", "before", [task.degraded.inputs, task.degraded.run]))
+    for key, moment, value in found:
+        for text in strings(value):
+            yield Text(here, key, moment, text)
+
+
+def _results(
+    here: int, outputs: Iterable[Output], artifacts: Iterable[Artifact], moment: Moment = "after"
+) -> Iterator[Text]:
     for output in outputs:
         for text in (*strings(output.value), *strings(output.path)):
-            yield Text(here, "outputs", "after", text)
+            yield Text(here, "outputs", moment, text)
     for artifact in artifacts:
         for text in strings(artifact.path):
             yield Text(here, "artifacts", "after", text)
@@ -159,7 +187,7 @@ def strings(value: Any) -> Iterator[str]:
             stack.extend(reversed(item))
 
 
-_PLAIN = r"\{\{\s*((?!(?:not|true|false|none|loop)\b)[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*\}\}"
+_PLAIN = r"\{\{\s*((?!(?:not|true|false|none)\b)[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*\}\}"
 """A template that is nothing but a dotted name: most of them are, and they need no parser."""
 
 Reference = tuple[tuple[str, ...], int, int]

@@ -25,7 +25,9 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             if edge.target not in index and view.graph.find(edge.target) < 0:
                 keys = ("on_success", "on_failure", "next", "failure_modes")
                 span = edge.span if edge.span.end else find_word(view, task, edge.target, *keys)
-                yield _undefined(view, edge.target, _inside(view, edge.target, span), "edge")
+                yield _undefined(
+                    view, edge.target, _inside(view, edge.target, span), "rework" if edge.rework else "edge"
+                )
         if task.gate is not None and task.gate.on_reject.target:
             yield from _rework(view, task, task.gate.on_reject)
 

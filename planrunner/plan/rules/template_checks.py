@@ -67,7 +67,7 @@ def _path_problems(path: tuple[str, ...], length: int, names: Mapping[str, Type]
     return [problem for problem in problems if problem.code != "PLAN204"]
 
 
-_ENGINE = frozenset({"range", "dict", "namespace", "cycler", "joiner", "loop"})
+_ENGINE = frozenset({"range", "dict", "namespace", "cycler", "joiner"})
 """Functions that the template engine brings along."""
 
 
@@ -78,7 +78,7 @@ def _finding(view: PlanView, text: Text, problem: Problem, offset: int) -> Diagn
 
 def _literal(view: PlanView) -> Iterable[Diagnostic]:
     plan = view.plan
-    if not view.outer:
+    if view.whole:
         for key, value in (("title", plan.title), ("description", plan.description), ("owner", plan.owner)):
             if is_template(value):
                 yield _not_evaluated(view, Span(0, len(view.source.text)), value, key)

@@ -12,8 +12,10 @@ from planrunner.source import Span
 
 CODES = ("PLAN501", "PLAN504", "PLAN507")
 
-_BARE = re.compile(r"(?:timeout|timebox|expires|delay|max_delay|time)[\"']?\s*:\s*(\d+(?:\.\d+)?)(?=\s*(?:[,}#\n]|\Z))")
-_DIRECT = frozenset({"timeout", "timebox", "expires"})
+_BARE = re.compile(
+    r"(?:timeout|timebox|heartbeat|expires|delay|max_delay|time)[\"']?\s*:\s*(\d+(?:\.\d+)?)(?=\s*(?:[,}#\n]|\Z))"
+)
+_DIRECT = frozenset({"timeout", "timebox", "heartbeat", "expires"})
 _TIMED = _DIRECT | {"retry", "budgets"}
 _ONCE, _FREE = Task._field_defaults["retry"], Task._field_defaults["budgets"]
 _MANY_ATTEMPTS = 100_000
@@ -80,10 +82,16 @@ def _units(view: PlanView) -> Iterable[Diagnostic]:
     if view.source.notation == "json":
         return
     text, tasks = view.source.text, view.plan.tasks
-    if not view.outer:
+    if view.whole:
         yield from _bare(text, 0, min((task.span.start for task in tasks), default=len(text)))
     for task in tasks:
-        if task.timeout is None and task.gate is None and task.retry is _ONCE and task.budgets is _FREE:
+        if (
+            task.timeout is None
+            and task.heartbeat is None
+            and task.gate is None
+            and task.retry is _ONCE
+            and task.budgets is _FREE
+        ):
             continue
         for key, span in task.spans:
             if key not in _TIMED:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from planrunner.plan.graph import Graph
-from planrunner.plan.model import Capability, Plan, Task
+from planrunner.plan.model import Capability, Fanout, Plan, Task
 from planrunner.record import NamedTuple
 from planrunner.source import Source, Span
 
 _WORD = "A-Za-z0-9_*-"
+
+
+class Container(NamedTuple):
+    """What stands around nested steps: the carried names of the nearest loop (None without one), the names that an item
+    of a fan-out has, and whether the run may be sent back there."""
+
+    carried: tuple[str, ...] | None = None
+    items: tuple[Fanout, ...] = ()
+    reworked: bool = False
 
 
 class PlanView(NamedTuple):
@@ -25,6 +34,10 @@ class PlanView(NamedTuple):
     outer: Mapping[str, Task] = {}
     used: Mapping[str, Capability] = {}
     """The capabilities that tasks name, looked up once each."""
+    whole: bool = True
+    """False for a list of steps and for one of the plan's ``subplans``."""
+    around: Container = Container()
+    """The containers around a nested list of steps."""
 
 
 def view_of(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) -> PlanView:
@@ -32,6 +45,43 @@ def view_of(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) 
     names = {task.uses for task in plan.tasks if task.uses}
     used = {name: found for name in names if (found := capabilities.get(name)) is not None}
     return PlanView(plan, graph, source, capabilities, graph.index, {}, used)
+
+
+def inside(view: PlanView, task: Task) -> Container:
+    """What stands around the steps inside a task of a view."""
+    around = view.around
+    if task.loop is not None:
+        carry = task.loop.carry
+        around = around._replace(carried=tuple(carry) if isinstance(carry, dict) else ())
+    if task.fanout is not None:
+        around = around._replace(items=(*around.items, task.fanout))
+    return around._replace(reworked=around.reworked or sends_back(view.plan.tasks))
+
+
+def sent_back(task: Task) -> Iterator[tuple[str, int, Span]]:
+    """Where a task may send the run back: the earlier task, how often at most (0: not said), the place."""
+    for edge in task.edges:
+        if edge.rework:
+            yield edge.target, edge.max, edge.span
+    if task.gate is not None and task.gate.on_reject.action == "rework":
+        yield task.gate.on_reject.target, task.gate.on_reject.max, task.gate.on_reject.span
+
+
+def sends_back(tasks: Iterable[Task]) -> bool:
+    """Whether a gate or an edge of these tasks may send the run back to one of them."""
+    return any(True for task in tasks if task.edges or task.gate is not None for _ in sent_back(task))
+
+
+def every_task(tasks: Iterable[Task]) -> Iterator[Task]:
+    """All tasks, those of loops and subplans included, those of a shared subplan once."""
+    waiting = list(tasks)
+    linked: set[int] = set()
+    for task in waiting:
+        yield task
+        waiting += (*task.subplan, *(task.loop.tasks if task.loop is not None else ()))
+        if task.sub is not None and id(task.sub) not in linked:
+            linked.add(id(task.sub))
+            waiting += task.sub.tasks
 
 
 def span_of(task: Task, *keys: str) -> Span:

@@ -1,0 +1,58 @@
+"""Runs in the environment of planrunner: a plan of noops run in memory, folded and replayed; prints a round a line:
+entries, seconds of the run, of the fold and of the replay."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from planrunner.engine.drive import Driver
+from planrunner.engine.imagined import ImaginedEffects, Script
+from planrunner.engine.replaying import replay
+from planrunner.machine.events import Entry, Outcome, RunStarted
+from planrunner.machine.evolve import fold
+from planrunner.machine.state import State
+from planrunner.plan.load import load
+from planrunner.plan.model import Plan
+from planrunner.plugins import Registry
+from planrunner.source import Source
+from planrunner.testing.simulate import PLACE, RUN_ID, START, Disk, Nobody
+
+TRAITS = {"noop": ["pure", True, False]}
+
+
+def run(plan: Plan) -> list[Entry]:
+    disk = Disk()
+    script = Script(lambda call: Outcome(outputs={"value": None}), lambda names: {})
+    driver = Driver(State(plan, RUN_ID), disk.append, ImaginedEffects(script, START), PLACE, Nobody(), 0)
+    driver.record(RunStarted("sha256:bench", {}, 7, traits=TRAITS))
+    driver.run()
+    return disk.entries
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    gc.collect()
+    started = time.perf_counter()
+    done = work()
+    return time.perf_counter() - started, done
+
+
+def main() -> None:
+    with open(sys.argv[1], encoding="utf-8") as file:
+        plan = load(Source(file.read(), sys.argv[1], "yaml"), Registry()).plan
+    assert plan is not None
+    gc.freeze()
+    for _ in range(int(sys.argv[2])):
+        ran, entries = timed(partial(run, plan))
+        folded, _state = timed(partial(fold, plan, RUN_ID, entries))
+        again, replayed = timed(partial(replay, plan, RUN_ID, entries))
+        assert replayed.difference is None
+        print(len(entries), ran, folded, again)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Requests to a run, from whoever steers it to whoever holds it."""
+
+from __future__ import annotations
+
+import os
+
+from planrunner.journal.records import Answer
+from planrunner.machine.events import Entry
+from planrunner.machine.evolve import evolve
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.journal.port import JournalPort
+    from planrunner.journal.records import RunHandle
+    from planrunner.machine.state import State
+
+
+def user() -> str:
+    """Who acts: the name by which the system knows the caller."""
+    name = os.environ.get("USER") or os.environ.get("LOGNAME")
+    if not name:
+        import pwd  # late: only where the environment does not tell
+
+        try:
+            name = pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:
+            name = str(os.getuid())
+    return name
+
+
+def answer_waiting(journal: JournalPort, handle: RunHandle, state: State, now: float) -> None:
+    """Fold and store what follows from every waiting request of a run that is held and stands still at ``now``.
+
+    No effect starts: that is for whoever drives the run next. Raises StorageFailed, Fenced.
+    """
+    waiting = journal.waiting(handle.run)
+    if not waiting:
+        return
+    from planrunner.machine.requests import reply  # late: few runs are steered
+
+    if state.status == "running":  # its runner is gone, and nothing of it goes on
+        state.status, state.reason = "paused", "cut off"
+    entries: list[Entry] = []
+    answers: list[tuple[int, Answer]] = []
+    for request in waiting:
+        found = reply(state, request.kind, request.body, request.by)
+        for event in found.events:
+            evolve(state, event, now)
+            entries.append(Entry(handle.last_seq + len(entries) + 1, now, event))
+        answers.append((request.id, Answer(found.applied, found.message)))
+    journal.append(handle, entries, answers)

@@ -1,0 +1,90 @@
+"""Steer a run from another process: whoever holds it is asked, and where nobody does this process answers itself."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from planrunner.app.asking import answer_waiting, user
+from planrunner.app.reading import stored_plan
+from planrunner.engine.clocks import TimeLine, boot
+from planrunner.errors import NotFound, RunHeld, UsageError
+from planrunner.journal.database import FILE
+from planrunner.journal.records import Answer, Request
+from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.workspace import find_state
+from planrunner.machine.evolve import evolve
+from planrunner.machine.state import State
+from planrunner.record import NamedTuple
+
+PATIENCE = 30.0
+"""Seconds that the holder of a run is given to answer; it looks ten times a second."""
+
+_PAUSE = 0.02
+
+
+class Steered(NamedTuple):
+    """What became of a request. ``held`` is whether a process acts on the run now, ``ended`` its status where it has
+    ended (else empty)."""
+
+    run_id: str
+    answer: Answer
+    held: bool
+    ended: str
+
+
+def steer(wanted: str, kind: str, body: dict[str, Any], state: str | None, patience: float = PATIENCE) -> Steered:
+    """Ask something of a run (``wanted`` is ``last``, an id or the start of one) and wait for the answer.
+
+    ``kind`` and ``body`` are those of a rule in ``machine.requests``. Raises NotFound, UsageError for a run that has
+    ended, RunHeld when its holder does not answer in time (the request stays, and is answered when the run goes on),
+    StorageFailed.
+    """
+    directory = find_state(None, state)
+    if not os.path.lexists(os.path.join(directory, FILE)):
+        raise NotFound(f"there are no runs in `{directory}`", "start one with `planrunner exec PLAN`")
+    journal = open_journal(directory)
+    try:
+        run_id = journal.find_run(wanted)
+        row = journal.run(run_id)
+        if row.status:
+            raise UsageError(f"run {run_id} has ended: it is {row.status}", f"planrunner show {run_id}")
+        number = journal.post(run_id, Request(kind, body, user(), at=time.time()))
+        answer = _answer(journal, run_id, number, patience)
+        row = journal.run(run_id)
+        return Steered(run_id, answer, row.held, row.status)
+    finally:
+        journal.close()
+
+
+def _answer(journal: Journal, run_id: str, number: int, patience: float) -> Answer:
+    deadline = time.monotonic() + patience
+    while True:
+        answer = journal.answered(number)
+        if answer is not None:
+            return answer
+        if not journal.is_held(run_id) or time.monotonic() > deadline:
+            try:
+                _answer_here(journal, run_id)
+                continue
+            except RunHeld as error:
+                if time.monotonic() > deadline:
+                    message = f"{error.message}, which has not answered for {patience:.0f} seconds"
+                    hint = f"the request stays and is answered when the run goes on; {error.hint}"
+                    raise RunHeld(message, hint) from None
+        time.sleep(_PAUSE)
+
+
+def _answer_here(journal: Journal, run_id: str) -> None:
+    """Hold the run for a moment and answer what waits, starting nothing."""
+    handle = journal.hold(run_id)
+    try:
+        state = State(stored_plan(journal, journal.run(run_id).plan_digest), run_id)
+        line = TimeLine()
+        for entry in journal.entries(run_id):
+            evolve(state, entry.event, entry.at)
+            line.see(entry)
+        answer_waiting(journal, handle, state, line.clock(boot()).now())
+    finally:
+        journal.release(handle)

@@ -1,0 +1,1 @@
+"""Proof that a plan does what its author means: imagined runs for plan tests and for chaos."""

@@ -1,0 +1,255 @@
+"""A run in an imagined world, through every crash of its process: each life folds the journal and goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from planrunner.app.proof.names import matches
+from planrunner.capabilities.contract import Call
+from planrunner.engine.calls import Place, timeout_of, with_values
+from planrunner.engine.drive import Driver
+from planrunner.engine.effects import StartCall
+from planrunner.engine.imagined import ImaginedEffects, Script, in_time
+from planrunner.machine.events import (
+    AttemptEnded,
+    AttemptStarted,
+    DoubtSettled,
+    Entry,
+    RunResumed,
+    RunStarted,
+    StopRequested,
+)
+from planrunner.machine.evolve import fold
+from planrunner.machine.state import State
+from planrunner.plan.model import Plan
+from planrunner.record import NamedTuple
+
+if TYPE_CHECKING:
+    from planrunner.engine.effects import Effect
+    from planrunner.machine.events import Event
+
+Json = Any
+
+START = 1_700_000_000.0
+RUN_ID = "20231114-2213-000000"
+PLACE = Place("/", "/nowhere")
+LIVES = 500
+"""How often a run is taken up again before it counts as one that never ends."""
+
+
+class Crash(Exception):
+    """The process dies."""
+
+
+class Broken(Exception):
+    """A promise does not hold; the message says which one and for what."""
+
+
+class Disk:
+    """The journal of one run in memory, dying at the writes it is told to: ``dies`` maps the number of a write (over
+    all lives of the process) to whether the entries still reach the disk."""
+
+    def __init__(self, dies: Mapping[int, bool] | None = None) -> None:
+        self.entries: list[Entry] = []
+        self.writes = 0
+        self.killed: list[Kill] = []
+        self._dies = dies or {}
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        self.writes += 1
+        stored = self._dies.get(self.writes)
+        if stored is not False:
+            self._store(entries)
+        if stored is not None:
+            self.killed.append(Kill(self.writes, stored, type(entries[0].event).__name__, len(entries)))
+            raise Crash
+
+    def _store(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if entry.seq != len(self.entries) + 1:
+                raise Broken(f"P1: entry {entry.seq} follows {len(self.entries)}")
+            self.entries.append(entry)
+
+
+class Kill(NamedTuple):
+    """A death at a journal write: its number, whether the entries reached the disk, and what was to be written."""
+
+    write: int
+    stored: bool
+    first: str
+    entries: int
+
+
+class Nobody:
+    """An onlooker who does not look."""
+
+    def event(self, entry: Entry) -> None:
+        pass
+
+    def tick(self, now: float) -> None:
+        pass
+
+
+class Mishap(NamedTuple):
+    """What goes wrong while one attempt is under way: the process dies (``crash``) or is asked to stop (``stop``)."""
+
+    task: str
+    attempt: int
+    kind: str
+
+
+class Acted(NamedTuple):
+    """An effect that began: in which life, of which task and attempt."""
+
+    life: int
+    task: str
+    attempt: int
+
+
+class WatchedEffects(ImaginedEffects):
+    """Imagined effects that refuse to act without a durable intent, note what acted, and let mishaps happen."""
+
+    __slots__ = ("_disk", "_life", "_mishaps", "acted")
+
+    def __init__(self, script: Script, start: float, disk: Disk, acted: list[Acted], mishaps: list[Mishap]) -> None:
+        super().__init__(script, start)
+        self._disk = disk
+        self._mishaps = mishaps
+        self._life = acted[-1].life + 1 if acted else 1
+        self.acted = acted
+
+    def start(self, effects: Sequence[Effect]) -> None:
+        calls = [effect.call for effect in effects if isinstance(effect, StartCall)]
+        if calls:
+            self._check_intents(calls)
+        self.acted.extend(Acted(self._life, call.task.id, call.attempt) for call in calls)
+        super().start(effects)
+
+    def wait(self, until: float | None) -> list[Event]:
+        due = self._mishap()
+        if due is None:
+            return super().wait(until)
+        self._mishaps.remove(due)
+        if due.kind == "crash":
+            raise Crash
+        return [StopRequested("interrupted")]
+
+    def _mishap(self) -> Mishap | None:
+        """The mishap of an attempt that has begun."""
+        if not self._mishaps:
+            return None
+        begun = {(acted.task, acted.attempt) for acted in self.acted}
+        for mishap in self._mishaps:
+            if any(attempt == mishap.attempt and matches(mishap.task, task) for task, attempt in begun):
+                return mishap
+        return None
+
+    def _check_intents(self, calls: Sequence[Call]) -> None:
+        intents = {
+            (entry.event.task, entry.event.attempt, entry.event.key)
+            for entry in self._disk.entries
+            if isinstance(entry.event, AttemptStarted)
+        }
+        for call in calls:
+            if (call.task.id, call.attempt, call.key) not in intents:
+                raise Broken(f"P2: attempt {call.attempt} of `{call.task.id}` acted before its intent was durable")
+
+
+class Stage(NamedTuple):
+    """Everything that a run in an imagined world needs. ``answer`` gives what people say about a task that waits, by
+    its number; ``settle`` what becomes of an attempt in doubt that acted (None: what the script knows)."""
+
+    plan: Plan
+    script: Script
+    traits: Mapping[str, Json]
+    params: Mapping[str, Json] = {}
+    seed: int = 0
+    environment: Mapping[str, str] = {}
+    answer: Callable[[State, int], Sequence[Event]] = lambda state, number: ()
+    settle: Mapping[str, str] = {}
+
+
+class Lived(NamedTuple):
+    """A run that rests. ``acted`` is each effect that began, in order; ``lives`` how often a process took it up."""
+
+    state: State
+    entries: list[Entry]
+    acted: list[Acted]
+    writes: int
+    lives: int
+    killed: list[Kill]
+
+    @property
+    def duration(self) -> float:
+        """Seconds on the virtual clock from the first entry to the last."""
+        return self.entries[-1].at - self.entries[0].at
+
+
+def live(stage: Stage, dies: Mapping[int, bool] | None = None, mishaps: Sequence[Mishap] = ()) -> Lived:
+    """Run to the end, or until it waits for somebody who says nothing, through every crash.
+
+    Doubts are settled as somebody would who can see what happened: an attempt that never acted is issued again, one
+    that acted ends as it did. Raises Broken when a promise does not hold.
+    """
+    disk = Disk(dies)
+    acted: list[Acted] = []
+    coming = list(mishaps)
+    clock = START
+    for life in range(1, LIVES):
+        effects = WatchedEffects(stage.script, clock, disk, acted, coming)
+        try:
+            state = _life(stage, disk, effects, life)
+        except Crash:
+            clock = effects.now() + 1.0
+            continue
+        clock = effects.now() + 1.0
+        if state.ended_at is not None or not (state.status == "paused" or _answers(stage, state, acted)):
+            return Lived(state, disk.entries, acted, disk.writes, life, disk.killed)
+    raise Broken(f"the run does not come to an end: it was taken up {LIVES} times")
+
+
+def _life(stage: Stage, disk: Disk, effects: WatchedEffects, life: int) -> State:
+    """One life of the process: from what the disk holds until the run rests or the process dies."""
+    state = fold(stage.plan, RUN_ID, disk.entries)
+    if state.ended_at is not None:
+        return state
+    driver = Driver(state, disk.append, effects, PLACE, Nobody(), len(disk.entries))
+    if not disk.entries:
+        environment = {"env": dict(stage.environment)}
+        driver.record(
+            RunStarted(
+                "sha256:test", dict(stage.params), stage.seed, traits=dict(stage.traits), environment=environment
+            )
+        )
+    else:
+        answers = _answers(stage, state, effects.acted) if state.status != "running" else []
+        driver.record(RunResumed(life, "test"))
+        for event in answers:
+            driver.record(event)
+    driver.run()
+    return state
+
+
+def _answers(stage: Stage, state: State, acted: Sequence[Acted]) -> list[Event]:
+    """What people say about the tasks that wait."""
+    events: list[Event] = []
+    for number, found in enumerate(state.tasks):
+        if found.status == "in_doubt" and found.reason == "ask":
+            events += _settled(stage, state, number, acted)
+        elif found.status == "blocked":
+            events += stage.answer(state, number)
+    return events
+
+
+def _settled(stage: Stage, state: State, number: int, acted: Sequence[Acted]) -> list[Event]:
+    task, found = state.specs[number], state.tasks[number]
+    said = next((stage.settle[name] for name in stage.settle if matches(name, task.id)), "")
+    if said == "wait":
+        return []
+    if said in ("retry", "completed", "failed"):
+        return [DoubtSettled(task.id, found.attempts, said, "test")]  # type: ignore[arg-type]
+    if not any(one.task == task.id and one.attempt == found.attempts for one in acted):
+        return [DoubtSettled(task.id, found.attempts, "retry", "test")]
+    call = Call(RUN_ID, task, found.attempts, "", task.inputs or {}, "", (), {}, {}, "/", "", timeout_of(task))
+    return [with_values(state, AttemptEnded(task.id, found.attempts, in_time(call, stage.script.outcome(call))))]

@@ -1,0 +1,91 @@
+"""Tasks by name: those a plan is written with, and those a run makes of them.
+
+A run names the tasks inside a container by paths: ``deploy[2]`` is item 2 of a fan-out, ``build/compile`` a step of a
+subplan, ``polish#1/draft`` belongs to round 1 of a loop, ``polish@2#1/draft`` to its second visit. The same path without
+these numbers is the *written* path: ``polish/draft``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator
+from functools import lru_cache
+
+from planrunner.machine.state import holds
+from planrunner.plan.model import Plan, Task
+
+_NUMBERS = re.compile(r"\[[^\]]*\]|#\d+|@\d+")
+
+
+@lru_cache(maxsize=65536)
+def written(task: str) -> str:
+    """The path without the numbers of items, rounds and visits."""
+    return _NUMBERS.sub("", task)
+
+
+def inner(task: Task) -> tuple[Task, ...]:
+    """The tasks that a container holds; steps of which none acts are an instruction in plain words."""
+    if not holds(task):
+        return ()
+    if task.sub is not None:
+        return task.sub.tasks
+    return task.loop.tasks if task.loop is not None else task.subplan if _acts(task) else ()
+
+
+def _acts(task: Task) -> bool:
+    return bool(holds(task._replace(fanout=None)))
+
+
+def walk(tasks: Iterable[Task], prefix: str = "") -> Iterator[tuple[str, Task]]:
+    """Every task of a plan, however deep, with its written path; containers come before what they hold."""
+    for task in tasks:
+        path = prefix + task.id
+        yield path, task
+        yield from walk(inner(task), path + "/")
+
+
+def paths(plan: Plan) -> dict[str, Task]:
+    """The tasks of a plan by written path."""
+    return dict(walk(plan.tasks))
+
+
+def is_container(task: Task) -> bool:
+    """Whether a task holds others instead of doing something itself; each item of a fan-out does something."""
+    return bool(task.loop is not None or task.sub is not None or _acts(task))
+
+
+def matches(pattern: str, task: str) -> bool:
+    """Whether a name in a test means a task of a run: its path, its written path, or its last part; ``*`` stands for
+    any characters."""
+    names = (task, written(task), written(task).rpartition("/")[2])
+    if "*" not in pattern:
+        return pattern in names
+    search = _compiled(pattern)
+    return any(search.fullmatch(name) for name in names)
+
+
+@lru_cache(maxsize=4096)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in pattern.split("*")))
+
+
+def best(patterns: Iterable[str], task: str) -> str | None:
+    """The most exact of the patterns that mean a task: its whole path first, then the one with the most letters."""
+    found = [pattern for pattern in patterns if matches(pattern, task)]
+    return max(found, key=lambda each: (each == task, "*" not in each, len(each)), default=None)
+
+
+def known(pattern: str, plan: Plan) -> bool:
+    """Whether a name in a test can mean any task of the plan."""
+    plain = written(pattern)
+    return any(matches(plain, path) or matches(path, plain) for path in paths(plan))
+
+
+def home(task: str, every: Container[str]) -> str:
+    """The written path of a task of a run; members of a family such as ``part-*`` have that of the family."""
+    path = written(task)
+    if path in every:
+        return path
+    level, slash, last = path.rpartition("/")
+    stem = re.sub(r"\d+$", "*", last)
+    return f"{level}{slash}{stem}" if f"{level}{slash}{stem}" in every else path

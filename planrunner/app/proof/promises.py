@@ -1,0 +1,175 @@
+"""The promises that the record of one run can show, and what must be the same however a run came to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from planrunner.app.proof.lives import RUN_ID, Acted, Broken, Lived
+from planrunner.machine.decide import decide
+from planrunner.machine.events import (
+    AttemptEnded,
+    AttemptStarted,
+    DoubtSettled,
+    Entry,
+    FrameOpened,
+    RunEnded,
+    TaskSettled,
+    TasksReset,
+)
+from planrunner.machine.evolve import CUT_OFF, fold
+from planrunner.machine.state import State, TaskState
+from planrunner.machine.statuses import SETTLED
+from planrunner.plan.model import Plan
+
+Json = Any
+
+
+def check(plan: Plan, lived: Lived) -> None:
+    """Raises Broken for the first promise that the run breaks."""
+    state, entries = lived.state, lived.entries
+    if standing(fold(plan, RUN_ID, entries)) != standing(state):
+        raise Broken("P14: the state is not the fold of the journal")
+    check_settled_once(entries)
+    check_slots(state, entries)
+    check_unsafe(entries, lived.acted)
+    if state.ended_at is None:
+        return
+    if decide(state, entries[-1].at).commands:
+        raise Broken("P1: something is decided after the end")
+    if not isinstance(entries[-1].event, RunEnded):
+        raise Broken("P1: the end is not the last entry")
+    for task, found in zip(state.specs, state.tasks):
+        if found.status not in SETTLED and not _abandoned_round(state, found):
+            raise Broken(f"P1: the run ended while `{task.id}` is {found.status}")
+
+
+def _abandoned_round(state: State, found: TaskState) -> bool:
+    """A task inside something that was begun anew or stopped counts no more."""
+    frame = found.frame
+    while frame.owner >= 0:
+        owner = state.tasks[frame.owner]
+        if owner.inner is not frame:
+            return True
+        frame = owner.frame
+    return False
+
+
+def check_settled_once(entries: Sequence[Entry]) -> None:
+    """Every task is settled once between two beginnings, every attempt ends once, and nothing settled starts."""
+    settled: set[str] = set()
+    ended: set[tuple[str, int]] = set()
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, TasksReset):
+            settled.difference_update(event.tasks)
+        elif isinstance(event, TaskSettled) and event.status in SETTLED:
+            if event.task in settled and event.status != "rolled_back":
+                raise Broken(f"P1: `{event.task}` was settled twice (entry {entry.seq})")
+            settled.add(event.task)
+        elif isinstance(event, AttemptEnded) and event.outcome.failure not in CUT_OFF:
+            if (event.task, event.attempt) in ended:
+                raise Broken(f"P1: attempt {event.attempt} of `{event.task}` ended twice (entry {entry.seq})")
+            ended.add((event.task, event.attempt))
+        elif isinstance(event, AttemptStarted) and event.task in settled:
+            raise Broken(f"P1: `{event.task}` started after it was settled (entry {entry.seq})")
+
+
+def check_slots(state: State, entries: Sequence[Entry]) -> None:
+    """Never more tasks at once than the plan and the limits of labels allow; containers and instant ones take none."""
+    taking = {
+        task.id: task.labels
+        for number, task in enumerate(state.specs)
+        if number not in state.holders and not state.trait(task).instant
+    }
+    running: set[str] = set()
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, AttemptStarted) and event.task in taking:
+            running.add(event.task)
+        elif isinstance(event, (AttemptEnded, DoubtSettled, TaskSettled, FrameOpened)):
+            running.discard(event.task)
+        if len(running) > state.max_parallel:
+            raise Broken(f"{len(running)} tasks run at entry {entry.seq}, {state.max_parallel} may")
+        for label, limit in state.limits.items():
+            taken = sum(label in taking[task] for task in running)
+            if taken > limit:
+                raise Broken(f"{taken} tasks with label `{label}` run at entry {entry.seq}, {limit} may")
+
+
+def check_unsafe(entries: Sequence[Entry], acted: Sequence[Acted]) -> None:
+    """No attempt of an unsafe task acts twice on planrunner's own account."""
+    unsafe = {
+        entry.event.task
+        for entry in entries
+        if isinstance(entry.event, AttemptStarted) and entry.event.effect == "unsafe"
+    }
+    seen: dict[tuple[str, int], int] = {}
+    for one in acted:
+        key = (one.task, one.attempt)
+        if key in seen and one.task in unsafe:
+            raise Broken(
+                f"P3: attempt {one.attempt} of the unsafe task `{one.task}` acted in life {seen[key]} and in {one.life}"
+            )
+        seen[key] = one.life
+
+
+def standing(state: State) -> Mapping[str, Json]:
+    """Each task with everything about it that must be the same however the run came to its end."""
+    return {
+        task.id: (found.status, found.standing, found.attempts, found.recovered_by, found.outputs)
+        for task, found in zip(state.specs, state.tasks)
+    }
+
+
+def differences(calm: State, other: State) -> list[str]:
+    """What a crash has changed about the end of a run; empty where nothing has.
+
+    In a plan that stops at the first failure, which tasks had begun by then is a matter of timing: tasks that one of
+    the two runs cancelled, and what follows them, are not compared.
+    """
+    found = []
+    if calm.status != other.status or calm.reason != other.reason:
+        found.append(f"the run is {_ending(other)} instead of {_ending(calm)}")
+    before, after = standing(calm), standing(other)
+    untold = _untold(calm) | _untold(other)
+    for task in before.keys() | after.keys():
+        if before.get(task) != after.get(task) and task not in untold:
+            found.append(f"`{task}` is {_words(after.get(task))} instead of {_words(before.get(task))}")
+    if calm.outputs != other.outputs and not untold:
+        found.append(f"the outputs are {other.outputs} instead of {calm.outputs}")
+    return sorted(found)
+
+
+def _ending(state: State) -> str:
+    return f"{state.status} ({state.reason})" if state.reason else state.status
+
+
+def _words(found: Json) -> str:
+    if found is None:
+        return "missing"
+    status, _, attempts, _, outputs = found
+    return f"{status} after {attempts} attempts with {outputs}"
+
+
+def _untold(state: State) -> set[str]:
+    """Tasks whose end hangs on how far the run was when something failed."""
+    numbers = {number for number, found in enumerate(state.tasks) if found.status == "cancelled"}
+    if not numbers:
+        return set()
+    numbers |= {number for number, found in enumerate(state.tasks) if _beside_failure(state, found)}
+    todo = list(numbers)
+    while todo:
+        for other in state.shape.following(todo.pop()):
+            if other not in numbers:
+                numbers.add(other)
+                todo.append(other)
+    return {state.specs[number].id for number in numbers}
+
+
+def _beside_failure(state: State, found: TaskState) -> bool:
+    """An owner of a level on which something was cancelled."""
+    inner = found.inner
+    if inner is None:
+        return False
+    return any(state.tasks[at].status == "cancelled" for at in range(inner.first, inner.first + inner.size))

@@ -1,0 +1,339 @@
+"""Test files: read, checked against their schema and their plan, and lowered to cases with exact places."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+
+from planrunner import syntax
+from planrunner.app.proof.cases import Case, Crash, Expectation
+from planrunner.app.proof.lives import Mishap
+from planrunner.app.proof.testnames import Names
+from planrunner.app.proof.world import Reply, World
+from planrunner.diagnostics import Diagnostic, arrange, has_errors
+from planrunner.plan.expressions.quantities import parse_duration
+from planrunner.plan.model import Plan
+from planrunner.plan.schema import Compiler
+from planrunner.plan.schema_types import Check, Walk
+from planrunner.record import NamedTuple
+from planrunner.resources import read_data
+from planrunner.source import Source
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
+
+Json = Any
+LoadPlan = Callable[[str], Plan]
+"""Gives the plan of a path; raises NotFound or PlanInvalid."""
+
+_INHERITED = ("params", "env", "facts", "mocks", "gates")
+
+
+class Suite(NamedTuple):
+    """One test file: its text, its cases and what is wrong with it."""
+
+    source: Source
+    cases: tuple[Case, ...]
+    findings: tuple[Diagnostic, ...]
+
+
+@lru_cache(maxsize=1)
+def _schema_check() -> Check:
+    import json
+
+    schema = json.loads(read_data("schemas", "plan-test.schema.json"))
+    return Compiler(schema).compile(schema, "the test file")
+
+
+def check_shape(tree: Node) -> list[Diagnostic]:
+    """Every fault of a test file against ``schemas/plan-test.schema.json``."""
+    walk = Walk()
+    _schema_check()(tree, walk)
+    return walk.findings
+
+
+def read_tests(source: Source, load_plan: LoadPlan) -> Suite:
+    """The cases of a test file. Faults of the file are findings; those of its plans raise as ``load_plan`` does."""
+    parsed = syntax.parse(source)
+    if parsed.tree is None:
+        return Suite(source, (), arrange(parsed.findings))
+    findings = [*parsed.findings, *(each._replace(fix=None) for each in check_shape(parsed.tree))]
+    if has_errors(findings) or not isinstance(parsed.tree, Mapping):
+        return Suite(source, (), arrange(findings))
+    reader = _Reader(source, parsed.tree, load_plan)
+    cases = tuple(reader.cases())
+    findings += reader.findings
+    return Suite(source, cases, arrange(findings))
+
+
+class _Reader:
+    """Lowers one file."""
+
+    __slots__ = ("_load", "_names", "_source", "_top", "findings")
+
+    def __init__(self, source: Source, top: Mapping, load: LoadPlan) -> None:
+        self._source = source
+        self._top = top
+        self._load = load
+        self._names: dict[str, Names] = {}
+        self.findings: list[Diagnostic] = []
+
+    def cases(self) -> Iterable[Case]:
+        listed = self._top.get("cases")
+        assert isinstance(listed, Sequence)
+        seen: dict[str, Scalar] = {}
+        for node in listed.items:
+            assert isinstance(node, Mapping)
+            name = node.get("name")
+            assert isinstance(name, Scalar)
+            if str(name.value) in seen:
+                self.findings.append(Diagnostic("PLAN002", f"two cases are called `{name.value}`", name.span))
+            seen[str(name.value)] = name
+            yield self._case(node, name)
+
+    def _case(self, node: Mapping, name: Scalar) -> Case:
+        path = self._plan_path(node)
+        names = self._plan_names(path) if path else None
+        case = Case(
+            str(name.value),
+            path,
+            self._merged(node, "params"),
+            int(self._value(node, "seed") or 0),
+            self._merged(node, "env"),
+            self._world(node, names),
+            span=name.span,
+        )
+        if names is not None:
+            self.findings += names.params(case.params, self._node(node, "params") or name)
+        expect = node.get("expect")
+        if isinstance(expect, Mapping):
+            case = case._replace(expect=tuple(self._expectations(expect, names)))
+        faults = node.get("faults")
+        if isinstance(faults, Sequence):
+            for fault in faults.items:
+                assert isinstance(fault, Mapping)
+                case = self._with_fault(case, fault, names)
+        return case
+
+    def _plan_path(self, node: Mapping) -> str:
+        named = node.get("plan") or self._top.get("plan")
+        if not isinstance(named, Scalar):
+            self.findings.append(
+                Diagnostic(
+                    "PLAN004",
+                    "the test file names no plan",
+                    self._top.entries[0][0].span,
+                    help="begin it with `plan: ../release.yaml`, from the folder of this file",
+                )  # fmt: skip
+            )
+            return ""
+        path = os.path.normpath(os.path.join(os.path.dirname(self._source.name), str(named.value)))
+        if not os.path.isfile(path):
+            near = _near_file(path)
+            help_ = f"did you mean `{near}`?" if near else "paths count from the folder of the test file"
+            self.findings.append(Diagnostic("PLAN006", f"there is no plan `{named.value}`", named.span, help=help_))
+            return ""
+        return path
+
+    def _plan_names(self, path: str) -> Names:
+        if path not in self._names:
+            self._names[path] = Names(self._load(path))
+        return self._names[path]
+
+    def _node(self, node: Mapping, key: str) -> Node | None:
+        return node.get(key) or self._top.get(key)
+
+    def _value(self, node: Mapping, key: str) -> Json:
+        found = self._node(node, key)
+        return to_json(found) if found is not None else None
+
+    def _entries(self, node: Mapping, key: str) -> list[tuple[Scalar, Node]]:
+        """What stands under a key of the file and of the case; the latter is later and wins."""
+        found: list[tuple[Scalar, Node]] = []
+        for holder in (self._top, node):
+            under = holder.get(key)
+            if isinstance(under, Mapping):
+                found += under.entries
+        return found
+
+    def _merged(self, node: Mapping, key: str) -> dict[str, Json]:
+        return {str(name.value): to_json(value) for name, value in self._entries(node, key)}
+
+    def _world(self, node: Mapping, names: Names | None) -> World:
+        mocks: dict[str, tuple[Reply, ...]] = {}
+        for name, value in self._entries(node, "mocks"):
+            self._say(names and names.task(name))
+            listed = value.items if isinstance(value, Sequence) else [value]
+            mocks[str(name.value)] = tuple(self._reply(each, str(name.value), names) for each in listed)
+        for name, _ in self._entries(node, "gates"):
+            self._say(names and names.gate(name))
+        facts: dict[str, Json] = {}
+        for name, value in self._entries(node, "facts"):
+            self._say(names and names.fact(name))
+            fact, fault = fact_value(str(name.value), to_json(value))
+            facts[str(name.value)] = fact
+            if fault:
+                self.findings.append(Diagnostic("PLAN006", fault, value.span))
+        return World(mocks, self._merged(node, "gates"), facts, bool(self._value(node, "strict")))
+
+    def _reply(self, node: Node, task: str, names: Names | None) -> Reply:
+        if isinstance(node, Scalar):
+            return reply_of(str(node.value))
+        assert isinstance(node, Mapping)
+        outputs = node.get("outputs")
+        if isinstance(outputs, Mapping) and names is not None:
+            for name, _ in outputs.entries:
+                self._say(names.output(task, name))
+        return reply_of(to_json(node))
+
+    def _with_fault(self, case: Case, node: Mapping, names: Names | None) -> Case:
+        crash = node.get("crash")
+        if isinstance(crash, Scalar):
+            stored = self._plain(node, "entries") != "lost"
+            return case._replace(crash=Crash(crash.value if isinstance(crash.value, int) else 0, stored))
+        attempt = int(self._plain(node, "attempt") or 1)
+        for key in ("timeout", "interrupted", "done-but-error", "in-doubt"):
+            named = node.get(key)
+            if isinstance(named, Scalar):
+                self._say(names and names.task(named))
+                case = with_fault(case, key, str(named.value), attempt)
+                settle = self._plain(node, "settle")
+                if settle:
+                    case = case._replace(settle={**case.settle, str(named.value): str(settle)})
+        return case
+
+    @staticmethod
+    def _plain(node: Mapping, key: str) -> Json:
+        found = node.get(key)
+        return found.value if isinstance(found, Scalar) else None
+
+    def _say(self, finding: Diagnostic | None) -> None:
+        if finding is not None:
+            self.findings.append(finding)
+
+    def _expectations(self, node: Mapping, names: Names | None) -> Iterable[Expectation]:
+        for key, value in node.entries:
+            about = str(key.value)
+            if about == "tasks":
+                assert isinstance(value, Mapping)
+                yield from self._task_expectations(value, names)
+            elif about in ("order", "never", "waiting"):
+                assert isinstance(value, Sequence)
+                for item in value.items:
+                    assert isinstance(item, Scalar)
+                    self._say(names and names.task(item))
+                yield Expectation(about, to_json(value), value.span)
+            elif about == "outputs":
+                assert isinstance(value, Mapping)
+                for name, wanted in value.entries:
+                    self._say(names and names.plan_output(name))
+                    yield Expectation(f"outputs.{name.value}", to_json(wanted), wanted.span)
+            elif about in ("holds", "events"):
+                yield from self._listed(about, value, names)
+            else:
+                yield Expectation(about, to_json(value), value.span)
+
+    def _task_expectations(self, node: Mapping, names: Names | None) -> Iterable[Expectation]:
+        for name, value in node.entries:
+            task = str(name.value)
+            self._say(names and names.task(name))
+            if isinstance(value, Scalar):
+                yield Expectation(f"tasks.{task}.status", value.value, value.span, task)
+                continue
+            assert isinstance(value, Mapping)
+            for key, wanted in value.entries:
+                if key.value == "outputs" and isinstance(wanted, Mapping):
+                    for output, each in wanted.entries:
+                        yield Expectation(f"tasks.{task}.outputs.{output.value}", to_json(each), each.span, task)
+                else:
+                    yield Expectation(f"tasks.{task}.{key.value}", to_json(wanted), wanted.span, task)
+
+    def _listed(self, about: str, node: Node, names: Names | None) -> Iterable[Expectation]:
+        assert isinstance(node, Sequence)
+        if about == "events":
+            for item in node.items:
+                if names is not None:
+                    self.findings += names.event(item)
+            yield Expectation("events", to_json(node), node.span)
+            return
+        for item in node.items:
+            assert isinstance(item, Scalar)
+            if names is not None:
+                self.findings += names.condition(item)
+            yield Expectation("holds", item.value, item.span)
+
+
+def reply_of(said: Json) -> Reply:
+    """An outcome as a test writes it: one word, or a mapping."""
+    if isinstance(said, str):
+        return {
+            "ok": Reply(),
+            "fails": Reply(failure="logic", done=False),
+            "transient": Reply(failure="transient", done=False),
+            "policy": Reply(failure="policy", done=False),
+            "timeout": Reply(takes=TOO_LONG, done=False),
+        }[said]
+    takes = said.get("takes")
+    return Reply(
+        said.get("exit_code"),
+        said.get("stdout", ""),
+        said.get("stderr", ""),
+        said.get("outputs"),
+        said.get("failure", ""),
+        said.get("message", ""),
+        parse_duration(takes) if takes is not None else None,
+        said.get("usage", {}),
+        tuple(_artifact(name, value) for name, value in said.get("artifacts", {}).items()),
+        bool(said.get("done", not (said.get("failure") or said.get("exit_code")))),
+    )
+
+
+TOO_LONG = 10.0**9
+"""Seconds: longer than any timeout."""
+
+
+def _artifact(name: str, value: Json) -> dict[str, Json]:
+    fields = value if isinstance(value, dict) else {"size": value}
+    return {"name": name, "path": name, "sha256": "0" * 64, **fields}
+
+
+def with_fault(case: Case, kind: str, task: str, attempt: int) -> Case:
+    """The case with one more thing that goes wrong."""
+    if kind == "interrupted":
+        return case._replace(mishaps=(*case.mishaps, Mishap(task, attempt, "stop")))
+    if kind == "in-doubt":
+        return case._replace(mishaps=(*case.mishaps, Mishap(task, attempt, "crash")))
+    fault = reply_of("timeout") if kind == "timeout" else DONE_BUT_ERROR
+    said = case.world.replies.get(task, ())
+    filled = [*said, *[said[-1] if said else Reply()] * (attempt - len(said))]
+    filled[attempt - 1] = fault
+    if not said or len(said) < attempt + 1:
+        filled.append(said[-1] if said else Reply())
+    return case._replace(world=case.world._replace(replies={**case.world.replies, task: tuple(filled)}))
+
+
+DONE_BUT_ERROR = Reply(failure="transient", message="it took effect, and its answer was lost", done=True)
+
+_SIZES = frozenset({"memory.has_space", "disk.free", "host.memory"})
+
+
+def fact_value(name: str, value: Json) -> tuple[Json, str]:
+    """A fact as the machine reads it, and what is wrong with it; sizes are bytes."""
+    if name not in _SIZES or not isinstance(value, str):
+        return value, ""
+    from planrunner.plan.expressions.quantities import parse_size
+
+    size = parse_size(value)
+    return size, "" if size is not None else f"`{name}` is a size such as `50MB`, not `{value[:40]}`"
+
+
+def _near_file(path: str) -> str:
+    from planrunner.plan.nearest import nearest
+
+    folder = os.path.dirname(path) or "."
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return ""
+    near = nearest(os.path.basename(path), names)
+    return os.path.join(folder, near) if near else ""

@@ -1,0 +1,255 @@
+"""The world of a test: how each attempt ends, which facts hold, and what people say. What is not said goes well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from planrunner.app.proof.names import best, inner, is_container, matches, walk, written
+from planrunner.capabilities.contract import Call, Exit, Failure
+from planrunner.engine.imagined import Script
+from planrunner.machine.events import Outcome
+from planrunner.machine.scope import facts_read
+from planrunner.plan.model import Expression, Loop, Output, Plan, Task
+from planrunner.record import NamedTuple
+
+Json = Any
+
+PERSON: tuple[Json, ...] = ("pure", True, False)
+"""The trait of what stands in for an instruction in plain words."""
+
+SECONDS = 1.0
+"""How long an attempt takes that nothing is said about, but never as long as it may."""
+
+
+class Reply(NamedTuple):
+    """How one attempt ends. Fields that are None follow from the others: an exit code from whether it fails, the
+    class of a failure from the exit code, outputs from ``stdout`` or else from what the task declares."""
+
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    outputs: dict[str, Json] | None = None
+    failure: str = ""
+    message: str = ""
+    takes: float | None = None
+    usage: dict[str, Json] = {}
+    artifacts: tuple[dict[str, Json], ...] = ()
+    done: bool = True
+    """Whether the effect took place: what a probe finds, even where the attempt reports a failure."""
+
+
+class World(NamedTuple):
+    """``replies`` gives for a name or pattern one reply per attempt, the last one again for all that follow. ``gates``
+    says what a person decides (``approve``, ``reject``, ``expire``, ``wait`` or a mapping). Attempts and gates that
+    are not named go well, unless the world is ``strict``."""
+
+    replies: Mapping[str, tuple[Reply, ...]] = {}
+    gates: Mapping[str, Json] = {}
+    facts: Mapping[str, Json] = {}
+    strict: bool = False
+    judged: bool = True
+    """Whether the criteria of tasks that have replies are judged; the cases that follow from a plan know none."""
+    fields: Mapping[str, Mapping[str, str]] = {}
+    """The outputs that capabilities give by themselves, with their types, by the name of the capability."""
+    listed: frozenset[tuple[str, str]] = frozenset()
+    """Outputs that a fan-out takes its items from: (task, output)."""
+
+
+def reply_to(world: World, task: Task, attempt: int) -> Reply:
+    """The reply that the world has for an attempt."""
+    pattern = best(world.replies, task.id)
+    if pattern is not None:
+        said = world.replies[pattern]
+        return said[min(attempt, len(said)) - 1]
+    if world.strict:
+        return Reply(failure="unmocked", message="the test is strict and says nothing about this task")
+    return Reply()
+
+
+def script(world: World) -> Script:
+    """The world as imagined effects ask it."""
+
+    def probe(call: Call) -> str:
+        return "completed" if reply_to(world, call.task, call.attempt).done else "retry"
+
+    return Script(
+        lambda call: outcome(world, call, reply_to(world, call.task, call.attempt)),
+        lambda names: {name: world.facts.get(name) for name in names},
+        probe,
+    )
+
+
+def outcome(world: World, call: Call, reply: Reply) -> Outcome:
+    """A reply as the outcome of a call, by the rules of the real capabilities: exit codes become classes of failures,
+    and standard output becomes outputs where the task says so."""
+    is_shell = call.task.uses == "shell"
+    code = reply.exit_code
+    if code is None and is_shell:
+        code = 1 if reply.failure else 0
+    failure, message = reply.failure, reply.message
+    if code and not failure:
+        failure, said = _classified(call, code, reply)
+        message = message or said
+    outputs: dict[str, Json] = {}
+    if not failure:
+        try:
+            outputs = _outputs(world, call, reply)
+        except Failure as fault:
+            failure, message = fault.failure, str(fault)
+    elif reply.outputs:
+        outputs = dict(reply.outputs)
+    if failure and not message:
+        message = f"exit code {code}" if code else f"the test lets it fail ({failure})"
+    return Outcome(failure, message, outputs, code, _takes(call, reply), reply.stdout, reply.stderr, reply.artifacts)
+
+
+def _takes(call: Call, reply: Reply) -> float:
+    if reply.takes is not None:
+        return reply.takes
+    return SECONDS if call.timeout is None else min(SECONDS, call.timeout / 2)
+
+
+def _classified(call: Call, code: int, reply: Reply) -> tuple[str, str]:
+    from planrunner.capabilities.shell import classify  # late: only mocks that name an exit code
+
+    return classify(Exit(code, 0.0, reply.stdout, reply.stderr), bool(call.arguments))
+
+
+def _outputs(world: World, call: Call, reply: Reply) -> dict[str, Json]:
+    task = call.task
+    given = {name: Output(name, kind) for name, kind in world.fields.get(task.uses, {}).items()}
+    given |= {output.name: output for output in task.outputs if output.value is None}
+    assumed = {name: placeholder(task, output) for name, output in given.items()}
+    last = written(task.id).rpartition("/")[2]
+    assumed |= {name: [f"<{name} 1>", f"<{name} 2>"] for of, name in world.listed if of == last}
+    if reply.outputs is not None:
+        return {**assumed, **reply.outputs}
+    if reply.stdout and task.stdout:
+        from planrunner.capabilities.outputs import stdout_outputs  # late, as above
+
+        return {**assumed, **stdout_outputs(task.stdout, reply.stdout, task.outputs)}
+    if task.uses == "noop" and "value" in (call.inputs or {}):
+        assumed["value"] = call.inputs["value"]
+    return assumed
+
+
+_PLACEHOLDERS: dict[str, Json] = {
+    "int": 0,
+    "number": 0,
+    "bool": True,
+    "duration": 0,
+    "size": 0,
+    "money": 0,
+    "list": [],
+    "map": {},
+}
+
+
+def placeholder(task: Task, output: Output) -> Json:
+    """The value of a declared output that nothing is said about."""
+    return _PLACEHOLDERS.get(output.type, f"<{task.id}.{output.name}>")
+
+
+def staged(plan: Plan, world: World) -> Plan:
+    """The plan as the world can play it.
+
+    Criteria, preconditions and failure modes of a task are judged where the world says something about the task or the
+    facts that it reads, and are otherwise taken to hold, as what is not said goes well. Who carries out an
+    instruction in plain words is played by the world as well.
+    """
+    return plan._replace(tasks=tuple(_staged(task, world, "") for task in plan.tasks))
+
+
+def _staged(task: Task, world: World, prefix: str) -> Task:
+    path = prefix + task.id
+    held = task
+    named = _addressed(world, path)
+    if not (named and world.judged):
+        held = held._replace(expect=(), postconditions=(), failure_modes=held.failure_modes if named else ())
+    else:
+        held = held._replace(expect=_spoken(world, path, held.expect))
+    if not all(name in world.facts for name in facts_read(task)):
+        held = held._replace(preconditions=())
+    held = held._replace(preconditions=tuple(each for each in held.preconditions if each.expression is not None))
+    if held.sub is not None:
+        tasks = tuple(_staged(each, world, path + "/") for each in held.sub.tasks)
+        held = held._replace(sub=held.sub._replace(tasks=tasks))
+    elif held.loop is not None:
+        held = held._replace(loop=_staged_loop(held, world, path))
+    elif inner(held):
+        held = held._replace(subplan=tuple(_staged(each, world, path + "/") for each in held.subplan))
+    if is_container(held) or held.uses or held.gate is not None or _waits(world, path):
+        return held
+    return held._replace(uses="noop", run=None, inputs=None, steps=(), subplan=())
+
+
+def _staged_loop(task: Task, world: World, path: str) -> Loop:
+    """The loop; where the world says nothing about what ``until`` asks for, the first round gets there."""
+    loop = task.loop
+    assert loop is not None
+    tasks = tuple(_staged(each, world, path + "/") for each in loop.tasks)
+    asked = [name[1] for name in loop.until.paths if name[0] == "tasks" and len(name) > 1] if loop.until else []
+    if asked and not any(_addressed(world, f"{path}/{name}") for name in asked):
+        return loop._replace(tasks=tasks, until=_TRUE)
+    return loop._replace(tasks=tasks)
+
+
+_TRUE = Expression("true", ("const", 0, 4, True))
+
+
+def listed(plan: Plan) -> frozenset[tuple[str, str]]:
+    """The outputs that fan-outs take their items from: (task, output)."""
+    found = set()
+    for _, task in walk(plan.tasks):
+        foreach = task.fanout.foreach if task.fanout is not None else None
+        for path in foreach.paths if foreach is not None else ():
+            if path[0] == "tasks" and len(path) == 4 and path[2] == "outputs":
+                found.add((path[1], path[3]))
+    return frozenset(found)
+
+
+def _spoken(world: World, path: str, criteria: Json) -> Json:
+    """Criteria in plain words stay where the test says who decides them; else they are taken to hold."""
+    if best(world.gates, path) is not None:
+        return criteria
+    return tuple(each for each in criteria if each.expression is not None)
+
+
+def _addressed(world: World, path: str) -> bool:
+    return any(matches(written(pattern), path) for pattern in (*world.replies, *world.gates))
+
+
+def _waits(world: World, path: str) -> bool:
+    pattern = best(world.gates, path)
+    return pattern is not None and world.gates[pattern] == "wait"
+
+
+def decision(world: World, task: str) -> Json:
+    """What a person says about a task that waits; None where nobody says anything."""
+    pattern = best(world.gates, task)
+    if pattern is not None:
+        return None if world.gates[pattern] == "wait" else world.gates[pattern]
+    return None if world.strict else "approve"
+
+
+class Known(NamedTuple):
+    """What is known of the capabilities that a plan names: traits for the machine, and the outputs they give."""
+
+    traits: dict[str, Json]
+    fields: dict[str, dict[str, str]]
+
+
+def known_capabilities(plan: Plan) -> Known:
+    """Traits and outputs of the capabilities a plan names, at any depth."""
+    from planrunner.plugins import Registry  # late: looking a capability up imports it
+
+    registry = Registry()
+    found: dict[str, Json] = {"noop": list(PERSON)}
+    fields: dict[str, dict[str, str]] = {}
+    for _, task in walk(plan.tasks):
+        capability = registry.find(task.uses) if task.uses else None
+        if capability is not None:
+            found[task.uses] = [capability.effect, capability.instant, capability.probe]
+            fields[task.uses] = {field.name: field.type for field in capability.outputs if task.uses != "noop"}
+    return Known(found, fields)

@@ -1,0 +1,35 @@
+"""``planrunner cancel``."""
+
+from __future__ import annotations
+
+import click
+
+from planrunner.cli.group import given_settings
+from planrunner.cli.steering import finish, report
+
+
+@click.command("cancel")
+@click.argument("run")
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
+@click.option("--now", is_flag=True, help="Kill what runs at once, and leave out what stands under `finally`.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def command(ctx: click.Context, /, run: str, reason: str, now: bool, as_json: bool) -> int:
+    """Stop a run for good. RUN is an id, the start of one, or `last`.
+
+    What runs is asked to end and killed when it does not; what has not started is cancelled; tasks under `finally` run.
+    Where no process holds the run, this one carries it to its end.
+
+    \b
+    Examples:
+      planrunner cancel last --reason "wrong branch"
+      planrunner cancel 20261121 --now
+    """
+    from planrunner.app.control import steer
+
+    given = given_settings(ctx)
+    body = {**({"reason": reason} if reason else {}), **({"now": True} if now else {})}
+    steered = steer(run, "cancel", body, given.state)
+    if steered.answer.applied and not steered.held and not steered.ended:
+        steered = finish(given, steered)
+    return report(steered, as_json)

@@ -1,0 +1,29 @@
+"""``planrunner pause``."""
+
+from __future__ import annotations
+
+import click
+
+from planrunner.cli.group import given_settings
+from planrunner.cli.steering import report
+
+
+@click.command("pause")
+@click.argument("run")
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def command(ctx: click.Context, /, run: str, reason: str, as_json: bool) -> int:
+    """Let what runs end, start nothing more, and park the run. RUN is an id, the start of one, or `last`.
+
+    The process that holds the run leaves with code 8; `planrunner resume` goes on.
+
+    \b
+    Examples:
+      planrunner pause last
+      planrunner pause 20261121 --reason "the network is being mended"
+    """
+    from planrunner.app.control import steer
+
+    steered = steer(run, "pause", {"reason": reason} if reason else {}, given_settings(ctx).state)
+    return report(steered, as_json)

@@ -1,0 +1,42 @@
+"""``planrunner replay``."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from planrunner.cli.group import given_settings
+from planrunner.errors import MISMATCH
+
+
+@click.command("replay")
+@click.argument("run", default="last")
+@click.option("--plan", type=click.Path(), metavar="FILE", help="Replay with an edited plan instead of the run's own.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def command(ctx: click.Context, /, run: str, plan: str | None, as_json: bool) -> int:
+    """Decide a recorded run again from its outcomes, offline, and tell the first difference (exit code 10). RUN is an
+    id, the start of one, or `last`.
+
+    \b
+    Examples:
+      planrunner replay last
+      planrunner replay last --plan release-edited.yaml
+    """
+    from planrunner.app.replay import replay_run
+    from planrunner.views.replay import replay_lines, replay_object
+
+    report = replay_run(run, given_settings(ctx).state, plan)
+    if as_json:
+        head = {
+            "format": 1,
+            "run_id": report.run_id,
+            "plan": report.plan_id,
+            "revision": report.revision,
+            "edited": report.edited or None,
+        }
+        click.echo(json.dumps({**head, **replay_object(report.replayed)}, indent=2, ensure_ascii=False, default=str))
+    else:
+        click.echo("\n".join(replay_lines(report.run_id, report.replayed, bool(report.edited))))
+    return MISMATCH if report.replayed.difference is not None else 0

@@ -1,0 +1,39 @@
+"""``planrunner rerun``."""
+
+from __future__ import annotations
+
+import click
+
+from planrunner.app.rerun import RerunRequest
+from planrunner.cli.anew import begin
+from planrunner.cli.group import given_settings
+
+
+@click.command("rerun")
+@click.argument("run")
+@click.argument("tasks", nargs=-1, required=True, metavar="TASK...")
+@click.option("--downstream", is_flag=True, help="Begin everything after them anew as well, whatever its inputs.")
+@click.option("--only-failed", is_flag=True, help="Leave tasks that went well as they are.")
+@click.option("--preview", is_flag=True, help="Only tell what would begin anew.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    run: str,
+    tasks: tuple[str, ...],
+    downstream: bool,
+    only_failed: bool,
+    preview: bool,
+    as_json: bool,
+) -> int:
+    """Begin tasks of a run anew, also of one that has completed.
+
+    What comes after them runs again where its inputs have changed by then, and keeps its result where they have not.
+
+    \b
+    Examples:
+      planrunner rerun last build --preview
+      planrunner rerun last build --downstream
+    """
+    return begin(given_settings(ctx), RerunRequest(run, tasks, False, downstream, only_failed), preview, as_json)

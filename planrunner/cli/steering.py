@@ -1,0 +1,42 @@
+"""What the commands that steer a run share: telling the answer, and carrying a run to its end."""
+
+from __future__ import annotations
+
+import sys
+
+from planrunner.app.control import Steered
+from planrunner.cli.settings import Settings
+from planrunner.errors import OK, RunHeld, UsageError
+
+
+def report(steered: Steered, as_json: bool) -> int:
+    """Tell what became of a request; raises UsageError where it was refused."""
+    if not steered.answer.applied:
+        raise UsageError(f"run {steered.run_id}: {steered.answer.message}", f"planrunner show {steered.run_id}")
+    if as_json:
+        from json import dumps
+
+        found = {
+            "format": 1,
+            "run_id": steered.run_id,
+            "applied": True,
+            "message": steered.answer.message,
+            "held": steered.held,
+            "ended": steered.ended or None,
+        }
+        sys.stdout.write(dumps(found, ensure_ascii=False) + "\n")
+    else:
+        sys.stderr.write(f"run {steered.run_id}: {steered.answer.message}\n")
+    return OK
+
+
+def finish(given: Settings, steered: Steered) -> Steered:
+    """Drive a run that nobody holds from what was asked of it to its end; how it stands then."""
+    from planrunner.app.execute import resume
+    from planrunner.cli.running import watch
+
+    try:
+        result = resume(steered.run_id, (), given.state, watch(given, "auto"))
+    except RunHeld:
+        return steered._replace(held=True)  # another process was quicker and goes on with what was asked
+    return steered._replace(ended=result.status if result.state.ended_at is not None else "")

@@ -1,0 +1,73 @@
+"""What follows from the requests by which people and programs steer a run from outside.
+
+A request is a kind and JSON data. Its rule looks at the state and says which events follow, or why none do. Whoever
+holds the run applies it: the events and the reply become durable together, so a request is applied exactly once.
+"""
+
+from __future__ import annotations
+
+from planrunner.machine.events import StopRequested
+from planrunner.machine.state import State
+from planrunner.machine.statuses import STOPS
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from planrunner.machine.events import Event
+
+    Json = Any
+    Rule = Callable[[State, dict[str, Json], str], "Reply"]
+    """From the state, the data of the request and who asks."""
+
+
+class Reply(NamedTuple):
+    """The events of a request in their order, whether it is ``applied``, and the sentence for the one who asked."""
+
+    events: tuple[Event, ...]
+    applied: bool
+    message: str
+
+
+def reply(state: State, kind: str, body: dict[str, Json], by: str) -> Reply:
+    """What a request comes to; a request that cannot be applied, whatever it holds, is refused with the reason."""
+    rule = RULES.get(kind)
+    if rule is None:
+        return refused(f"this version of planrunner knows no request `{kind}`")
+    if state.ended_at is not None:
+        return refused(f"the run has ended: it is {state.status}")
+    try:
+        return rule(state, body, by)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return refused(f"the data of this `{kind}` is not as it should be: {type(error).__name__} {error}")
+
+
+def refused(message: str) -> Reply:
+    """A reply without events."""
+    return Reply((), False, message)
+
+
+def _pause(state: State, body: dict[str, Json], by: str) -> Reply:
+    if state.status in ("paused", "blocked"):
+        words = f"{state.status} ({state.reason})" if state.reason else state.status
+        return Reply((), True, f"nobody acts on the run: it is {words}")
+    if state.stop_reason:
+        return refused(f"the run comes to rest already: {state.stop_reason}")
+    left = len(state.running)
+    words = f"; what runs ({left}) may end" if left else ""
+    return Reply((StopRequested("pause", by, str(body.get("reason", ""))),), True, f"nothing starts any more{words}")
+
+
+def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
+    reason = "killed" if body.get("now") else "cancelled"
+    if STOPS[state.stop_reason] >= STOPS[reason]:
+        return refused(f"the run comes to its end already: {state.stop_reason}")
+    if reason == "cancelled" and not state.open:
+        return refused("only tasks under `finally` are left, which cancelling does not stop; `--now` does")
+    rest = "" if reason == "killed" or not state.finals_open else "; what stands under `finally` still runs"
+    return Reply((StopRequested(reason, by, str(body.get("reason", ""))),), True, f"what is open is cancelled{rest}")
+
+
+RULES: dict[str, Rule] = {"pause": _pause, "cancel": _cancel}
+"""By the kind of the request."""

@@ -1,0 +1,27 @@
+"""Where a failure rolls the run back, tasks that leave something behind say how they are undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan.model import Task
+from planrunner.plan.rules.view import PlanView
+
+CODES = ("PLAN604",)
+
+
+def check(view: PlanView) -> Iterable[Diagnostic]:
+    if view.plan.on_failure != "rollback":
+        return
+    for task in view.plan.tasks:
+        if task.uses and not task.finally_ and task.rollback is None and not task.backup and _unsafe(view, task):
+            message = f"`{task.id}` changes something that a rollback leaves as it is"
+            help_ = "give it `rollback: {run: …}`, `backup: [files]`, or an `effect` that says it changes nothing"
+            yield Diagnostic("PLAN604", message, task.span, help=help_)
+
+
+def _unsafe(view: PlanView, task: Task) -> bool:
+    capability = view.used.get(task.uses)
+    effect = task.effect or (capability.effect if capability is not None else "pure")
+    return effect in ("unsafe", "checkable")
