@@ -17,6 +17,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("cancel", "cancel", "Stop a run for good.", "run"),
     ("retry", "retry", "Begin what failed anew and go on.", "run"),
     ("rerun", "rerun", "Begin tasks anew, and what comes after them.", "run"),
+    ("rollback", "rollback", "Undo what a run did, the last task first.", "run"),
     ("init", "init", "Write a first plan to start from.", "write"),
     ("lint", "lint", "Check plans; findings have exact positions.", "write"),
     ("fmt", "fmt", "Rewrite plans in the canonical form.", "write"),

@@ -7,6 +7,7 @@ import time
 
 from planrunner.capabilities.binding import Binding, bind
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Spawn
+from planrunner.engine.effects import UNDO
 from planrunner.engine.tails import TAIL, Record
 from planrunner.lean import partial
 from planrunner.machine.events import Outcome
@@ -85,7 +86,7 @@ def markers(call: Call) -> dict[str, str]:
     """The variables by which a process knows, and is known by, its attempt."""
     return {
         "PLANRUNNER_RUN_ID": call.run_id,
-        "PLANRUNNER_TASK": call.task.id,
+        "PLANRUNNER_TASK": call.task.id.removeprefix(UNDO),
         "PLANRUNNER_ATTEMPT": str(call.attempt),
         "PLANRUNNER_KEY": call.key,
         "PLANRUNNER_IDEMPOTENCY_KEY": call.once,

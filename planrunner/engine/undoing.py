@@ -48,7 +48,8 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
     finally:
         found.outputs = present
     limits = [limit for limit in (call.timeout, reserve(state, now)) if limit is not None]
-    call = call._replace(timeout=min(limits) if limits else None, env={**call.env, "PLANRUNNER_UNDO": task.id})
+    call = call._replace(timeout=min(limits) if limits else None, env={**call.env, "PLANRUNNER_UNDO": "1"})
+    call = call._replace(once=f"{state.run_id}:{task.id}:undo:{owed.visit}")
     return PreparedUndo(intent._replace(inputs=digest(call)), StartCall(call))
 
 

@@ -115,13 +115,15 @@ def _number(value: float) -> str:
 
 
 def _attempt_started(event: events.AttemptStarted) -> str:
-    task, attempt, key, inputs, effect, reissue = event
+    task, attempt, key, inputs, effect, reissue, undo = event
     text = f'{{"task":{_text(task)},"attempt":{attempt:d},"key":{_text(key)}'
     if inputs:
         text += f',"inputs":{_text(inputs)}'
     if effect != "unsafe":
         text += f',"effect":{_text(effect)}'
-    return text + (f',"reissue":{reissue:d}}}' if reissue else "}")
+    if reissue:
+        text += f',"reissue":{reissue:d}'
+    return text + (',"undo":true}' if undo else "}")
 
 
 def _attempt_ended(event: events.AttemptEnded) -> str:

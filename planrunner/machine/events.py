@@ -129,7 +129,8 @@ class BackupMade(NamedTuple):
 
 class RollbackStarted(NamedTuple):
     """What ``tasks`` did is undone from now on, in this order, one after the other. ``owed`` are their positions in the
-    list of what the run owes. ``reason`` is failure, doubt or person; ``strict`` stops at the first that fails."""
+    list of what the run owes. ``reason`` is failure, doubt or person; ``strict`` stops at the first that fails. ``bare`` are tasks that
+    acted as well and do not say how they are undone."""
 
     reason: Literal["failure", "doubt", "person"]
     tasks: tuple[str, ...]
@@ -137,6 +138,7 @@ class RollbackStarted(NamedTuple):
     strict: bool = False
     by: str = ""
     comment: str = ""
+    bare: tuple[str, ...] = ()
 
 
 class UndoStarted(NamedTuple):

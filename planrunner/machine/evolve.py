@@ -146,6 +146,8 @@ def _reopened(state: State, event: RunReopened, at: float) -> None:
     state.status = "paused"
     state.reason = event.reason
     state.ended_at = None
+    if state.ledger is not None:
+        state.ledger.status = ""
 
 
 def _queued(state: State, event: TaskQueued, at: float) -> None:

@@ -27,7 +27,7 @@ from planrunner.plan.model import Retry, RollbackPolicy
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from planrunner.machine.commands import Command
@@ -72,11 +72,30 @@ def selected(state: State, positions: Iterable[int], names: Sequence[str]) -> li
 
 def _names(state: State, number: int) -> set[str]:
     found: set[str] = set()
-    while number >= 0:
-        task = state.specs[number]
+    for around in _around(state, number):
+        task = state.specs[around]
         found |= {task.id, task.id.rpartition("/")[2], *task.labels}
-        number = state.tasks[number].frame.owner
     return found
+
+
+def bare(state: State) -> list[int]:
+    """The tasks that may have changed something and do not say how that is undone, nor does one that holds them."""
+    ledger = state.ledger
+    of = ledger.of if ledger is not None else {}
+    return [
+        number
+        for number, found in enumerate(state.tasks)
+        if found.attempts
+        and number not in state.holders
+        and state.trait(state.specs[number]).effect not in ("pure", "read")
+        and not any(holder in of for holder in _around(state, number))
+    ]
+
+
+def _around(state: State, number: int) -> Iterator[int]:
+    while number >= 0:
+        yield number
+        number = state.tasks[number].frame.owner
 
 
 def started(state: State, by: RollbackStarted, positions: Sequence[int]) -> RollbackStarted:
@@ -146,7 +165,10 @@ def step(state: State, now: float) -> list[Command]:
 def _by_failure(state: State) -> Record:
     policy = state.plan.rollback or RollbackPolicy()
     positions = selected(state, outstanding(state), policy.only) if state.ledger is not None else []
-    return Record(started(state, RollbackStarted("failure", (), (), policy.mode == "strict"), positions))
+    event = RollbackStarted("failure", (), (), policy.mode == "strict")
+    if not policy.only:
+        event = event._replace(bare=tuple(state.specs[number].id for number in bare(state)))
+    return Record(started(state, event, positions))
 
 
 def _next(state: State, ledger: Ledger, now: float) -> list[Command]:
@@ -285,6 +307,7 @@ def rollback_started(state: State, event: RollbackStarted, at: float) -> None:
         ledger.began, ledger.status = at, ""
         ledger.reason, ledger.strict, ledger.by, ledger.comment = event.reason, event.strict, event.by, event.comment
         ledger.todo, ledger.done, ledger.doubts, ledger.active = [], {}, {}, True
+        ledger.bare = event.bare
     elif event.reason != "doubt":
         ledger.reason, ledger.strict, ledger.by = event.reason, event.strict, event.by
     if event.reason != "doubt":
@@ -368,6 +391,8 @@ def _mark(state: State, ledger: Ledger, owed: Owed) -> None:
     elif found.status != "rolled_back" and not mine(state, owed.number):
         was = found.status
         move(state, owed.number, found, "rolled_back")
+        if found.standing in ("completed", "tolerated"):
+            found.standing = "cancelled"
         found.reason, found.detail = "rolled_back", f"it had {was}, and was undone"
 
 

@@ -76,6 +76,7 @@ class Ledger:
 
     __slots__ = (
         "active",
+        "bare",
         "began",
         "by",
         "comment",
@@ -104,6 +105,8 @@ class Ledger:
         """Rank up to which a rollback of the whole run has looked."""
         self.counts: dict[int, int] = {}
         self.active = False
+        self.bare: tuple[str, ...] = ()
+        """Tasks that acted and do not say how they are undone."""
         self.reason = ""
         self.strict = False
         self.by = ""

@@ -39,6 +39,10 @@ def ending(terminal: Terminal, state: State, run_id: str) -> list[str]:
         from planrunner.views.failure import failure_blocks
 
         lines += failure_blocks(terminal, state, run_id)
+    if state.ledger is not None:
+        from planrunner.views.rollback import rollback_lines  # late, as above
+
+        lines += rollback_lines(terminal, state)
     return lines
 
 

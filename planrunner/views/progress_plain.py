@@ -8,10 +8,14 @@ from planrunner.machine.events import (
     AttemptStarted,
     Entry,
     RetryScheduled,
+    RollbackStarted,
     RunParked,
     RunResumed,
     StopRequested,
     TaskSettled,
+    UndoScheduled,
+    UndoSettled,
+    UndoStarted,
 )
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
@@ -156,6 +160,28 @@ def _parked(terminal: Terminal, state: State, event: RunParked, _at: float) -> s
     return f"{terminal.sign('paused')} parked ({event.reason})" + (f", waits for {', '.join(names)}" if names else "")
 
 
+def _rolling_back(terminal: Terminal, _state: State, event: RollbackStarted, _at: float) -> str:
+    return f"{terminal.sign('rolled_back')} rolling back: {plural(len(event.owed), 'step')} to undo"
+
+
+def _undoing(terminal: Terminal, _state: State, event: UndoStarted, _at: float) -> str:
+    what = "putting back the files of" if event.kind == "files" else "undoing"
+    again = " again, its end was not seen" if event.reissue else ""
+    return f"{terminal.sign('rolled_back')} {what} {event.task}{again}"
+
+
+def _undo_retry(terminal: Terminal, _state: State, event: UndoScheduled, at: float) -> str:
+    wait = duration_text(max(0.0, event.due - at))
+    return f"{terminal.sign('retrying')} undoing {event.task} failed ({event.failure}), next attempt in {wait}"
+
+
+def _undo_settled(terminal: Terminal, _state: State, event: UndoSettled, _at: float) -> str:
+    words = {"undone": ("rolled_back", "undone"), "failed": ("failed", "could not be undone")}
+    status, text = words.get(event.status, ("skipped", "left as it is"))
+    why = f": {_foreign(terminal, event.detail)}" if event.detail else ""
+    return f"{terminal.sign(status)} {event.task} {text}{why}"
+
+
 _DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {
     AttemptStarted: _started,
     RetryScheduled: _retry,
@@ -163,4 +189,8 @@ _DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {
     RunResumed: _resumed,
     StopRequested: _stop,
     RunParked: _parked,
+    RollbackStarted: _rolling_back,
+    UndoStarted: _undoing,
+    UndoScheduled: _undo_retry,
+    UndoSettled: _undo_settled,
 }
