@@ -147,7 +147,7 @@ def _reopened(state: State, event: RunReopened, at: float) -> None:
     state.reason = event.reason
     state.ended_at = None
     if state.ledger is not None:
-        state.ledger.status = ""
+        state.ledger.status = state.ledger.reason = ""
 
 
 def _queued(state: State, event: TaskQueued, at: float) -> None:

@@ -172,10 +172,10 @@ def _by_failure(state: State) -> Record:
 
 
 def _next(state: State, ledger: Ledger, now: float) -> list[Command]:
-    if ledger.doubts:
-        for number, positions in ledger.doubts.items():
-            if not any(at in ledger.todo for at in positions):
-                return [_settle_doubt(state, ledger, number, positions)]
+    for number, positions in ledger.doubts.items():
+        waits = state.tasks[number].status == "in_doubt" and state.tasks[number].reason == "rollback"
+        if waits and not any(at in ledger.todo for at in positions):
+            return [_settle_doubt(state, ledger, number, positions)]
     if not ledger.todo:
         failed = any(ledger.owed[at].fate != "undone" for at in ledger.done)
         return [Record(RollbackEnded("rollback_failed" if failed else "rolled_back"))]
