@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from planrunner.journal.port import JournalPort
     from planrunner.machine.events import Event
     from planrunner.plan.model import Plan
+    from planrunner.source import Source
 
     Json = Any
 
@@ -49,6 +50,8 @@ class ExecRequest(NamedTuple):
     state: str | None = None
     dry_run: bool = False
     seed: int | None = None
+    preview: str | None = None
+    """A saved preview that the run must be held to."""
 
 
 class RunResult(NamedTuple):
@@ -66,6 +69,8 @@ class RunResult(NamedTuple):
     """Warnings and notes that lint has about the plan."""
     plan_changed: bool = False
     """The file of the plan is another by now; the run goes on with the plan it started with."""
+    source: Source | None = None
+    """The text of the plan, where something failed and its place is to be shown."""
 
 
 if TYPE_CHECKING:
@@ -130,6 +135,12 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
     if request.max_parallel is not None and request.max_parallel < 1:
         raise UsageError(f"--max-parallel takes a number from 1, not {request.max_parallel}")
     traits = seen.traits
+    if request.preview is not None:
+        from planrunner.app.preview import Previewed, hold_to
+
+        env = environment_of(seen.env)
+        parallel = request.max_parallel or plan.max_parallel
+        hold_to(request.preview, Previewed(plan, seen.digest, params, traits, env, parallel, selected))
     if request.dry_run:
         from planrunner.app.dry import TRAIT, assumed
 
@@ -317,6 +328,8 @@ class _Held:
         result = RunResult(
             state.run_id, state.plan.id, self._digest, state.status, code, state, self._handle.last_seq, site.state_dir
         )
+        if state.counts.get("failed") or state.counts.get("in_doubt"):
+            result = result._replace(source=site.journal.plan(self._digest).source())
         site.watch.ended(result)
         return result
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from planrunner.engine.lognames import log_name
 from planrunner.errors import NotFound
 from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.events import AttemptEnded, Entry, RunParked
+from planrunner.machine.events import AttemptEnded, Entry, RunForked, RunParked
 from planrunner.machine.evolve import fold
 from planrunner.machine.explain import why
+from planrunner.machine.paths import held_tasks, named, picked, written_name, written_of, written_path
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.plan.nearest import nearest
 from planrunner.record import NamedTuple
+from planrunner.source import Source
 
 POLL = 0.2
 """Seconds between two looks of a follower."""
@@ -44,6 +47,7 @@ class Look(NamedTuple):
     exit_code: int | None
     entries: tuple[Entry, ...]
     directory: str
+    source: Source
 
 
 class Log(NamedTuple):
@@ -100,6 +104,8 @@ def _parked(journal: Journal, row: RunRow) -> tuple[str, str]:
     for entry in journal.entries(row.run, row.last_seq - 1):
         if isinstance(entry.event, RunParked):
             return ("blocked" if entry.event.reason == "waiting" else "paused"), entry.event.reason
+        if isinstance(entry.event, RunForked):
+            return "paused", "forked"
     return "paused", "cut off"
 
 
@@ -110,13 +116,13 @@ def look(wanted: str, state: str | None) -> Look:
     try:
         row = journal.run(journal.find_run(wanted))
         entries = tuple(journal.entries(row.run))
-        plan = _plan(journal, row)
+        plan, source = _plan(journal, row), journal.plan(row.plan_digest).source()
     finally:
         journal.close()
     found = fold(plan, row.run, entries)
     if found.status == "running" and not row.held:
         found.status, found.reason = "paused", "cut off"
-    return Look(row, found, None if row.held else exit_code(found), entries, directory)
+    return Look(row, found, None if row.held else exit_code(found), entries, directory, source)
 
 
 def exit_code(state: State) -> int:
@@ -154,35 +160,73 @@ def journal_entries(wanted: str, state: str | None, follow: bool = False) -> Ite
 
 def why_task(found: Look, task: str) -> list[str]:
     """The sentences that explain a task, most important first. Raises NotFound with the nearest name."""
-    check_task(found.state, task)
-    return why(found.state, task)
+    return why(found.state, found.state.specs[task_number(found.state, task)].id)
 
 
-def check_task(state: State, task: str) -> None:
-    """Raises NotFound, with the nearest name, unless the plan of the run has the task."""
-    if task not in state.index:
-        near = nearest(task, state.index)
-        hint = f"did you mean `{near}`?" if near else f"it has {', '.join(list(state.index)[:20])}"
-        raise NotFound(f"the plan `{state.plan.id}` has no task `{task}`", hint)
+def task_number(state: State, wanted: str) -> int:
+    """The task that a path names, or the end of one that no other has. Raises NotFound, with the nearest path or with
+    those it may be."""
+    found = named(state, wanted)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise _unknown(state, wanted)
+    names = [state.specs[number].id for number in found]
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    raise NotFound(f"`{wanted}` names {len(names)} tasks of this run", f"say which: {', '.join(names[:8])}{more}")
+
+
+def _unknown(state: State, wanted: str) -> NotFound:
+    """The error for a path that no task has, with what was probably meant."""
+    holder = _not_begun(state, wanted)
+    if holder >= 0:
+        task, found = state.specs[holder], state.tasks[holder]
+        why = f"`{task.id}`, which would hold it, is {found.status.replace('_', ' ')}"
+        return NotFound(f"`{wanted}` has not come to be in this run: {why}", f"planrunner why {state.run_id} {task.id}")
+    near = nearest(wanted, state.index)
+    hint = f"did you mean `{near}`?" if near else f"it has {', '.join(list(state.index)[:20])}"
+    return NotFound(f"the plan `{state.plan.id}` has no task `{wanted}`", hint)
+
+
+def _not_begun(state: State, wanted: str) -> int:
+    """The task that holds ``wanted`` in the plan, where it has not come so far in the run; -1 where none does."""
+    path, _, name = wanted.rpartition("/")
+    if not path:
+        path, name = written_name(wanted), ""
+    holders = named(state, path) if path != wanted else []
+    if not holders and path:
+        holders = [number for number in state.holders if written_path(state, number) == written_of(path)][-1:]
+    for number in holders:
+        held = [task.id for task in held_tasks(state, number)]
+        if written_name(name) in held or (not name and state.specs[number].fanout is not None):
+            return number
+    return -1
 
 
 def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:
-    """What attempts wrote, in the order of the plan: of one task or all, of one attempt (1 is the first) or each."""
+    """What attempts wrote, in the order of the run: of one task with all it holds or of every task, of one attempt (1
+    is the first) or each."""
+    state = found.state
+    numbers: Iterable[int] = range(len(state.specs))
     if task is not None:
-        check_task(found.state, task)
+        numbers = picked(state, task)
+        if not numbers:
+            raise _unknown(state, task)
     kept: list[Log] = []
     texts = _texts(found)
-    for plan_task, seen in zip(found.state.specs, found.state.tasks, strict=True):
-        if task in (None, plan_task.id):
-            numbers = range(1, seen.attempts + 1) if attempt is None else [attempt]
-            kept += [_log(found, plan_task.id, number, texts) for number in numbers if number <= seen.attempts]
+    for number in numbers:
+        if number in state.holders:
+            continue
+        name, seen = state.specs[number].id, state.tasks[number]
+        chosen = range(1, seen.attempts + 1) if attempt is None else [attempt]
+        kept += [_log(found, name, count, texts) for count in chosen if count <= seen.attempts]
     if attempt is not None and task is not None and not kept:
         raise NotFound(f"task `{task}` had no attempt {attempt}")
     return kept
 
 
 def _log(found: Look, task: str, attempt: int, texts: dict[tuple[str, int], str]) -> Log:
-    path = os.path.join(found.directory, "logs", found.row.run, f"{_file_name(task)}.{attempt}.log")
+    path = os.path.join(found.directory, "logs", found.row.run, log_name(task, attempt))
     return Log(task, attempt, path, texts.get((task, attempt), ""))
 
 
@@ -198,11 +242,6 @@ def _texts(found: Look) -> dict[tuple[str, int], str]:
 def _joined(stdout: str, stderr: str) -> str:
     """Both texts; the second begins on a line of its own."""
     return f"{stdout}\n{stderr}" if stdout and stderr and not stdout.endswith("\n") else stdout + stderr
-
-
-def _file_name(task: str) -> str:
-    """The name of a task as its log files have it."""
-    return task.replace("/", "_").replace("\0", "_").lstrip(".")
 
 
 def read_log(log: Log, after: int = 0, tail: int | None = None) -> Iterator[bytes]:

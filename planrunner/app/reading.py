@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planrunner.journal.port import JournalPort
+from planrunner.journal.records import StoredPlan
 from planrunner.machine.evolve import fold
 from planrunner.machine.state import State
 from planrunner.plan import compiled
@@ -11,16 +12,22 @@ from planrunner.plan.model import Plan
 
 def stored_plan(journal: JournalPort, digest: str) -> Plan:
     """The plan a run is pinned to; the file it came from may have changed or gone. Raises NotFound."""
-    stored = journal.plan(digest)
-    if stored.compiled is None:
-        from planrunner.plan.load import load
-        from planrunner.plugins import Registry
-        from planrunner.source import Source
+    return plan_of(journal.plan(digest))
 
-        loaded = load(Source(stored.text, stored.name, stored.notation), Registry())  # type: ignore[arg-type]
-        assert loaded.plan is not None, "only plans without errors are stored"
-        return loaded.plan
-    return compiled.load(stored.compiled.decode())
+
+def plan_of(stored: StoredPlan) -> Plan:
+    """The plan in the form the machine sees it."""
+    if stored.compiled is not None:
+        try:
+            return compiled.load(stored.compiled.decode())
+        except ValueError:
+            pass  # written by another version in its own layout: the text says the same
+    from planrunner.plan.load import load
+    from planrunner.plugins import Registry
+
+    loaded = load(stored.source(), Registry())
+    assert loaded.plan is not None, "only plans without errors are stored"
+    return loaded.plan
 
 
 def stored_state(journal: JournalPort, run_id: str) -> State:

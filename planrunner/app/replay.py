@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from planrunner.errors import StorageFailed
-from planrunner.journal.sqlite import open_journal
-from planrunner.journal.workspace import find_state
 from planrunner.machine.events import Entry, RunStarted
 from planrunner.machine.replay import Replayed
 from planrunner.plan.model import Plan
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     Json = Any
@@ -28,27 +27,25 @@ class ReplayReport(NamedTuple):
 
 
 def replay_run(wanted: str, state: str | None, plan: str | None = None) -> ReplayReport:
-    """Replay a run (``last``, an id or the start of one), with the plan file ``plan`` instead of its own where given.
+    """Replay a run (``last``, an id, the start of one, or the file of an exported one), with the plan file ``plan``
+    instead of its own where given.
 
     Raises NotFound, PlanInvalid for an edited plan that cannot run, and StorageFailed for a damaged journal.
     """
-    from planrunner.app.reading import stored_plan
+    from planrunner.app.histories import history_of, is_history, read_history
+    from planrunner.app.reading import plan_of
     from planrunner.engine.replaying import replay
 
-    journal = open_journal(find_state(None, state), readonly=True)
-    try:
-        row = journal.run(journal.find_run(wanted))
-        pinned = stored_plan(journal, row.plan_digest)
-        entries = journal.entries(row.run)
-        if plan is None:
-            return ReplayReport(row.run, row.plan_id, row.plan_digest, "", replay(pinned, row.run, entries))
-        edited, replayed = _edited(plan, pinned, row.run, list(entries))
-        return ReplayReport(row.run, row.plan_id, row.plan_digest, edited, replayed)
-    finally:
-        journal.close()
+    history = read_history(wanted) if is_history(wanted) else history_of(wanted, state)
+    run_id, plan_id, stored, entries = history
+    pinned = plan_of(stored)
+    if plan is None:
+        return ReplayReport(run_id, plan_id, stored.digest, "", replay(pinned, run_id, entries))
+    edited, replayed = _edited(plan, pinned, run_id, entries)
+    return ReplayReport(run_id, plan_id, stored.digest, edited, replayed)
 
 
-def _edited(path: str, pinned: Plan, run_id: str, entries: list[Entry]) -> tuple[str, Replayed]:
+def _edited(path: str, pinned: Plan, run_id: str, entries: Sequence[Entry]) -> tuple[str, Replayed]:
     """The digest of the edited plan, and what the replay with it found."""
     from planrunner.app.sight import sight
     from planrunner.engine.comparing import replay_edited

@@ -10,7 +10,7 @@ from planrunner.errors import PlanInvalid
 from planrunner.jsontext import read_json, write_json
 from planrunner.lean import sha256
 from planrunner.plan import compiled
-from planrunner.plan.model import Capability, Expression, Plan
+from planrunner.plan.model import Capability, Expression, Plan, Task
 from planrunner.plugins import Registry
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Source, notation_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Json = Any
 
-FORMAT = "1"
+FORMAT = "2"
 
 
 class Seen(NamedTuple):
@@ -47,11 +47,11 @@ def sight(path: str, journal: JournalPort, registry: Registry) -> Seen:
     data = _read(path)
     key = _key(path, data, registry)
     kept = journal.compiled_get(key)
-    restored = None if kept is None else _restore(kept, data)
+    restored = None if kept is None else _restore(kept, data, os.path.dirname(path))
     if restored is not None:
         return restored
-    seen = _first_sight(path, registry)
-    head = write_json([seen.digest, seen.traits, seen.env, seen.notices])
+    seen, files = _first_sight(path, registry)
+    head = write_json([seen.digest, seen.traits, seen.env, seen.notices, files])
     journal.compiled_put(key, b"\n".join((head.encode(), seen.compiled)))
     return seen
 
@@ -73,11 +73,14 @@ def _key(path: str, data: bytes, registry: Registry) -> str:
     return digest.hexdigest()
 
 
-def _restore(kept: bytes, data: bytes) -> Seen | None:
-    """What was compiled before; None where it is damaged or of another layout, which costs only time."""
+def _restore(kept: bytes, data: bytes, folder: str) -> Seen | None:
+    """What was compiled before; None where a linked file has changed, or where it is damaged or of another layout,
+    which costs only time."""
     try:
         head, _, body = kept.partition(b"\n")
-        digest, traits, env, notices = read_json(head.decode())
+        digest, traits, env, notices, files = read_json(head.decode())
+        if not all(_unchanged(os.path.join(folder, name), known) for name, known in files):
+            return None
         plan = compiled.load(body.decode())
     except ValueError:
         return None
@@ -86,7 +89,16 @@ def _restore(kept: bytes, data: bytes) -> Seen | None:
     )
 
 
-def _first_sight(path: str, registry: Registry) -> Seen:
+def _unchanged(path: str, known: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return sha256(file.read()).hexdigest() == known
+    except OSError:
+        return False
+
+
+def _first_sight(path: str, registry: Registry) -> tuple[Seen, tuple[tuple[str, str], ...]]:
+    """The plan, with the paths (from its folder) and hashes of the files it links to."""
     from planrunner.app.planfile import read_regular
     from planrunner.plan.digest import digest
     from planrunner.plan.load import load
@@ -94,12 +106,28 @@ def _first_sight(path: str, registry: Registry) -> Seen:
     file = read_regular(path)
     if file.findings:
         raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
-    plan, findings = load(file.source, registry)[:2]  # what follows can have the memory of the tree
+    plan, findings, _, files = load(file.source, registry)
     if plan is None or any(finding.code == "PLAN020" for finding in findings):
         raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
-    traits = {name: _trait(registry.find(name)) for name in sorted({task.uses for task in plan.tasks if task.uses})}
+    traits = {name: _trait(registry.find(name)) for name in sorted(_capabilities(plan.tasks))}
+    env = _env_names(plan, file.source) if not files else _env_read(plan)
     written = compiled.dump(plan).encode()
-    return Seen(plan, digest(plan), file.source.text, written, traits, _env_names(plan, file.source), len(findings))
+    return Seen(plan, digest(plan), file.source.text, written, traits, env, len(findings)), files
+
+
+def _capabilities(tasks: tuple[Task, ...]) -> set[str]:
+    """The capabilities that tasks name, those inside them and what undoes or replaces them included."""
+    found: set[str] = set()
+    waiting = list(tasks)
+    for task in waiting:
+        found.add(task.uses)
+        found |= {action.uses for action in (task.rollback, task.degraded) if action is not None}
+        waiting += task.subplan
+        if task.loop is not None:
+            waiting += task.loop.tasks
+        if task.sub is not None:
+            waiting += task.sub.tasks
+    return found - {""}
 
 
 def _trait(capability: Capability | None) -> list[Json]:
@@ -111,6 +139,10 @@ def _env_names(plan: Plan, source: Source) -> tuple[str, ...]:
     """Environment variables that expressions and templates read, so that their values can be recorded with the run."""
     if "env." not in source.text and "env[" not in source.text:
         return ()
+    return _env_read(plan)
+
+
+def _env_read(plan: Plan) -> tuple[str, ...]:
     return tuple(sorted({path[1] for path in _paths(plan) if path[0] == "env" and len(path) > 1}))
 
 

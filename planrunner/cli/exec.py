@@ -31,6 +31,7 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 @click.option("--max-parallel", type=click.IntRange(1), metavar="N", help="At most N tasks at once.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of everything random in the run.")
 @click.option("--dry-run", is_flag=True, help="Go through the plan without acting.")
+@click.option("--preview", metavar="FILE", help="Run only what this saved preview shows; else leave with code 10.")
 @click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
 @click.option(
     "--progress",

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 def command(
     ctx: click.Context, /, run: str, task: str | None, follow: bool, attempt: int | None, tail: int | None
 ) -> int:
-    """Print what the tasks of a run wrote. RUN is an id, the start of one, or `last`.
+    """Print what the tasks of a run wrote. RUN is an id, the start of one, or `last`. TASK is a
+    path, with all that it holds (`fan`, `polish#2`), or the end of some (`draft`).
 
     \b
     Examples:
       planrunner logs last test
       planrunner logs last test --attempt 2 --tail 50
+      planrunner logs last 'fan[3]'
       planrunner logs last -f
     """
     from planrunner.app.inspect import POLL, logs, look

@@ -15,12 +15,14 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--max-parallel", "At most N tasks at once."),
         ("--seed", "Seed of everything random in the run."),
         ("--dry-run", "Go through the plan without acting."),
+        ("--preview", "Run only what this saved preview shows; else leave with code 10."),
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown (auto: tree on a terminal, github in its Actions, plain elsewhere)."),
         ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
     ),
     "resume": (
         ("--settle", "Say what became of a task in doubt: retry, completed or failed."),
+        ("--from", "Go on from a checkpoint, as a new run; this one stays as it is."),
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown."),
         ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
@@ -32,6 +34,16 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "cancel": (
         ("--reason", "Why; kept with the run."),
         ("--now", "Kill what runs at once, and leave out what stands under `finally`."),
+        ("--json", "Print JSON."),
+    ),
+    "retry": (
+        ("--preview", "Only tell what would begin anew."),
+        ("--json", "Print JSON."),
+    ),
+    "rerun": (
+        ("--downstream", "Begin everything after them anew as well, whatever its inputs."),
+        ("--only-failed", "Leave tasks that went well as they are."),
+        ("--preview", "Only tell what would begin anew."),
         ("--json", "Print JSON."),
     ),
     "init": (),
@@ -66,6 +78,32 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--all", "Every rule."),
         ("--json", "Print JSON."),
     ),
+    "preview": (
+        ("--param", "Set a parameter."),
+        ("--params-file", "Read parameters from a YAML or JSON file; -p comes before it."),
+        ("--only", "Run only this task; may be repeated."),
+        ("--until", "Run this task and what it needs; may be repeated."),
+        ("--max-parallel", "At most N tasks at once."),
+        ("--save", "Write the preview to a file, for `exec --preview FILE`."),
+        ("--json", "Print JSON."),
+    ),
+    "test": (
+        ("--coverage", "List what no case reached."),
+        ("--min-coverage", "Code 1 where a plan is covered less."),
+        ("--junit", "Write JUnit XML as well."),
+        ("--json", "Print JSON."),
+    ),
+    "chaos": (
+        ("--param", "Set a parameter."),
+        ("--kills", "Every write (all), or N of them."),
+        ("--pairs", "Runs killed twice (24)."),
+        ("--seed", "Random durations and failures."),
+        ("--time", "Stop after so long, such as 60s."),
+        ("--only-write", "Repeat one run: 17, or 17:after,19:before."),
+        ("--after", "Whether the entries of --only-write reach the disk."),
+        ("--real", "Run the real plan in scratch copies of the project: its effects are real."),
+        ("--json", "Print JSON."),
+    ),
     "runs": (
         ("--limit", "At most N (20)."),
         ("--status", "Only runs that stand so."),
@@ -73,6 +111,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "show": (
         ("--json", "Print the JSON object that `exec --json` prints."),
+        ("--all", "List every task, whatever there is to tell of it."),
         ("--timeline", "Add a bar for each attempt."),
     ),
     "logs": (
@@ -83,8 +122,12 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "events": (
         ("--json", "Print JSON lines."),
         ("--follow", "Go on as long as the run does."),
+        ("--export", "Write the run with its plan to a file, for `planrunner replay FILE`."),
     ),
     "why": (
+        ("--json", "Print JSON."),
+    ),
+    "checkpoints": (
         ("--json", "Print JSON."),
     ),
     "replay": (

@@ -21,6 +21,7 @@ class ExecOptions:
         "params",
         "params_file",
         "plan",
+        "preview",
         "progress",
         "seed",
         "until",
@@ -36,12 +37,13 @@ class ExecOptions:
     seed: int | None
     json: bool
     progress: str
+    preview: str | None
 
     def __init__(self, plan: str, **given: object) -> None:
         """``given`` holds any of the other slots by name."""
         self.plan = plan
         self.params = self.only = self.until = ()
-        self.params_file = self.max_parallel = self.seed = None
+        self.params_file = self.max_parallel = self.seed = self.preview = None
         self.dry_run = self.json = False
         self.progress = "auto"
         for name, value in given.items():

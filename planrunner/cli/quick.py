@@ -26,6 +26,7 @@ _EXEC = {
     "--max-parallel": "max_parallel",
     "--seed": "seed",
     "--progress": "progress",
+    "--preview": "preview",
 }
 _EXEC_FLAGS = {"--dry-run": "dry_run", "--json": "json", "--no-wait": ""}
 _RESUME = {"--settle": "settle", "--progress": "progress"}

@@ -17,12 +17,13 @@ from planrunner.errors import MISMATCH
 @click.pass_context
 def command(ctx: click.Context, /, run: str, plan: str | None, as_json: bool) -> int:
     """Decide a recorded run again from its outcomes, offline, and tell the first difference (exit code 10). RUN is an
-    id, the start of one, or `last`.
+    id, the start of one, `last`, or a file that `planrunner events --export` wrote.
 
     \b
     Examples:
       planrunner replay last
       planrunner replay last --plan release-edited.yaml
+      planrunner replay tests/release.jsonl
     """
     from planrunner.app.replay import replay_run
     from planrunner.views.replay import replay_lines, replay_object

@@ -31,16 +31,27 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     callback=_settled,
     help="Say what became of a task in doubt: retry, completed or failed.",
 )
+@click.option(
+    "--from", "checkpoint", metavar="CHECKPOINT", help="Go on from a checkpoint, as a new run; this one stays as it is."
+)
 @click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
 @click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
 @click.option("--no-wait", is_flag=True, help="Leave with code 8 where the run waits (as it does without it).")
 @click.pass_context
-def command(ctx: click.Context, /, no_wait: bool, **options: Any) -> int:
+def command(ctx: click.Context, /, no_wait: bool, checkpoint: str | None, **options: Any) -> int:
     """Go on with a run that was interrupted or waits. RUN is an id, the start of one, or `last`.
 
     \b
     Examples:
       planrunner resume last
       planrunner resume last --settle tag=completed
+      planrunner resume last --from cp-build
     """
-    return running.resume_run(given_settings(ctx), ResumeOptions(**options))
+    given = given_settings(ctx)
+    if checkpoint is not None:
+        from planrunner.app.forking import ForkRequest, fork
+
+        made = fork(ForkRequest(options["run"], checkpoint, state=given.state))
+        options["run"] = made.run_id
+        click.echo(f"run {made.run_id} goes on from checkpoint {made.checkpoint} of {made.parent}", err=True)
+    return running.resume_run(given, ResumeOptions(**options))

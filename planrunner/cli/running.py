@@ -37,6 +37,7 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         given.state,
         options.dry_run,
         options.seed,
+        options.preview,
     )
     result = execute(request, watch(given, options.progress))
     if result.notices and not options.json and options.progress in ("auto", "tree", "plain"):

@@ -6,7 +6,7 @@ import os
 import sys
 
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.terminal import Terminal
+from planrunner.views.terminal import Terminal, word
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -31,14 +31,8 @@ class Settings:
 
 def settings(state: str | None = None, color: str = "auto", no_input: bool = False) -> Settings:
     """The settings from options, with the environment where an option is missing."""
-    program = f"planrunner --state {_word(state)}" if state else "planrunner"
+    program = f"planrunner --state {word(state)}" if state else "planrunner"
     return Settings(state or os.environ.get("PLANRUNNER_STATE") or None, color, no_input, program)
-
-
-def _word(text: str) -> str:
-    """A text as one word of a shell; the standard library's way loads regular expressions, which short runs notice."""
-    plain = text.replace("/", "").replace(".", "").replace("-", "").replace("_", "")
-    return text if plain.isascii() and (plain.isalnum() or not plain) else "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def terminal(stream: TextIO, given: Settings) -> Terminal:

@@ -14,9 +14,10 @@ from planrunner.cli.settings import output
 @click.command("show")
 @click.argument("run", default="last")
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON object that `exec --json` prints.")
+@click.option("--all", "whole", is_flag=True, help="List every task, whatever there is to tell of it.")
 @click.option("--timeline", is_flag=True, help="Add a bar for each attempt.")
 @click.pass_context
-def command(ctx: click.Context, /, run: str, as_json: bool, timeline: bool) -> int:
+def command(ctx: click.Context, /, run: str, as_json: bool, whole: bool, timeline: bool) -> int:
     """Show how a run stands or ended. RUN is an id, the start of one, or `last`.
 
     \b
@@ -39,10 +40,10 @@ def command(ctx: click.Context, /, run: str, as_json: bool, timeline: bool) -> i
     from planrunner.views.tree import tree
 
     screen = output(given)
-    lines = tree(screen, found.state, now)
+    lines = tree(screen, found.state, now, whole)
     if timeline:
         from planrunner.views import timeline as picture
 
         lines += ["", *picture.timeline(screen, picture.bars(found.entries), now), ""]
-    screen.write("\n".join([*lines, *ending(screen, found.state, found.row.run)]) + "\n")
+    screen.write("\n".join([*lines, *ending(screen, found.state, found.row.run, found.source)]) + "\n")
     return 0

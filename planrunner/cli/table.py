@@ -13,6 +13,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
 COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("exec", "exec", "Run a plan.", "run"),
     ("resume", "resume", "Go on with a run that was interrupted or waits.", "run"),
+    ("fork", "fork", "Make a new run that goes on from a checkpoint of another one.", "run"),
     ("pause", "pause", "Let what runs end, start nothing more, and park the run.", "run"),
     ("cancel", "cancel", "Stop a run for good.", "run"),
     ("retry", "retry", "Begin what failed anew and go on.", "run"),
@@ -33,6 +34,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("logs", "logs", "Print what the tasks of a run wrote.", "look"),
     ("events", "events", "Print the journal of a run.", "look"),
     ("why", "why", "Tell why a task ran, waited, was skipped or failed.", "look"),
+    ("checkpoints", "checkpoints", "List the places that a run can be taken up from.", "look"),
     ("replay", "replay", "Decide a recorded run again and tell the first difference.", "look"),
     ("capabilities", "capabilities", "List what tasks can call.", "surroundings"),
     ("doctor", "doctor", "Check this installation and its surroundings.", "surroundings"),

@@ -44,8 +44,8 @@ def command(
     Tests are files called *.test.yaml beside a plan or under `tests`. A plan that no test file names is tested by the
     cases that follow from it: all goes well, each task fails once, each person says no.
 
-    Codes: 0 all hold, 1 an expectation does not hold or too little is covered, 3 no plan and no test, 5 a test file or a
-    plan has faults.
+    Codes: 0 all hold, 1 an expectation does not hold or too little is covered, 3 no plan and no test, 5 a test file or
+    a plan has faults.
 
     \b
     Examples:

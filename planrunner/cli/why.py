@@ -16,12 +16,15 @@ from planrunner.cli.group import given_settings
 def command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int:
     """Tell why a task ran, waited, was skipped, was tried again or failed. Without RUN it is the last one.
 
+    TASK is a path as the run shows it (`polish#2/draft`, `fan[3]`), or the end of one that no other task has.
+
     \b
     Examples:
       planrunner why explain
       planrunner why 20261121-2259 sign-off
+      planrunner why last 'fan[3]'
     """
-    from planrunner.app.inspect import look, why_task
+    from planrunner.app.inspect import look, task_number, why_task
     from planrunner.views.run import shown_status
     from planrunner.views.terminal import harmless
 
@@ -31,8 +34,9 @@ def command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int
     found = look(run, given_settings(ctx).state)
     lines = why_task(found, words[-1])
     if as_json:
-        status = shown_status(found.state, found.state.tasks[found.state.index[words[-1]]])
-        answer = {"format": 1, "run_id": found.row.run, "task": words[-1], "status": status, "why": lines}
+        number = task_number(found.state, words[-1])
+        name, status = found.state.specs[number].id, shown_status(found.state, found.state.tasks[number])
+        answer = {"format": 1, "run_id": found.row.run, "task": name, "status": status, "why": lines}
         click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
     else:
         click.echo("\n".join(harmless(line) for line in lines))

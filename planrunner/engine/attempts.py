@@ -8,6 +8,7 @@ import time
 from planrunner.capabilities.binding import Binding, bind
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Spawn
 from planrunner.engine.effects import UNDO
+from planrunner.engine.lognames import log_name
 from planrunner.engine.tails import TAIL, Record
 from planrunner.lean import partial
 from planrunner.machine.events import Outcome
@@ -78,8 +79,7 @@ def located(resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding 
 
 def log_path(state_dir: str, call: Call) -> str:
     """Where the output of an attempt goes: ``logs/RUN/TASK.ATTEMPT.log`` in the state folder."""
-    name = call.task.id.replace("/", "_").replace("\0", "_").lstrip(".")
-    return f"{state_dir}/logs/{call.run_id}/{name}.{call.attempt}.log"
+    return f"{state_dir}/logs/{call.run_id}/{log_name(call.task.id, call.attempt)}"
 
 
 def markers(call: Call) -> dict[str, str]:

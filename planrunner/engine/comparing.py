@@ -6,7 +6,7 @@ from __future__ import annotations
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Prepared, prepare
 from planrunner.engine.effects import StartCall
-from planrunner.engine.replaying import Replay, place_of
+from planrunner.engine.replaying import Replay, origin, place_of
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptStarted, Entry, RunStarted
 from planrunner.machine.evolve import evolve
@@ -16,7 +16,7 @@ from planrunner.plan.model import NOWHERE, Plan
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
     from typing import Any
 
     from planrunner.engine.effects import Effect
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     Json = Any
 
 
-def replay_edited(pinned: Plan, edited: Plan, run_id: str, entries: Iterable[Entry], started: RunStarted) -> Replayed:
+def replay_edited(pinned: Plan, edited: Plan, run_id: str, entries: Sequence[Entry], started: RunStarted) -> Replayed:
     """Walk a run of ``pinned`` with the plan ``edited``; ``started`` is the first event as it would be with that."""
-    walk = _Comparison(State(pinned, run_id), Replay(State(edited, run_id)))
+    began = origin(run_id, entries)
+    walk = _Comparison(State(pinned, began), Replay(State(edited, began)))
     for entry in entries:
         difference = walk.step(entry, started)
         if difference is not None:

@@ -56,6 +56,7 @@ class Driver:
     __slots__ = (
         "_answers",
         "_append",
+        "_batch",
         "_decisions",
         "_effects",
         "_fresh",
@@ -77,15 +78,18 @@ class Driver:
         self._fresh: list[Entry] = []
         self._todo: list[Effect] = []
         self._decisions = Decisions(state, place, self._record)
+        self._batch: float | None = None
+        """The time of what came from outside since the last decision: all of it carries one time, so that the record
+        shows between which entries nothing was decided."""
         self._answers: list[tuple[int, Answer]] = []
         self.inbox: Inbox | None = None
 
     def record(self, *events: Event) -> None:
-        """Fold events that come from outside at the same time and keep them for the next commit. What arrives together
-        is recorded for one time, so that the record shows between which entries nothing was decided."""
-        now = self._effects.now()
+        """Fold events that come from outside and keep them for the next commit."""
+        if self._batch is None:
+            self._batch = self._effects.now()
         for event in events:
-            self._record(event, now)
+            self._record(event, self._batch)
 
     def _record(self, event: Event, now: float) -> None:
         evolve(self.state, event, now)
@@ -108,6 +112,7 @@ class Driver:
 
     def _decide(self, now: float) -> None:
         """Everything that follows without the world, at one point of time: one commit for all of it."""
+        self._batch = None
         if self._decisions.settle(now, self._todo):
             self._effects.stop()
 
@@ -187,8 +192,8 @@ class Driver:
 
     def _arrived(self, events: Sequence[Event]) -> None:
         """Record what happened; a timer that is due by now comes first, so that the order does not hang on a race."""
-        now = self._effects.now()
-        if self.state.timers and self.state.timers[0][0] <= now:
+        timers = self.state.timers
+        if self._batch is None and timers and timers[0][0] <= (now := self._effects.now()):
             self._decide(now)
         for event in events:
             if isinstance(event, StopRequested):
@@ -198,7 +203,7 @@ class Driver:
                     continue
             elif type(event) is AttemptEnded:
                 event = with_values(self.state, event) if UNDO not in event.task else _undone(event)
-            self._record(event, now)
+            self.record(event)
 
 
 def _undone(event: AttemptEnded) -> AttemptEnded | UndoEnded:

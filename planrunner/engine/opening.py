@@ -94,7 +94,7 @@ def _reads_a_round(given: Json) -> bool:
 def items(fanout: Fanout, scope: TaskScope) -> list[Json]:
     """The items of a fan-out, in their order."""
     if fanout.matrix is not None:
-        found = _combinations(fanout.matrix, scope)
+        found = _combinations(fanout, scope)
     elif fanout.foreach is not None:
         found = _listed(evaluate(fanout.foreach.tree, scope), f"`foreach: {fanout.foreach.text}`")
     else:
@@ -113,10 +113,18 @@ def _listed(value: Json, what: str) -> list[Json]:
     raise _Unfit(f"{what} takes a list, this is {'nothing' if value is None else repr(value)}")
 
 
-def _combinations(matrix: dict[str, Json], scope: TaskScope) -> list[Json]:
+def _combinations(fanout: Fanout, scope: TaskScope) -> list[Json]:
     """Every combination of the axes, without those that ``exclude`` names; ``include`` adds to those it fits, or stands
     for itself."""
-    axes = {name: _axis(name, axis, scope) for name, axis in matrix.items() if name not in ("include", "exclude")}
+    matrix: dict[str, Json] = fanout.matrix
+    given = {axis.name: axis.expression for axis in fanout.axes if axis.expression is not None}
+    axes = {
+        name: _axis(name, axis, scope)
+        if name not in given
+        else _listed(evaluate(given[name].tree, scope), _named(name))
+        for name, axis in matrix.items()
+        if name not in ("include", "exclude")
+    }
     left_out = rendered(matrix.get("exclude") or [], scope)
     found = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())] if axes else []
     found = [one for one in found if not any(_fits(one, pattern) for pattern in left_out)]
@@ -132,7 +140,11 @@ def _combinations(matrix: dict[str, Json], scope: TaskScope) -> list[Json]:
 
 def _axis(name: str, axis: Json, scope: TaskScope) -> list[Json]:
     value = rendered(axis, scope)
-    return _listed(value, f"the axis `{name}` of the matrix")
+    return _listed(value, _named(name))
+
+
+def _named(name: str) -> str:
+    return f"the axis `{name}` of the matrix"
 
 
 def _fits(one: dict[str, Json], pattern: dict[str, Json]) -> bool:

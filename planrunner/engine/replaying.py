@@ -7,7 +7,7 @@ from collections import deque
 
 from planrunner.engine.calls import Place, with_values
 from planrunner.engine.decisions import Decisions
-from planrunner.machine.events import AttemptEnded, Entry, RunResumed, RunStarted
+from planrunner.machine.events import AttemptEnded, Entry, FactsObserved, RunForked, RunReopened, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.replay import Difference, Replayed, differ, is_input, missing, task_of
 from planrunner.machine.state import State
@@ -16,20 +16,25 @@ from planrunner.plan.model import Plan
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from planrunner.engine.effects import Effect
     from planrunner.machine.events import Event
 
 
-def replay(plan: Plan, run_id: str, entries: Iterable[Entry]) -> Replayed:
+def replay(plan: Plan, run_id: str, entries: Sequence[Entry]) -> Replayed:
     """Walk the entries of a run of ``plan``; stops at the first difference."""
-    walk = Replay(State(plan, run_id))
+    walk = Replay(State(plan, origin(run_id, entries)))
     for entry in entries:
         difference = walk.step(entry)
         if difference is not None:
             return walk.result(difference)
     return walk.result(walk.rest())
+
+
+def origin(run_id: str, entries: Sequence[Entry]) -> str:
+    """The run that the record began as: another one where it was forked, since keys hold the name of their run."""
+    return next((entry.event.parent for entry in entries if isinstance(entry.event, RunForked)), run_id)
 
 
 class Replay:
@@ -90,20 +95,21 @@ class Replay:
 
     def _between(self, batch: Entry | None, entry: Entry) -> Iterator[float]:
         """The times at which a runner that lived decided before an input, and found nothing to do."""
-        resumed = isinstance(entry.event, RunResumed)
-        if batch is not None and (batch.at == entry.at or (resumed and isinstance(batch.event, RunStarted))):
-            return  # came together, or the runner died after the first entry, which is stored before any decision
+        taken_up = isinstance(entry.event, _TAKEN_UP)
         if batch is not None:
+            stored_alone = isinstance(batch.event, _ALONE) or (taken_up and not isinstance(batch.event, _SEEN))
+            if batch.at == entry.at or (stored_alone and not isinstance(entry.event, _SEEN)):
+                return
             yield min(batch.at, entry.at)
         timers = self.state.timers
-        if timers and timers[0][0] <= entry.at and not resumed:
+        if timers and timers[0][0] <= entry.at and not taken_up:
             yield entry.at
 
     def rest(self) -> Difference | None:
         """What should have followed the last entry. A runner that died leaves nothing decided and unwritten, but for
         the time between the first entry and the first decision."""
         self.got = None
-        if self._batch is not None and not self._ahead and not isinstance(self._batch.event, RunStarted):
+        if self._batch is not None and not self._ahead and not isinstance(self._batch.event, _ALONE):
             self._decide(self._batch.at)
         return self._missing(self._seen + 1) if self._ahead else None
 
@@ -164,6 +170,14 @@ class Replay:
         if again.outcome.failure or again.outcome.outputs == outcome.outputs:
             return None  # a value may read an output of its own name, which the record has no more
         return differ(entry, Entry(entry.seq, entry.at, again))
+
+
+_ALONE = (RunStarted, RunForked)
+"""Entries with which a run is made, before anything is decided."""
+_SEEN = (AttemptEnded, FactsObserved)
+"""What only a runner that lives sees; between these it decides."""
+_TAKEN_UP = (RunForked, RunReopened, RunResumed)
+"""A runner takes up what another one left. Requests that came in between were stored without a decision."""
 
 
 def place_of(state: State) -> Place:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from planrunner.machine.events import Entry, RunEnded
 from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
+    from planrunner.source import Notation
 
 
 class StoredPlan(NamedTuple):
@@ -16,8 +19,12 @@ class StoredPlan(NamedTuple):
     digest: str
     text: str
     name: str
-    notation: str
+    notation: Notation
     compiled: bytes | None = None
+
+    def source(self) -> Source:
+        """The text as places in it are counted."""
+        return Source(self.text, self.name, self.notation)
 
 
 class NewRun(NamedTuple):

@@ -94,7 +94,7 @@ def _look(state: State, number: int, now: float, commands: list[Command], ready:
     """One candidate: what its status calls for."""
     found = state.tasks[number]
     command: Command | None = None
-    if state.held and number in state.held:
+    if state.held and number in state.held and not (found.status == "running" and found.outcome is None):
         return
     if state.closing and found.status not in SETTLED and (why := _closed(state, number)):
         command = _in_closing(state, number, now, why)

@@ -72,6 +72,19 @@ class RunResumed(NamedTuple):
     unattended: bool = False
 
 
+class RunForked(NamedTuple):
+    """What came before is a copy of the first ``seq`` entries of the run ``parent``; from here on it is the run
+    ``run``, in which attempts that were under way never began. ``params`` are those that are set anew, ``idle`` the
+    seconds since the entry before."""
+
+    run: str
+    parent: str
+    seq: int
+    params: dict[str, Json] = {}
+    idle: float = 0.0
+    by: str = ""
+
+
 class TaskQueued(NamedTuple):
     """Ready, but no slot is free."""
 
@@ -304,6 +317,7 @@ if TYPE_CHECKING:
     Event = Union[
         RunStarted,
         RunResumed,
+        RunForked,
         TaskQueued,
         FactsRequested,
         FactsObserved,
@@ -335,6 +349,7 @@ if TYPE_CHECKING:
 EVENTS = (
     RunStarted,
     RunResumed,
+    RunForked,
     TaskQueued,
     FactsRequested,
     FactsObserved,

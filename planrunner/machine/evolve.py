@@ -16,6 +16,7 @@ from planrunner.machine.events import (
     ResetPlanned,
     RetryScheduled,
     RunEnded,
+    RunForked,
     RunParked,
     RunReopened,
     RunResumed,
@@ -341,6 +342,10 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine import containers
 
             self.update(containers.FOLDS)
+        elif kind is RunForked:
+            from planrunner.machine import forks
+
+            self.update(forks.FOLDS)
         elif kind is ResetPlanned or kind is TasksReset:
             from planrunner.machine import rework
 

@@ -15,8 +15,18 @@ def why(state: State, task_id: str) -> list[str]:
     number = state.index[task_id]
     found = state.tasks[number]
     lines = [_headline(state, number)]
+    if found.frame.owner >= 0:
+        from planrunner.machine.explain_nesting import place  # late: many plans are flat
+
+        lines.append(place(state, number))
+    if found.visit > 1 or number in state.held:
+        lines += _anew(state, number)
     if found.status in ("pending", "queued"):
         lines += _waiting(state, number)
+    if number in state.holders:
+        from planrunner.machine.explain_nesting import holding  # late, as above
+
+        lines += holding(state, number)
     lines += _needs(state, number)
     lines += _routes(state, number)
     if state.specs[number].when is not None and found.status not in ("pending",):
@@ -50,13 +60,40 @@ def _waiting(state: State, number: int) -> list[str]:
         return lines
     if found.due is not None:
         return [f"attempt {found.attempts + 1} starts at {found.due:.3f} (seconds since 1970)"]
-    if task.finally_ and state.open:
-        return [f"it stands under `finally` and starts when the other {state.open} open tasks are settled"]
+    frame = found.frame
+    if task.finally_ and frame.open:
+        return [f"it stands under `finally` and starts when the other {frame.open} open tasks are settled"]
+    if frame.limit and number >= frame.limit:
+        fanout = state.specs[frame.owner].fanout
+        at_once = f"{fanout.max_parallel} at once" if fanout is not None else "a few at once"
+        return [f"it waits for its turn: `{state.specs[frame.owner].id}` lets {at_once} begin, in their order"]
     if number in state.asked:
         return ["its preconditions are being looked at"]
     if state.stop_reason:
         return [f"nothing starts: {stop_text(state)}"]
     return []
+
+
+def _anew(state: State, number: int) -> list[str]:
+    """That a task began anew, or is about to: how often, sent by whom, and what was said."""
+    found = state.tasks[number]
+    lines = []
+    if number in state.held:
+        planned = next(each for each in state.resets if state.specs[number].id in each.tasks)
+        still = [name for name in planned.tasks if state.tasks[state.index[name]].status in ("running", "in_doubt")]
+        waits = f" when {', '.join(f'`{name}`' for name in still[:5])} came to rest" if still else ""
+        lines.append(f"it begins anew ({planned.reason}{_said(planned.cause, planned.by, planned.comment)}){waits}")
+    if found.visit > 1:
+        said = found.rework or {}
+        how = _said(str(said.get("from", "")), str(said.get("by", "")), str(said.get("comment", "")))
+        lines.append(f"it began anew, this is visit {found.visit}{how}")
+    return lines
+
+
+def _said(cause: str, by: str, comment: str) -> str:
+    text = f", sent back by `{cause}`" if cause else ""
+    text += f" ({by})" if by and cause else f", by {by}" if by else ""
+    return text + (f": {comment}" if comment else "")
 
 
 def _needs(state: State, number: int) -> list[str]:
@@ -104,12 +141,17 @@ def _attempts(state: State, number: int) -> list[str]:
     task, found = state.specs[number], state.tasks[number]
     if not found.attempts:
         return []
-    text = f"attempt {found.attempts} of at most {task.retry.attempts}"
+    count = found.attempts - found.past
+    if not count:
+        return []
+    text = f"attempt {count} of at most {task.retry.attempts}"
+    if found.past:
+        text += f" on this visit, {found.attempts} in all"
     if found.reissues:
         text += f", issued again {found.reissues} times after a crash"
     outcome = found.outcome
     if outcome is not None and outcome.failure:
         text += f": {outcome.failure} failure, {outcome.message}"
     elif outcome is not None:
-        text += f": ended well after {outcome.duration:.2f} s"
+        text += ": ended well" + (f" after {outcome.duration:.2f} s" if number not in state.holders else "")
     return [text]

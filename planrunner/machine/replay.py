@@ -11,6 +11,7 @@ from planrunner.machine.events import (
     FactsObserved,
     ResetPlanned,
     RollbackStarted,
+    RunForked,
     RunReopened,
     RunResumed,
     RunStarted,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     Json = Any
 
 INPUTS = frozenset(
-    {AttemptEnded, BackupMade, DoubtSettled, FactsObserved, RunReopened, RunResumed, RunStarted, UndoEnded}
+    {AttemptEnded, BackupMade, DoubtSettled, FactsObserved, RunForked, RunReopened, RunResumed, RunStarted, UndoEnded}
 )
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the
 one or the other (``is_input``)."""

@@ -36,7 +36,7 @@ def downstream(state: State, number: int) -> list[int]:
 def send_back(state: State, cause: int, target: int, comment: str = "", by: str = "") -> ResetPlanned:
     """The event that begins ``target`` and everything after it anew, ``cause`` included."""
     numbers = sorted({*downstream(state, target), cause})
-    names = tuple(state.specs[number].id for number in numbers if state.tasks[number].status != "pending")
+    names = tuple(state.specs[number].id for number in numbers)
     return ResetPlanned(names, "rework", by, state.specs[cause].id, comment)
 
 
@@ -139,11 +139,11 @@ def _begin_anew(state: State, number: int) -> None:
     free_slot(state, number)
     if found.status != "pending":
         move(state, number, found, "pending")
-    if state.ledger is not None:
-        from planrunner.machine.rollback import keep_outputs  # late: most tasks say nothing about being undone
+        if state.ledger is not None:
+            from planrunner.machine.rollback import keep_outputs  # late: most tasks say nothing about being undone
 
-        keep_outputs(state, number)
-    found.visit += 1
+            keep_outputs(state, number)
+        found.visit += 1
     found.past = found.attempts
     found.standing = ""
     found.outcome = found.facts = found.started = found.ended = found.inner = None

@@ -9,7 +9,7 @@ from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import CHECKS, criteria
 from planrunner.plan.lower_values import Lowering
-from planrunner.plan.model import Approvers, Gate, Option, Reject
+from planrunner.plan.model import Approvers, Edge, Gate, Option, Reject
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 GATE_KEYS = frozenset(
@@ -75,6 +75,27 @@ def _reject(node: Node) -> Reject:
     if rework is not None:
         return Reject("rework", values.text(rework), (values.whole(most) if most is not None else 0) or 0, rework.span)
     return Reject("task", values.text(to), span=to.span) if to is not None else Reject(span=node.span)
+
+
+def routes(low: Lowering, found: Gate) -> list[Edge]:
+    """The edges of a gate: to the task that runs after a rejection, and to those that its options lead to."""
+    edges = []
+    reject = found.on_reject
+    if reject.action == "task":
+        edges.append(Edge(reject.target, "failure", None, "rejected", span=reject.span))
+    for option in found.options:
+        if option.target:
+            from planrunner.plan.expressions.parse import parse  # late: few gates have options that lead somewhere
+
+            chosen = parse(f"outputs.choice == {_quoted(option.name)}")
+            edges.append(Edge(option.target, "condition", chosen._replace(span=option.span), span=option.span))
+    return edges
+
+
+def _quoted(text: str) -> str:
+    from planrunner.jsontext import write_json  # late, for the same reason
+
+    return write_json(text)
 
 
 def _people(_low: Lowering, node: Node) -> dict[str, Any]:

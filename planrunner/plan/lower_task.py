@@ -14,7 +14,7 @@ from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_draft import CRITERIA, Draft
 from planrunner.plan.lower_expressions import condition, criteria
-from planrunner.plan.lower_gate import GATE_KEYS, gate
+from planrunner.plan.lower_gate import GATE_KEYS, gate, routes
 from planrunner.plan.lower_links import check_params, linked
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Loop, Retry, Task
@@ -22,7 +22,7 @@ from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 _BOUND = r"->\s*([A-Za-z_][A-Za-z0-9_]*)"
-_EDGES = ("on_success", "on_failure", "next", "failure_modes")
+_EDGES = ("on_success", "on_failure", "next", "failure_modes", "gate")
 """The order of edges, whatever the order of the keys."""
 _ACTIONS = ("run", "uses", "command", "loop", "subplan")
 
@@ -126,6 +126,7 @@ def _finish_gate(draft: Draft) -> None:
             "PLAN009", f"{what} makes the task a gate, and a gate does nothing itself", place, help_, label
         )
     fields["gate"] = gate(draft.low, nodes)
+    draft.edges["gate"] = routes(draft.low, fields["gate"])
     for name in ("timeout", "retry"):
         if name in draft.defaults and name not in nodes and fields.get(name) == draft.defaults[name]:
             del fields[name]

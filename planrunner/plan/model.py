@@ -288,7 +288,7 @@ class Plan(NamedTuple):
     gated: tuple[tuple[str, Gate], ...] = ()
     """Labels whose tasks wait for a gate, from ``policy: {gates: …}``."""
     file: str = ""
-    """The file of a linked plan, as the plan around it names it; its spans are places there."""
+    """The file of a linked plan, from the folder of the outermost one; its spans are places there."""
 
 
 class Field(NamedTuple):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from planrunner.machine.state import State
+from planrunner.record import TYPE_CHECKING
 from planrunner.views.run import shown_counts, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal
+
+if TYPE_CHECKING:
+    from planrunner.source import Source
 
 ORDER = (
     "completed",
@@ -31,14 +35,14 @@ def counts_text(state: State) -> str:
     return ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counted if count) or "no tasks"
 
 
-def ending(terminal: Terminal, state: State, run_id: str) -> list[str]:
-    """The lines to print when a run ended or was parked."""
+def ending(terminal: Terminal, state: State, run_id: str, source: Source | None = None) -> list[str]:
+    """The lines to print when a run ended or was parked; with the ``source`` of its plan, failures name places."""
     lines = [summary(terminal, state, run_id), *_next_steps(terminal, state, run_id)]
     if state.counts.get("failed") or state.counts.get("in_doubt"):
         # Late: only runs with trouble pay for it.
         from planrunner.views.failure import failure_blocks
 
-        lines += failure_blocks(terminal, state, run_id)
+        lines += failure_blocks(terminal, state, run_id, source)
     if state.ledger is not None:
         from planrunner.views.rollback import rollback_lines  # late, as above
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from planrunner.machine.events import Outcome
+from planrunner.machine.paths import by_its_own, stands
 from planrunner.machine.state import State, TaskState
 from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.run import attempt_text
 from planrunner.views.symbols import duration_text
-from planrunner.views.terminal import Terminal, cut, harmless
+from planrunner.views.terminal import Terminal, cut, harmless, word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from planrunner.source import Source
 
 LINES = 20
 BLOCKS = 10
@@ -19,29 +22,42 @@ _INDENT = 11
 _CUT_OFF = ("cancelled", "stopped")
 
 
-def failure_blocks(terminal: Terminal, state: State, run_id: str) -> list[str]:
-    """The blocks of every task that failed for good or whose end is unknown, at most ten; the rest is counted.
+def failure_blocks(terminal: Terminal, state: State, run_id: str, source: Source | None = None) -> list[str]:
+    """The blocks of every task that failed for good or whose end is unknown, at most ten; the rest is counted. With the
+    ``source`` of the plan they name the place of the task.
 
-    A failure that a handler recovered or that is allowed has no block: nobody has to do anything about it.
+    A failure that a handler recovered or that is allowed has no block: nobody has to do anything about it. Neither has
+    a task that failed because of one that it holds, nor what a later round or attempt made good.
     """
-    troubled = [
-        number
-        for number, found in enumerate(state.tasks)
-        if found.status == "in_doubt" or (found.status == "failed" and found.standing not in ("completed", "tolerated"))
-    ]
+    troubled = [number for number, found in enumerate(state.tasks) if _matters(state, number, found)]
+    if state.holders:
+        troubled.sort(key=lambda number: state.tasks[number].ended or float("inf"))
     lines: list[str] = []
     for number in troubled[:BLOCKS]:
-        lines += ["", *failure_block(terminal, state, number, run_id)]
+        lines += ["", *failure_block(terminal, state, number, run_id, source)]
     if len(troubled) > BLOCKS:
         lines += ["", f"and {len(troubled) - BLOCKS} more: {terminal.program} show {run_id}"]
     return lines
 
 
-def failure_block(terminal: Terminal, state: State, number: int, run_id: str) -> list[str]:
-    """The lines of the block of one task, by its number in the plan."""
+def _matters(state: State, number: int, found: TaskState) -> bool:
+    if found.status == "failed":
+        if found.standing in ("completed", "tolerated"):
+            return False
+    elif found.status != "in_doubt":
+        return False
+    return not state.holders or (by_its_own(state, number) and stands(state, number))
+
+
+def failure_block(
+    terminal: Terminal, state: State, number: int, run_id: str, source: Source | None = None
+) -> list[str]:
+    """The lines of the block of one task, by its number in the run."""
     task, found = state.specs[number], state.tasks[number]
     facts = [
         ("why", _why(found)),
+        ("in", _around(state, number)),
+        ("place", _place(state, number, source)),
         ("command", command_text(task)),
         *_output(found.outcome),
         ("then", _consequence(state, number)),
@@ -53,6 +69,27 @@ def failure_block(terminal: Terminal, state: State, number: int, run_id: str) ->
     return lines + _fact(terminal, "go on", _ways_on(terminal.program, task, found, run_id))
 
 
+def _around(state: State, number: int) -> str:
+    if state.tasks[number].frame.owner < 0:
+        return ""
+    from planrunner.views.nesting import around_text  # late: many plans are flat
+
+    return around_text(state, number)
+
+
+def _place(state: State, number: int, source: Source | None) -> str:
+    """``plans/release.yaml:14:9``: where the task stands in its plan, or in the file of the plan that it links."""
+    if source is None:
+        return ""
+    frame = state.tasks[number].frame
+    while frame.owner >= 0 and frame.linked is None:
+        frame = state.tasks[frame.owner].frame
+    if frame.linked is not None and frame.linked.file:
+        return frame.linked.file
+    line, column = source.place(state.specs[number].span.start)
+    return f"{source.name}:{line}:{column}"
+
+
 def _fact(terminal: Terminal, name: str, lines: Sequence[str]) -> list[str]:
     """Lines under one name; the name stands before the first."""
     names = [name, *[""] * (len(lines) - 1)]
@@ -61,7 +98,7 @@ def _fact(terminal: Terminal, name: str, lines: Sequence[str]) -> list[str]:
 
 def _headline(terminal: Terminal, task: Task, found: TaskState) -> str:
     kind = f" ({found.failure})" if found.failure else ""
-    facts = [f"{task.id} {found.status.replace('_', ' ')}{kind}", attempt_text(task, found.attempts)]
+    facts = [f"{task.id} {found.status.replace('_', ' ')}{kind}", attempt_text(task, found.attempts, found.past)]
     if found.outcome is not None and found.outcome.duration:
         facts.append(f"after {duration_text(found.outcome.duration)}")
     text = ", ".join(fact for fact in facts if fact)
@@ -109,23 +146,41 @@ def _consequence(state: State, number: int) -> str:
         return f"{found.recovered_by} stood in for it"
     if task.allow_failure:
         return "the run goes on without it"
-    targets = [edge.target for edge in task.edges if edge.on in ("failure", "always") and edge.target in state.index]
-    parts = [f"{name} {state.tasks[state.index[name]].status}" for name in targets]
-    idle = _idle(state, number) - {state.index[name] for name in targets}
+    handlers = [
+        route.target for route in state.shape.routes_out.get(number, ()) if route.edge.on in ("failure", "always")
+    ]
+    fell = _fell(state, number)
+    parts = [f"{state.specs[at].id} {state.tasks[at].status}" for at in (*handlers, *fell)]
+    idle = set().union(*(_idle(state, at) for at in (number, *fell))) - set(handlers)
     if idle:
         parts.append(f"{len(idle)} not started")
     return ", ".join(parts)
 
 
+def _fell(state: State, number: int) -> list[int]:
+    """The tasks around a failed one that failed because of it, the innermost first."""
+    found: list[int] = []
+    owner = state.tasks[number].frame.owner
+    while owner >= 0 and state.tasks[owner].status == "failed":
+        found.append(owner)
+        owner = state.tasks[owner].frame.owner
+    return found
+
+
 def _idle(state: State, number: int) -> set[int]:
-    """The tasks that this failure kept from starting: what follows the task, and what the stop of the run cut off."""
+    """The tasks that this failure kept from starting: what follows the task, and what the stop of its level cut off."""
     found = {
         at
         for at in _following(state, number)
         if state.tasks[at].status in ("omitted", "cancelled", "pending") and state.tasks[at].reason != "not_selected"
     }
-    if number in state.failures:
-        found.update(at for at, other in enumerate(state.tasks) if (other.status, other.reason) == _CUT_OFF)
+    frame = state.tasks[number].frame
+    if number in frame.failures:
+        found.update(
+            at
+            for at in range(frame.first, frame.first + frame.size)
+            if (state.tasks[at].status, state.tasks[at].reason) == _CUT_OFF
+        )
     return found
 
 
@@ -143,5 +198,6 @@ def _following(state: State, number: int) -> set[int]:
 def _ways_on(program: str, task: Task, found: TaskState, run_id: str) -> list[str]:
     """The commands to go on with; they are never cut, because people copy them."""
     if found.status == "in_doubt":
-        return [f"{program} resume {run_id} --settle {task.id}=retry|completed|failed"]
-    return [f"{program} logs {run_id} {task.id}", f"{program} why {run_id} {task.id}"]
+        return [f"{program} resume {run_id} --settle {word(task.id)}=retry|completed|failed"]
+    name = word(task.id)
+    return [f"{program} logs {run_id} {name}", f"{program} why {run_id} {name}"]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from planrunner.plan.graph import Graph
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planrunner.plan.graph import Graph
 
 
 class Line(NamedTuple):
@@ -16,9 +20,14 @@ class Line(NamedTuple):
 
 
 def outline(graph: Graph) -> list[Line]:
-    """Every task once, below the deepest of the tasks it comes after. Walks without recursion; tasks in a circle, which
-    lint refuses, stand at the end."""
-    parents = _parents(graph)
+    """``outlined`` for the tasks of a plan."""
+    return outlined(graph.needs, graph.routed_from)
+
+
+def outlined(needs: Sequence[Sequence[int]], routed_from: Sequence[Sequence[int]]) -> list[Line]:
+    """Every task once, below the deepest of the tasks it comes after, given by what each needs and the tasks whose
+    edges lead to it. Walks without recursion; tasks in a circle, which lint refuses, stand at the end."""
+    parents = _parents([need or routed for need, routed in zip(needs, routed_from, strict=True)])
     children: dict[int, list[int]] = {}
     for number, parent in enumerate(parents):
         children.setdefault(parent, []).append(number)
@@ -28,15 +37,14 @@ def outline(graph: Graph) -> list[Line]:
     while todo:
         number, level = todo.pop()
         seen.add(number)
-        lines.append(_line(graph, number, parents[number], level))
+        lines.append(_line(needs, number, parents[number], level))
         below = children.get(number, [])
         todo += [(child, level + (len(below) > 1)) for child in reversed(below)]
-    return lines + [_line(graph, number, -1, 0) for number in range(len(graph)) if number not in seen]
+    return lines + [_line(needs, number, -1, 0) for number in range(len(needs)) if number not in seen]
 
 
-def _parents(graph: Graph) -> list[int]:
-    """The task each one is listed under, -1 for none: the deepest one it needs; edges count where it needs none."""
-    before = [graph.needs[number] or graph.routed_from[number] for number in range(len(graph))]
+def _parents(before: Sequence[Sequence[int]]) -> list[int]:
+    """The task each one is listed under, -1 for none: the deepest of those it comes after."""
     depth = _depths(before)
     return [
         max(found, key=lambda other: (depth[other], other)) if found and depth[number] else -1
@@ -44,7 +52,7 @@ def _parents(graph: Graph) -> list[int]:
     ]
 
 
-def _depths(before: list[list[int]]) -> list[int]:
+def _depths(before: Sequence[Sequence[int]]) -> list[int]:
     """The length of the longest way to each task; tasks in a circle, and behind one, have 0."""
     waiting = [len(found) for found in before]
     after: list[list[int]] = [[] for _ in before]
@@ -64,5 +72,5 @@ def _depths(before: list[list[int]]) -> list[int]:
     return depth
 
 
-def _line(graph: Graph, number: int, parent: int, level: int) -> Line:
-    return Line(number, level, tuple(dict.fromkeys(other for other in graph.needs[number] if other != parent)))
+def _line(needs: Sequence[Sequence[int]], number: int, parent: int, level: int) -> Line:
+    return Line(number, level, tuple(dict.fromkeys(other for other in needs[number] if other != parent)))

@@ -32,9 +32,16 @@ class GithubProgress(PlainProgress):
     def event(self, entry: Entry) -> None:
         super().event(entry)
         if isinstance(entry.event, TaskSettled) and self._state is not None:
-            self._lines += self._group(self._state, entry.event)
-            if entry.event.status in ("failed", "in_doubt"):
+            if self._folds is None or self._folds.tells(entry.event):
+                self._lines += self._group(self._state, entry.event)
+            if entry.event.status in ("failed", "in_doubt") and not self._told_inside(self._state, entry.event):
                 self._annotate(entry.event)
+
+    def _told_inside(self, state: State, event: TaskSettled) -> bool:
+        """Whether a task failed because of one that it holds, which has an annotation of its own."""
+        from planrunner.machine.paths import by_its_own  # late: most runs go well
+
+        return not by_its_own(state, state.index[event.task])
 
     def _group(self, state: State, event: TaskSettled) -> list[str]:
         outcome = state.tasks[state.index[event.task]].outcome

@@ -7,12 +7,15 @@ from time import localtime, monotonic
 from planrunner.machine.events import (
     AttemptStarted,
     Entry,
+    FrameClosing,
+    FrameOpened,
     RetryScheduled,
     RollbackStarted,
     RunParked,
     RunResumed,
     StopRequested,
     TaskSettled,
+    TasksReset,
     UndoScheduled,
     UndoSettled,
     UndoStarted,
@@ -27,6 +30,8 @@ from planrunner.views.terminal import Terminal, cut, harmless
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    from planrunner.views.progress_folded import Folds
 
 HEARTBEAT = 30.0
 GATHERED = 500
@@ -43,6 +48,7 @@ class PlainProgress:
         self._heartbeat = heartbeat
         self._lines: list[str] = []
         self._state: State | None = None
+        self._folds: Folds | None = None
         self._run_id = ""
         self._wrote = monotonic()
         self._second = -1
@@ -51,6 +57,11 @@ class PlainProgress:
     def started(self, run_id: str, plan: Plan, state: State) -> None:
         self._state = state
         self._run_id = run_id
+        if state.holders:
+            from planrunner.views.progress_folded import Folds  # late: many plans are flat
+
+            self._folds = Folds(state)
+            self._folds.resumed()
         self._lines.append(f"run {run_id} of {plan.id}: {plural(len(plan.tasks), 'task')}")
         self._flush()
 
@@ -59,6 +70,10 @@ class PlainProgress:
         if describe is None or self._state is None:
             return
         line = describe(self._terminal, self._state, entry.event, entry.at)
+        if self._folds is not None:
+            line = self._folds.line(entry.event, line)
+        if not line:
+            return
         second = int(entry.at)
         if second != self._second:
             self._second, self._clock = second, _clock(entry.at)
@@ -76,13 +91,13 @@ class PlainProgress:
             self._lines.append(self._still_running(now))
             self._flush()
 
-    def ended(self, _result: Any) -> None:
+    def ended(self, result: Any) -> None:
         if self._state is None:
             return
         # Late: only the end of a run needs it.
         from planrunner.views.ending import ending
 
-        self._lines += ending(self._terminal, self._state, self._run_id)
+        self._lines += ending(self._terminal, self._state, self._run_id, result and result.source)
         self._flush()
 
     def _still_running(self, now: float) -> str:
@@ -106,7 +121,10 @@ def _clock(at: float) -> str:
 
 
 def _started(terminal: Terminal, state: State, event: AttemptStarted, _at: float) -> str:
-    attempt = attempt_text(state.specs[state.index[event.task]], event.attempt)
+    number = state.index[event.task]
+    if number in state.holders:
+        return ""  # what it opens follows, and says more
+    attempt = attempt_text(state.specs[number], event.attempt, state.tasks[number].past)
     again = " again, its end was not seen" if event.reissue else ""
     return f"{terminal.sign('running')} {event.task} started{again}" + (f" ({attempt})" if attempt else "")
 
@@ -117,10 +135,11 @@ def _foreign(terminal: Terminal, text: str) -> str:
 
 def _retry(terminal: Terminal, state: State, event: RetryScheduled, at: float) -> str:
     number = state.index[event.task]
-    outcome = state.tasks[number].outcome
+    found = state.tasks[number]
+    outcome = found.outcome
     message = _foreign(terminal, outcome.message) if outcome else ""
     why = event.failure + (f": {message}" if message else "")
-    attempt = attempt_text(state.specs[number], event.attempt)
+    attempt = attempt_text(state.specs[number], event.attempt, found.past)
     wait = duration_text(max(0.0, event.due - at))
     return f"{terminal.sign('retrying')} {event.task} failed, {attempt}, next in {wait} ({why})"
 
@@ -131,10 +150,35 @@ def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) ->
     status = event.status.replace("_", " ")
     took = f" in {duration_text(max(0.0, at - found.started))}" if found.started is not None else ""
     line = f"{terminal.sign(event.status)} {event.task} {status}{took}"
-    if found.attempts > 1:
-        line += f", {attempt_text(state.specs[number], found.attempts)}"
+    if found.attempts - found.past > 1:
+        line += f", {attempt_text(state.specs[number], found.attempts, found.past)}"
+    if found.inner is not None and event.status == "completed":
+        from planrunner.views.nesting import end_text  # late: many plans are flat
+
+        line += f", {end_text(state, found.inner)}"
     why = _foreign(terminal, event.detail or event.reason) if event.status != "completed" else ""
     return f"{line}: {why}" if why else line
+
+
+def _opened(terminal: Terminal, state: State, event: FrameOpened, _at: float) -> str:
+    from planrunner.views.nesting import opened_text  # late: many plans are flat
+
+    number = state.index[event.task]
+    frame = state.tasks[number].inner
+    assert frame is not None
+    attempt = attempt_text(state.specs[number], event.attempt, state.tasks[number].past) if event.number <= 1 else ""
+    return f"{terminal.sign('running')} {event.task} {opened_text(state, frame)}" + (f" ({attempt})" if attempt else "")
+
+
+def _closing(terminal: Terminal, _state: State, event: FrameClosing, _at: float) -> str:
+    return f"{terminal.sign('cancelled')} {event.task} is stopped ({event.reason}): what runs in it is ended"
+
+
+def _reset(terminal: Terminal, _state: State, event: TasksReset, _at: float) -> str:
+    names = ", ".join(event.tasks[:8]) + (f" and {len(event.tasks) - 8} more" if len(event.tasks) > 8 else "")
+    cause = f", sent back by {event.cause}" if event.cause else f", by {event.by}" if event.by else ""
+    said = f": {_foreign(terminal, event.comment)}" if event.comment else ""
+    return f"{terminal.sign('retrying')} {names} begin anew ({event.reason}{cause}{said})"
 
 
 def _resumed(_terminal: Terminal, state: State, _event: RunResumed, _at: float) -> str:
@@ -184,6 +228,9 @@ def _undo_settled(terminal: Terminal, _state: State, event: UndoSettled, _at: fl
 
 _DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {
     AttemptStarted: _started,
+    FrameOpened: _opened,
+    FrameClosing: _closing,
+    TasksReset: _reset,
     RetryScheduled: _retry,
     TaskSettled: _settled,
     RunResumed: _resumed,

@@ -31,10 +31,11 @@ class QuietProgress:
     def tick(self, _now: float) -> None:
         """Nothing is drawn."""
 
-    def ended(self, _result: Any) -> None:
+    def ended(self, result: Any) -> None:
         if self._state is None or self._state.status == "completed":
             return
         # Late: only a run that did not complete needs it.
         from planrunner.views.ending import ending
 
-        self._terminal.write("\n".join(ending(self._terminal, self._state, self._run_id)) + "\n")
+        lines = ending(self._terminal, self._state, self._run_id, result and result.source)
+        self._terminal.write("\n".join(lines) + "\n")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from time import monotonic, time
-from typing import Any
 
 from planrunner.machine.events import Entry, TaskSettled
 from planrunner.machine.state import State
-from planrunner.plan.model import Plan
-from planrunner.views.run import attempt_text, elapsed
+from planrunner.record import TYPE_CHECKING
+from planrunner.views.rows import TROUBLE, Row
+from planrunner.views.run import attempt_text, elapsed, shown_counts
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, cut, harmless, pad, width
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from planrunner.plan.model import Plan
 
 FRAME = 0.125
 """Seconds between two frames at least: eight a second."""
@@ -28,7 +33,6 @@ _FOLDED = (
     "in_doubt",
     "failed",
 )
-_TROUBLE = ("failed", "in_doubt", "blocked")
 
 
 class TreeProgress:
@@ -46,13 +50,13 @@ class TreeProgress:
     def started(self, run_id: str, _plan: Plan, state: State) -> None:
         self._state = state
         self._run_id = run_id
-        self._trouble = {number: None for number, found in enumerate(state.tasks) if found.status in _TROUBLE}
+        self._trouble = {number: None for number, found in enumerate(state.tasks) if found.status in TROUBLE}
 
     def event(self, entry: Entry) -> None:
         """The state is read when the next frame is drawn; a frame is due after an event as well as at a tick."""
         if self._state is not None and isinstance(entry.event, TaskSettled):
             self._tails.pop(entry.event.task, None)
-            if entry.event.status in _TROUBLE:
+            if entry.event.status in TROUBLE:
                 self._trouble[self._state.index[entry.event.task]] = None
         self._draw_when_due(entry.at)
 
@@ -63,14 +67,15 @@ class TreeProgress:
     def tick(self, now: float) -> None:
         self._draw_when_due(now)
 
-    def ended(self, _result: Any) -> None:
+    def ended(self, result: Any) -> None:
         if self._state is None:
             return
         # Late: only the end of a run needs them.
         from planrunner.views.ending import ending
         from planrunner.views.tree import tree
 
-        lines = tree(self._terminal, self._state, time()) + ending(self._terminal, self._state, self._run_id)
+        told = (self._terminal, self._state, self._run_id, result and result.source)
+        lines = tree(self._terminal, self._state, time()) + ending(*told)
         self._draw(lines)
         self._drawn = 0
 
@@ -89,65 +94,76 @@ class TreeProgress:
         self._drawn = len(lines)
 
     def _frame(self, state: State, now: float) -> list[str]:
-        columns, rows = self._terminal.size()
-        room = rows - 3
-        running = list(state.running)
-        waiting = [number for _, number in state.timers if state.tasks[number].due is not None]
-        trouble = [number for number in self._trouble if state.tasks[number].status in _TROUBLE]
-        shown_trouble = trouble[-max(1, room // 3) :]
-        shown_waiting = waiting[: max(1, room // 4)]
-        shown_running = running[: max(1, room - len(shown_trouble) - len(shown_waiting) - 1)]
-        lines = [self._head(state, now, columns)]
-        lines += [self._running_line(state, number, now, columns) for number in shown_running]
-        hidden = len(running) - len(shown_running)
+        """The head, then what runs, waits or is in trouble, never more than the window has lines."""
+        rows = self._terminal.size()[1]
+        lines = [self._head(state, now)]
+        if state.holders:
+            from planrunner.views.progress_nested import chosen  # late: many plans are flat
+
+            found, hidden = chosen(state, self._trouble, rows - 3)
+        else:
+            found, hidden = self._flat(state, rows - 3)
+        lines += [self._row(state, row, now) for row in found]
         if hidden:
-            lines.append(cut(f"  and {hidden} more running", columns))
-        lines += [self._waiting_line(state, number, now, columns) for number in shown_waiting]
-        lines += [self._trouble_line(state, number, columns) for number in shown_trouble]
+            lines.append(self._cut(f"  and {hidden:,} more running"))
         return lines[: rows - 1]
 
-    def _head(self, state: State, now: float, columns: int) -> str:
-        terminal = self._terminal
-        parts = []
-        for status in _FOLDED:
-            count = state.counts.get(status, 0)  # type: ignore[call-overload]
-            if count:
-                parts.append((terminal.sign(status), f"{count} {status.replace('_', ' ')}"))
+    def _flat(self, state: State, room: int) -> tuple[list[Row], int]:
+        """What is shown of a flat plan, and how many running tasks are not."""
+        running = list(state.running)
+        waiting = [number for _, number in state.timers if state.tasks[number].due is not None]
+        trouble = [number for number in self._trouble if state.tasks[number].status in TROUBLE]
+        trouble = trouble[-max(1, room // 3) :]
+        waiting = waiting[: max(1, room // 4)]
+        shown = running[: max(1, room - len(trouble) - len(waiting) - 1)]
+        return [Row(0, n, state.specs[n].id) for n in (*shown, *waiting, *trouble)], len(running) - len(shown)
+
+    def _head(self, state: State, now: float) -> str:
+        terminal, columns = self._terminal, self._terminal.size()[0]
+        counts = shown_counts(state)
+        found = [(status, counts[status]) for status in _FOLDED if counts.get(status)]
+        parts = [(terminal.sign(status), f"{count:,} {status.replace('_', ' ')}") for status, count in found]
         plain = "  ".join(f"* {text}" for _, text in parts)
         limit = state.plan.budgets.time
         spent = duration_text(state.spent_time(now)) + (f" of {duration_text(limit)}" if limit is not None else "")
-        title = cut(f"{state.plan.id} {spent}", columns, terminal.unicode)
+        title = self._cut(f"{state.plan.id} {spent}")
         if width(title) + 2 + width(plain) > columns - 1:
-            done, total = len(state.tasks) - state.open - state.finals_open, len(state.tasks)
-            return cut(f"{title}  {done}/{total}", columns - 1, terminal.unicode)
+            total = sum(counts.values())
+            left = sum(counts.get(status, 0) for status in ("pending", "queued", "running", *TROUBLE[1:]))
+            return cut(f"{title}  {total - left}/{total}", columns - 1, terminal.unicode)
         return terminal.paint(title, "bold") + "  " + "  ".join(f"{sign} {text}" for sign, text in parts)
 
-    def _running_line(self, state: State, number: int, now: float, columns: int) -> str:
-        task, found = state.specs[number], state.tasks[number]
-        facts = [duration_text(elapsed(found, now)), attempt_text(task, found.attempts) if found.attempts > 1 else ""]
-        fact = " ".join(text for text in facts if text)
-        return self._line("running", task.id, fact, _last_line(self._tails.get(task.id, b"")), columns)
+    def _row(self, state: State, row: Row, now: float) -> str:
+        task, found = state.specs[row.task], state.tasks[row.task]
+        status = found.status
+        if found.inner is not None and status != "pending":
+            from planrunner.views.nesting import active, progress_text  # late: many plans are flat
 
-    def _waiting_line(self, state: State, number: int, now: float, columns: int) -> str:
-        task, found = state.specs[number], state.tasks[number]
+            return self._line(status, row, progress_text(state, found.inner, active(state, found.inner)), "")
+        if status == "running":
+            facts = [duration_text(elapsed(found, now))]
+            if found.attempts - found.past > 1:
+                facts.append(attempt_text(task, found.attempts, found.past))
+            return self._line(status, row, " ".join(facts), _last_line(self._tails.get(task.id, b"")))
+        if status in TROUBLE:
+            return self._line(status, row, status.replace("_", " "), found.detail or found.reason)
         rest = duration_text(max(0.0, (found.due or now) - now))
-        fact = f"{attempt_text(task, found.attempts + 1)} in {rest}"
-        message = found.outcome.message if found.outcome else ""
-        return self._line("retrying", task.id, fact, message, columns)
+        fact = f"{attempt_text(task, found.attempts + 1, found.past)} in {rest}"
+        return self._line("retrying", row, fact, found.outcome.message if found.outcome else "")
 
-    def _trouble_line(self, state: State, number: int, columns: int) -> str:
-        task, found = state.specs[number], state.tasks[number]
-        return self._line(found.status, task.id, found.status.replace("_", " "), found.detail or found.reason, columns)
-
-    def _line(self, status: str, name: str, fact: str, text: str, columns: int) -> str:
+    def _line(self, status: str, row: Row, fact: str, text: str) -> str:
         """``● name  fact  text``, cut to the window: the sign takes one column."""
-        terminal = self._terminal
+        terminal, columns = self._terminal, self._terminal.size()[0]
         room = columns - 3
+        name = "  " * row.level + row.name
         name = cut(name, max(8, room // 3), terminal.unicode)
         line = f"{pad(name, min(24, room // 3))}  {fact}"
         rest = room - width(line) - 2
         text = terminal.paint(cut(harmless(text), rest, terminal.unicode), "dim") if rest > 8 and text else ""
         return f"{terminal.sign(status)} {cut(line, room, terminal.unicode)}" + (f"  {text}" if text else "")
+
+    def _cut(self, text: str) -> str:
+        return cut(text, self._terminal.size()[0], self._terminal.unicode)
 
 
 def _last_line(held: bytes) -> str:

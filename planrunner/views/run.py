@@ -27,7 +27,10 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         "exit_code": exit_code,
         "reason": state.reason,
         "waiting": waiting(state),
-        "tasks": {task.id: task_object(state, found) for task, found in pairs(state)},
+        "tasks": {
+            task.id: task_object(state, found) | (inner_object(state, found) if found.inner is not None else {})
+            for task, found in pairs(state)
+        },
         "budget": budget_object(state, now),
         "outputs": state.outputs,
     }
@@ -50,6 +53,22 @@ def task_object(state: State, found: TaskState) -> dict[str, Json]:
         "reason": _left_reason(found) if left else found.reason,
         "detail": _LEFT_DETAIL if left else found.detail,
     }
+
+
+def inner_object(state: State, found: TaskState) -> dict[str, Json]:
+    """What a task that holds others adds: which kind of frame it opened last, how many tasks are in it and how many of
+    them are settled and failed; for a loop also its round."""
+    frame = found.inner
+    assert frame is not None
+    inner: dict[str, Json] = {
+        "kind": frame.kind,
+        "tasks": frame.size,
+        "settled": frame.size - frame.open - frame.finals_open,
+        "failed": len(frame.failures),
+    }
+    if frame.kind == "round":
+        inner["round"] = frame.round
+    return {"inner": inner}
 
 
 def shown_status(state: State, found: TaskState) -> str:
@@ -80,23 +99,37 @@ def _left_reason(found: TaskState) -> str:
 
 
 def shown_counts(state: State) -> dict[str, int]:
-    """How many tasks there are of each status, as ``shown_status`` gives it."""
+    """How many tasks there are of each status, as ``shown_status`` gives it. A task that stands for those it holds is
+    not counted beside them, unless it failed by itself."""
     counts: dict[str, int] = dict(state.counts.items())
+    for number in state.holders:
+        found = state.tasks[number]
+        if found.inner is not None and found.inner.size and not _own_trouble(state, number):
+            counts[found.status] -= 1
     if is_resting(state) and counts.get("running"):
         counts["in_doubt"] = counts.get("in_doubt", 0) + counts.pop("running")
     return counts
 
 
+def _own_trouble(state: State, number: int) -> bool:
+    from planrunner.machine.paths import by_its_own  # late: many plans are flat
+
+    return state.tasks[number].status in ("failed", "in_doubt", "blocked") and by_its_own(state, number)
+
+
 def budget_object(state: State, now: float) -> dict[str, Json]:
     """What the run used of each quantity that is measured or limited, and the limit where there is one. Time is seconds
     in which a process acted on the run; a quantity nobody measured has ``used`` null."""
-    limits = state.plan.budgets._asdict()
+    limits = {name: limit for name, limit in state.plan.budgets._asdict().items() if name in _QUANTITIES}
     used = {
         "time": round(state.spent_time(now), 3),
         "attempts": sum(found.attempts + found.reissues for found in state.tasks),
     }
     names = [name for name, limit in limits.items() if limit is not None or name in used]
     return {name: {"used": used.get(name), "limit": limits[name]} for name in names}
+
+
+_QUANTITIES = ("time", "cost", "tokens", "calls", "attempts", "iterations", "depth")
 
 
 def pairs(state: State) -> Iterator[tuple[Task, TaskState]]:
@@ -112,9 +145,9 @@ def waiting(state: State) -> list[str]:
     return [task.id for task, found in pairs(state) if found.status in ("blocked", "in_doubt")]
 
 
-def attempt_text(task: Task, attempt: int) -> str:
-    """``attempt 2 of 3``, or nothing where there is only one."""
-    allowed = task.retry.attempts
+def attempt_text(task: Task, attempt: int, past: int = 0) -> str:
+    """``attempt 2 of 3``, or nothing where there is only one; ``past`` ones were made before the task began anew."""
+    allowed, attempt = task.retry.attempts, attempt - past
     return f"attempt {attempt} of {max(allowed, attempt)}" if allowed > 1 or attempt > 1 else ""
 
 

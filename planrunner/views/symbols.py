@@ -32,8 +32,8 @@ CODES: dict[str, str] = {
 
 
 def plural(count: int, noun: str) -> str:
-    """``1 task``, ``2 tasks``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """``1 task``, ``2 tasks``, ``10,000 items``."""
+    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def duration_text(seconds: float) -> str:

@@ -118,6 +118,14 @@ def _after_escape(text: str, at: int) -> int:
     return at + 2
 
 
+def word(text: str) -> str:
+    """A text as one word of a shell, as people copy it. The standard library's way loads regular expressions."""
+    plain = text
+    for sign in "/._-":
+        plain = plain.replace(sign, "")
+    return text if plain.isascii() and (plain.isalnum() or not plain) else "'" + text.replace("'", "'\"'\"'") + "'"
+
+
 def width(text: str) -> int:
     """How many columns a text takes on a terminal; the text holds no control characters."""
     if text.isascii():

@@ -64,7 +64,8 @@ def _summary(screen: Terminal, found: dict[str, Json]) -> str:
     failed = found["failed"]
     text = f"{found['passed']} passed" + (f", {failed} failed" if failed else "")
     plans = len(found["coverage"])
-    return f"{screen.sign('failed' if failed else 'completed')} {text}; {percent(found['share'])} covered of {plural(plans, 'plan')}"
+    sign = screen.sign("failed" if failed or not found["cases"] else "completed")
+    return f"{sign} {text}; {percent(found['share'])} covered of {plural(plans, 'plan')}"
 
 
 def junit(found: dict[str, Json]) -> str:
@@ -84,7 +85,8 @@ def junit(found: dict[str, Json]) -> str:
 
 
 def _junit_case(case: dict[str, Json]) -> Iterator[str]:
-    head = f'    <testcase classname={quoteattr(case["plan"])} name={quoteattr(_sound(case["name"]))} time="{case["duration"]}"'
+    names = f"classname={quoteattr(case['plan'])} name={quoteattr(_sound(case['name']))}"
+    head = f'    <testcase {names} time="{case["duration"]}"'
     if case["passed"]:
         yield f"{head}/>"
         return

@@ -3,51 +3,81 @@
 from __future__ import annotations
 
 from planrunner.machine.state import State
-from planrunner.plan.graph import Graph
-from planrunner.views.outline import Line, outline
+from planrunner.record import TYPE_CHECKING
+from planrunner.views.rows import DULL, WHOLE, Row, hidden, level_lines
 from planrunner.views.run import attempt_text, elapsed, is_resting, reason_text, shown_status
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, cut, harmless, pad, width
 
-WHOLE = 60
-"""A plan of up to that many tasks is shown whole; in a larger one, completed and untouched tasks are only counted."""
+if TYPE_CHECKING:
+    from planrunner.machine.state import TaskState
 
 _NO_EDGE = 10_000
 """Columns of what is no terminal: names are not cut in a pipe or a file."""
 
-_DULL = frozenset({"completed", "pending", "omitted", "skipped"})
 
+def tree(terminal: Terminal, state: State, now: float, whole: bool = False) -> list[str]:
+    """The lines of the tree; ``now`` (seconds since 1970) ends the durations of tasks that still run. With ``whole``
+    every task has a line, whatever there is to tell."""
+    if state.holders and len(state.specs) > state.top.size:
+        from planrunner.views.tree_nested import rows  # late: many plans are flat
 
-def tree(terminal: Terminal, state: State, now: float) -> list[str]:
-    """The lines of the tree; ``now`` (seconds since 1970) ends the durations of tasks that still run."""
-    lines = outline(Graph(state.plan))
-    if len(lines) > WHOLE:
-        dull = sum(1 for line in lines if state.tasks[line.task].status in _DULL)
-        lines = [line._replace(level=0) for line in lines if state.tasks[line.task].status not in _DULL]
-        folded = [f"  {dull} tasks without anything to tell are not listed"] if dull else []
+        found = rows(state, whole)
     else:
-        folded = []
+        found = _flat(state, whole)
     columns = terminal.size()[0] if terminal.live else _NO_EDGE
-    longest = max((width(state.specs[line.task].id) + 2 * line.level for line in lines), default=0)
+    longest = max((width(row.name) + 2 * row.level for row in found if row.task >= 0), default=0)
     column = min(40, columns // 2, longest)
-    return [_row(terminal, state, line, (column, columns), now) for line in lines] + folded
+    return [_text(terminal, state, row, (column, columns), now) for row in found]
 
 
-def _row(terminal: Terminal, state: State, line: Line, room: tuple[int, int], now: float) -> str:
-    task, found = state.specs[line.task], state.tasks[line.task]
+def _flat(state: State, whole: bool) -> list[Row]:
+    lines = level_lines(state, state.top)
+    if whole or len(lines) <= WHOLE:
+        return [Row(line.level, line.task, state.specs[line.task].id) for line in lines]
+    shown = [line.task for line in lines if state.tasks[line.task].status not in DULL]
+    return [Row(0, number, state.specs[number].id) for number in shown] + hidden(len(lines) - len(shown))
+
+
+def _text(terminal: Terminal, state: State, row: Row, room: tuple[int, int], now: float) -> str:
     column, columns = room
+    name = "  " * row.level + row.name
+    if row.task < 0:
+        text = cut(name, columns - 3, terminal.unicode)
+        return f"{terminal.sign(row.status)} {text}" if row.status else text
+    if terminal.live:
+        name = cut(name, column, terminal.unicode)
+    status = shown_status(state, state.tasks[row.task])
+    text = f"{pad(name, column)}  " + ", ".join(fact for fact in _facts(terminal, state, row.task, now) if fact)
+    return f"{terminal.sign(status)} {cut(text, columns - 3, terminal.unicode)}"
+
+
+def _facts(terminal: Terminal, state: State, number: int, now: float) -> list[str]:
+    task, found = state.specs[number], state.tasks[number]
     status = shown_status(state, found)
     facts = [status.replace("_", " ")]
     if found.started is not None and (found.ended is not None or not is_resting(state)):
         facts.append(duration_text(elapsed(found, found.ended or now if is_resting(state) else now)))
-    if found.attempts > 1:
-        facts.append(attempt_text(task, found.attempts))
-    if status != "completed":
+    if found.attempts - found.past > 1:
+        facts.append(attempt_text(task, found.attempts, found.past))
+    if found.inner is not None:
+        from planrunner.views.nesting import end_text, progress_text  # late: many plans are flat
+
+        facts.append(end_text(state, found.inner) if found.standing else progress_text(state, found.inner))
+    if found.visit > 1:
+        facts.append(f"visit {found.visit}")
+    if status != "completed" and not _told_inside(found):
         facts.append(cut(harmless(reason_text(state, found)), terminal.edge(), terminal.unicode))
     if found.recovered_by:
         facts.append(f"{found.recovered_by} stood in for it")
-    name = "  " * line.level + task.id
-    if terminal.live:
-        name = cut(name, column, terminal.unicode)
-    text = f"{pad(name, column)}  " + ", ".join(fact for fact in facts if fact)
-    return f"{terminal.sign(status)} {cut(text, columns - 3, terminal.unicode)}"
+    return facts
+
+
+def _told_inside(found: TaskState) -> bool:
+    """Whether a line below a task says why it ended as it did."""
+    inner = found.inner
+    return (
+        inner is not None
+        and not inner.closing
+        and (len(inner.failures) > inner.tolerate or found.status == "cancelled")
+    )

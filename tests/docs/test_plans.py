@@ -46,6 +46,9 @@ ENDINGS: dict[str, Ending] = {
     "joins.yaml": completed(
         **{"mirror-b": "failed", "any-mirror": "completed", "two-mirrors": "completed", "publish": "completed"}
     ),
+    "nesting.yaml": completed(
+        **{"visit": "completed", "visit[1]": "completed", "polish#2/judge": "completed", "publish/say": "completed"}
+    ),
     "notation.plan": completed(build="completed", check="completed", explain="omitted"),
     "notation.yaml": completed(build="completed", check="completed", explain="omitted"),
     "outputs.yaml": completed(show="completed"),

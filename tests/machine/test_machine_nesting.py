@@ -78,7 +78,7 @@ def test_a_fan_out_over_nothing_completes_at_once() -> None:
 
 def test_a_fan_out_over_something_that_is_no_list_fails() -> None:
     ran = rehearse(
-        plan({"id": "fan", "run": "work", "foreach": "params.x"}, params={"x": {"type": "int", "default": 3}}),
+        plan({"id": "fan", "run": "work", "foreach": "params.x"}, params={"x": {"default": 3, "type": "any"}}),
         params={"x": 3},
     )
     assert ran.statuses() == {"fan": "failed"}

@@ -39,11 +39,22 @@ def implied(plan: Plan, path: str, started: Container[str]) -> Iterator[Case]:
     yield from _values(whole, plan)
 
 
+_SAMPLES: dict[str, Json] = {
+    "int": 1,
+    "number": 1,
+    "bool": True,
+    "duration": "1s",
+    "size": "1B",
+    "money": "$1",
+    "list": [],
+    "map": {},
+}
+
+
 def required(plan: Plan) -> dict[str, Json]:
     """Values for the parameters that have to be given."""
-    samples: dict[str, Json] = {"int": 1, "number": 1, "bool": True, "duration": "1s", "size": "1B", "money": "$1", "list": [], "map": {}}  # fmt: skip
     return {
-        param.name: param.choices[0] if param.choices else samples.get(param.type, f"<{param.name}>")
+        param.name: param.choices[0] if param.choices else _SAMPLES.get(param.type, f"<{param.name}>")
         for param in plan.params
         if param.required
     }

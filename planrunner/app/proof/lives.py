@@ -203,7 +203,7 @@ def live(stage: Stage, dies: Mapping[int, bool] | None = None, mishaps: Sequence
         except Crash:
             clock = effects.now() + 1.0
             continue
-        clock = effects.now() + 1.0
+        clock = effects.now()
         if state.ended_at is not None or not (state.status == "paused" or _answers(stage, state, acted)):
             return Lived(state, disk.entries, acted, disk.writes, life, disk.killed)
     raise Broken(f"the run does not come to an end: it was taken up {LIVES} times")

@@ -1,8 +1,8 @@
 """Tasks by name: those a plan is written with, and those a run makes of them.
 
 A run names the tasks inside a container by paths: ``deploy[2]`` is item 2 of a fan-out, ``build/compile`` a step of a
-subplan, ``polish#1/draft`` belongs to round 1 of a loop, ``polish@2#1/draft`` to its second visit. The same path without
-these numbers is the *written* path: ``polish/draft``.
+subplan, ``polish#1/draft`` belongs to round 1 of a loop, ``polish@2#1/draft`` to its second attempt. The same path
+without these numbers is the *written* path: ``polish/draft``.
 """
 
 from __future__ import annotations

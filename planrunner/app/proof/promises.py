@@ -133,9 +133,11 @@ def differences(calm: State, other: State) -> list[str]:
         found.append(f"the run is {_ending(other)} instead of {_ending(calm)}")
     before, after = standing(calm), standing(other)
     untold = _untold(calm) | _untold(other)
-    for task in before.keys() | after.keys():
-        if before.get(task) != after.get(task) and task not in untold:
-            found.append(f"`{task}` is {_words(after.get(task))} instead of {_words(before.get(task))}")
+    found += [
+        f"`{task}` is {_words(after.get(task))} instead of {_words(before.get(task))}"
+        for task in before.keys() | after.keys()
+        if before.get(task) != after.get(task) and task not in untold
+    ]
     if calm.outputs != other.outputs and not untold:
         found.append(f"the outputs are {other.outputs} instead of {calm.outputs}")
     return sorted(found)

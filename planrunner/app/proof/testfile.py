@@ -10,8 +10,8 @@ from typing import Any
 from planrunner import syntax
 from planrunner.app.proof.cases import Case, Crash, Expectation
 from planrunner.app.proof.lives import Mishap
-from planrunner.app.proof.testnames import Names
-from planrunner.app.proof.world import Reply, World
+from planrunner.app.proof.testnames import Names, duration_faults
+from planrunner.app.proof.world import NO_DIGEST, Reply, World
 from planrunner.diagnostics import Diagnostic, arrange, has_errors
 from planrunner.plan.expressions.quantities import parse_duration
 from planrunner.plan.model import Plan
@@ -124,7 +124,7 @@ class _Reader:
                     "the test file names no plan",
                     self._top.entries[0][0].span,
                     help="begin it with `plan: ../release.yaml`, from the folder of this file",
-                )  # fmt: skip
+                )
             )
             return ""
         path = os.path.normpath(os.path.join(os.path.dirname(self._source.name), str(named.value)))
@@ -162,14 +162,14 @@ class _Reader:
     def _world(self, node: Mapping, names: Names | None) -> World:
         mocks: dict[str, tuple[Reply, ...]] = {}
         for name, value in self._entries(node, "mocks"):
-            self._say(names and names.task(name))
+            self._say(names.task(name) if names else None)
             listed = value.items if isinstance(value, Sequence) else [value]
             mocks[str(name.value)] = tuple(self._reply(each, str(name.value), names) for each in listed)
         for name, _ in self._entries(node, "gates"):
-            self._say(names and names.gate(name))
+            self._say(names.gate(name) if names else None)
         facts: dict[str, Json] = {}
         for name, value in self._entries(node, "facts"):
-            self._say(names and names.fact(name))
+            self._say(names.fact(name) if names else None)
             fact, fault = fact_value(str(name.value), to_json(value))
             facts[str(name.value)] = fact
             if fault:
@@ -195,7 +195,7 @@ class _Reader:
         for key in ("timeout", "interrupted", "done-but-error", "in-doubt"):
             named = node.get(key)
             if isinstance(named, Scalar):
-                self._say(names and names.task(named))
+                self._say(names.task(named) if names else None)
                 case = with_fault(case, key, str(named.value), attempt)
                 settle = self._plain(node, "settle")
                 if settle:
@@ -221,13 +221,17 @@ class _Reader:
                 assert isinstance(value, Sequence)
                 for item in value.items:
                     assert isinstance(item, Scalar)
-                    self._say(names and names.task(item))
+                    self._say(names.task(item) if names else None)
                 yield Expectation(about, to_json(value), value.span)
             elif about == "outputs":
                 assert isinstance(value, Mapping)
                 for name, wanted in value.entries:
-                    self._say(names and names.plan_output(name))
+                    self._say(names.plan_output(name) if names else None)
                     yield Expectation(f"outputs.{name.value}", to_json(wanted), wanted.span)
+            elif about == "duration":
+                assert isinstance(value, Scalar)
+                self.findings += duration_faults(value)
+                yield Expectation(about, value.value, value.span)
             elif about in ("holds", "events"):
                 yield from self._listed(about, value, names)
             else:
@@ -236,7 +240,7 @@ class _Reader:
     def _task_expectations(self, node: Mapping, names: Names | None) -> Iterable[Expectation]:
         for name, value in node.entries:
             task = str(name.value)
-            self._say(names and names.task(name))
+            self._say(names.task(name) if names else None)
             if isinstance(value, Scalar):
                 yield Expectation(f"tasks.{task}.status", value.value, value.span, task)
                 continue
@@ -294,7 +298,7 @@ TOO_LONG = 10.0**9
 
 def _artifact(name: str, value: Json) -> dict[str, Json]:
     fields = value if isinstance(value, dict) else {"size": value}
-    return {"name": name, "path": name, "sha256": "0" * 64, **fields}
+    return {"name": name, "path": name, "sha256": NO_DIGEST, **fields}
 
 
 def with_fault(case: Case, kind: str, task: str, attempt: int) -> Case:

@@ -127,6 +127,27 @@ class Names:
         return [task for path, task in self._paths.items() if matches(written(name), path)]
 
 
+def duration_faults(node: Scalar) -> Iterable[Diagnostic]:
+    """What is wrong with a comparison such as ``< 10m``."""
+    from planrunner.plan.expressions.check import check_condition  # late: few tests measure time
+    from planrunner.plan.expressions.parse import parse
+    from planrunner.plan.expressions.types import Type
+
+    lead = "duration "
+    try:
+        problems = check_condition(parse(f"{lead}{node.value}"), {"duration": Type("time")})
+    except ExpressionError as error:
+        yield Diagnostic(
+            error.code,
+            error.message,
+            _inside(node, error.start - len(lead), error.end - len(lead)),
+            help="write a comparison such as `< 10m`",
+        )
+        return
+    for problem in problems:
+        yield Diagnostic(problem.code, problem.message, node.span, help="write a comparison such as `< 10m`")
+
+
 def _asks(task: Task) -> bool:
     """Whether a person may have to say something about a task."""
     words = any(each.expression is None for each in (*task.expect, *task.postconditions, *task.preconditions))

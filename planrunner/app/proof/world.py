@@ -101,7 +101,18 @@ def outcome(world: World, call: Call, reply: Reply) -> Outcome:
         outputs = dict(reply.outputs)
     if failure and not message:
         message = f"exit code {code}" if code else f"the test lets it fail ({failure})"
-    return Outcome(failure, message, outputs, code, _takes(call, reply), reply.stdout, reply.stderr, reply.artifacts)
+    return Outcome(failure, message, outputs, code, _takes(call, reply), reply.stdout, reply.stderr, _artifacts(call, reply, failure))
+
+
+def _artifacts(call: Call, reply: Reply, failure: str) -> tuple[dict[str, Json], ...]:
+    """Those of the reply, and of an attempt that goes well those that its task declares."""
+    named = {artifact["name"] for artifact in reply.artifacts}
+    rest = [] if failure else [each for each in call.task.artifacts if each.name not in named]
+    return (*reply.artifacts, *({"name": one.name, "path": one.path, "size": 1, "sha256": NO_DIGEST} for one in rest))
+
+
+NO_DIGEST = "0" * 64
+"""The digest of a file that nobody has written."""
 
 
 def _takes(call: Call, reply: Reply) -> float:

@@ -150,7 +150,8 @@ class Naming:
         results = one.fields["outputs"]
         fields = {name: list_of(found) for name, found in results.fields.items()}
         outputs = object_of(fields, results.what, results.code) if results.kind == "object" else MAP
-        record = object_of({**one.fields, "outputs": outputs, "items": list_of(one)}, one.what)
+        each = object_of({**one.fields, "item": ANY, "index": NUMBER}, one.what)
+        record = object_of({**one.fields, "outputs": outputs, "items": list_of(each)}, one.what)
         return record._replace(item=one)
 
     def _fields(self, task: Task) -> Type:
@@ -199,8 +200,10 @@ def _carried(names: tuple[str, ...]) -> Type:
 
 def _item(fanout: Fanout) -> dict[str, Type]:
     """The names that each item of a fan-out has."""
-    found: dict[str, Type] = {"index": NUMBER, fanout.name: ANY}
-    if fanout.matrix is not None:
+    found: dict[str, Type] = {"index": NUMBER}
+    if fanout.matrix is None:
+        found[fanout.name] = ANY
+    else:
         included = fanout.matrix.get("include") if isinstance(fanout.matrix, dict) else None
         names = {axis.name for axis in fanout.axes}
         names |= {str(key) for entry in included or () if isinstance(entry, dict) for key in entry}

@@ -26,7 +26,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     limit = plan.budgets.time
     for task in plan.tasks:
         if task.timeout is None:
-            if limit is None and task.budgets.time is None and task.gate is None:
+            if limit is None and task.budgets.time is None and task.gate is None and not view.around.bounded:
                 capability = view.used.get(task.uses)
                 if (capability is not None and not capability.instant) or (task.run is not None and not task.uses):
                     yield _no_timeout(task)

@@ -15,11 +15,12 @@ _WORD = "A-Za-z0-9_*-"
 
 class Container(NamedTuple):
     """What stands around nested steps: the carried names of the nearest loop (None without one), the names that an item
-    of a fan-out has, and whether the run may be sent back there."""
+    of a fan-out has, whether the run may be sent back there, and whether a timeout ends all of it."""
 
     carried: tuple[str, ...] | None = None
     items: tuple[Fanout, ...] = ()
     reworked: bool = False
+    bounded: bool = False
 
 
 class PlanView(NamedTuple):
@@ -55,7 +56,10 @@ def inside(view: PlanView, task: Task) -> Container:
         around = around._replace(carried=tuple(carry) if isinstance(carry, dict) else ())
     if task.fanout is not None:
         around = around._replace(items=(*around.items, task.fanout))
-    return around._replace(reworked=around.reworked or sends_back(view.plan.tasks))
+    return around._replace(
+        reworked=around.reworked or sends_back(view.plan.tasks),
+        bounded=around.bounded or task.timeout is not None or task.budgets.time is not None,
+    )
 
 
 def sent_back(task: Task) -> Iterator[tuple[str, int, Span]]:

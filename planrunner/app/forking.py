@@ -1,0 +1,156 @@
+"""Checkpoints of a run, and new runs that go on from one. The run they come from is left as it is."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from planrunner.errors import NotFound, RunHeld, UsageError
+from planrunner.journal.records import NewRun
+from planrunner.journal.runids import new_run_id
+from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.workspace import find_state
+from planrunner.machine.events import Entry, RunEnded, RunForked
+from planrunner.machine.forks import positions, rest_after
+from planrunner.plan.nearest import nearest
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from planrunner.journal.records import RunRow
+
+    Json = Any
+
+
+class Checkpoint(NamedTuple):
+    """A place that a run can be taken up from: after the entry ``seq``, where ``task`` had completed at ``at`` (seconds
+    since 1970). ``name`` is ``cp-TASK-TIME`` with the time in UTC."""
+
+    name: str
+    task: str
+    seq: int
+    at: float
+
+
+class ForkRequest(NamedTuple):
+    """From where a run is to go on as another one: ``checkpoint`` (a name, the beginning of one, or a task) or ``at``
+    (the seq of an entry); neither is the last checkpoint. ``params`` are set anew."""
+
+    run: str
+    checkpoint: str = ""
+    at: int | None = None
+    params: tuple[tuple[str, Json], ...] = ()
+    state: str | None = None
+
+
+class Forked(NamedTuple):
+    """The new run, and the entry of ``parent`` after which it goes on; ``checkpoint`` is empty where there is none."""
+
+    run_id: str
+    parent: str
+    seq: int
+    checkpoint: str
+
+
+def checkpoints(wanted: str, state: str | None) -> tuple[RunRow, list[Checkpoint]]:
+    """The checkpoints of a run, the oldest first. Raises NotFound."""
+    journal = open_journal(find_state(None, state), readonly=True)
+    try:
+        row = journal.run(journal.find_run(wanted))
+        return row, named(list(journal.entries(row.run)))
+    finally:
+        journal.close()
+
+
+def named(entries: Sequence[Entry]) -> list[Checkpoint]:
+    """The checkpoints in a record; a task that completed twice in a second gets numbers from 2 on."""
+    found: dict[str, Checkpoint] = {}
+    for task, seq, at in positions(entries):
+        name = base = f"cp-{task}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(at))}"
+        count = 1
+        while name in found:
+            count += 1
+            name = f"{base}-{count}"
+        found[name] = Checkpoint(name, task, seq, at)
+    return list(found.values())
+
+
+def fork(request: ForkRequest) -> Forked:
+    """Make a run that goes on from a place in another one, ready for ``resume``.
+
+    Raises NotFound, RunHeld while a process acts on the run, UsageError for a place after its end and for parameters,
+    StorageFailed.
+    """
+    journal = open_journal(find_state(None, request.state))
+    try:
+        row = journal.run(journal.find_run(request.run))
+        if row.held:
+            raise RunHeld(f"a process acts on run `{row.run}`", "let it end, or stop it first")
+        entries = list(journal.entries(row.run))
+        seq, checkpoint = _place(row, entries, request)
+        return _store(journal, row, entries[:seq], _params(journal, row, request))._replace(checkpoint=checkpoint)
+    finally:
+        journal.close()
+
+
+def _place(row: RunRow, entries: Sequence[Entry], request: ForkRequest) -> tuple[int, str]:
+    """The entry to go on after and the name of the checkpoint."""
+    if request.at is None:
+        found = find(row.run, named(entries), request.checkpoint)
+        return found.seq, found.name
+    if not 0 < request.at <= len(entries):
+        raise UsageError(f"run {row.run} has the entries 1 to {len(entries)}, not {request.at}")
+    seq = rest_after(entries, request.at)
+    if isinstance(entries[seq - 1].event, RunEnded):
+        raise UsageError(
+            f"run {row.run} ended with entry {seq}: nothing is left to go on with", "choose an earlier one"
+        )
+    return seq, ""
+
+
+def find(run: str, known: Sequence[Checkpoint], wanted: str) -> Checkpoint:
+    """The checkpoint that ``wanted`` means: a name, the beginning of one name only, or a task (its last one). Empty
+    is the last one of all. Raises NotFound."""
+    if not known:
+        raise NotFound(f"run {run} has no checkpoints: no task completed before it ended", f"planrunner show {run}")
+    if not wanted:
+        return known[-1]
+    exact = [one for one in known if wanted == one.name] or [one for one in known if wanted == one.task]
+    if exact:
+        return exact[-1]
+    starts = [one for one in known if one.name.startswith(wanted)]
+    if len(starts) == 1:
+        return starts[0]
+    if starts:
+        shown = ", ".join(f"`{one.name}`" for one in starts[:8])
+        raise NotFound(f"`{wanted}` may be any of these checkpoints: {shown}", "type more of the name")
+    near = nearest(wanted, [one.name for one in known] + [one.task for one in known])
+    hint = f"did you mean `{near}`?" if near else f"`planrunner checkpoints {run}` lists them"
+    raise NotFound(f"run {run} has no checkpoint `{wanted}`", hint)
+
+
+def _params(journal: Journal, row: RunRow, request: ForkRequest) -> dict[str, Json]:
+    if not request.params:
+        return {}
+    from planrunner.app.reading import stored_plan
+    from planrunner.plan.params import bind_params
+
+    plan = stored_plan(journal, row.plan_digest)
+    given = dict(request.params)
+    bound = bind_params(plan._replace(params=tuple(one for one in plan.params if one.name in given)), given)
+    if bound.problems:
+        raise UsageError("; ".join(bound.problems))
+    return bound.values
+
+
+def _store(journal: Journal, row: RunRow, entries: Sequence[Entry], params: dict[str, Json]) -> Forked:
+    now = time.time()
+    run_id = new_run_id(now, os.urandom(8))
+    seq, idle = len(entries), max(0.0, now - entries[-1].at)
+    who = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())
+    forked = Entry(seq + 1, now, RunForked(run_id, row.run, seq, params, idle, who))
+    handle = journal.create_run(NewRun(run_id, row.plan_id, row.plan_digest, now), [*entries, forked])
+    journal.release(handle)
+    return Forked(run_id, row.run, seq, "")

@@ -1,0 +1,91 @@
+"""A recorded run as a file of its own: the plan it is pinned to and its journal, as JSON lines. Such files are kept in
+a repository and replayed by tests: a change of planrunner or of the plan that decides otherwise shows at once."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from planrunner.errors import NotFound, StorageFailed
+from planrunner.journal.codec import decode_rows, encode_rows
+from planrunner.journal.records import StoredPlan
+from planrunner.journal.sqlite import open_journal
+from planrunner.journal.workspace import find_state
+from planrunner.machine.events import Entry
+from planrunner.record import NamedTuple
+
+Json = Any
+
+FORMAT = 1
+SUFFIX = ".jsonl"
+
+
+class History(NamedTuple):
+    """A recorded run apart from the journal it came from."""
+
+    run_id: str
+    plan_id: str
+    plan: StoredPlan
+    entries: tuple[Entry, ...]
+
+
+def history_of(wanted: str, state: str | None) -> History:
+    """A run of the journal (``last``, an id or the start of one). Raises NotFound."""
+    journal = open_journal(find_state(None, state), readonly=True)
+    try:
+        row = journal.run(journal.find_run(wanted))
+        return History(row.run, row.plan_id, journal.plan(row.plan_digest), tuple(journal.entries(row.run)))
+    finally:
+        journal.close()
+
+
+def written(history: History) -> str:
+    """The text of a history: a line about the run, then a line for each entry as the journal stores it."""
+    plan = history.plan
+    head = {
+        "format": FORMAT,
+        "type": "history",
+        "run": history.run_id,
+        "plan": history.plan_id,
+        "digest": plan.digest,
+        "name": plan.name,
+        "notation": plan.notation,
+        "text": plan.text,
+    }
+    lines = [json.dumps(head, ensure_ascii=False)]
+    for seq, at, kind, version, body in encode_rows(0, history.entries):
+        lines.append(f'{{"seq":{seq},"at":{at!r},"kind":"{kind}","version":{version},"body":{body}}}')
+    return "\n".join(lines) + "\n"
+
+
+def export(wanted: str, state: str | None, path: str) -> History:
+    """Write a run to a file, which must not exist. Raises NotFound, StorageFailed."""
+    history = history_of(wanted, state)
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(written(history))
+    except OSError as error:
+        raise StorageFailed(f"`{path}` cannot be written: {error.strerror}") from error
+    return history
+
+
+def is_history(wanted: str) -> bool:
+    """Whether a word names a file of this kind and not a run."""
+    return wanted.endswith(SUFFIX) and os.path.isfile(wanted)
+
+
+def read_history(path: str) -> History:
+    """The history in a file. Raises NotFound, and StorageFailed for one that is damaged or of a newer format."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            head, *lines = [json.loads(line) for line in file]
+        if head.get("type") != "history" or head["format"] > FORMAT:
+            raise ValueError("it is no history of a format that is known here")
+        rows = [(one["seq"], one["at"], one["kind"], one["version"], json.dumps(one["body"])) for one in lines]
+        plan = StoredPlan(head["digest"], head["text"], head["name"], head["notation"])
+        return History(head["run"], head["plan"], plan, tuple(decode_rows(rows)))
+    except OSError as error:
+        raise NotFound(f"`{path}` cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StorageFailed(f"the history `{path}` cannot be used: {error}", "export it again") from error

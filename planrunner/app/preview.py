@@ -1,0 +1,152 @@
+"""``planrunner preview``: the envelope of a run, kept in a file that binds a later run to exactly this."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from planrunner import __version__
+from planrunner.app.proof.envelope import Sight, envelope
+from planrunner.errors import NotFound, RecordMismatch, UsageError
+from planrunner.jsontext import stable_json
+from planrunner.lean import sha256
+from planrunner.plan.model import Plan
+from planrunner.record import NamedTuple
+
+Json = Any
+
+FORMAT = 1
+
+
+class Previewed(NamedTuple):
+    """A plan about to run: digest, values of parameters, traits of its capabilities, environment variables
+    that it reads, and how many tasks may run at once."""
+
+    plan: Plan
+    digest: str
+    params: Mapping[str, Json]
+    traits: Mapping[str, Json]
+    env: Mapping[str, str]
+    parallel: int
+    selected: tuple[str, ...] | None = None
+
+
+def preview_object(path: str, found: Previewed) -> dict[str, Json]:
+    """The preview as data: what ``preview --json`` prints and ``--save`` writes."""
+    sight = Sight(found.plan, found.params, found.traits, found.env)
+    sight.selected = None if found.selected is None else frozenset(found.selected)
+    whole = json.loads(stable_json(envelope(sight, found.parallel)))
+    return {
+        "format": FORMAT,
+        "planrunner": __version__,
+        "plan": path,
+        "digests": {
+            "plan": found.digest,
+            "params": _digest(found.params),
+            "envelope": _digest(whole),
+        },
+        "params": dict(found.params),
+        "envelope": whole,
+    }
+
+
+def _digest(value: Json) -> str:
+    return "sha256:" + sha256(stable_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Choice(NamedTuple):
+    """What a run is asked for beside its plan: parameters, the tasks of ``--only`` and ``--until``, how many at once."""
+
+    params: tuple[tuple[str, Json], ...] = ()
+    only: tuple[str, ...] = ()
+    until: tuple[str, ...] = ()
+    parallel: int | None = None
+
+
+def previewed(path: str, chosen: Choice) -> Previewed:
+    """A plan file as a run would see it now. Raises NotFound, PlanInvalid, UsageError."""
+    from planrunner.app.selection import select
+    from planrunner.app.sight import environment_of, sight
+    from planrunner.journal.memory import MemoryJournal
+    from planrunner.plan.params import bind_params
+    from planrunner.plugins import Registry
+
+    seen = sight(path, MemoryJournal(), Registry())
+    bound = bind_params(seen.plan, dict(chosen.params))
+    if bound.problems:
+        raise UsageError("; ".join(bound.problems))
+    env = environment_of(seen.env)
+    selected = select(seen.plan, chosen.only, chosen.until)
+    parallel = chosen.parallel or seen.plan.max_parallel
+    return Previewed(seen.plan, seen.digest, bound.values, seen.traits, env, parallel, selected)
+
+
+def read_preview(path: str) -> dict[str, Json]:
+    """A saved preview. Raises NotFound, and UsageError for a file that is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no preview `{path}`", "planrunner preview PLAN --save FILE writes one") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"`{path}` is no preview: {error}") from error
+    parts = {"format", "planrunner", "digests", "params", "envelope"}
+    if not isinstance(found, dict) or not parts <= found.keys() or not isinstance(found["digests"], dict):
+        raise UsageError(f"`{path}` is no preview", "planrunner preview PLAN --save FILE writes one")
+    if found["format"] != FORMAT:
+        raise UsageError(f"`{path}` is a preview of another format ({found['format']}), not {FORMAT}")
+    return found
+
+
+def write_preview(path: str, found: dict[str, Json]) -> None:
+    """Write a preview to a file that must not exist. Raises UsageError."""
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    except FileExistsError as error:
+        raise UsageError(f"`{path}` is there already") from error
+    except OSError as error:
+        raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
+
+
+def hold_to(path: str, now: Previewed) -> None:
+    """Let a run go on only where it is what a saved preview showed; raises RecordMismatch that says what differs."""
+    saved = read_preview(path)
+    found = preview_object(str(saved.get("plan", "")), now)
+    wrong = [part for part in ("plan", "params", "envelope") if saved["digests"].get(part) != found["digests"][part]]
+    intact = saved["digests"].get("envelope") == _digest(saved["envelope"])
+    if saved["planrunner"] != __version__:
+        raise RecordMismatch(f"the preview was made by planrunner {saved['planrunner']}, this is {__version__}", _AGAIN)
+    if not intact:
+        raise RecordMismatch(f"the preview `{path}` was edited: its envelope has another digest", _AGAIN)
+    if wrong:
+        raise RecordMismatch(f"the run differs from the preview: {'; '.join(_told(wrong, saved, found))}", _AGAIN)
+
+
+_AGAIN = "look at it again: planrunner preview PLAN --save FILE"
+
+
+def _told(wrong: list[str], saved: dict[str, Json], found: dict[str, Json]) -> list[str]:
+    """What differs, from the cause to the effect."""
+    said = []
+    if "params" in wrong:
+        names = [name for name, value in found["params"].items() if saved["params"].get(name) != value]
+        names += [name for name in saved["params"] if name not in found["params"]]
+        said.append(f"other parameters ({', '.join(f'`{name}`' for name in names)})")
+    before = {row["task"]: row for row in saved["envelope"]["tasks"]}
+    after = {row["task"]: row for row in found["envelope"]["tasks"]}
+    changes = [f"`{task}` is new" for task in after.keys() - before.keys()]
+    changes += [f"`{task}` is gone" for task in before.keys() - after.keys()]
+    for task in after.keys() & before.keys():
+        keys = [key for key in after[task] if after[task][key] != before[task].get(key)]
+        if keys:
+            changes.append(f"`{task}`: {', '.join(sorted(keys))}")
+    if "plan" in wrong:
+        said.append("another plan" + (f" ({'; '.join(sorted(changes)[:8])})" if changes else ""))
+    elif "envelope" in wrong and changes and "params" not in wrong:
+        said.append(f"another envelope ({'; '.join(sorted(changes)[:8])})")
+    elif wrong == ["envelope"]:
+        parts = [key for key, value in found["envelope"].items() if saved["envelope"].get(key) != value]
+        said.append(f"another envelope ({', '.join(parts)})")
+    return said

@@ -1,0 +1,291 @@
+"""The envelope of a run before it starts: what runs in which order, what is skipped, who is asked, and the worst case
+of everything, as far as a plan and its parameters can tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from planrunner.app.proof.bounds import Bound, bound_of, compared, task_bound, with_slots
+from planrunner.app.proof.names import inner, walk
+from planrunner.machine.scope import TaskScope
+from planrunner.machine.shape import Shape
+from planrunner.machine.state import State
+from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.plan.expressions.problem import TemplateError
+from planrunner.plan.model import Expression, Fanout, Gate, Plan, Task
+
+Json = Any
+
+_DECIDABLE = frozenset({"params", "env", "plan"})
+_TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_REACHES_OUT = frozenset({"unsafe"})
+
+
+class Sight:
+    """A plan with the values that are known before it runs."""
+
+    __slots__ = ("_scope", "plan", "selected", "state", "traits")
+
+    def __init__(
+        self, plan: Plan, params: Mapping[str, Json], traits: Mapping[str, Json], env: Mapping[str, str]
+    ) -> None:
+        self.plan = plan
+        self.traits = traits
+        self.state = State(plan, "")
+        self.state.params = dict(params)
+        self.state.environment = {"env": dict(env)}
+        self._scope = TaskScope(self.state, -1)
+        self.selected: frozenset[str] | None = None
+
+    def holds(self, condition: Expression | None) -> bool | None:
+        """Whether a condition holds, None where only the run can tell."""
+        if condition is None:
+            return True
+        if any(path[0] not in _DECIDABLE for path in condition.paths):
+            return None
+        try:
+            return truth(condition.tree, self._scope)
+        except EvaluationError:
+            return None
+
+    def filled(self, text: str) -> str:
+        """A text with the templates filled in whose values are known; environment variables stay as they are written,
+        since they may be secrets."""
+        from planrunner.plan.expressions.values import text_of
+        from planrunner.plan.template import references, render
+
+        def one(match: re.Match[str]) -> str:
+            paths = [path for path, _, _ in references(match[0])]
+            if any(path[0] not in ("params", "plan") for path in paths):
+                return match[0]
+            try:
+                return text_of(render(match[0], self._scope))
+            except (TemplateError, EvaluationError):
+                return match[0]
+
+        return text if "{%" in text else _TEMPLATE.sub(one, text)
+
+    def count(self, fanout: Fanout) -> int | None:
+        """How many items a fan-out has, None where only the run can tell."""
+        from planrunner.engine.opening import items  # late: few plans fan out
+
+        reads = set() if fanout.foreach is None else {path[0] for path in fanout.foreach.paths}
+        if reads - _DECIDABLE or re.search(r"\b(tasks|loop|item)\b", str(fanout.items) + str(fanout.matrix)):
+            return None
+        try:
+            return len(items(fanout, self._scope))
+        except Exception:  # whatever is wrong with the items is the run's to say
+            return None
+
+
+def envelope(sight: Sight, parallel: int) -> dict[str, Json]:
+    """The envelope as plain data; equal plans and parameters give equal envelopes."""
+    plan = sight.plan
+    rows = _rows(sight, plan.tasks, "", parallel)
+    going = {row["task"] for row in rows if row["what"] not in ("skipped", "omitted", "left out")}
+    running = [task for task in plan.tasks if task.id in going]
+    worst = bound_of(running, sight.count, parallel)
+    return {
+        "plan": plan.id,
+        "title": plan.title,
+        "tasks": rows,
+        "time": _time(plan, worst, parallel),
+        "worst": {
+            "attempts": worst.attempts,
+            "cost": worst.cost,
+            "tokens": worst.tokens,
+            "unknown": list(worst.unpriced),
+        },
+        "budgets": compared(plan, {**worst._asdict(), "time": with_slots(worst, parallel), "calls": worst.attempts}),
+        "writes": _writes(sight, running),
+        "irreversible": _irreversible(sight, running),
+        "asks": _asks(running),
+        "max_parallel": parallel,
+        "on_failure": plan.on_failure,
+    }
+
+
+def _time(plan: Plan, worst: Bound, parallel: int) -> dict[str, Json]:
+    limits = [limit for limit in (plan.budgets.time, plan.deadline) if limit is not None]
+    return {
+        "critical_path": worst.path,
+        "along": list(worst.counted),
+        "at_most": with_slots(worst, parallel),
+        "limit": min(limits, default=None),
+        "unknown": list(worst.open),
+    }
+
+
+def _rows(sight: Sight, tasks: Sequence[Task], prefix: str, parallel: int) -> list[dict[str, Json]]:
+    """The tasks of one level in the order in which they can start, with what becomes of each."""
+    shape = Shape()
+    index = shape.add(tasks)
+    fates: dict[int, tuple[str, str]] = {}
+    waves = _waves(tasks, shape)
+    order = sorted(range(len(tasks)), key=lambda number: (waves[number], number))
+    for number in order:
+        fates[number] = _fate(sight, tasks, number, shape, fates)
+    del index
+    return [_row(sight, tasks[number], prefix, waves[number], fates[number], parallel) for number in order]
+
+
+def _waves(tasks: Sequence[Task], shape: Shape) -> list[int]:
+    """The wave of each task: one after the last of what it waits for; ``finally`` comes last."""
+    waves: dict[int, int] = {}
+
+    def wave(number: int, seen: frozenset[int]) -> int:
+        if number not in waves:
+            before = [*shape.needs[number], *(route.source for route in shape.routes_in.get(number, ()))]
+            waves[number] = 1 + max((wave(other, seen | {number}) for other in before if other not in seen), default=0)
+        return waves[number]
+
+    for number in range(len(tasks)):
+        wave(number, frozenset())
+    last = max((waves[number] for number, task in enumerate(tasks) if not task.finally_), default=0)
+    return [waves[number] + (last if task.finally_ else 0) for number, task in enumerate(tasks)]
+
+
+_OUT = ("skipped", "omitted", "left out")
+
+
+def _fate(
+    sight: Sight, tasks: Sequence[Task], number: int, shape: Shape, fates: Mapping[int, tuple[str, str]]
+) -> tuple[str, str]:
+    """What becomes of a task, and why: runs, asks, skipped, omitted, left out, decided while it runs, or only where
+    something fails."""
+    task = tasks[number]
+    if sight.selected is not None and tasks is sight.plan.tasks and task.id not in sight.selected and not task.finally_:
+        return "left out", "not selected"
+    needs = shape.needs[number]
+    if needs and task.join.kind == "all":
+        gone = [tasks[need].id for need in needs if fates[need][0] in ("skipped", "omitted")]
+        if gone:
+            return "omitted", f"needs `{gone[0]}`"
+    routes = shape.routes_in.get(number, ())
+    if routes:
+        fate = _routed(sight, tasks, routes, fates)
+        if fate is not None:
+            return fate
+    holds = sight.holds(task.when)
+    if holds is False:
+        return "skipped", f"`{task.when.text}` is false" if task.when else ""
+    if holds is None and task.when is not None:
+        return "decided", f"when `{task.when.text}`"
+    if task.join.kind == "expression" and task.join.expression is not None:
+        return "decided", f"needs `{task.join.expression.text}`"
+    return _kind(task)
+
+
+def _routed(
+    sight: Sight, tasks: Sequence[Task], routes: Sequence[Any], fates: Mapping[int, tuple[str, str]]
+) -> tuple[str, str] | None:
+    """The fate of a task that edges lead to; None where one of them is sure to fire when all goes well."""
+    alive = [route for route in routes if fates.get(route.source, ("runs", ""))[0] not in _OUT]
+    open_ = [route for route in alive if sight.holds(route.edge.condition) is not False]
+    if not open_:
+        sources = ", ".join(f"`{tasks[route.source].id}`" for route in routes)
+        return "omitted", f"no edge from {sources} can lead here"
+    well = [route for route in open_ if route.edge.on != "failure"]
+    if not well:
+        sources = ", ".join(f"`{tasks[route.source].id}`" for route in open_)
+        return "on failure", f"only if {sources} fails"
+    if all(sight.holds(route.edge.condition) is None for route in well):
+        return "decided", " or ".join(f"`{route.edge.condition.text}`" for route in well)
+    return None
+
+
+def _kind(task: Task) -> tuple[str, str]:
+    if task.gate is not None:
+        return "asks", who_decides(task.gate)
+    if inner(task) or task.fanout is not None:
+        return "runs", ""
+    if not task.uses:
+        return "asks", "an instruction in plain words"
+    words = [each.text for each in (*task.preconditions, *task.expect, *task.postconditions) if each.expression is None]
+    return "runs", f"then a person judges: {'; '.join(words)}" if words else ""
+
+
+def who_decides(gate: Gate) -> str:
+    """Who decides a gate, in words."""
+    people = " or ".join((*gate.people, *(f"role {role}" for role in gate.roles))) or "anybody"
+    count = f"{gate.need} of {people}" if gate.need > 1 else people
+    return f"{gate.kind} by {count}" + (", not the starter" if gate.not_starter else "")
+
+
+def _row(sight: Sight, task: Task, prefix: str, wave: int, fate: tuple[str, str], parallel: int) -> dict[str, Json]:
+    from planrunner.plan.expressions.quantities import format_duration
+
+    bound = task_bound(task, sight.count, parallel, prefix)
+    row: dict[str, Json] = {"task": prefix + task.id, "wave": wave, "what": fate[0], "why": fate[1]}
+    row["title"] = task.title
+    row["calls"] = task.uses
+    row["command"] = _command(sight, task)
+    row["effect"] = effect_of(sight, task)
+    row["attempts"] = task.retry.attempts
+    row["worst"] = bound.path
+    if task.gate is not None and task.gate.expires is not None:
+        row["expires"] = f"{format_duration(task.gate.expires)}, then {task.gate.on_expiry or 'reject'}"
+    if task.fresh is not None:
+        row["reuse"] = "done already where its inputs and outputs are those of the last time"
+    if task.fanout is not None:
+        items = sight.count(task.fanout)
+        row["items"] = items if items is not None else task.fanout.max_items
+    if task.loop is not None:
+        row["rounds"] = task.loop.max
+    if task.rollback is not None:
+        row["rollback"] = task.rollback.uses
+    held = inner(task)
+    if held:
+        row["inner"] = _rows(sight, held, f"{prefix}{task.id}/", parallel)
+    return row
+
+
+def _command(sight: Sight, task: Task) -> str:
+    if isinstance(task.run, tuple):
+        return " ".join(sight.filled(str(word)) for word in task.run)
+    if isinstance(task.run, str):
+        return sight.filled(task.run).strip()
+    return task.command.strip()
+
+
+def effect_of(sight: Sight, task: Task) -> str:
+    """The effect class of a task: its own, or that of its capability."""
+    if task.effect is not None:
+        return task.effect
+    trait = sight.traits.get(task.uses)
+    return str(trait[0]) if trait else ""
+
+
+def _writes(sight: Sight, tasks: Sequence[Task]) -> list[dict[str, Json]]:
+    """The paths that tasks say they write."""
+    found = []
+    for path, task in walk(tasks):
+        given = task.inputs if isinstance(task.inputs, dict) else {}
+        if task.uses.startswith("files.") and effect_of(sight, task) not in ("read", "pure") and "path" in given:
+            found.append({"task": path, "path": sight.filled(str(given["path"])), "as": task.uses})
+        found += [
+            {"task": path, "path": sight.filled(each.path), "as": "artifact"} for each in task.artifacts if each.path
+        ]
+        found += [{"task": path, "path": sight.filled(each.path), "as": "output"} for each in task.outputs if each.path]
+    return found
+
+
+def _irreversible(sight: Sight, tasks: Sequence[Task]) -> list[str]:
+    """Tasks whose effects nothing undoes: unsafe ones without a rollback."""
+    return [
+        path
+        for path, task in walk(tasks)
+        if task.uses and effect_of(sight, task) in _REACHES_OUT and task.rollback is None and not inner(task)
+    ]
+
+
+def _asks(tasks: Sequence[Task]) -> list[str]:
+    """Tasks that wait for a person."""
+    found = []
+    for path, task in walk(tasks):
+        words = any(each.expression is None for each in (*task.preconditions, *task.expect, *task.postconditions))
+        if task.gate is not None or words or not (task.uses or inner(task) or task.fanout is not None):
+            found.append(path)
+    return found

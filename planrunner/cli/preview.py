@@ -1,0 +1,59 @@
+"""``planrunner preview``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from planrunner.cli.exec import pairs
+from planrunner.cli.group import given_settings
+from planrunner.cli.settings import output
+
+
+@click.command("preview")
+@click.argument("plan")
+@click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
+@click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p comes before it.")
+@click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")
+@click.option("--until", multiple=True, metavar="TASK", help="Run this task and what it needs; may be repeated.")
+@click.option("--max-parallel", type=click.IntRange(1), metavar="N", help="At most N tasks at once.")
+@click.option("--save", metavar="FILE", help="Write the preview to a file, for `exec --preview FILE`.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> int:
+    """Tell what a run would do: what runs in which order, who is asked, and the worst case of time and cost.
+
+    Nothing is run and nothing is asked. A saved preview binds a run: `exec --preview FILE` refuses with code 10 when
+    the plan, its parameters or anything in the preview has changed since.
+
+    \b
+    Examples:
+      planrunner preview plans/release.yaml -p ref=v1.2
+      planrunner preview plans/release.yaml --save release.preview.json
+      planrunner exec plans/release.yaml --preview release.preview.json
+    """
+    from planrunner.app.preview import Choice, preview_object, previewed, write_preview
+    from planrunner.views.preview import preview_lines
+
+    given = given_settings(ctx)
+    params = options["params"]
+    if options["params_file"] is not None:
+        from planrunner.app.paramfile import read_params
+
+        params = (*read_params(options["params_file"]), *params)
+    chosen = Choice(params, options["only"], options["until"], options["max_parallel"])
+    found = preview_object(options["plan"], previewed(options["plan"], chosen))
+    if options["save"] is not None:
+        write_preview(options["save"], found)
+    screen = output(given)
+    if options["as_json"]:
+        screen.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    else:
+        screen.write("".join(f"{line}\n" for line in preview_lines(screen, found)))
+    if options["save"] is not None:
+        call = f"{given.program} exec {options['plan']} --preview {options['save']}"
+        sys.stderr.write(f"wrote {options['save']}; run exactly this: {call}\n")
+    return 0

@@ -1,0 +1,123 @@
+"""Where a task stands inside others, and how far one is that holds others."""
+
+from __future__ import annotations
+
+from planrunner.machine.paths import counts, frames
+from planrunner.machine.scope import FrameScope
+from planrunner.machine.state import State
+from planrunner.machine.statuses import SETTLED
+from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.machine.frame import Frame
+
+LISTED = 10
+"""Tasks of one kind that are listed by name at most."""
+
+
+def place(state: State, number: int) -> str:
+    """``it stands in round 2 of at most 5 of `polish```, from the inside out."""
+    found = []
+    frame = state.tasks[number].frame
+    while frame.owner >= 0:
+        found.append(_level(state, number, frame))
+        number = frame.owner
+        frame = state.tasks[number].frame
+    text = "it is " if found[0].startswith("item") else "it stands in "
+    return text + ", in ".join(found)
+
+
+def _level(state: State, number: int, frame: Frame) -> str:
+    owner = state.specs[frame.owner]
+    old = "" if state.tasks[frame.owner].inner is frame else " as it was before it began anew"
+    if frame.kind == "items":
+        at = number - frame.first
+        return f"item {at} of `{owner.id}`, counted from 0 to {frame.size - 1}: {shown(frame.values[at])}{old}"
+    if frame.kind == "round":
+        assert owner.loop is not None
+        return f"round {frame.round} of at most {owner.loop.max} of `{owner.id}`"
+    return f"the subplan of `{owner.id}`{old}"
+
+
+def shown(value: object, longest: int = 60) -> str:
+    """A value for people, in one line."""
+    text = repr(value)
+    return text if len(text) <= longest else text[: longest - 1] + "~"
+
+
+def holding(state: State, number: int) -> list[str]:
+    """How far a task is that holds others: its rounds, what is settled, what failed and what it waits for."""
+    found = state.tasks[number]
+    frame = found.inner
+    if frame is None:
+        return []
+    lines = [_progress(state, frame)]
+    if frame.closing:
+        lines.append(f"nothing in it starts any more, and what runs there is stopped: {frame.closing}")
+    elif frame.failing and frame.open:
+        lines.append(f"nothing new starts in it: {_failures(frame)} and its `on_failure` is {frame.on_failure}")
+    elif frame.kind == "items" and frame.failures:
+        lines.append(f"{_failures(frame)}, {frame.tolerate} may")
+    if frame.kind == "round":
+        lines += _until(state, frame)
+        lines += _rounds(state, number)
+    return lines + _inside(state, frame)
+
+
+def _failures(frame: Frame) -> str:
+    return f"{len(frame.failures)} of its tasks failed" if len(frame.failures) > 1 else "1 of its tasks failed"
+
+
+def _progress(state: State, frame: Frame) -> str:
+    owner = state.specs[frame.owner]
+    by_status = counts(state, frame)
+    done = sum(count for status, count in by_status.items() if status in SETTLED)
+    others = [f"{count} {status.replace('_', ' ')}" for status, count in by_status.items() if status != "completed"]
+    text = f"{done} of {frame.size} {'items' if frame.kind == 'items' else 'tasks'} done"
+    if frame.kind == "round":
+        assert owner.loop is not None
+        text = f"round {frame.round} of at most {owner.loop.max}: {text}"
+    if owner.fanout is not None and owner.fanout.max_parallel:
+        others.append(f"at most {owner.fanout.max_parallel} at once")
+    return ", ".join([text, *others])
+
+
+def _until(state: State, frame: Frame) -> list[str]:
+    loop = state.specs[frame.owner].loop
+    if loop is None or loop.until is None:
+        return []
+    if frame.open:
+        return [f"after the round it asks for `until: {loop.until.text}`"]
+    try:
+        value = "true" if truth(loop.until.tree, FrameScope(state, frame)) else "false"
+    except EvaluationError as error:
+        return [f"`until: {loop.until.text}` has no value after round {frame.round}: {error}"]
+    return [f"`until: {loop.until.text}` is {value} after round {frame.round}"]
+
+
+def _rounds(state: State, number: int) -> list[str]:
+    """The rounds before the last one, each with what became of its tasks."""
+    earlier = frames(state).get(number, [])[:-1]
+    lines = [
+        f"  round {frame.round}: " + ", ".join(f"{count} {status}" for status, count in counts(state, frame).items())
+        for frame in earlier[-LISTED:]
+    ]
+    if len(earlier) > LISTED:
+        lines.insert(0, f"  {len(earlier) - LISTED} rounds before these")
+    return lines
+
+
+def _inside(state: State, frame: Frame) -> list[str]:
+    """What failed, waits for somebody or runs inside, by name."""
+    lines: list[str] = []
+    for statuses in (("failed",), ("blocked", "in_doubt"), ("running",)):
+        numbers = [at for at in range(frame.first, frame.first + frame.size) if state.tasks[at].status in statuses]
+        for number in numbers[:LISTED]:
+            found = state.tasks[number]
+            detail = found.detail or found.reason.replace("_", " ")
+            text = f"  `{state.specs[number].id}` is {found.status.replace('_', ' ')}"
+            lines.append(text + (f": {detail}" if detail else ""))
+        if len(numbers) > LISTED:
+            lines.append(f"  and {len(numbers) - LISTED} more are {statuses[0].replace('_', ' ')}")
+    return lines

@@ -1,0 +1,84 @@
+"""Runs that go on from a place in the record of another one."""
+
+from __future__ import annotations
+
+from planrunner.machine.events import AttemptEnded, Entry, FactsObserved, RunEnded, RunForked, TaskSettled
+from planrunner.machine.moves import free_slot, move
+from planrunner.machine.statuses import IllegalMove
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from planrunner.machine.state import State
+
+
+class Position(NamedTuple):
+    """A place that a run can be taken up from: after the entry ``seq``, where ``task`` had completed at ``at`` (seconds
+    since 1970). Nothing that was decided with that entry is cut off."""
+
+    task: str
+    seq: int
+    at: float
+
+
+def positions(entries: Sequence[Entry]) -> list[Position]:
+    """Where tasks had completed, in the order in which they did; not where the run had ended with it."""
+    found = []
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, TaskSettled) and event.status == "completed":
+            seq = rest_after(entries, entry.seq)
+            if not isinstance(entries[seq - 1].event, RunEnded):
+                found.append(Position(event.task, seq, entry.at))
+    return found
+
+
+def rest_after(entries: Sequence[Entry], seq: int) -> int:
+    """The first entry from ``seq`` on after which the runner had decided all there was to decide: what is decided
+    together carries one time, and what arrived is followed by what was decided on it."""
+    while seq < len(entries):
+        last, following = entries[seq - 1], entries[seq]
+        undecided = isinstance(last.event, _ARRIVED) and not isinstance(following.event, _ARRIVED)
+        if last.at != following.at and not undecided:
+            break
+        seq += 1
+    return seq
+
+
+_ARRIVED = (AttemptEnded, FactsObserved)
+
+
+def run_forked(state: State, event: RunForked, at: float) -> None:
+    """Another run from here on. What was under way has not begun in it, and its clock stands still until it is taken
+    up."""
+    if state.ended_at is not None:
+        raise IllegalMove(f"run {event.parent} had ended")
+    state.run_id = event.run
+    state.params = {**state.params, **event.params}
+    for number in list(state.running):
+        _never_began(state, number)
+    state.status, state.reason = "paused", "forked"
+    if state.active_since is not None:
+        state.active += at - event.idle - state.active_since
+        state.active_since = None
+
+
+def _never_began(state: State, number: int) -> None:
+    found = state.tasks[number]
+    free_slot(state, number)
+    if found.status == "in_doubt":
+        return  # asked about already: whether it took effect in the other run is still to be told
+    move(state, number, found, "pending")
+    found.attempts -= 1
+    found.reissues = 0
+    found.uncertain = False
+    found.judged = True
+    found.outcome = None
+    found.reason = found.detail = ""
+    if not found.attempts:
+        found.started = None
+
+
+FOLDS: dict[type, Callable[[State, Any, float], None]] = {RunForked: run_forked}

@@ -1,0 +1,134 @@
+"""The tasks of a run by what people type: a path, the end of one, or the beginning of many."""
+
+from __future__ import annotations
+
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.machine.frame import Frame
+    from planrunner.machine.state import State
+    from planrunner.plan.model import Task
+
+
+def named(state: State, wanted: str) -> list[int]:
+    """The tasks that a path names, by number: the one of that path, else those whose paths end with it (``draft`` for
+    ``polish#1/draft``), else those that the plan writes in that place (``polish/draft``)."""
+    number = state.index.get(wanted)
+    if number is not None:
+        return [number]
+    ending = "/" + wanted
+    found = [number for number, task in enumerate(state.specs) if task.id.endswith(ending)]
+    if found or "/" not in wanted:
+        return found
+    return [number for number, task in enumerate(state.specs) if written_of(task.id) == wanted and "/" in task.id]
+
+
+def picked(state: State, wanted: str) -> list[int]:
+    """The tasks that a path picks, with all they hold: as ``named``, or a round or visit of one (``polish#2``,
+    ``polish@2``), which is no task of its own."""
+    found = named(state, wanted)
+    if found:
+        return below(state, found)
+    return [number for number, task in enumerate(state.specs) if _begins(task.id, wanted)]
+
+
+def _begins(path: str, wanted: str) -> bool:
+    return path.startswith(wanted) and path[len(wanted) : len(wanted) + 1] in ("/", "#", "[", "@")
+
+
+def below(state: State, numbers: list[int]) -> list[int]:
+    """Tasks and whatever they hold, at whatever depth and of every visit. What is inside came later."""
+    if not numbers:
+        return []
+    found = dict.fromkeys(sorted(numbers))
+    for number in range(min(numbers), len(state.tasks)):
+        if state.tasks[number].frame.owner in found:
+            found[number] = None
+    return sorted(found)
+
+
+def owners(state: State, number: int) -> list[int]:
+    """The tasks that hold a task, the outermost first."""
+    found: list[int] = []
+    owner = state.tasks[number].frame.owner
+    while owner >= 0:
+        found.append(owner)
+        owner = state.tasks[owner].frame.owner
+    found.reverse()
+    return found
+
+
+def local_name(state: State, number: int) -> str:
+    """How a task is called inside what holds it: ``draft``, ``[3]``, ``gaps-4``."""
+    path = state.specs[number].id
+    if state.tasks[number].frame.kind == "items" and path.endswith("]"):
+        return path[path.rindex("[") :]
+    return path[path.rfind("/") + 1 :]
+
+
+def written_path(state: State, number: int) -> str:
+    """The place of a task in its plan: its path without rounds, items and visits, ``polish/draft``."""
+    chain = [*owners(state, number), number]
+    return "/".join(written_name(local_name(state, at)) for at in chain if state.tasks[at].frame.kind != "items")
+
+
+def written_of(path: str) -> str:
+    """A path without rounds, items and visits."""
+    return "/".join(map(written_name, path.split("/")))
+
+
+def held_tasks(state: State, number: int) -> tuple[Task, ...]:
+    """The tasks that one which holds others makes when it begins, as the plan writes them."""
+    task = state.specs[number]
+    if task.fanout is not None:
+        item = state.holders[number]
+        assert item is not None, "a fan-out has the task it multiplies"
+        task = item
+    if task.loop is not None:
+        return task.loop.tasks
+    return task.subplan if task.sub is None else task.sub.tasks
+
+
+def written_name(local: str) -> str:
+    """A name inside what holds it without item and visit."""
+    for mark in ("[", "@", "#"):
+        local = local.partition(mark)[0]
+    return local
+
+
+def frames(state: State) -> dict[int, list[Frame]]:
+    """The frames that each task opened, in their order: rounds, attempts, visits; those without tasks are left out."""
+    found: dict[int, list[Frame]] = {}
+    number = state.top.size
+    while number < len(state.tasks):
+        frame = state.tasks[number].frame
+        found.setdefault(frame.owner, []).append(frame)
+        number = frame.first + frame.size
+    return found
+
+
+def counts(state: State, frame: Frame) -> dict[str, int]:
+    """How many tasks of a frame there are of each status."""
+    found: dict[str, int] = {}
+    for number in range(frame.first, frame.first + frame.size):
+        status = state.tasks[number].status
+        found[status] = found.get(status, 0) + 1
+    return found
+
+
+def stands(state: State, number: int) -> bool:
+    """Whether what became of a task still matters: nothing around it was begun anew since, went into another round or
+    went well in spite of it."""
+    frame = state.tasks[number].frame
+    while frame.owner >= 0:
+        owner = state.tasks[frame.owner]
+        if owner.inner is not frame or owner.standing in ("completed", "tolerated"):
+            return False
+        frame = owner.frame
+    return True
+
+
+def by_its_own(state: State, number: int) -> bool:
+    """Whether a task failed, or has to be settled, for itself and not because of what it holds."""
+    inner = state.tasks[number].inner
+    return inner is None or len(inner.failures) <= inner.tolerate

@@ -1,0 +1,118 @@
+"""Tasks that hold others, in a few words: how far they are, how many rounds, what their tasks are called inside."""
+
+from __future__ import annotations
+
+from planrunner.machine.frame import Frame
+from planrunner.machine.paths import counts, local_name
+from planrunner.machine.state import State
+from planrunner.views.symbols import plural
+from planrunner.views.terminal import cut, harmless
+
+ITEM = 28
+"""Columns that the value of an item takes at most."""
+
+_ORDER = ("completed", "failed", "in_doubt", "blocked", "running", "queued", "pending", "skipped", "omitted")
+
+
+def name_inside(state: State, number: int) -> str:
+    """How a task is called below what holds it; an item also by its value: ``[3] docs``."""
+    frame = state.tasks[number].frame
+    name = local_name(state, number)
+    if frame.kind == "items" and (value := item_text(frame.values[number - frame.first])):
+        return f"{name} {value}"
+    return name
+
+
+def item_text(value: object) -> str:
+    """An item in a few words: a scalar, or the scalars of a mapping; empty for anything else."""
+    if isinstance(value, dict):
+        parts = [f"{key}={part}" for key, part in value.items() if isinstance(part, (str, int, float))]
+        text = " ".join(parts)
+    else:
+        text = str(value) if isinstance(value, (str, int, float)) else ""
+    return cut(harmless(text), ITEM)
+
+
+def around_text(state: State, number: int) -> str:
+    """What a task stands in, the outermost first: ``polish (round 2 of 4) > fan (item 3: docs, 1 of 6 failed)``."""
+    found = []
+    frame = state.tasks[number].frame
+    while frame.owner >= 0:
+        name = local_name(state, frame.owner)
+        if frame.kind == "items":
+            value = item_text(frame.values[number - frame.first])
+            failed = f", {len(frame.failures):,} of {frame.size:,} failed" if frame.failures else ""
+            name += f" (item {number - frame.first}{f': {value}' if value else ''}{failed})"
+        elif text := round_text(state, frame):
+            name += f" ({text})"
+        found.append(name)
+        number = frame.owner
+        frame = state.tasks[number].frame
+    return " > ".join(reversed(found))
+
+
+def settled(frame: Frame) -> int:
+    """How many tasks of a frame are settled."""
+    return frame.size - frame.open - frame.finals_open
+
+
+def round_text(state: State, frame: Frame) -> str:
+    """``round 2 of 5``; empty for a frame that is no round."""
+    loop = state.specs[frame.owner].loop
+    return f"round {frame.round} of {loop.max}" if frame.kind == "round" and loop is not None else ""
+
+
+def opened_text(state: State, frame: Frame) -> str:
+    """``started: 40 items, 4 at once``, ``round 2 of 5``: what is said when a task begins to hold others."""
+    if frame.kind == "round":
+        return round_text(state, frame)
+    fanout = state.specs[frame.owner].fanout
+    most = f", {fanout.max_parallel} at once" if frame.limit and fanout is not None else ""
+    return f"started: {plural(frame.size, 'item' if frame.kind == 'items' else 'task')}{most}"
+
+
+def progress_text(state: State, frame: Frame, active: int = 0) -> str:
+    """``3/40 done, 2 running, 1 failed`` and for a loop ``round 2 of 5, 1/3 done``; costs the same for any size."""
+    parts = [round_text(state, frame), f"{settled(frame):,}/{frame.size:,} done"]
+    if active:
+        parts.append(f"{active:,} running")
+    if frame.failures:
+        parts.append(f"{len(frame.failures):,} failed")
+    if frame.closing:
+        parts.append(f"stopping: {frame.closing}")
+    return ", ".join(part for part in parts if part)
+
+
+def active(state: State, frame: Frame) -> int:
+    """How many tasks of a frame run, or hold one that does."""
+    found: set[int] = set()
+    for number in state.running:
+        inner = state.tasks[number].frame
+        while inner is not frame and inner.owner >= 0:
+            number = inner.owner
+            inner = state.tasks[number].frame
+        if inner is frame:
+            found.add(number)
+    return len(found)
+
+
+def end_text(state: State, frame: Frame) -> str:
+    """``6 items``, ``6 items, 1 failed``, ``3 rounds``, ``4 tasks``: what a task that is settled has held."""
+    if frame.kind == "round":
+        loop = state.specs[frame.owner].loop
+        most = f" of at most {loop.max}" if loop is not None and loop.max != frame.round else ""
+        return plural(frame.round, "round") + most
+    text = plural(frame.size, "item" if frame.kind == "items" else "task")
+    return f"{text}, {len(frame.failures)} failed" if frame.failures else text
+
+
+def counted(state: State, frame: Frame) -> str:
+    """``12 completed, 1 failed``: the tasks of a frame by status."""
+    return words(counts(state, frame))
+
+
+def words(by_status: dict[str, int]) -> str:
+    """Counts by status in words, the most telling order."""
+    rest = [status for status in by_status if status not in _ORDER]
+    found = [(status, by_status.get(status, 0)) for status in (*_ORDER, *rest)]
+    return ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in found if count) or "no tasks"

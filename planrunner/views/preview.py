@@ -1,0 +1,125 @@
+"""A preview for people; made from the object of ``--json``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from planrunner.views.symbols import duration_text, plural
+from planrunner.views.terminal import Terminal, cut, harmless
+
+Json = Any
+
+_MARKS = {"runs": "+", "asks": "!", "decided": "?", "on failure": "-", "skipped": "·", "omitted": "·", "left out": "·"}
+_WORDS = {"runs": "run", "asks": "ask", "decided": "decide", "on failure": "if failed"}
+
+
+def preview_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
+    """What runs in which order, then the worst case of everything."""
+    envelope = found["envelope"]
+    params = " ".join(f"{name}={value}" for name, value in found["params"].items())
+    digest = found["digests"]["plan"].partition(":")[2][:12]
+    yield f"{screen.paint(harmless(envelope['plan']), 'bold')} @ {digest}" + (
+        f"   {harmless(params)}" if params else ""
+    )
+    longest = max((len(row["task"]) for row in _every(envelope["tasks"])), default=4)
+    yield from _tasks(screen, envelope["tasks"], longest, 1)
+    yield ""
+    yield from _sums(envelope)
+
+
+def _every(rows: list[dict[str, Json]]) -> Iterator[dict[str, Json]]:
+    for row in rows:
+        yield row
+        yield from _every(row.get("inner", []))
+
+
+def _tasks(screen: Terminal, rows: list[dict[str, Json]], longest: int, depth: int) -> Iterator[str]:
+    wave = 0
+    for row in rows:
+        if row["wave"] != wave and depth == 1:
+            wave = row["wave"]
+            yield screen.paint(f"  wave {wave}", "dim")
+        mark, word = _MARKS[row["what"]], _WORDS.get(row["what"], row["what"])
+        facts = "; ".join(fact for fact in _facts(row) if fact)
+        line = f"{'  ' * depth}{mark} {harmless(row['task']):<{longest}}  {word:<9}  {harmless(facts)}".rstrip()
+        yield cut(line, screen.edge(), screen.unicode)
+        yield from _tasks(screen, row.get("inner", []), longest, depth + 1)
+
+
+def _facts(row: dict[str, Json]) -> Iterator[str]:
+    yield row["why"]
+    if row.get("items") is not None:
+        yield plural(row["items"], "item")
+    if row.get("rounds"):
+        yield f"at most {plural(row['rounds'], 'round')}"
+    if row.get("expires"):
+        yield f"expires after {row['expires']}"
+    if row.get("reuse"):
+        yield row["reuse"]
+    if row["what"] in ("runs", "decided", "on failure"):
+        command = " ⏎ ".join(line.strip() for line in row["command"].splitlines() if line.strip())
+        yield command or row["calls"]
+        if row["attempts"] > 1:
+            yield f"{row['attempts']} attempts"
+        if row.get("rollback"):
+            yield f"undone by {row['rollback']}"
+
+
+def _sums(envelope: dict[str, Json]) -> Iterator[str]:
+    rows = list(_every(envelope["tasks"]))
+    counts = [(sum(row["what"] == what for row in rows), word) for what, word in _COUNTED]
+    yield " · ".join(f"{count} {word}" for count, word in counts if count)
+    waits = ", beside waiting for people" if envelope["asks"] else ""
+    yield f"time      {_time(envelope['time'], envelope['max_parallel'])}{waits}"
+    worst = envelope["worst"]
+    amounts = [
+        f"at most {plural(worst['attempts'], 'attempt')}" if worst["attempts"] is not None else "attempts unknown"
+    ]
+    for name, sign in (("cost", "$"), ("tokens", "")):
+        if worst[name]:
+            amounts.append(f"at most {sign}{worst[name]:g}{'' if sign else ' ' + name}")
+        elif worst[name] is None:
+            amounts.append(f"{name} unknown ({', '.join(worst['unknown'][:5])})")
+    yield f"worst     {', '.join(amounts)}"
+    for row in envelope["budgets"]:
+        most = "unknown" if row["worst"] is None else _amount(row["budget"], row["worst"])
+        yield f"budget    {row['budget']} {_amount(row['budget'], row['limit'])}: worst case {most}, {row['verdict']}"
+    if envelope["asks"]:
+        yield f"people    {_named(envelope['asks'])}"
+    if envelope["writes"]:
+        yield f"writes    {_named([write['path'] for write in envelope['writes']])}"
+    if envelope["irreversible"]:
+        yield f"no undo   {_named(envelope['irreversible'])} (unsafe effects without a rollback)"
+
+
+_COUNTED = (
+    ("runs", "to run"),
+    ("asks", "to ask"),
+    ("decided", "decided while it runs"),
+    ("on failure", "only if something fails"),
+    ("skipped", "skipped"),
+    ("omitted", "omitted"),
+    ("left out", "left out"),
+)
+
+
+def _time(time: dict[str, Json], parallel: int) -> str:
+    if time["critical_path"] is None or time["at_most"] is None:
+        text = f"unknown: no timeout for {_named(time['unknown'])}"
+    else:
+        along = " → ".join(time["along"][:8]) + (" …" if len(time["along"]) > 8 else "")
+        path = duration_text(time["critical_path"])
+        text = f"at most {duration_text(time['at_most'])} with {parallel} at once; critical path {path} ({along})"
+    if time["limit"] is not None:
+        text += f"; stopped after {duration_text(time['limit'])}"
+    return text
+
+
+def _amount(name: str, value: float) -> str:
+    return duration_text(value) if name == "time" else f"${value:g}" if name == "cost" else f"{value:g}"
+
+
+def _named(names: list[str]) -> str:
+    every = [harmless(name) for name in dict.fromkeys(names)]
+    return ", ".join(every[:8]) + (f" and {len(every) - 8} more" if len(every) > 8 else "")

@@ -1,0 +1,72 @@
+"""Lines for large fan-outs: a start and an end for each of ten thousand items tell nobody anything. What goes well is
+told in tenths; whatever else happens has its line."""
+
+from __future__ import annotations
+
+from planrunner.machine.events import AttemptStarted, FrameOpened, TaskSettled
+from planrunner.machine.state import State
+from planrunner.record import TYPE_CHECKING
+from planrunner.views.nesting import settled
+
+if TYPE_CHECKING:
+    from planrunner.machine.events import Event
+    from planrunner.machine.frame import Frame
+
+LARGE = 100
+"""Items from which on those that go well are told in tenths."""
+
+_WELL = ("completed", "skipped")
+
+
+class Folds:
+    """What was told of the large fan-outs of a run. The state runs ahead of the entries that are told, so how many
+    items are done is counted here."""
+
+    __slots__ = ("_done", "_state")
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._done: dict[Frame, int] = {}
+
+    def line(self, event: Event, line: str) -> str:
+        """The line as it is for what stands in no large fan-out; for what goes well in one, another line at each tenth
+        of it and none else."""
+        if not isinstance(event, (AttemptStarted, TaskSettled, FrameOpened)):
+            return line
+        state = self._state
+        number = state.index[event.task]
+        frame = self._large(number)
+        if frame is None:
+            return line
+        if not isinstance(event, TaskSettled):
+            return ""
+        tenth = self._tenth(frame) if state.tasks[number].frame is frame else ""
+        return tenth if event.status in _WELL else line
+
+    def tells(self, event: TaskSettled) -> bool:
+        """Whether the end of a task is told for itself."""
+        return event.status not in _WELL or self._large(self._state.index[event.task]) is None
+
+    def _large(self, number: int) -> Frame | None:
+        """The outermost large fan-out around a task."""
+        found = None
+        tasks = self._state.tasks
+        frame = tasks[number].frame
+        while frame.owner >= 0:
+            if frame.kind == "items" and frame.size >= LARGE:
+                found = frame
+            frame = tasks[frame.owner].frame
+        return found
+
+    def _tenth(self, frame: Frame) -> str:
+        done = self._done[frame] = self._done.get(frame, 0) + 1
+        if done * 10 // frame.size == (done - 1) * 10 // frame.size or done >= frame.size:
+            return ""
+        return f"  {self._state.specs[frame.owner].id}: {done:,} of {frame.size:,} items done"
+
+    def resumed(self) -> None:
+        """Begin with the items that were done before this process acted on the run."""
+        for number in self._state.holders:
+            frame = self._state.tasks[number].inner
+            if frame is not None and frame.kind == "items":
+                self._done[frame] = settled(frame)

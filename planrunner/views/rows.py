@@ -1,0 +1,45 @@
+"""The tasks of a run as lines of a picture: which of them, how deep, and under what name."""
+
+from __future__ import annotations
+
+from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.views.outline import Line, outlined
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planrunner.machine.frame import Frame
+    from planrunner.machine.state import State
+
+WHOLE = 60
+"""A run of up to that many tasks is shown whole; in a larger one, completed and untouched tasks are only counted."""
+
+DULL = frozenset({"completed", "pending", "omitted", "skipped"})
+TROUBLE = ("failed", "in_doubt", "blocked")
+
+
+class Row(NamedTuple):
+    """A line: a task by its number, how deep it stands and what it is called there; or a line of text (-1) with a
+    status."""
+
+    level: int
+    task: int
+    name: str
+    status: str = ""
+
+
+def hidden(dull: int) -> list[Row]:
+    return [Row(0, -1, f"  {dull} tasks without anything to tell are not listed")] if dull else []
+
+
+def level_lines(state: State, frame: Frame) -> list[Line]:
+    """The tasks of one frame as an outline, by their numbers in the run."""
+    first, shape = frame.first, state.shape
+    numbers = range(first, first + frame.size)
+    if frame.kind == "items":
+        return [Line(number, 0, ()) for number in numbers]
+    needs = [[need - first for need in shape.needs[number]] for number in numbers]
+    routed: Sequence[Sequence[int]] = [
+        [route.source - first for route in shape.routes_in.get(number, ())] for number in numbers
+    ]
+    return [Line(line.task + first, line.level, line.also) for line in outlined(needs, routed)]

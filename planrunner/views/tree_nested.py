@@ -1,0 +1,96 @@
+"""The rows of the tree of a run in which tasks hold others: their tasks stand below them, earlier rounds and attempts
+are one line each, and of many tasks only those with something to tell are listed."""
+
+from __future__ import annotations
+
+from planrunner.machine.frame import Frame
+from planrunner.machine.paths import frames
+from planrunner.machine.state import State
+from planrunner.record import NamedTuple
+from planrunner.views.nesting import counted, name_inside, round_text, words
+from planrunner.views.rows import DULL, WHOLE, Row, hidden, level_lines
+
+MANY = 12
+"""Tasks of one level that are all listed, also in a run that is shown whole."""
+
+
+class _Sight(NamedTuple):
+    """What is shown of a run. ``frames`` are those that each task opened, ``notable`` the tasks with something to tell,
+    or around one that has; ``whole`` shows all tasks, ``fold`` none that went well."""
+
+    state: State
+    frames: dict[int, list[Frame]]
+    notable: set[int]
+    whole: bool
+    fold: bool
+
+
+def rows(state: State, whole: bool) -> list[Row]:
+    """The rows from the plan's own tasks down."""
+    fold = not whole and len(state.specs) > WHOLE
+    sight = _Sight(state, frames(state), _notable(state), whole, fold)
+    lines = level_lines(state, state.top)
+    found: list[Row] = []
+    dull = 0
+    for line in lines:
+        if fold and len(lines) > WHOLE and line.task not in sight.notable:
+            dull += 1
+            continue
+        flat = fold and len(lines) > WHOLE
+        found += _task(sight, line.task, 0 if flat else line.level)
+    return found + hidden(dull)
+
+
+def _notable(state: State) -> set[int]:
+    found: set[int] = set()
+    for number, task in enumerate(state.tasks):
+        if task.status not in DULL:
+            while number >= 0 and number not in found:
+                found.add(number)
+                number = state.tasks[number].frame.owner
+    return found
+
+
+def _task(sight: _Sight, number: int, level: int) -> list[Row]:
+    """A task, and below it what it holds."""
+    found = [Row(level, number, name_inside(sight.state, number))]
+    opened = sight.frames.get(number, [])
+    last = sight.state.tasks[number].inner
+    if not opened or (sight.fold and number not in sight.notable):
+        return found
+    for at, frame in enumerate(opened):
+        if frame is last or sight.whole:
+            found += _frame(sight, frame, level + 1, _heading(sight, opened, at))
+        elif at >= len(opened) - MANY:
+            text = f"{_heading(sight, opened, at)}  {counted(sight.state, frame)}"
+            found.append(Row(level + 1, -1, text, "failed" if frame.failures else "completed"))
+    return found
+
+
+def _heading(sight: _Sight, opened: list[Frame], at: int) -> str:
+    """What stands above the tasks of a frame; nothing above the only one of a task that is no loop."""
+    attempts = 1 + sum(frame.round <= 1 for frame in opened[1:])
+    attempt = 1 + sum(frame.round <= 1 for frame in opened[1 : at + 1])
+    which = f"attempt {attempt}" if attempts > 1 else ""
+    return ", ".join(part for part in (which, round_text(sight.state, opened[at])) if part)
+
+
+def _frame(sight: _Sight, frame: Frame, level: int, heading: str) -> list[Row]:
+    state = sight.state
+    found: list[Row] = []
+    if heading:
+        status = "failed" if frame.failing else "running" if frame.open or frame.finals_open else "completed"
+        found.append(Row(level, -1, heading, status))
+        level += 1
+    lines = level_lines(state, frame)
+    few = sight.whole or (len(lines) <= MANY and not sight.fold)
+    left: dict[str, int] = {}
+    for line in lines:
+        if few or line.task in sight.notable:
+            found += _task(sight, line.task, level + line.level)
+        else:
+            status = state.tasks[line.task].status
+            left[status] = left.get(status, 0) + 1
+    if left and len(found) > bool(heading):
+        found.append(Row(level, -1, f"  {'  ' * level}others: {words(left)}"))
+    return found

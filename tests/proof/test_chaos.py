@@ -1,0 +1,213 @@
+"""``planrunner chaos``: kills at every journal write, the comparison, and that a broken promise would be seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planrunner.app.proof.chaos import ChaosRequest, chaos, chaos_object, imagined_stage
+from planrunner.app.proof.lives import Acted, Broken, Disk, Lived, Mishap, live
+from planrunner.app.proof.promises import check, check_settled_once, check_slots, check_unsafe, differences
+from planrunner.app.proof.testing import runnable
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outcome, TaskSettled
+
+if TYPE_CHECKING:
+    from planrunner.machine.events import Event
+
+Write = Callable[[str, str], str]
+Call = Callable[..., tuple[int, str, str]]
+Data = Callable[..., tuple[int, Any]]
+
+PLAN = """
+plan: p
+max_parallel: 2
+defaults: {timeout: 1h}
+tasks:
+  - id: a
+    run: one
+    outputs: {n: int}
+  - id: b
+    needs: [a]
+    foreach: "[1, 2, 3]"
+    run: two {{ item }}
+    effect: idempotent
+  - id: ok
+    needs: [b]
+    gate: approval
+  - id: c
+    needs: [ok]
+    run: three {{ tasks.a.outputs.n }}
+    on_failure: d
+  - id: d
+    run: four
+outputs:
+  n: "{{ tasks.a.outputs.n }}"
+"""
+
+
+def test_every_write_is_killed_before_and_after_and_the_end_is_the_same(write: Write, data: Data) -> None:
+    code, found = data("chaos", write("p.yaml", PLAN), "--pairs", "5")
+    assert code == 0
+    assert found["held"]
+    assert found["runs"] == 2 * found["writes"] + 5
+    assert sum(row["runs"] for row in found["table"]) == found["runs"]
+    assert found["doubts"] > 0
+    assert found["status"] == "completed"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_a_seed_makes_attempts_fail_and_the_end_is_still_the_same(seed: int, write: Write) -> None:
+    request = ChaosRequest(write("p.yaml", PLAN), seed=seed)
+    found = chaos(request)
+    assert all(not trial.wrong for trial in found.trials)
+    assert chaos(request).calm.entries == found.calm.entries
+
+
+def test_kills_can_be_sampled_and_time_is_bounded(write: Write, data: Data) -> None:
+    name = write("p.yaml", PLAN)
+    _, found = data("chaos", name, "--kills", "2", "--pairs", "0")
+    assert found["runs"] == 4
+    _, short = data("chaos", name, "--time", "0s")
+    assert short["runs"] + short["left_out"] == 2 * short["writes"] + 24
+    assert short["left_out"] > 0
+
+
+def test_one_run_can_be_repeated(write: Write, data: Data) -> None:
+    name = write("p.yaml", PLAN)
+    assert data("chaos", name, "--only-write", "3", "--after")[1]["table"][0]["what"].startswith("after ")
+    assert data("chaos", name, "--only-write", "3")[1]["table"][0]["what"].startswith("before ")
+    _, pair = data("chaos", name, "--only-write", "2:after,3:before")
+    assert pair["table"][0]["what"] == "second kill during recovery"
+    assert pair["runs"] == 1
+
+
+def test_wrong_calls_are_code_two(write: Write, call: Call) -> None:
+    name = write("p.yaml", PLAN)
+    for words in (["--kills", "x"], ["--only-write", "a"], ["--only-write", "1:never"], ["--time", "long"], ["-p", "x=1"]):
+        assert call("chaos", name, *words)[0] == 2, words
+
+
+def test_the_text_shows_a_table_and_says_how_doubts_were_settled(write: Write, call: Call) -> None:
+    code, out, _ = call("chaos", write("p.yaml", PLAN))
+    assert code == 0
+    assert "KILLED" in out
+    assert "were settled by what the imagined world knows" in out
+    assert "the same end every time, nothing lost, nothing unsafe done twice" in out
+
+
+def test_an_end_that_differs_is_shown_with_the_call_that_repeats_it(
+    write: Write, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A world whose answers change from life to life stands for an engine that forgets."""
+    name = write("p.yaml", PLAN)
+    answers = iter(range(10_000))
+    original = imagined_stage
+
+    def fickle(*given: Any) -> Any:
+        stage = original(*given)
+        return stage._replace(
+            script=stage.script._replace(
+                outcome=lambda asked: stage.script.outcome(asked)._replace(outputs={"n": next(answers)})
+            )
+        )
+
+    monkeypatch.setattr("planrunner.app.proof.chaos.imagined_stage", fickle)
+    code, out, _ = call("chaos", name)
+    assert code == 1
+    assert "a kill changed how the run ends" in out
+    assert f"again: planrunner chaos {name} --only-write 1 --before" in out
+
+
+def entry(seq: int, event: Event) -> Entry:
+    return Entry(seq, 0.0, event)
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        ([TaskSettled("a", "completed"), TaskSettled("a", "failed")], "settled twice"),
+        ([TaskSettled("a", "completed"), AttemptStarted("a", 1, "k")], "started after it was settled"),
+        ([AttemptEnded("a", 1, Outcome()), AttemptEnded("a", 1, Outcome())], "ended twice"),
+    ],
+)
+def test_a_journal_that_breaks_a_promise_is_noticed(events: Sequence[Event], message: str) -> None:
+    with pytest.raises(Broken, match=message):
+        check_settled_once([entry(seq, event) for seq, event in enumerate(events, 1)])
+
+
+def test_an_unsafe_attempt_that_acts_twice_is_noticed() -> None:
+    started = [entry(1, AttemptStarted("a", 1, "k", effect="unsafe"))]
+    check_unsafe(started, [Acted(1, "a", 1), Acted(1, "a", 2)])
+    with pytest.raises(Broken, match="acted in life 1 and in 2"):
+        check_unsafe(started, [Acted(1, "a", 1), Acted(2, "a", 1)])
+
+
+def test_too_many_at_once_are_noticed(write: Write) -> None:
+    lived = calm(write)
+    starts = [entry(seq, AttemptStarted(task, 9, "k")) for seq, task in enumerate(("a", "c", "d"), 1)]
+    with pytest.raises(Broken, match="3 tasks run at entry 3, 2 may"):
+        check_slots(lived.state, starts)
+
+
+def test_a_gap_in_the_journal_is_noticed() -> None:
+    with pytest.raises(Broken, match="entry 3 follows 0"):
+        Disk().append([entry(3, TaskSettled("a", "completed"))])
+
+
+def calm(write: Write) -> Lived:
+    plan = runnable(write("p.yaml", PLAN))
+    return live(imagined_stage(plan, ChaosRequest("p.yaml")))
+
+
+def test_a_state_that_is_not_the_fold_of_its_journal_is_noticed(write: Write) -> None:
+    lived = calm(write)
+    check(lived.state.plan, lived)
+    lived.state.tasks[0].outputs = {"n": 8}
+    with pytest.raises(Broken, match="fold"):
+        check(lived.state.plan, lived)
+
+
+def test_differences_name_the_task_and_both_ends(write: Write) -> None:
+    one = calm(write).state
+    plan = runnable("p.yaml")
+    other = live(imagined_stage(plan, ChaosRequest("p.yaml"))).state
+    assert differences(one, other) == []
+    other.tasks[0].status = "failed"
+    (said,) = differences(one, other)
+    assert said.startswith("`a` is failed after 1 attempts")
+    assert "instead of completed" in said
+
+
+def test_a_mishap_kills_the_process_while_an_attempt_is_under_way(write: Write) -> None:
+    plan = runnable(write("p.yaml", PLAN))
+    lived = live(imagined_stage(plan, ChaosRequest("p.yaml")), None, [Mishap("a", 1, "crash")])
+    assert lived.state.status == "completed"
+    assert any(isinstance(e.event, TaskSettled) and e.event.status == "in_doubt" for e in lived.entries)
+    assert sum(one.task == "a" for one in lived.acted) == 1
+
+
+def test_json_and_text_come_from_the_same_object(write: Write) -> None:
+    request = ChaosRequest(write("p.yaml", PLAN))
+    found = chaos_object(request, chaos(request))
+    assert json.loads(json.dumps(found)) == found
+
+
+@pytest.mark.limit(170)
+@pytest.mark.slow
+def test_the_real_process_is_killed_in_copies_and_the_project_stays_as_it_is(write: Write, data: Data, tmp_path: Path) -> None:
+    plan = """
+plan: real
+defaults: {timeout: 10s}
+tasks:
+  - {id: a, run: echo a >> made, effect: idempotent}
+  - {id: b, needs: [a], run: test -s made}
+"""
+    code, found = data("chaos", write("p.yaml", plan), "--real", "--kills", "6")
+    assert code == 0, found
+    assert (found["runs"], found["real"], found["status"]) == (6, True, "completed")
+    assert not (tmp_path / "made").exists()
+    assert not any((tmp_path / ".planrunner").iterdir())
