@@ -18,7 +18,7 @@ from planrunner.errors import UsageError
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.workspace import find_project, find_state
-from planrunner.machine.events import DoubtSettled, Entry, RunReopened, RunResumed, RunStarted
+from planrunner.machine.events import DoubtSettled, Entry, LeftAlone, RunReopened, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plugins import Registry
@@ -200,13 +200,17 @@ def _environment(path: str, names: tuple[str, ...]) -> dict[str, Json]:
     }
 
 
-def resume(run: str, settle: Sequence[tuple[str, str]], state: str | None, watch: Watch) -> RunResult:
+def resume(
+    run: str, settle: Sequence[tuple[str, str]], state: str | None, watch: Watch, unattended: bool = False
+) -> RunResult:
     """Go on with a run that was interrupted, killed or waits.
 
-    ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed``). Raises NotFound, RunHeld, UsageError
+    ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed`` | ``rollback``). With ``unattended`` nobody
+    is there to ask: what is in doubt and can be undone is undone, and fails. Raises NotFound, RunHeld, UsageError
     for a run that has ended or a task that is not in doubt, StorageFailed, Fenced.
     """
-    return go_on(run, state, watch, lambda found: _answers(found, settle))
+    alone: list[Event] = [LeftAlone()] if unattended else []
+    return go_on(run, state, watch, lambda found: alone + _answers(found, settle))
 
 
 def go_on(
@@ -256,9 +260,9 @@ def _plan_changed(journal: JournalPort, digest: str, state: State) -> bool:
         return False
 
 
-def _answers(state: State, settle: Sequence[tuple[str, str]]) -> list[DoubtSettled]:
+def _answers(state: State, settle: Sequence[tuple[str, str]]) -> list[Event]:
     """What a person said about attempts of unknown end; raises UsageError where there is no doubt to settle."""
-    answers = []
+    answers: list[Event] = []
     for task, resolution in settle:
         number = state.index.get(task)
         if number is None:
@@ -268,10 +272,23 @@ def _answers(state: State, settle: Sequence[tuple[str, str]]) -> list[DoubtSettl
             raise UsageError(
                 f"task `{task}` is not in doubt: it is {found.status}", f"planrunner why {state.run_id} {task}"
             )
+        if resolution == "rollback":
+            answers.append(_undone(state, number))
+            continue
         if resolution not in ("retry", "completed", "failed"):
-            raise UsageError(f"`{resolution}` settles nothing", "say retry, completed or failed")
+            raise UsageError(f"`{resolution}` settles nothing", "say retry, completed, failed or rollback")
         answers.append(DoubtSettled(task, found.attempts, resolution, user()))  # type: ignore[arg-type]
     return answers
+
+
+def _undone(state: State, number: int) -> Event:
+    from planrunner.machine.rollback import by_doubt  # late: few doubts are settled that way
+
+    command = by_doubt(state, number, user())
+    if command is None:
+        task = state.specs[number].id
+        raise UsageError(f"task `{task}` does not say how it is undone", f"planrunner why {state.run_id} {task}")
+    return command.event
 
 
 def _reap(run_id: str) -> None:

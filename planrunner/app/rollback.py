@@ -120,7 +120,9 @@ def _check(state: State, name: str) -> None:
 
 def _unknown(state: State, name: str, known: Iterable[str]) -> NotFound:
     near = nearest(name, tuple(known))
-    return NotFound(f"the run has no task `{name}`", f"did you mean `{near}`?" if near else f"planrunner show {state.run_id}")
+    return NotFound(
+        f"the run has no task `{name}`", f"did you mean `{near}`?" if near else f"planrunner show {state.run_id}"
+    )
 
 
 def _after(

@@ -51,20 +51,22 @@ class ExecOptions:
 
 
 class ResumeOptions:
-    """What ``planrunner resume`` was told; ``settle`` pairs a task with retry, completed or failed."""
+    """What ``planrunner resume`` was told; ``settle`` pairs a task with retry, completed, failed or
+    rollback; ``unattended`` says that nobody is there to ask."""
 
-    __slots__ = ("json", "progress", "run", "settle")
+    __slots__ = ("json", "progress", "run", "settle", "unattended")
 
     run: str
     settle: Pairs
     json: bool
     progress: str
+    unattended: bool
 
     def __init__(self, run: str, **given: object) -> None:
         """``given`` holds any of the other slots by name."""
         self.run = run
         self.settle = ()
-        self.json = False
+        self.json = self.unattended = False
         self.progress = "auto"
         for name, value in given.items():
             setattr(self, name, value)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("run")
 @click.option("--to", metavar="TASK", default="", help="Undo what started after this task, and keep the task itself.")
 @click.option("--only", multiple=True, metavar="TASK", help="Undo only this task, or those with this label.")
-@click.option("--strict/--best-effort", default=None, help="Stop at the first that cannot be undone, or go on after it.")
+@click.option("--strict/--best-effort", default=None, help="Stop at the first that fails, or go on after it.")
 @click.option("--reason", metavar="TEXT", default="", help="Why; it is kept with the run.")
 @click.option("--preview", is_flag=True, help="Only tell what would be undone.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

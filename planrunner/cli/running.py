@@ -50,7 +50,7 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
     """Go on with a run; the exit code of the contract."""
     from planrunner.app.execute import resume
 
-    result = resume(options.run, options.settle, given.state, watch(given, options.progress))
+    result = resume(options.run, options.settle, given.state, watch(given, options.progress), options.unattended)
     if result.plan_changed:
         sys.stderr.write("the plan file was edited since: this run goes on with the plan it started with\n")
     return report(result, options.json)

@@ -84,13 +84,15 @@ def log_path(state_dir: str, call: Call) -> str:
 
 def markers(call: Call) -> dict[str, str]:
     """The variables by which a process knows, and is known by, its attempt."""
-    return {
+    found = {
         "PLANRUNNER_RUN_ID": call.run_id,
         "PLANRUNNER_TASK": call.task.id.removeprefix(UNDO),
         "PLANRUNNER_ATTEMPT": str(call.attempt),
         "PLANRUNNER_KEY": call.key,
-        "PLANRUNNER_IDEMPOTENCY_KEY": call.once,
     }
+    if call.once:
+        found["PLANRUNNER_IDEMPOTENCY_KEY"] = call.once
+    return found
 
 
 def settled(call: Call, outcome: Outcome, keep: Keep | None) -> Outcome:

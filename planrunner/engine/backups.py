@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 def saved_or_restored(state_dir: str, effect: Save | Restore) -> BackupMade | AttemptEnded:
-    """Do what the effect asks for; the event that tells how it went. Raises StorageFailed when copies cannot be kept."""
+    """Do what the effect asks for and tell how it went. Raises StorageFailed when copies cannot be kept."""
     if isinstance(effect, Restore):
         return AttemptEnded(effect.task, effect.attempt, put_back(state_dir, effect))
     answer = BackupMade(effect.task, effect.visit, effect.patterns)
@@ -49,7 +49,7 @@ def save(state_dir: str, root: str, patterns: Sequence[str]) -> tuple[dict[str, 
     file that cannot be read, StorageFailed.
     """
     store = ArtifactStore(state_dir)
-    found = sorted({path for pattern in patterns for path in _matches(root, inside(root, root, pattern))})
+    found = sorted(_found(state_dir, root, patterns))
     if len(found) > MOST:
         raise Refused(f"{len(found)} files fit the patterns, and at most {MOST} are saved")
     return tuple(_record(store, root, path) for path in found)
@@ -57,12 +57,21 @@ def save(state_dir: str, root: str, patterns: Sequence[str]) -> tuple[dict[str, 
 
 def inside(root: str, directory: str, pattern: str) -> str:
     """A pattern of ``directory`` as one of ``root``; raises Refused for one that leads out of it."""
-    if not isinstance(pattern, str) or not pattern or "\0" in pattern:
+    if not pattern or "\0" in pattern:
         raise Refused(f"{pattern!r} is no path")
     relative = os.path.relpath(os.path.join(directory, pattern), root)
-    if relative == "." or relative.split("/")[0] == "..":
+    if relative == ".":
+        raise Refused(f"{pattern} is the whole directory of the run: name what the task changes")
+    if relative.split("/")[0] == "..":
         raise Refused(f"{pattern} is outside the directory of the run")
     return relative
+
+
+def _found(state_dir: str, root: str, patterns: Sequence[str]) -> set[str]:
+    """Everything that fits, but for what planrunner keeps itself: a journal is never put back."""
+    own = os.path.relpath(os.path.abspath(state_dir), root)
+    found = {path for pattern in patterns for path in _matches(root, inside(root, root, pattern))}
+    return {path for path in found if path != own and not path.startswith(own + "/")}
 
 
 def _matches(root: str, pattern: str) -> Iterator[str]:
@@ -144,14 +153,14 @@ def put_back(state_dir: str, effect: Restore) -> Outcome:
     records = {str(record["path"]): record for record in effect.files}
     problems: list[str] = []
     try:
-        there = {path for pattern in effect.patterns for path in _matches(root, inside(root, root, pattern))}
+        there = _found(state_dir, root, effect.patterns)
     except Refused as refused:
         return Outcome("policy", str(refused))
     changed = 0
     for path in sorted(there - records.keys(), reverse=True):
-        changed += _tried(problems, path, lambda path=path: _remove(root, path))  # type: ignore[misc]
+        changed += _tried(problems, path, lambda path=path: _remove(root, path))
     for path, record in sorted(records.items()):
-        changed += _tried(problems, path, lambda record=record: _restore(store, root, record))  # type: ignore[misc]
+        changed += _tried(problems, path, lambda record=record: _restore(store, root, record))
     if problems:
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
         return Outcome("logic", "; ".join(problems[:3]) + more)

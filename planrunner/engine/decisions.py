@@ -10,7 +10,16 @@ from planrunner.engine.calls import Place, asked, plan_outputs, prepare
 from planrunner.engine.effects import Cancel, Observe, Probe, StartCall
 from planrunner.machine.commands import AskFacts, AskProbe, Close, End, Open, Record, Save, Start, Undo
 from planrunner.machine.decide import decide
-from planrunner.machine.events import AttemptEnded, BackupMade, FactsRequested, FrameClosing, Outcome, RunEnded, TaskSettled, UndoEnded
+from planrunner.machine.events import (
+    AttemptEnded,
+    BackupMade,
+    FactsRequested,
+    FrameClosing,
+    Outcome,
+    RunEnded,
+    TaskSettled,
+    UndoEnded,
+)
 from planrunner.machine.evolve import forget_candidates
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING

@@ -180,7 +180,7 @@ class LiveEffects:
     def _probe(self, call: Call) -> None:
         binding = located(self._settings.resolve, call.task.uses)
         answer = probe(binding, Attempt(call, Record("")).context) if isinstance(binding, Binding) else None
-        resolution: Literal["retry", "completed", "failed"] = "failed"
+        resolution: Literal["retry", "completed", "unknown"] = "unknown"
         if answer is not None:
             resolution = "completed" if answer else "retry"
         by = "probe" if answer is not None else "probe could not tell"

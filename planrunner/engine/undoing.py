@@ -17,7 +17,6 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from planrunner.engine.effects import Effect
     from planrunner.machine.state import State
-    from planrunner.machine.undoing import Owed
 
 
 class PreparedUndo(NamedTuple):
@@ -40,21 +39,19 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
         return PreparedUndo(intent, effect)
     start = Start(owed.number, command.attempt, command.reissue)
     found = state.tasks[owed.number]
-    present, found.outputs = found.outputs, _outputs(state, owed)
+    present = found.outputs, found.outcome
+    if owed.outputs is not None:
+        found.outputs, found.outcome = owed.outputs, Outcome(outputs=owed.outputs)
     try:
         call = call_of(state, _action(task), start, place, key)
     except (TemplateError, EvaluationError) as error:
         return PreparedUndo(intent, None, Outcome("logic", str(error)))
     finally:
-        found.outputs = present
+        found.outputs, found.outcome = present
     limits = [limit for limit in (call.timeout, reserve(state, now)) if limit is not None]
     call = call._replace(timeout=min(limits) if limits else None, env={**call.env, "PLANRUNNER_UNDO": "1"})
     call = call._replace(once=f"{state.run_id}:{task.id}:undo:{owed.visit}")
     return PreparedUndo(intent._replace(inputs=digest(call)), StartCall(call))
-
-
-def _outputs(state: State, owed: Owed) -> dict[str, object]:
-    return state.tasks[owed.number].outputs if owed.outputs is None else owed.outputs
 
 
 def _action(task: Task) -> Task:

@@ -430,7 +430,8 @@ def _finish(state: State) -> list[Command]:
     """Nothing to start and nothing to record: wait, park or end."""
     if state.asked or any(state.tasks[number].outcome is None for number in state.running):
         return []
-    if state.open or state.finals_open or state.recovering:
+    undoing = state.ledger is not None and state.ledger.active
+    if state.open or state.finals_open or state.recovering or undoing:
         if state.stop_reason and state.stop_reason not in FINAL_STOPS:
             return [Record(RunParked(state.stop_reason))]
         return [] if _time_will_tell(state) else [_stuck(state)]

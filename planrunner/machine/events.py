@@ -62,14 +62,12 @@ class RunStarted(NamedTuple):
 
 class RunResumed(NamedTuple):
     """A runner took the run over; attempts without an end are from now on uncertain. ``boot`` is as in RunStarted;
-    ``idle`` are the seconds since the event before, in which nobody acted on the run. Where
-    it is ``unattended`` nobody is asked about such attempts as long as something can undo them."""
+    ``idle`` are the seconds since the event before, in which nobody acted on the run."""
 
     epoch: int
     by: str = ""
     boot: dict[str, Json] = {}
     idle: float = 0.0
-    unattended: bool = False
 
 
 class RunForked(NamedTuple):
@@ -83,6 +81,10 @@ class RunForked(NamedTuple):
     params: dict[str, Json] = {}
     idle: float = 0.0
     by: str = ""
+
+
+class LeftAlone(NamedTuple):
+    """Nobody is there to ask until the run is taken up again: what is in doubt and can be undone is undone."""
 
 
 class TaskQueued(NamedTuple):
@@ -280,12 +282,12 @@ class FailureResolved(NamedTuple):
 
 
 class DoubtSettled(NamedTuple):
-    """What became of an attempt whose end nobody saw: ``retry`` (issue again), ``completed`` or ``failed``, and who
-    said so. ``failure`` is the class of the failure where it is known."""
+    """What became of an attempt whose end nobody saw: ``retry`` (issue again), ``completed``, ``failed``, or ``unknown``
+    where a probe could not tell; and who said so. ``failure`` is the class of the failure where it is known."""
 
     task: str
     attempt: int
-    resolution: Literal["retry", "completed", "failed"]
+    resolution: Literal["retry", "completed", "failed", "unknown"]
     by: str = ""
     failure: str = ""
 
@@ -317,6 +319,7 @@ if TYPE_CHECKING:
     Event = Union[
         RunStarted,
         RunResumed,
+        LeftAlone,
         RunForked,
         TaskQueued,
         FactsRequested,
@@ -349,6 +352,7 @@ if TYPE_CHECKING:
 EVENTS = (
     RunStarted,
     RunResumed,
+    LeftAlone,
     RunForked,
     TaskQueued,
     FactsRequested,

@@ -135,7 +135,7 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
     for number, task in enumerate(state.tasks):
         if task.status not in SETTLED or number in state.recovering:
             state.candidates[number] = None
-    state.unattended = event.unattended
+    state.unattended = False
     if state.ledger is not None:
         from planrunner.machine import rollback  # late, as below
 
@@ -289,8 +289,8 @@ def _doubt_settled(state: State, event: DoubtSettled, at: float) -> None:
     if found.status not in ("in_doubt", "running"):
         raise IllegalMove(f"task `{event.task}` is not in doubt")
     state.asked.discard(number)
-    if event.resolution == "retry":
-        found.uncertain, found.reason = True, "retry"
+    if event.resolution in ("retry", "unknown"):
+        found.uncertain, found.reason = True, event.resolution
     else:
         failure = (event.failure or "doubt") if event.resolution == "failed" else ""
         found.uncertain = False

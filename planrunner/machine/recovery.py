@@ -30,12 +30,13 @@ def recover(state: State, number: int) -> Command | None:
     if task.on_doubt == "fail":
         detail = f"attempt {found.attempts} was cut off and `on_doubt` is fail"
         return Record(TaskSettled(task.id, "failed", "doubt", detail, "doubt"))
-    if state.trait(task).probe and task.on_doubt in ("", "probe"):
+    if state.trait(task).probe and task.on_doubt in ("", "probe") and found.reason != "unknown":
         return AskProbe(number, found.attempts)
-    if task.on_doubt == "rollback" or (state.unattended and not task.on_doubt):
+    if task.on_doubt == "rollback" or (state.unattended and task.on_doubt in ("", "probe")):
         from planrunner.machine.rollback import by_doubt  # late: few doubts are settled that way
 
         if command := by_doubt(state, number):
             return command
-    detail = f"attempt {found.attempts} was cut off; whether it took effect is not known"
+    told = "; the probe could not tell" if found.reason == "unknown" else ""
+    detail = f"attempt {found.attempts} was cut off; whether it took effect is not known{told}"
     return Record(TaskSettled(task.id, "in_doubt", "ask", detail))

@@ -9,6 +9,7 @@ from planrunner.machine.events import (
     DoubtSettled,
     Entry,
     FactsObserved,
+    LeftAlone,
     ResetPlanned,
     RollbackStarted,
     RunForked,
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     Json = Any
 
 INPUTS = frozenset(
-    {AttemptEnded, BackupMade, DoubtSettled, FactsObserved, RunForked, RunReopened, RunResumed, RunStarted, UndoEnded}
+    {AttemptEnded, BackupMade, DoubtSettled, FactsObserved}
+    | {LeftAlone, RunForked, RunReopened, RunResumed, RunStarted, UndoEnded}
 )
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the
 one or the other (``is_input``)."""
@@ -68,7 +70,7 @@ def is_input(state: State, event: Event) -> bool:
     if isinstance(event, (ResetPlanned, TasksReset)):
         return event.reason != "rework" and all(planned.tasks != event.tasks for planned in state.resets)
     if isinstance(event, RollbackStarted):
-        return event.reason == "person"
+        return event.reason == "person" or bool(event.by)
     return event.__class__ in INPUTS or (isinstance(event, StopRequested) and event.reason != "deadline")
 
 

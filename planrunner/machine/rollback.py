@@ -12,6 +12,7 @@ from planrunner.machine.events import (
     AttemptStarted,
     BackupAsked,
     BackupMade,
+    LeftAlone,
     RollbackEnded,
     RollbackStarted,
     TaskSettled,
@@ -135,12 +136,12 @@ def busy(state: State) -> bool:
     return current.due is None or state.stop_reason in _GOES_ON
 
 
-def by_doubt(state: State, number: int) -> Record | None:
+def by_doubt(state: State, number: int, by: str = "") -> Record | None:
     """The rollback that settles an attempt of unknown end; None where nothing says how the task is undone."""
     positions = mine(state, number)
     if not positions:
         return None
-    return Record(started(state, RollbackStarted("doubt", (), ()), positions))
+    return Record(started(state, RollbackStarted("doubt", (), (), by=by), positions))
 
 
 def step(state: State, now: float) -> list[Command]:
@@ -402,6 +403,10 @@ def rollback_ended(state: State, event: RollbackEnded, at: float) -> None:
     after_settling(state, state.top)
 
 
+def left_alone(state: State, event: LeftAlone, at: float) -> None:
+    state.unattended = True
+
+
 def resumed(state: State) -> None:
     """A runner took the run over: the end of an undo that was under way was not seen."""
     ledger = _ledger(state)
@@ -428,6 +433,7 @@ def _position(ledger: Ledger) -> int:
 
 
 FOLDS: dict[type, Callable[[State, Any, float], None]] = {
+    LeftAlone: left_alone,
     BackupAsked: backup_asked,
     BackupMade: backup_made,
     RollbackStarted: rollback_started,

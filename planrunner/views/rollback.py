@@ -79,7 +79,11 @@ def rollback_lines(terminal: Terminal, state: State) -> list[str]:
 
 def _headline(ledger: Ledger) -> str:
     undone = sum(ledger.owed[position].fate == "undone" for position in ledger.done)
-    words = {"rolled_back": "rolled back", "rollback_failed": "not wholly rolled back", "under_way": "being rolled back"}
+    words = {
+        "rolled_back": "rolled back",
+        "rollback_failed": "not wholly rolled back",
+        "under_way": "being rolled back",
+    }
     return f"{words[_status(ledger)]}: {plural(undone, 'step')} undone"
 
 
