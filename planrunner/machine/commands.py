@@ -15,6 +15,7 @@ from planrunner.machine.events import (
     RollbackStarted,
     RunParked,
     StopRequested,
+    TaskDelayed,
     TaskQueued,
     TaskSettled,
     TasksReset,
@@ -85,6 +86,7 @@ class Record(NamedTuple):
 
     event: (
         TaskQueued
+        | TaskDelayed
         | TaskSettled
         | RetryScheduled
         | FailureResolved

@@ -66,6 +66,10 @@ def decide(state: State, now: float) -> Decision:
     else:
         left = ()
     _admit(state, ready, commands)
+    if state.plan.breakers:
+        from planrunner.machine.breakers import held_back  # late: few plans have any
+
+        commands = held_back(state, commands, now)
     if state.ledger is not None or state.plan.on_failure == "rollback":
         from planrunner.machine import rollback  # late: few runs undo anything
 

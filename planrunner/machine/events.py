@@ -93,6 +93,16 @@ class TaskQueued(NamedTuple):
     task: str
 
 
+class TaskDelayed(NamedTuple):
+    """Ready, but held back by an open circuit breaker; looked at again at ``due`` (seconds since 1970). ``breaker`` is
+    the pattern of what it watches."""
+
+    task: str
+    due: float
+    breaker: str
+    detail: str = ""
+
+
 class FactsRequested(NamedTuple):
     """The preconditions of a task read facts of the world (``memory.has_space``, ``network.online`` …)."""
 
@@ -322,6 +332,7 @@ if TYPE_CHECKING:
         LeftAlone,
         RunForked,
         TaskQueued,
+        TaskDelayed,
         FactsRequested,
         FactsObserved,
         AttemptStarted,
@@ -355,6 +366,7 @@ EVENTS = (
     LeftAlone,
     RunForked,
     TaskQueued,
+    TaskDelayed,
     FactsRequested,
     FactsObserved,
     AttemptStarted,

@@ -22,6 +22,7 @@ from planrunner.machine.events import (
     RunResumed,
     RunStarted,
     StopRequested,
+    TaskDelayed,
     TaskQueued,
     TaskSettled,
     TasksReset,
@@ -191,6 +192,10 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
         found.started = at
     state.candidates.pop(number, None)
     take_slot(state, number)
+    if state.plan.breakers:
+        from planrunner.machine import breakers  # late: few plans have any
+
+        breakers.attempt_started(state, number)
     if event.undo:
         from planrunner.machine.rollback import register  # late: most tasks say nothing about being undone
 
@@ -209,6 +214,10 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
     state.candidates[number] = None
     if event.outcome.failure not in CUT_OFF:
         free_slot(state, number)
+    if state.plan.breakers:
+        from planrunner.machine import breakers  # late: few plans have any
+
+        breakers.attempt_ended(state, number, event.outcome, at)
 
 
 def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
@@ -346,6 +355,10 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine import forks
 
             self.update(forks.FOLDS)
+        elif kind is TaskDelayed:
+            from planrunner.machine import breakers
+
+            self.update(breakers.FOLDS)
         elif kind is ResetPlanned or kind is TasksReset:
             from planrunner.machine import rework
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from planrunner.machine.events import ResetPlanned, RunStatus, TaskStatus
+    from planrunner.machine.circuit import Circuit
     from planrunner.machine.undoing import Ledger
     from planrunner.plan.model import EffectClass
 
@@ -136,6 +137,7 @@ class State:
         "active_since",
         "asked",
         "candidates",
+        "circuits",
         "closing",
         "counts",
         "ended_at",
@@ -191,6 +193,8 @@ class State:
         self.held: dict[int, None] = {}
         self.ledger: Ledger | None = None
         """What the run owes, None while that is nothing."""
+        self.circuits: dict[int, Circuit] = {}
+        """What the breakers of the plan have seen, by their place in it."""
         self.unattended = False
         """Nobody is there to ask what became of an attempt."""
         self.top = Frame("plan", -1, 0, len(plan.tasks))
