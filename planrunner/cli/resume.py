@@ -17,7 +17,8 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     for value in values:
         split = pair(value)
         if split is None or split[1] not in RESOLUTIONS:
-            raise click.BadParameter(f"`{value}` is not TASK=retry, TASK=completed, TASK=failed or TASK=rollback", ctx, param)
+            ways = ", ".join(f"TASK={word}" for word in RESOLUTIONS)
+            raise click.BadParameter(f"`{value}` is none of {ways}", ctx, param)
         found.append(split)
     return tuple(found)
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import os
 import stat
-from fnmatch import fnmatchcase
 
 from planrunner.engine.effects import Restore, Save
+from planrunner.engine.patterns import Refused, inside, matching
 from planrunner.errors import NotFound, StorageFailed
 from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore
 from planrunner.machine.events import AttemptEnded, BackupMade, Outcome
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     Json = Any
@@ -25,11 +25,6 @@ MOST = 100_000
 """Files of one backup."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
-_MAGIC = frozenset("*?[")
-
-
-class Refused(Exception):
-    """A file cannot be saved or put back: the message says which and why."""
 
 
 def saved_or_restored(state_dir: str, effect: Save | Restore) -> BackupMade | AttemptEnded:
@@ -55,78 +50,11 @@ def save(state_dir: str, root: str, patterns: Sequence[str]) -> tuple[dict[str, 
     return tuple(_record(store, root, path) for path in found)
 
 
-def inside(root: str, directory: str, pattern: str) -> str:
-    """A pattern of ``directory`` as one of ``root``; raises Refused for one that leads out of it."""
-    if not pattern or "\0" in pattern:
-        raise Refused(f"{pattern!r} is no path")
-    relative = os.path.relpath(os.path.join(directory, pattern), root)
-    if relative == ".":
-        raise Refused(f"{pattern} is the whole directory of the run: name what the task changes")
-    if relative.split("/")[0] == "..":
-        raise Refused(f"{pattern} is outside the directory of the run")
-    return relative
-
-
 def _found(state_dir: str, root: str, patterns: Sequence[str]) -> set[str]:
     """Everything that fits, but for what planrunner keeps itself: a journal is never put back."""
     own = os.path.relpath(os.path.abspath(state_dir), root)
-    found = {path for pattern in patterns for path in _matches(root, inside(root, root, pattern))}
+    found = {path for pattern in patterns for path in matching(root, inside(root, root, pattern))}
     return {path for path in found if path != own and not path.startswith(own + "/")}
-
-
-def _matches(root: str, pattern: str) -> Iterator[str]:
-    """What there is below ``root`` that fits: files, links and folders. A folder stands for all that it holds."""
-    parts = pattern.split("/")
-    for path in _fitting(root, "", parts):
-        yield path
-        if _is_folder(os.path.join(root, path)):
-            yield from _below(root, path)
-
-
-def _fitting(root: str, at: str, parts: Sequence[str]) -> Iterator[str]:
-    part, rest = parts[0], parts[1:]
-    folder = os.path.join(root, at) if at else root
-    if part == "**":
-        yield from _fitting(root, at, rest) if rest else (_join(at, name) for name in _names(folder))
-        for name in _names(folder):
-            if _is_folder(os.path.join(folder, name)):
-                yield from _fitting(root, _join(at, name), parts)
-        return
-    magic = not _MAGIC.isdisjoint(part)
-    for name in [name for name in _names(folder) if fnmatchcase(name, part)] if magic else [part]:
-        path = os.path.join(folder, name)
-        if not rest:
-            if os.path.lexists(path):
-                yield _join(at, name)
-        elif _is_folder(path):
-            yield from _fitting(root, _join(at, name), rest)
-        elif not magic and os.path.islink(path):
-            raise Refused(f"{_join(at, '/'.join(parts))} leads through `{name}`, which is a link")
-
-
-def _below(root: str, at: str) -> Iterator[str]:
-    for name in _names(os.path.join(root, at)):
-        path = _join(at, name)
-        yield path
-        if _is_folder(os.path.join(root, path)):
-            yield from _below(root, path)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise Refused(f"{folder} cannot be read: {error.strerror}") from None
-
-
-def _join(at: str, name: str) -> str:
-    return f"{at}/{name}" if at else name
-
-
-def _is_folder(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def _record(store: ArtifactStore, root: str, path: str) -> dict[str, Json]:
@@ -281,17 +209,12 @@ def _put_file(
     digest, mode = str(record["sha256"]), int(record["mode"])
     if not store.is_whole(digest):
         raise Refused("its saved copy is missing or damaged")
-    if found is not None and stat.S_ISREG(found.st_mode) and found.st_size == record["size"]:
-        if _digest(folder, name) == digest:
-            if stat.S_IMODE(found.st_mode) == mode:
-                return False
-            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-            try:
-                os.fchmod(handle, mode)
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-            return True
+    alike = found is not None and stat.S_ISREG(found.st_mode) and found.st_size == record["size"]
+    if found is not None and alike and _digest(folder, name) == digest:
+        if stat.S_IMODE(found.st_mode) == mode:
+            return False
+        os.chmod(name, mode, dir_fd=folder)
+        return True
     if found is not None and not stat.S_ISREG(found.st_mode):
         _clear(folder, name, found)
     _stage(store, folder, name, digest, mode)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, asked, plan_outputs, prepare
 from planrunner.engine.effects import Cancel, Observe, Probe, StartCall
-from planrunner.machine.commands import AskFacts, AskProbe, Close, End, Open, Record, Save, Start, Undo
+from planrunner.machine.commands import AskFacts, AskFresh, AskProbe, Close, End, Open, Record, Save, Start, Undo
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
     AttemptEnded,
@@ -19,6 +19,7 @@ from planrunner.machine.events import (
     RunEnded,
     TaskSettled,
     UndoEnded,
+    UndoSettled,
 )
 from planrunner.machine.evolve import forget_candidates
 from planrunner.machine.state import State
@@ -83,6 +84,10 @@ class Decisions:
             self._record(event, self._now)
             if type(event) is FrameClosing:
                 self._stop_inside(event)
+            elif type(event) is TaskSettled and event.status == "completed" and self.state.freshness:
+                self._remember(event)
+            elif type(event) is UndoSettled and event.status == "undone":
+                self._forget(event)
         elif isinstance(command, (Open, Close)):
             self._turn(command)
         elif isinstance(command, Undo):
@@ -93,6 +98,8 @@ class Decisions:
             task = self.state.specs[command.number].id
             self._record(FactsRequested(task, command.names), self._now)
             self._todo.append(Observe(task, command.names))
+        elif isinstance(command, AskFresh):
+            self._ask_fresh(command.number)
         elif isinstance(command, AskProbe):
             self._todo.append(Probe(self._probe(command)))
         else:
@@ -112,6 +119,25 @@ class Decisions:
         else:
             ended = AttemptEnded(prepared.intent.task, command.attempt, prepared.outcome or Outcome())
             self._record(ended, self._now)
+
+    def _ask_fresh(self, number: int) -> None:
+        from planrunner.engine.done import asks_fresh  # late: few tasks tell when they are done already
+
+        event, effect = asks_fresh(self.state, number, self._place)
+        self._record(event, self._now)
+        self._todo.append(effect)
+
+    def _remember(self, event: TaskSettled) -> None:
+        from planrunner.engine.done import remembered  # late, as above
+
+        if event.reason != "fresh" and (effect := remembered(self.state, event.task)):
+            self._todo.append(effect)
+
+    def _forget(self, event: UndoSettled) -> None:
+        from planrunner.engine.done import forgotten  # late, as above
+
+        if effect := forgotten(self.state, event.task):
+            self._todo.append(effect)
 
     def _save(self, command: Save) -> None:
         from planrunner.engine.undoing import prepare_save  # late: few tasks name files to save

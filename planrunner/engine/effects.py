@@ -43,6 +43,39 @@ class Cancel(NamedTuple):
     reason: str
 
 
+class Look(NamedTuple):
+    """Look whether a task is done already; the answer is FreshnessSeen.
+
+    ``name`` is what its record goes by, ``call`` the digest of its call. Patterns are relative to ``directory``, which
+    lies in ``root``; ``by_files`` False leaves it to a condition.
+    """
+
+    task: str
+    name: str
+    call: str
+    root: str
+    directory: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    by_files: bool
+
+
+class Remember(NamedTuple):
+    """Keep that a task is done; there is no answer."""
+
+    name: str
+    run_id: str
+    inputs: str
+    outputs: dict[str, Any]
+    artifacts: tuple[dict[str, Any], ...]
+
+
+class Forget(NamedTuple):
+    """A task was undone: it is not done any more; there is no answer."""
+
+    name: str
+
+
 class Save(NamedTuple):
     """Copy files before a task starts; the answer is BackupMade."""
 
@@ -63,7 +96,7 @@ class Restore(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Effect = Union[StartCall, Observe, Probe, Cancel, Save, Restore]
+    Effect = Union[StartCall, Observe, Probe, Cancel, Look, Remember, Forget, Save, Restore]
 
     class Effects(Protocol):
         """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970)

@@ -73,7 +73,7 @@ def _action(task: Task) -> Task:
 
 def prepare_save(state: State, number: int, place: Place) -> tuple[BackupAsked, Save | BackupMade]:
     """The intent to save the files that a task names, and the effect; or the answer where that cannot be rendered."""
-    from planrunner.engine.backups import Refused, inside  # late: few tasks name files to save
+    from planrunner.engine.patterns import Refused, inside  # late: few tasks name files to save
 
     task, visit = state.specs[number], state.tasks[number].visit
     scope = TaskScope(state, number)

@@ -59,6 +59,12 @@ class AskFacts(NamedTuple):
     names: tuple[str, ...]
 
 
+class AskFresh(NamedTuple):
+    """Look whether a task is done already."""
+
+    number: int
+
+
 class AskProbe(NamedTuple):
     """Let the capability find out whether an attempt of unknown end took effect."""
 
@@ -112,4 +118,4 @@ class End(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Command = Union[Start, Open, Close, AskFacts, AskProbe, Save, Undo, Record, End]
+    Command = Union[Start, Open, Close, AskFacts, AskFresh, AskProbe, Save, Undo, Record, End]

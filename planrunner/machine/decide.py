@@ -274,6 +274,13 @@ def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
 
 def _begin(state: State, number: int, ready: list[int]) -> Command | None:
     """A task that holds others begins at once; any other waits for a slot."""
+    if state.specs[number].fresh is not None:
+        from planrunner.machine.freshness import before  # late: few tasks tell when they are done already
+
+        if number in state.asked:
+            return None
+        if command := before(state, number):
+            return command
     if number in state.holders:
         return Open(number, state.tasks[number].attempts + 1)
     ready.append(number)

@@ -115,6 +115,27 @@ class FactsObserved(NamedTuple):
     facts: dict[str, Json]
 
 
+class FreshnessAsked(NamedTuple):
+    """Is the task done already? ``call`` is the digest of what it would be called with."""
+
+    task: str
+    call: str = ""
+
+
+class FreshnessSeen(NamedTuple):
+    """What was seen of a task that may be done already. ``inputs`` is the digest of its input files and its call as
+    they are now; with ``same`` they are those of the time when run ``since`` did it, and its outputs exist; ``why``
+    tells what is not. ``outputs`` and ``artifacts`` are what it gave then."""
+
+    task: str
+    same: bool = False
+    inputs: str = ""
+    since: str = ""
+    outputs: dict[str, Json] = {}
+    artifacts: tuple[dict[str, Json], ...] = ()
+    why: str = ""
+
+
 class AttemptStarted(NamedTuple):
     """The intent to act, durable before the act. ``key`` is the idempotency key ``run:task:attempt``, kept when the
     same
@@ -141,9 +162,9 @@ class BackupAsked(NamedTuple):
 
 class BackupMade(NamedTuple):
     """What was saved, to be put back when the task is rolled back. Each of ``files`` has a ``path`` relative to the
-    directory of the run and ``mode``, with ``sha256`` and ``size`` (kept as an artifact) or ``folder``; or ``link``: where
-    it leads. What fits the patterns and is not among them did not exist. With a ``problem`` nothing was saved, and the
-    task cannot start."""
+    directory of the run and ``mode``, with ``sha256`` and ``size`` (kept as an artifact) or ``folder``; or ``link``:
+    where it leads. What fits the patterns and is not among them did not exist. With a ``problem`` nothing was saved,
+    and the task cannot start."""
 
     task: str
     visit: int
@@ -154,8 +175,8 @@ class BackupMade(NamedTuple):
 
 class RollbackStarted(NamedTuple):
     """What ``tasks`` did is undone from now on, in this order, one after the other. ``owed`` are their positions in the
-    list of what the run owes. ``reason`` is failure, doubt or person; ``strict`` stops at the first that fails. ``bare`` are tasks that
-    acted as well and do not say how they are undone."""
+    list of what the run owes. ``reason`` is failure, doubt or person; ``strict`` stops at the first that fails.
+    ``bare`` are tasks that acted as well and do not say how they are undone."""
 
     reason: Literal["failure", "doubt", "person"]
     tasks: tuple[str, ...]
@@ -292,8 +313,9 @@ class FailureResolved(NamedTuple):
 
 
 class DoubtSettled(NamedTuple):
-    """What became of an attempt whose end nobody saw: ``retry`` (issue again), ``completed``, ``failed``, or ``unknown``
-    where a probe could not tell; and who said so. ``failure`` is the class of the failure where it is known."""
+    """What became of an attempt whose end nobody saw: ``retry`` (issue again), ``completed``, ``failed``, or
+    ``unknown`` where a probe could not tell; and who said so. ``failure`` is the class of the failure where it is
+    known."""
 
     task: str
     attempt: int
@@ -335,6 +357,8 @@ if TYPE_CHECKING:
         TaskDelayed,
         FactsRequested,
         FactsObserved,
+        FreshnessAsked,
+        FreshnessSeen,
         AttemptStarted,
         BackupAsked,
         BackupMade,
@@ -369,6 +393,8 @@ EVENTS = (
     TaskDelayed,
     FactsRequested,
     FactsObserved,
+    FreshnessAsked,
+    FreshnessSeen,
     AttemptStarted,
     BackupAsked,
     BackupMade,

@@ -12,6 +12,8 @@ from planrunner.machine.events import (
     FailureResolved,
     FrameClosing,
     FrameOpened,
+    FreshnessAsked,
+    FreshnessSeen,
     Outcome,
     ResetPlanned,
     RetryScheduled,
@@ -127,6 +129,7 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
     # a runner that was killed left its mark: the time since its last entry was nobody's
     state.active_since = at if state.active_since is None else state.active_since + event.idle
     state.asked.clear()
+    state.freshness.clear()  # what was seen then says nothing about now
     for number in state.running:
         task = state.tasks[number]
         if task.outcome is None or task.outcome.failure in CUT_OFF:
@@ -256,6 +259,10 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
         frame.open -= 1
     if event.reason == "reused":
         found.outcome, found.kept = found.kept, None
+    elif event.reason == "fresh":
+        from planrunner.machine.freshness import given  # late: few tasks tell when they are done already
+
+        found.outcome = given(state.freshness[number])
     if event.status == "completed" and found.outcome is not None:
         found.outputs = found.outcome.outputs
     if event.status != "failed":
@@ -355,6 +362,10 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine import forks
 
             self.update(forks.FOLDS)
+        elif kind is FreshnessAsked or kind is FreshnessSeen:
+            from planrunner.machine import freshness
+
+            self.update(freshness.FOLDS)
         elif kind is TaskDelayed:
             from planrunner.machine import breakers
 

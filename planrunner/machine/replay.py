@@ -9,6 +9,7 @@ from planrunner.machine.events import (
     DoubtSettled,
     Entry,
     FactsObserved,
+    FreshnessSeen,
     LeftAlone,
     ResetPlanned,
     RollbackStarted,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     Json = Any
 
 INPUTS = frozenset(
-    {AttemptEnded, BackupMade, DoubtSettled, FactsObserved}
+    {AttemptEnded, BackupMade, DoubtSettled, FactsObserved, FreshnessSeen}
     | {LeftAlone, RunForked, RunReopened, RunResumed, RunStarted, UndoEnded}
 )
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the

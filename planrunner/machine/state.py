@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Literal
 
-    from planrunner.machine.events import ResetPlanned, RunStatus, TaskStatus
     from planrunner.machine.circuit import Circuit
+    from planrunner.machine.events import FreshnessSeen, ResetPlanned, RunStatus, TaskStatus
     from planrunner.machine.undoing import Ledger
     from planrunner.plan.model import EffectClass
 
@@ -144,6 +144,7 @@ class State:
         "environment",
         "epoch",
         "failing",
+        "freshness",
         "held",
         "holders",
         "index",
@@ -195,6 +196,8 @@ class State:
         """What the run owes, None while that is nothing."""
         self.circuits: dict[int, Circuit] = {}
         """What the breakers of the plan have seen, by their place in it."""
+        self.freshness: dict[int, FreshnessSeen] = {}
+        """What was seen of tasks that may be done already."""
         self.unattended = False
         """Nobody is there to ask what became of an attempt."""
         self.top = Frame("plan", -1, 0, len(plan.tasks))

@@ -1,4 +1,4 @@
-"""What a run owes: for every task that may have acted and says how it is undone, one entry in the order of the starts."""
+"""What a run owes: an entry for every task that may have acted and says how it is undone, in the order of starts."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ class Owed:
 class Ledger:
     """Everything a run owes, and the rollback that goes on or was the last one.
 
-    ``of`` gives the positions in ``owed`` that belong to a task; ``todo`` those that the rollback has still to undo, the
-    next one first; ``doubts`` are tasks that fail once they are undone, with the positions that are theirs. ``counts``
-    are attempts to undo a task so far, and ``ranks`` the places given away.
+    ``of`` gives the positions in ``owed`` that belong to a task; ``todo`` those that the rollback has still to undo,
+    the next one first; ``doubts`` are tasks that fail once they are undone, with the positions that are theirs.
+    ``counts`` are attempts to undo a task so far, and ``ranks`` the places given away.
     """
 
     __slots__ = (

@@ -156,7 +156,7 @@ def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) ->
         from planrunner.views.nesting import end_text  # late: many plans are flat
 
         line += f", {end_text(state, found.inner)}"
-    why = _foreign(terminal, event.detail or event.reason) if event.status != "completed" else ""
+    why = _foreign(terminal, event.detail or event.reason) if event.status != "completed" or event.reason == "fresh" else ""
     return f"{line}: {why}" if why else line
 
 
