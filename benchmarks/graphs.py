@@ -63,6 +63,25 @@ def plan_text(graph: Graph, action: str = 'run: "true"') -> str:
     return "".join(parts)
 
 
+def foreach_text(size: int) -> str:
+    """One task that is multiplied, and one that waits for it; each item reads its own number."""
+    items = ", ".join(map(str, range(size)))
+    return (
+        HEAD.format(name=f"foreach-{size}")
+        + f"  - id: each\n    uses: noop\n    with: {{value: '{{{{ item }}}}'}}\n    foreach: [{items}]\n"
+        + "  - id: join\n    uses: noop\n    needs: [each]\n"
+    )
+
+
+def subplans_text(count: int, size: int) -> str:
+    """``count`` tasks that hold ``size`` tasks each, and one that waits for all."""
+    inner = "".join(f"      - id: {_id(number)}\n        uses: noop\n" for number in range(size))
+    holders = "".join(f"  - id: part-{number}\n    subplan:\n{inner}" for number in range(count))
+    needs = ", ".join(f"part-{number}" for number in range(count))
+    head = HEAD.format(name=f"subplans-{count}-{size}")
+    return f"{head}{holders}  - id: join\n    uses: noop\n    needs: [{needs}]\n"
+
+
 def rich_plan_text(graph: Graph) -> str:
     """A plan with 14 lines a task, as people write them who use the language; the join is one more short task."""
     parts = [HEAD.format(name=f"rich-{graph.name}")]

@@ -336,6 +336,26 @@ def _syncs(contender: Contender) -> str:
         return f"{sum('sync(' in line for line in file):,} syncs"
 
 
+def nested(bench: Bench) -> list[Line]:
+    """S10: tasks that come to be while the run goes on, beside as many that stand in the plan (S6, in the same
+    rounds)."""
+    folder = bench.work("s10")
+    plans = {
+        "flat": graphs.plan_text(graphs.fan(10_000), "uses: noop"),
+        "`foreach` over 10,000 items": graphs.foreach_text(10_000),
+        "100 subplans of 100 tasks": graphs.subplans_text(100, 100),
+    }
+    paths = {name: graphs.write(folder, f"plan-{at}.yaml", text) for at, (name, text) in enumerate(plans.items())}
+    samples = in_turn([bench.planrunner(name, folder, "exec", path) for name, path in paths.items()], bench.rounds)
+    lines: list[Line] = []
+    for name in list(plans)[1:]:
+        rate = spread([flat.wall / ours.wall for flat, ours in zip(samples["flat"], samples[name], strict=True)])
+        detail = f"{_milliseconds(samples[name])}; S6 {_milliseconds(samples['flat'])}"
+        lines.append(Line("S10", f"{name}, `noop`", rate, "× rate of S6", 0.5, None, True, detail))
+        lines.append(Line("S10", f"{name}: peak memory", peaks(samples[name]), "MiB", 128, 64))
+    return lines
+
+
 def resume(bench: Bench) -> list[Line]:
     """S8: a chain of 1,000 whose tasks write their number, killed half-way, resumed."""
     size, first, again, missing, python = 1_000, [], [], [], []
@@ -378,6 +398,32 @@ def fold_and_replay(bench: Bench) -> list[Line]:
         detail = f"{spread([again for *_, again in rounds]).median * 1000:.0f} ms"
         lines.append(Line("S9", f"fold, {shape}", folds, "events/s", 200_000, 500_000, True))
         lines.append(Line("S9", f"replay, {shape}", replays, "× a run in memory", 1.5, 1, detail=detail))
+    return lines
+
+
+def large(bench: Bench) -> list[Line]:
+    """S11: a hundred thousand tasks, read, checked, run and looked at, against a tenth of them."""
+    folder = bench.work("s11")
+    sizes = (10_000, 100_000)
+    costs: dict[str, dict[int, list[Sample]]] = {}
+    for size in sizes:
+        graph = graphs.layers(size)
+        path = graphs.write(folder, f"{graph.name}.yaml", graphs.plan_text(graph, "uses: noop"))
+        for name, arguments in (
+            ("lint", ("lint", path)),
+            ("exec", ("exec", path)),
+            ("show", ("show", "last")),
+            ("why", ("why", "last", f"t{size - 1:06d}")),
+        ):
+            contender = bench.planrunner(f"{name} {size}", folder, *arguments)
+            costs.setdefault(name, {})[size] = [run_once(contender) for _ in range(bench.slow_rounds)]
+    lines = [Line("S11", "lint of 100,000 tasks and 300,000 edges: peak memory",
+                  peaks(costs["lint"][100_000]), "MiB", 512, 145)]  # fmt: skip
+    for name, found in costs.items():
+        small, big = ([sample.wall / size for sample in found[size]] for size in sizes)
+        growth = spread([mine / other for mine, other in zip(big, small, strict=True)])
+        detail = f"{spread(big).median * 1e6:.0f} µs a task, peak {peaks(found[100_000]).median:.0f} MiB"
+        lines.append(Line("S11", f"{name}: a task's cost, 100,000 against 10,000", growth, "×", 1.3, 1.1, detail=detail))
     return lines
 
 
@@ -436,6 +482,8 @@ ROWS: dict[str, Callable[[Bench], list[Line]]] = {
     "S6": noops,
     "S6b": noop_chain,
     "S8": resume,
+    "S10": nested,
     "S9": fold_and_replay,
+    "S11": large,
 }
 BY_DEFAULT = [row for row in ROWS if row != "S5-long"]

@@ -305,11 +305,46 @@ tasks:
     timeout: 10m
 """
 
+_NESTED = """plan: site
+title: Publish the site
+max_parallel: 4
+defaults: {timeout: 1m}
+tasks:
+  - id: pages
+    foreach: [home, prices, team, blog, contact, help, jobs, press, terms, privacy, search, map]
+    as: page
+    max_parallel: 3
+    tolerate: 1
+    run: |
+      echo "rendering {{ page }}"
+      sleep 0.5
+      test {{ page }} != press || { echo "a picture is missing" >&2; exit 1; }
+  - id: improve
+    loop:
+      max: 4
+      until: loop.round == 3
+      tasks:
+        - id: tune
+          run: sleep 0.3
+        - id: measure
+          needs: [tune]
+          subplan:
+            - id: load
+              run: echo "200 requests"; sleep 0.4
+            - id: layout
+              run: echo "3 shifts"; sleep 0.5
+  - id: publish
+    needs: [pages, improve]
+    run: sleep 0.3
+"""
+
 PICTURES = {
     "exec": Picture("A plan runs: tasks side by side, one is tried again", ("planrunner exec release.yaml",), 24,
                     (("release.yaml", _RELEASE),)),
     "lint": Picture("Lint finds what is wrong, with the place and the way out", ("planrunner lint release.yaml",), 1,
                     (("release.yaml", _BROKEN),)),
+    "nested": Picture("Tasks inside tasks: a fan-out, and a subplan in a loop", ("planrunner exec site.yaml",), 24,
+                      (("site.yaml", _NESTED),)),
     "why": Picture("A failure and its reasons",
                    ("planrunner exec plans/failure-handler.yaml", "planrunner why last deploy")),
 }  # fmt: skip

@@ -167,7 +167,7 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
     with _Held(site, state, handle, seen.digest) as held:
         site.watch.started(run_id, plan, state)
         site.watch.event(first)
-        effects = _imagined() if request.dry_run else _live(site, state, clock)
+        effects = _imagined() if request.dry_run else _live(site, state, clock, handle.epoch)
         return held.drive((), effects)._replace(notices=seen.notices)
 
 
@@ -248,7 +248,7 @@ def _go_on(site: _Site, run_id: str, then: Callable[[State], Sequence[Event]], r
         site.watch.started(run_id, state.plan, state)
         first: list[Event] = [] if state.ended_at is None else [RunReopened(reopening, user())]
         first.append(RunResumed(handle.epoch, user(), here, max(0.0, clock.now() - line.last)))
-        result = held.drive((*first, *following), _live(site, state, clock))
+        result = held.drive((*first, *following), _live(site, state, clock, handle.epoch))
         return result._replace(plan_changed=_plan_changed(site.journal, row.plan_digest, state))
 
 
@@ -335,12 +335,17 @@ class _Held:
         gc.freeze()  # the plan and the modules stay: no collection has to look at them again
         gc.set_threshold(50_000, 20, 50)  # events hold no cycles, and looking for some costs a tenth
         gc.enable()
+        ours = True
         try:
             driver.record(*first)
             driver.run()
+        except errors.Fenced:
+            ours = False  # what lies there belongs to the runner that has the run now
+            raise
         finally:
             effects.close()
-            _tidy(place.scratch)
+            if ours:
+                _tidy(place.scratch)
         code = exit_code(state)
         result = RunResult(
             state.run_id, state.plan.id, self._digest, state.status, code, state, self._handle.last_seq, site.state_dir
@@ -374,7 +379,7 @@ class _Observed:
         self._watch.tick(now)
 
 
-def _live(site: _Site, state: State, clock: Clock) -> Effects:
+def _live(site: _Site, state: State, clock: Clock, epoch: int) -> Effects:
     from planrunner.engine.live import LiveEffects, LiveSettings
 
     settings = LiveSettings(
@@ -384,6 +389,7 @@ def _live(site: _Site, state: State, clock: Clock) -> Effects:
         keep=_keeper(site.state_dir),
         on_output=site.watch.output,
         clock=clock,
+        epoch=epoch,
     )
     return LiveEffects(settings)
 

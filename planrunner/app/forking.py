@@ -10,7 +10,7 @@ from planrunner.journal.records import NewRun
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.events import Entry, RunEnded, RunForked
+from planrunner.machine.events import Entry, RunEnded, RunForked, RunStarted
 from planrunner.machine.forks import positions, rest_after
 from planrunner.plan.nearest import nearest
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from planrunner.app.restoring import Restored
     from planrunner.journal.records import RunRow
 
     Json = Any
@@ -85,14 +86,40 @@ def fork(request: ForkRequest) -> Forked:
     """
     journal = open_journal(find_state(None, request.state))
     try:
-        row = journal.run(journal.find_run(request.run))
-        if row.held:
-            raise RunHeld(f"a process acts on run `{row.run}`", "let it end, or stop it first")
+        row = _free(journal, request.run)
         entries = list(journal.entries(row.run))
         seq, checkpoint = _place(row, entries, request)
         return _store(journal, row, entries[:seq], _params(journal, row, request))._replace(checkpoint=checkpoint)
     finally:
         journal.close()
+
+
+def _free(journal: Journal, wanted: str) -> RunRow:
+    """A run on which no process acts."""
+    row = journal.run(journal.find_run(wanted))
+    if row.held:
+        raise RunHeld(f"a process acts on run `{row.run}`", "let it end, or stop it first")
+    return row
+
+
+def files_at(request: ForkRequest) -> tuple[str, list[Restored]]:
+    """The state directory, and what became of the files that tasks had kept as artifacts at the place of a fork.
+    Raises as ``fork`` does."""
+    from planrunner.app.reading import stored_plan
+    from planrunner.app.restoring import restorable
+
+    state_dir = find_state(None, request.state)
+    journal = open_journal(state_dir, readonly=True)
+    try:
+        row = _free(journal, request.run)
+        entries = list(journal.entries(row.run))
+        seq, _ = _place(row, entries, request)
+        started = entries[0].event
+        directory = started.environment.get("directory", "") if isinstance(started, RunStarted) else ""
+        plan = stored_plan(journal, row.plan_digest)
+    finally:
+        journal.close()
+    return state_dir, restorable(plan, entries[:seq], str(directory or os.getcwd()), state_dir)
 
 
 def _place(row: RunRow, entries: Sequence[Entry], request: ForkRequest) -> tuple[int, str]:

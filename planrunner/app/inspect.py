@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from planrunner.engine.clocks import TimeLine, boot
 from planrunner.engine.lognames import log_name
 from planrunner.errors import NotFound
 from planrunner.journal.records import RunRow
@@ -40,7 +41,8 @@ class RunSummary(NamedTuple):
 
 
 class Look(NamedTuple):
-    """How a run stands. ``exit_code`` is None while a process acts on it; ``entries`` is its journal."""
+    """How a run stands. ``exit_code`` is None while a process acts on it; ``entries`` is its journal; ``now`` is this
+    moment on the time line of the run."""
 
     row: RunRow
     state: State
@@ -48,6 +50,7 @@ class Look(NamedTuple):
     entries: tuple[Entry, ...]
     directory: str
     source: Source
+    now: float
 
 
 class Log(NamedTuple):
@@ -122,7 +125,11 @@ def look(wanted: str, state: str | None) -> Look:
     found = fold(plan, row.run, entries)
     if found.status == "running" and not row.held:
         found.status, found.reason = "paused", "cut off"
-    return Look(row, found, None if row.held else exit_code(found), entries, directory, source)
+    line = TimeLine()
+    for entry in entries:
+        line.see(entry)
+    now = line.clock(boot()).now()
+    return Look(row, found, None if row.held else exit_code(found), entries, directory, source, now)
 
 
 def exit_code(state: State) -> int:

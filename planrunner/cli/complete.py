@@ -9,6 +9,10 @@ from __future__ import annotations
 import sys
 
 from planrunner.cli.table import COMMANDS, module_of
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.plan.model import Task
 
 FILES = ":files"
 
@@ -129,9 +133,9 @@ def _for_command(words: list[str], last: str, state: str | None) -> list[str]:
         return _options(command)
     places = [word for word in given if not word.startswith("-")]
     if command in _TAKES_RUN and not places:
-        return [*_runs(state), *(_tasks("last", state) if command == "why" else [])]
+        return [*_runs(state), *(_tasks("last", state, last) if command == "why" else [])]
     if command in _TAKES_TASK and len(places) == 1:
-        return _tasks(places[0], state)
+        return _tasks(places[0], state, last)
     if command == "completion":
         return sorted(SCRIPTS)
     if command == "rule":
@@ -153,11 +157,21 @@ def _runs(state: str | None) -> list[str]:
     return ["last\tthe newest run", *(f"{row.run}\t{row.plan_id}" for row in recent_runs(state, 30))]
 
 
-def _tasks(run: str, state: str | None) -> list[str]:
+def _tasks(run: str, state: str | None, last: str) -> list[str]:
+    """The tasks of a run that the word begins; of very many only those that stand highest."""
     from planrunner.app.inspect import look
 
-    found = look(run, state)
-    return [f"{task.id}\t{task.title}" for task in found.state.specs]
+    found = [task for task in look(run, state).state.specs if task.id.startswith(last)]
+    if len(found) > _MOST:
+        found = sorted(found, key=_depth)[:_MOST]
+    return [f"{task.id}\t{task.title}" for task in found]
+
+
+_MOST = 200
+
+
+def _depth(task: Task) -> int:
+    return sum(task.id.count(sign) for sign in "/[#@")
 
 
 def _rules() -> list[str]:

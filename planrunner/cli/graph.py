@@ -31,10 +31,10 @@ def command(ctx: click.Context, /, plan: str | None, form: str, run: str | None)
     statuses = None
     if run is not None:
         from planrunner.app.inspect import look
-        from planrunner.views.run import pairs, shown_status
+        from planrunner.views.graph_run import run_statuses
 
         state = look(run, given.state).state
-        statuses = {task.id: shown_status(state, found) for task, found in pairs(state)}
+        statuses = run_statuses(state)
         drawn = state.plan if plan is None else load_plan(plan)
     elif plan is not None:
         drawn = load_plan(plan)

@@ -23,9 +23,19 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "resume": (
         ("--settle", "Say what became of a task in doubt: retry, completed or failed."),
         ("--from", "Go on from a checkpoint, as a new run; this one stays as it is."),
+        ("--restore-files", "With --from: put files back that tasks had kept by then."),
+        ("--yes", "Do not ask before files are written."),
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown."),
         ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
+    ),
+    "fork": (
+        ("--from", "A checkpoint, or a task for its last one."),
+        ("--at", "After this entry of the journal instead."),
+        ("--param", "Set a parameter anew."),
+        ("--restore-files", "Put files back that tasks had kept as artifacts by then."),
+        ("--yes", "Do not ask before files are written."),
+        ("--json", "Print JSON."),
     ),
     "pause": (
         ("--reason", "Why; kept with the run."),

@@ -36,11 +36,15 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 @click.option(
     "--from", "checkpoint", metavar="CHECKPOINT", help="Go on from a checkpoint, as a new run; this one stays as it is."
 )
+@click.option("--restore-files", is_flag=True, help="With --from: put files back that tasks had kept by then.")
+@click.option("--yes", is_flag=True, help="Do not ask before files are written.")
 @click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
 @click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
 @click.option("--no-wait", is_flag=True, help="Leave with code 8 where the run waits (as it does without it).")
 @click.pass_context
-def command(ctx: click.Context, /, no_wait: bool, checkpoint: str | None, **options: Any) -> int:
+def command(
+    ctx: click.Context, /, no_wait: bool, checkpoint: str | None, restore_files: bool, yes: bool, **options: Any
+) -> int:
     """Go on with a run that was interrupted or waits. RUN is an id, the start of one, or `last`.
 
     \b
@@ -50,10 +54,17 @@ def command(ctx: click.Context, /, no_wait: bool, checkpoint: str | None, **opti
       planrunner resume last --from cp-build
     """
     given = given_settings(ctx)
+    if restore_files and checkpoint is None:
+        raise click.UsageError("--restore-files goes with --from")
     if checkpoint is not None:
         from planrunner.app.forking import ForkRequest, fork
 
-        made = fork(ForkRequest(options["run"], checkpoint, state=given.state))
+        request = ForkRequest(options["run"], checkpoint, state=given.state)
+        if restore_files:
+            from planrunner.cli.fork import put_back
+
+            put_back(request, given, yes)
+        made = fork(request)
         options["run"] = made.run_id
         click.echo(f"run {made.run_id} goes on from checkpoint {made.checkpoint} of {made.parent}", err=True)
     return running.resume_run(given, ResumeOptions(**options))

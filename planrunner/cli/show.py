@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import click
 
@@ -31,7 +30,7 @@ def command(ctx: click.Context, /, run: str, as_json: bool, whole: bool, timelin
 
     given = given_settings(ctx)
     found = look(run, given.state)
-    now = time.time()
+    now = found.now
     if as_json:
         data = run_object(found.state, found.row.plan_digest, found.exit_code, now)
         click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))

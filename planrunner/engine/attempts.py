@@ -82,13 +82,14 @@ def log_path(state_dir: str, call: Call) -> str:
     return f"{state_dir}/logs/{call.run_id}/{log_name(call.task.id, call.attempt)}"
 
 
-def markers(call: Call) -> dict[str, str]:
+def markers(call: Call, epoch: int) -> dict[str, str]:
     """The variables by which a process knows, and is known by, its attempt."""
     found = {
         "PLANRUNNER_RUN_ID": call.run_id,
         "PLANRUNNER_TASK": call.task.id.removeprefix(UNDO),
         "PLANRUNNER_ATTEMPT": str(call.attempt),
         "PLANRUNNER_KEY": call.key,
+        "PLANRUNNER_EPOCH": str(epoch),
     }
     if call.once:
         found["PLANRUNNER_IDEMPOTENCY_KEY"] = call.once

@@ -10,10 +10,10 @@ from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome, TaskSettled
-from planrunner.machine.scope import TaskScope
+from planrunner.machine.scope import TaskScope, plan_of
 from planrunner.machine.state import State
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
-from planrunner.plan.model import Task
+from planrunner.plan.model import Plan, Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
     """The call of a task, or of what undoes it, with every template filled in as the task of ``start`` sees it; raises
     TemplateError and EvaluationError."""
     scope = TaskScope(state, start.number)
+    frame = state.tasks[start.number].frame
+    plan = state.plan if frame.owner < 0 else plan_of(state, frame)[0]
     if task.artifacts or task.outputs:
         task = _with_paths(task, scope)
     script, arguments, values = _script(task, scope)
@@ -81,7 +83,7 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
         script=script,
         arguments=arguments,
         values=values,
-        env=_environment(state, task, scope) if state.plan.env or task.env else {},
+        env=_environment(plan, task, scope) if plan.env or task.env else {},
         directory=directory,
         scratch=f"{place.scratch}/{_file_name(task.id)}.{start.attempt}",
         timeout=timeout_of(task),
@@ -89,8 +91,8 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
     )
 
 
-def _environment(state: State, task: Task, scope: TaskScope) -> dict[str, str]:
-    return {name: _text(rendered(value, scope)) for name, value in (*state.plan.env, *task.env)}
+def _environment(plan: Plan, task: Task, scope: TaskScope) -> dict[str, str]:
+    return {name: _text(rendered(value, scope)) for name, value in (*plan.env, *task.env)}
 
 
 def _with_paths(task: Task, scope: TaskScope) -> Task:

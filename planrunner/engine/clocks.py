@@ -76,8 +76,6 @@ class TimeLine:
         wait that is left gets longer than it was."""
         up = float(here["uptime"])
         known = self._boot.get("uptime")
-        if here["id"] and self._boot.get("id") == here["id"] and isinstance(known, (int, float)):
-            now = self._at + (up - known)
-        else:
-            now = time.time()
+        same = bool(here["id"]) and self._boot.get("id") == here["id"] and type(known) in (int, float)
+        now = self._at + up - float(known or 0) if same else time.time()
         return Clock(max(now, self.last), up)

@@ -7,8 +7,8 @@ from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Prepared, prepare
 from planrunner.engine.effects import StartCall
 from planrunner.engine.replaying import Replay, origin, place_of
-from planrunner.machine.commands import Start
-from planrunner.machine.events import AttemptStarted, Entry, RunStarted
+from planrunner.machine.commands import Open, Start
+from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, FrameOpened, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.replay import Difference, Replayed, first_difference, kind_of, plain, task_of
 from planrunner.machine.state import State
@@ -58,9 +58,10 @@ class _Comparison:
         return None
 
     def _compare_calls(self, entry: Entry, event: AttemptStarted, known: Difference | None) -> Difference | None:
-        before = prepare(
-            self.pinned, Start(self.pinned.index[event.task], event.attempt, event.reissue), place_of(self.pinned)
-        )
+        number = self.pinned.index[event.task]
+        if number in self.pinned.holders:
+            return known and self._compare_frames(known, number, event.attempt)
+        before = prepare(self.pinned, Start(number, event.attempt, event.reissue), place_of(self.pinned))
         after = self._call(event)
         if before.call is None or after is None:
             return known and known._replace(**_unrendered(before, self.replay.reason()))
@@ -70,6 +71,20 @@ class _Comparison:
         field, expected, got = first_difference(one, other)
         message = f"attempt {event.attempt} of `{event.task}` would be called with another `{field}`"
         return Difference(entry.seq, kind_of(event), event.task, field, expected, got, message)
+
+    def _compare_frames(self, known: Difference, number: int, attempt: int) -> Difference:
+        """A task that holds others begins with other items, parameters or carried values."""
+        from planrunner.engine.opening import opened  # late: many plans are flat
+
+        before, after = opened(self.pinned, Open(number, attempt))[-1], self.replay.following()
+        if not (isinstance(before, FrameOpened) and isinstance(after, FrameOpened)):
+            reason = before.outcome.message if isinstance(before, AttemptEnded) else None
+            return known._replace(field="message", expected=reason, got=self.replay.reason() or None)
+        field, expected, got = first_difference(plain(before.values), plain(after.values))
+        word = {"items": "items", "round": "carry", "subplan": "params"}[after.kind]
+        where = f"{word}{field}" if field.startswith("[") or not field else f"{word}.{field}"
+        message = f"`{known.task}` would begin with another `{where}`"
+        return known._replace(field=where, expected=expected, got=got, message=message)
 
     def _call(self, event: AttemptStarted) -> Call | None:
         if self.replay.effects is not self._effects:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from planrunner.engine.calls import Place, with_values
 from planrunner.engine.decisions import Decisions
-from planrunner.engine.effects import UNDO, StartCall
+from planrunner.engine.effects import AT_ONCE, UNDO, StartCall
 from planrunner.journal.records import Answer
 from planrunner.machine.events import AttemptEnded, Entry, Outcome, StopRequested, UndoEnded
 from planrunner.machine.evolve import evolve
@@ -200,7 +200,9 @@ class Driver:
                 if event.reason != "pause":
                     self._effects.stop(event.reason == "killed")
                 if STOPS[event.reason] <= STOPS[self.state.stop_reason]:
-                    continue
+                    if event.comment != AT_ONCE or self.state.stop_reason not in ("deadline", "cancelled"):
+                        continue
+                    event = StopRequested("killed", comment="interrupted twice")
             elif type(event) is AttemptEnded:
                 event = with_values(self.state, event) if UNDO not in event.task else _undone(event)
             self.record(event)

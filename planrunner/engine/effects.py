@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 UNDO = "undo:"
 """What the calls that undo a task have before its id; no id of a task holds a colon."""
 
+AT_ONCE = "at once"
+"""Comment of a StopRequested for which nothing may be waited for: the second Ctrl-C."""
+
 
 class StartCall(NamedTuple):
     """Run one attempt whose intent is durable."""

@@ -19,7 +19,7 @@ from planrunner.engine.attempts import (
     timed_out,
 )
 from planrunner.engine.clocks import Clock
-from planrunner.engine.effects import Cancel, Forget, Look, Observe, Remember, Restore, Save, StartCall
+from planrunner.engine.effects import AT_ONCE, Cancel, Forget, Look, Observe, Remember, Restore, Save, StartCall
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
@@ -47,7 +47,7 @@ class LiveSettings(NamedTuple):
     ``resolve`` gives the function of a capability (KeyError: there is none); ``keep`` stores an artifact's file and
     gives its record (digest, size …); ``on_output`` is told task, attempt, stream and bytes as they come. Processes get
     ``environment`` (None: that of this process) below their own, and ``grace`` seconds between TERM and KILL.
-    ``clock`` is the time line of the run (None: one that starts now).
+    ``clock`` is the time line of the run (None: one that starts now), ``epoch`` tells this runner from earlier ones.
     ``own_process`` False is for programs that do other things as well: signals are left to them, orphans to init.
     """
 
@@ -60,6 +60,7 @@ class LiveSettings(NamedTuple):
     grace: float = 2.0
     own_process: bool = True
     clock: Clock | None = None
+    epoch: int = 0
 
 
 class LiveEffects:
@@ -164,7 +165,8 @@ class LiveEffects:
     def _start_process(self, attempt: Attempt, spawn: Spawn) -> None:
         call, record = attempt.call, attempt.record
         record.keep = spawn.keep
-        launch = Launch(spawn, markers(call), call.timeout, record, partial(self._exited, attempt, spawn))
+        given, ended = markers(call, self._settings.epoch), partial(self._exited, attempt, spawn)
+        launch = Launch(spawn, given, call.timeout, record, ended)
         try:
             attempt.process = self._supervisor.start(launch)
         except SpawnFailed as failed:
@@ -278,6 +280,7 @@ class LiveEffects:
             else:
                 self.forced = True
                 self._stop(forced=True)
+                self._events.append(StopRequested(_REASONS[number], comment=AT_ONCE))
 
     def stop(self, forced: bool = False) -> None:
         self._poller.turn(0.0)  # what is over already was not interrupted
@@ -330,7 +333,7 @@ class LiveEffects:
         deadline = time.monotonic() + 5
         while self._supervisor.running and time.monotonic() < deadline:
             self._poller.turn(0.1)
-        self._supervisor.sweep_run(self._settings.run_id)
+        self._supervisor.sweep_run(self._settings.run_id, self._settings.epoch)
         abandoned = self._workers is not None and self._workers.close()
         if self._signals is not None:
             self._signals.close()

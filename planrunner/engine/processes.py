@@ -12,6 +12,8 @@ import time
 
 from planrunner.capabilities.contract import Exit, Spawn
 from planrunner.engine import strays
+from planrunner.engine.clocks import uptime
+from planrunner.engine.descent import Descent
 from planrunner.engine.poller import Poller
 from planrunner.engine.programs import Programs, SpawnFailed
 from planrunner.engine.tails import Record
@@ -33,8 +35,8 @@ _DRAIN = 17
 
 
 class Launch(NamedTuple):
-    """A process to start. ``markers`` are its PLANRUNNER_… variables, PLANRUNNER_KEY among them; ``record`` takes what
-    it prints."""
+    """A process to start. ``markers`` are its PLANRUNNER_… variables, those for key and epoch among them; ``record``
+    takes what it prints."""
 
     spawn: Spawn
     markers: Mapping[str, str]
@@ -47,6 +49,7 @@ class Process:
     """One running process and what belongs to it."""
 
     __slots__ = (
+        "began",
         "code",
         "deadline",
         "duration",
@@ -67,12 +70,19 @@ class Process:
         self.err = err
         self.pid = self.pidfd = self.code = 0
         self.timer = 0
-        self.started = self.duration = self.deadline = 0.0
+        self.started = self.began = self.duration = self.deadline = 0.0
         self.timed_out = self.interrupted = False
 
     @property
-    def marker(self) -> bytes:
-        return b"PLANRUNNER_KEY=" + os.fsencode(self.launch.markers["PLANRUNNER_KEY"])
+    def forced(self) -> bool:
+        """Whether it was made to end."""
+        return self.timed_out or self.interrupted
+
+    @property
+    def markers(self) -> list[bytes]:
+        """What the processes of this attempt carry, and those of the same attempt issued by another runner do not."""
+        given = self.launch.markers
+        return [os.fsencode(f"{name}={given[name]}") for name in ("PLANRUNNER_KEY", "PLANRUNNER_EPOCH")]
 
     def exit(self) -> Exit:
         record = self.launch.record
@@ -97,6 +107,7 @@ class Supervisor:
         self._first = 0
         self._adopts = adopts
         self._subreaper = False
+        self._descent = Descent()
 
     def start(self, launch: Launch) -> Process:
         """Start a process; raises SpawnFailed with the reason when it cannot be started."""
@@ -128,7 +139,7 @@ class Supervisor:
                 pass  # whoever needs them will say so
 
     def _watch(self, process: Process) -> None:
-        process.started = time.monotonic()
+        process.started, process.began = time.monotonic(), uptime()
         self.running[process.pid] = process
         self._first = self._first or process.pid
         self._poller.watch(process.pidfd, partial(self._ended, process))
@@ -241,7 +252,7 @@ class Supervisor:
 
     def _sweep(self, process: Process) -> None:
         """End what left the group; look again until it is gone."""
-        left = strays.end_carriers(process.marker)
+        left = strays.end_carriers(*process.markers)
         if self._subreaper:
             left += self._sweep_adopted(process)
         if left and time.monotonic() < process.deadline:
@@ -252,13 +263,15 @@ class Supervisor:
         self._finish(process)
 
     def _sweep_adopted(self, process: Process) -> int:
-        """Orphans without our variables belong to this attempt for certain only when it is the only thing running."""
+        """Orphans without our variables are ended when no attempt but those ended by force can have left them."""
         found = strays.adopted(self.running)
         if self.foreign_children:
             return 0
         strays.reap(found)
-        ours = (process.timed_out or process.interrupted) and list(self.running) == [process.pid]
-        left = [one for one in found if one.state not in "ZX"] if ours else []
+        if not process.forced:
+            return 0
+        going_on = [one.began for one in self.running.values() if not one.forced]
+        left = [one for one in found if one.state not in "ZX" and self._descent.is_doomed(one.pid, going_on)]
         for one in left:
             strays.end(one.pid, strays.same(one))
         return len(left)
@@ -269,6 +282,8 @@ class Supervisor:
         if problem := process.launch.record.close():
             self.problems.append(problem)
         self.running.pop(process.pid, None)
+        if self._subreaper and not process.forced:
+            self._descent.ended_well(process.began)
         process.launch.done(process.exit())
 
     def close(self) -> None:
@@ -277,10 +292,11 @@ class Supervisor:
         self._spare = None
         self.programs.close()
 
-    def sweep_run(self, run_id: str) -> None:
-        """End what finished attempts of the run left behind in sessions of their own."""
+    def sweep_run(self, run_id: str, epoch: int) -> None:
+        """End what finished attempts of this runner left behind in sessions of their own."""
         if self._first:
-            strays.end_carriers(b"PLANRUNNER_RUN_ID=" + os.fsencode(run_id), strays.since(self._first))
+            carried = (f"PLANRUNNER_RUN_ID={run_id}", f"PLANRUNNER_EPOCH={epoch}")
+            strays.end_carriers(*map(os.fsencode, carried), among=strays.since(self._first))
 
 
 def _pipes() -> tuple[int, int, int, int]:

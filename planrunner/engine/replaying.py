@@ -80,9 +80,13 @@ class Replay:
             return differ(entry, got) if got.at != entry.at else None
         return differ(entry, got)
 
+    def following(self) -> Event | None:
+        """What is decided together with the event that was compared last, right after it."""
+        return self._ahead[0].event if self._ahead else None
+
     def reason(self) -> str:
         """Why the attempt that was compared last ended at once; empty where it did not."""
-        coming = self._ahead[0].event if self._ahead else None
+        coming = self.following()
         return coming.outcome.message if isinstance(coming, AttemptEnded) else ""
 
     def _input(self, entry: Entry, batch: Entry | None) -> Difference | None:

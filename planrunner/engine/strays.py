@@ -1,8 +1,9 @@
 """Processes that outlive what started them: how they are recognised, ended and reaped.
 
 Every process of a task carries ``PLANRUNNER_KEY`` and ``PLANRUNNER_RUN_ID`` in its environment from its start, whatever
-sessions and groups it moves to. A daemon that clears its environment is still found as a descendant of the task, or as
-an orphan handed to this process when it has become a subreaper.
+sessions and groups it moves to, and ``PLANRUNNER_EPOCH``, by which a runner that lost its run without noticing knows
+its own processes from those of the one that took it over. A daemon that clears its environment is still found as a
+descendant of the task, or as an orphan handed to this process when it has become a subreaper.
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ def look(pid: int) -> Seen | None:
     return Seen(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]))
 
 
-def carries(pid: int, marker: bytes) -> bool:
-    """Whether the process started with the environment entry ``marker`` (``NAME=value``)."""
-    return marker in _read(f"/proc/{pid}/environ").split(b"\0")
+def carries(pid: int, *markers: bytes) -> bool:
+    """Whether the process started with each of the environment entries ``markers`` (``NAME=value``)."""
+    found = _read(f"/proc/{pid}/environ").split(b"\0")
+    return all(marker in found for marker in markers)
 
 
 def _read(path: str) -> bytes:
@@ -66,9 +68,9 @@ def _read(path: str) -> bytes:
         os.close(handle)
 
 
-def carriers(marker: bytes, among: Iterable[int] | None = None) -> list[int]:
-    """Living processes that carry ``marker``, this one and its ancestors left out."""
-    found = [pid for pid in (pids() if among is None else among) if carries(pid, marker)]
+def carriers(*markers: bytes, among: Iterable[int] | None = None) -> list[int]:
+    """Living processes that carry all ``markers``, this one and its ancestors left out."""
+    found = [pid for pid in (pids() if among is None else among) if carries(pid, *markers)]
     spared = _lineage() if found else ()
     return [pid for pid in found if pid not in spared and (seen := look(pid)) is not None and seen.state not in "ZX"]
 
@@ -121,11 +123,11 @@ def end(pid: int, still: Callable[[int], bool]) -> None:
         os.close(handle)
 
 
-def end_carriers(marker: bytes, among: Iterable[int] | None = None) -> int:
-    """KILL every process that carries ``marker``; how many there were."""
-    found = carriers(marker, among)
+def end_carriers(*markers: bytes, among: Iterable[int] | None = None) -> int:
+    """KILL every process that carries all ``markers``; how many there were."""
+    found = carriers(*markers, among=among)
     for pid in found:
-        end(pid, lambda one: carries(one, marker))
+        end(pid, lambda one: carries(one, *markers))
     return len(found)
 
 

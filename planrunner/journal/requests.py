@@ -1,4 +1,4 @@
-"""What other processes ask of a run: left in a table, found by the one that holds the run, answered with what follows."""
+"""What other processes ask of a run: left in a table, found by whoever holds the run, answered with what follows."""
 
 from __future__ import annotations
 

@@ -352,7 +352,7 @@ def _after_attempt(state: State, number: int, now: float) -> Command | None:
     if number in state.shape.reworks and not ends:
         from planrunner.machine.rework import by_edge  # late, as above
 
-        if back := by_edge(state, number):
+        if back := by_edge(state, number, verdict.detail):
             return back
     return _settle(task, "failed", verdict.reason, verdict.detail, verdict.failure)
 

@@ -132,9 +132,10 @@ def first_difference(expected: Json, got: Json, path: str = "") -> tuple[str, Js
             if expected.get(name, _NOTHING) != got.get(name, _NOTHING):
                 return first_difference(expected.get(name), got.get(name), f"{path}.{name}" if path else name)
     if isinstance(expected, list) and isinstance(got, list):
-        for number, (one, other) in enumerate(zip(expected, got)):
+        for number in range(max(len(expected), len(got))):
+            one, other = expected[number : number + 1], got[number : number + 1]
             if one != other:
-                return first_difference(one, other, f"{path}[{number}]")
+                return first_difference(one[0] if one else None, other[0] if other else None, f"{path}[{number}]")
     return path, expected, got
 
 

@@ -40,11 +40,12 @@ def send_back(state: State, cause: int, target: int, comment: str = "", by: str 
     return ResetPlanned(names, "rework", by, state.specs[cause].id, comment)
 
 
-def by_edge(state: State, number: int) -> Record | None:
-    """Where a rework edge of a task that has just failed leads, while it has rounds left."""
+def by_edge(state: State, number: int, why: str) -> Record | None:
+    """Where a rework edge of a task that has just failed leads, while it has rounds left; ``why`` it failed is what the
+    tasks that begin anew are told."""
     for route in state.shape.reworks.get(number, ()):
         if state.sent_back.get(number, 0) < route.edge.max and edge_fired(state, route, "failed"):
-            return Record(send_back(state, number, route.target, state.tasks[number].detail))
+            return Record(send_back(state, number, route.target, why))
     return None
 
 

@@ -248,7 +248,7 @@ def _facts(found: TaskState) -> dict[str, dict[str, Json]]:
 
 
 def _params(state: State, frame: Frame) -> dict[str, Json]:
-    plan, values = _plan_of(state, frame)
+    plan, values = plan_of(state, frame)
     dimensions = {param.name: _DIMENSIONS[param.type] for param in plan.params if param.type in _DIMENSIONS}
     if not dimensions:
         return values
@@ -261,7 +261,7 @@ def _params(state: State, frame: Frame) -> dict[str, Json]:
 _DIMENSIONS: dict[str, Any] = {"duration": "time", "size": "size", "money": "money"}
 
 
-def _plan_of(state: State, frame: Frame) -> tuple[Plan, dict[str, Json]]:
+def plan_of(state: State, frame: Frame) -> tuple[Plan, dict[str, Json]]:
     """The plan that the tasks of a frame were written in, and the values of its parameters."""
     while frame.owner >= 0:
         if frame.linked is not None:
@@ -271,7 +271,7 @@ def _plan_of(state: State, frame: Frame) -> tuple[Plan, dict[str, Json]]:
 
 
 def _plan(state: State, frame: Frame) -> dict[str, Json]:
-    plan = _plan_of(state, frame)[0]
+    plan = plan_of(state, frame)[0]
     return {"id": plan.id, "title": plan.title, "version": plan.version}
 
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 MAX_LEVELS = 8
 """Subplans inside subplans."""
 MAX_FILES = 100
+MAX_BYTES = 16 * 1024 * 1024
+"""Of all linked files together."""
 MAX_TASKS = 100_000
 """Tasks of a plan with those of all its subplans, each counted as often as it is used."""
 
@@ -72,6 +74,7 @@ class Library:
         self._load = load
         self._weights: dict[int, tuple[Plan, _Weight]] = {}
         """By the identity of the plans, which stay alive here."""
+        self._bytes = 0
         self.linked: dict[str, _File] = {}
 
     def files(self) -> tuple[tuple[str, str], ...]:
@@ -100,6 +103,10 @@ class Library:
             return _File(
                 None, Fault("PLAN111", f"there is no file `{path}`{way}", "paths count from the plan's folder")
             )
+        self._bytes += len(content)
+        if self._bytes > MAX_BYTES:
+            message = f"the linked files have more than {MAX_BYTES:,} bytes together"
+            return _File(None, Fault("PLAN011", message))
         digest = sha256(content).hexdigest()
         if file.findings:
             return _File(None, _faulty(path, place, file.source, file.findings), digest)
@@ -109,6 +116,10 @@ class Library:
             return _File(None, _faulty(path, place, file.source, refused), digest)
         assert loaded.plan is not None, "a plan without errors is there"
         return _File(loaded.plan._replace(file=path), None, digest)
+
+    def too_large(self, plan: Plan) -> bool:
+        """Whether a plan has too many tasks with those of all that it links to."""
+        return bool(self._weights) and self.weight(plan).tasks > MAX_TASKS
 
     def weight(self, plan: Plan) -> _Weight:
         """How many tasks a plan has with all its subplans, and how many levels of them."""

@@ -15,7 +15,7 @@ from planrunner.plan import rules, schema
 from planrunner.plan.canonical import canonical
 from planrunner.plan.files import File as File
 from planrunner.plan.files import read_plan as read_plan
-from planrunner.plan.linking import Library, Links
+from planrunner.plan.linking import MAX_TASKS, Library, Links
 from planrunner.plan.lower import lower
 from planrunner.plan.model import Capability, Plan
 from planrunner.record import NamedTuple
@@ -51,6 +51,10 @@ def load(source: Source, capabilities: Capabilities) -> Loaded:
     try:
         library = Library(source.name, lambda inner, links: _load(inner, capabilities, links))
         found = _load(source, capabilities, Links(library, (os.path.basename(source.name),)))
+        if found.plan is not None and library.too_large(found.plan):
+            message = f"the plan has more than {MAX_TASKS:,} tasks with those of its subplans"
+            findings = arrange([*found.findings, Diagnostic("PLAN011", message, found.plan.span)])
+            found = found._replace(plan=None, findings=findings)
         return found._replace(files=library.files()) if library.linked else found
     finally:
         if collecting:

@@ -14,6 +14,7 @@ from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_policy as policy
 from planrunner.plan import lower_values as values
 from planrunner.plan.linking import Links
+from planrunner.plan.lower_families import joined
 from planrunner.plan.lower_task import defaults_of, lower_task, report_twins, task_id
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Plan, Task
@@ -84,7 +85,7 @@ def _tasks(low: Lowering, nodes: dict[str, Node], first: list[Mapping], last: li
     found: list[Task] = []
     for items, fields in ((first, defaults), (last, defaults | {"finally_": True})):
         found += [lower_task(low, item, fields, gates.get(task_id(item), ()) if gates else ()) for item in items]
-    return tuple([task for task in found if task.id])
+    return joined(tuple([task for task in found if task.id]))
 
 
 def _gates(low: Lowering, node: Node | None) -> dict[str, tuple[Mapping, ...]]:

@@ -11,7 +11,7 @@ from planrunner.plan.model import Criterion, Expression
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
-RUN = frozenset({"params", "env", "plan", "run", "tasks"})
+RUN = frozenset({"params", "env", "plan", "run", "tasks", "rework"})
 """Names that every expression may read."""
 OUTCOME = RUN | {"exit_code", "duration", "stdout", "stderr", "outputs", "attempt", "artifacts"}
 """Names of a task's own result: criteria, postconditions, conditions of its edges."""

@@ -149,6 +149,9 @@ def budgets(low: Lowering, node: Node, default: Budgets) -> Budgets:
             found[name] = values.count(low, value)
         elif name == "warn":
             found[name] = values.fraction(low, value)
+            if (found[name] or 0) > 1:
+                message = f"`{values.text(value)}` is more than the whole limit"
+                low.report("PLAN006", message, value.span, "a share is at most `100%`")
         elif name == "on_exhausted" and (word := values.text(value)) in _EXHAUSTED:
             found[name] = word
     return default._replace(**found)

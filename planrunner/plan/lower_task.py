@@ -14,6 +14,7 @@ from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_draft import CRITERIA, Draft
 from planrunner.plan.lower_expressions import condition, criteria
+from planrunner.plan.lower_families import joined
 from planrunner.plan.lower_gate import GATE_KEYS, gate, routes
 from planrunner.plan.lower_links import check_params, linked
 from planrunner.plan.lower_values import Lowering
@@ -256,7 +257,7 @@ def _steps(draft: Draft, node: Sequence) -> tuple[Task, ...]:
             fields: dict[str, Any] = {**inner, "id": f"step-{number}", "command": words, "needs": before}
             found.append(Task(**fields, span=item.span))
     report_twins(low, found)
-    return tuple(found)
+    return joined(tuple(found))
 
 
 def _inner(draft: Draft) -> dict[str, Any]:
@@ -272,7 +273,7 @@ def lower_list(draft: Draft, node: Node) -> tuple[Task, ...]:
     defaults = _inner(draft)
     tasks = tuple(lower_task(inner, item, defaults) for item in items)
     report_twins(inner, tasks)
-    return tasks
+    return joined(tasks)
 
 
 def task_id(node: Node) -> str:

@@ -60,9 +60,15 @@ def summary(terminal: Terminal, state: State, run_id: str, now: float | None = N
 
 
 def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
+    lines = []
+    if state.stop_by and state.status != "completed":
+        from planrunner.machine.decide import stop_text  # late: few runs are stopped by somebody
+        from planrunner.views.terminal import harmless
+
+        lines.append(f"  {harmless(stop_text(state))}")
     if state.status not in ("paused", "blocked"):
-        return []
+        return lines
     names = waiting(state)
-    lines = [f"  waits for {', '.join(names)}"] if names else []
+    lines += [f"  waits for {', '.join(names)}"] if names else []
     left = sum(state.counts.get(status, 0) for status in _LEFT)  # type: ignore[call-overload]
     return [*lines, f"  {plural(left, 'task')} left: {terminal.program} resume {run_id}"]

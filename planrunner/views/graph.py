@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from planrunner.machine.state import holds
 from planrunner.plan.graph import Graph
-from planrunner.plan.model import Edge, Plan, Task
+from planrunner.plan.model import Edge, Fanout, Plan, Task
 from planrunner.record import NamedTuple
+from planrunner.views.symbols import plural
 
 
 class Node(NamedTuple):
-    """One task. ``shape`` is its role, or ``GATE``; ``status`` is empty where no run colours the drawing."""
+    """One task. ``shape`` is its role, or ``GATE``; ``status`` is empty where no run colours the drawing. ``id`` is the
+    place in the plan, ``polish/draft`` for a task inside another, whose place in ``Drawing.nodes`` is ``parent``.
+    ``holds`` says how a task holds or multiplies others (``loop, at most 4 rounds``), ``group`` that they are drawn
+    inside it."""
 
     id: str
     title: str
@@ -19,11 +24,14 @@ class Node(NamedTuple):
     shape: str
     uses: str
     status: str
+    holds: str = ""
+    parent: int = -1
+    group: bool = False
 
 
 class Arrow(NamedTuple):
-    """From one task to another, by their places in ``Drawing.nodes``. ``kind`` is need, success, failure, always or
-    condition; ``label`` says when the arrow is taken, empty for a need."""
+    """From one task to another on its level, by their places in ``Drawing.nodes``. ``kind`` is need, success, failure,
+    always or condition; ``label`` says when the arrow is taken, empty for a need."""
 
     source: int
     target: int
@@ -54,18 +62,72 @@ COLOURS: dict[str, tuple[str, str]] = {
 
 
 def drawing(plan: Plan, statuses: Mapping[str, str] | None = None) -> Drawing:
-    """The drawing of a plan; ``statuses`` (task id → status) colours it by a run."""
-    graph = Graph(plan)
-    found = statuses or {}
-    nodes = tuple(_node(graph, at, task, found.get(task.id, "")) for at, task in enumerate(plan.tasks))
+    """The drawing of a plan; ``statuses`` (place in the plan → status, as ``run_statuses`` gives them) colours it by a
+    run. A task stands before those it holds."""
+    nodes: list[Node] = []
     arrows: list[Arrow] = []
-    for at, task in enumerate(plan.tasks):
-        arrows += [Arrow(need, at, "need", "") for need in graph.needs[at]]
+    todo = [(plan, "", -1)]
+    while todo:
+        level, prefix, parent = todo.pop()
+        graph = Graph(level)
+        first = len(nodes)
+        for at, task in enumerate(level.tasks):
+            inner = inner_tasks(task)
+            path = prefix + task.id
+            nodes.append(_node(graph, at, path, (statuses or {}).get(path, ""))._replace(parent=parent))
+            if inner:
+                todo.append((Plan("", tasks=inner), f"{path}/", first + at))
+        arrows += [
+            Arrow(first + arrow.source, first + arrow.target, arrow.kind, arrow.label) for arrow in _arrows(graph)
+        ]
+    return Drawing(plan.id, plan.title, tuple(nodes), tuple(dict.fromkeys(arrows)))
+
+
+def inner_tasks(task: Task) -> tuple[Task, ...]:
+    """The tasks that a task holds, as the plan writes them; steps in plain words are none."""
+    if task.loop is not None:
+        return task.loop.tasks
+    if task.sub is not None:
+        return task.sub.tasks
+    return task.subplan if holds(task._replace(fanout=None)) else ()
+
+
+def holds_text(task: Task) -> str:
+    """``for each item of params.names``, ``loop, at most 4 rounds until …``, ``subplan``; both where it is both."""
+    words = []
+    fanout, loop = task.fanout, task.loop
+    if fanout is not None:
+        words.append(_each(fanout))
+        if fanout.max_parallel:
+            words.append(f"{fanout.max_parallel} at once")
+    if loop is not None:
+        until = f" until {loop.until.text}" if loop.until is not None else ""
+        words.append(f"loop, at most {plural(loop.max, 'round')}{until}")
+    elif task.sub is not None:
+        words.append(f"subplan {task.subplan_file or task.sub.id}")
+    elif inner_tasks(task):
+        words.append("subplan")
+    return ", ".join(words)
+
+
+def _each(fanout: Fanout) -> str:
+    if fanout.matrix is not None:
+        return f"matrix of {', '.join(name for name in fanout.matrix if name not in ('include', 'exclude'))}"
+    if fanout.foreach is not None:
+        return f"for each of {fanout.foreach.text}"
+    count = len(fanout.items) if isinstance(fanout.items, (list, tuple, dict)) else 0
+    return f"for each of {plural(count, 'item')}" if count else f"for each of {fanout.items}"
+
+
+def _arrows(graph: Graph) -> list[Arrow]:
+    found: list[Arrow] = []
+    for at, task in enumerate(graph.tasks):
+        found += [Arrow(need, at, "need", "") for need in graph.needs[at]]
         for edge in task.edges:
             target = graph.find(edge.target)
             if target >= 0:
-                arrows.append(Arrow(at, target, edge.on, _label(edge)))
-    return Drawing(plan.id, plan.title, nodes, tuple(dict.fromkeys(arrows)))
+                found.append(Arrow(at, target, edge.on, _label(edge)))
+    return found
 
 
 def graph_object(drawn: Drawing) -> dict[str, Any]:
@@ -75,7 +137,7 @@ def graph_object(drawn: Drawing) -> dict[str, Any]:
         "format": 1,
         "plan": drawn.plan,
         "title": drawn.title,
-        "nodes": [node._asdict() for node in drawn.nodes],
+        "nodes": [{**node._asdict(), "parent": names[node.parent] if node.parent >= 0 else ""} for node in drawn.nodes],
         "edges": [
             {"from": names[arrow.source], "to": names[arrow.target], "kind": arrow.kind, "label": arrow.label}
             for arrow in drawn.arrows
@@ -83,9 +145,10 @@ def graph_object(drawn: Drawing) -> dict[str, Any]:
     }
 
 
-def _node(graph: Graph, at: int, task: Task, status: str) -> Node:
-    role = graph.role(at)
-    return Node(task.id, task.title, role, "GATE" if task.gate is not None else role, task.uses, status)
+def _node(graph: Graph, at: int, path: str, status: str) -> Node:
+    task, role = graph.tasks[at], graph.role(at)
+    shape = "GATE" if task.gate is not None else role
+    return Node(path, task.title, role, shape, task.uses, status, holds_text(task), -1, bool(inner_tasks(task)))
 
 
 def _label(edge: Edge) -> str:
@@ -94,4 +157,4 @@ def _label(edge: Edge) -> str:
         words += f" ({edge.failure_class})"
     if edge.condition is not None:
         words += f" {edge.condition.text}" if edge.on == "condition" else f" when {edge.condition.text}"
-    return words + (", recovers" if edge.recovers else "")
+    return words + (", recovers" if edge.recovers else "") + (f", at most {edge.max} times" if edge.rework else "")

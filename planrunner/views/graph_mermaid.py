@@ -18,8 +18,10 @@ _SHAPES: dict[str, tuple[str, str]] = {
 
 def render(drawn: Drawing) -> str:
     """The text of the flowchart. Nodes are numbered, so that any task id may stand in a label."""
-    lines = ["flowchart TD"]
-    lines += [f"  {_node(at, node)}" for at, node in enumerate(drawn.nodes)]
+    below: dict[int, list[int]] = {}
+    for at, node in enumerate(drawn.nodes):
+        below.setdefault(node.parent, []).append(at)
+    lines = ["flowchart TD", *_level(drawn, below, -1, "  ")]
     lines += [f"  {_arrow(arrow)}" for arrow in drawn.arrows]
     for status in dict.fromkeys(node.status for node in drawn.nodes if node.status in COLOURS):
         fill, line = COLOURS[status]
@@ -28,12 +30,23 @@ def render(drawn: Drawing) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _node(at: int, node: Node) -> str:
-    left, right = _SHAPES[node.shape]
-    label = "<br/>".join(
-        _escaped(text) for text in (node.id, node.title, f"({node.status})" if node.status else "") if text
-    )
-    return f'n{at}{left}"{label}"{right}'
+def _level(drawn: Drawing, below: dict[int, list[int]], parent: int, indent: str) -> list[str]:
+    lines: list[str] = []
+    for at in below.get(parent, ()):
+        node = drawn.nodes[at]
+        if node.group:
+            lines += [f'{indent}subgraph n{at}["{_label(node)}"]', *_level(drawn, below, at, indent + "  ")]
+            lines.append(f"{indent}end")
+        else:
+            left, right = _SHAPES[node.shape]
+            lines.append(f'{indent}n{at}{left}"{_label(node)}"{right}')
+    return lines
+
+
+def _label(node: Node) -> str:
+    name = node.id.rpartition("/")[2]
+    facts = (name, node.title, node.holds, f"({node.status})" if node.status else "")
+    return "<br/>".join(_escaped(text) for text in facts if text)
 
 
 def _arrow(arrow: Arrow) -> str:

@@ -6,39 +6,48 @@ from collections.abc import Mapping
 
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Plan, Task
-from planrunner.views.graph import drawing
-from planrunner.views.outline import Line, outline
+from planrunner.views.graph import Drawing, drawing, inner_tasks
+from planrunner.views.outline import outline
 from planrunner.views.terminal import Terminal, harmless, pad, width
 
 
 def render(plan: Plan, terminal: Terminal, statuses: Mapping[str, str] | None = None) -> str:
-    """The text; with ``statuses`` each task has its sign and status."""
-    lines = outline(Graph(plan))
+    """The text; with ``statuses`` each task has its sign and status. What a task holds stands below it."""
     drawn = drawing(plan, statuses)
-    routes: dict[int, list[str]] = {}
-    arrow_sign = "→" if terminal.unicode else "->"
-    for arrow in drawn.arrows:
-        if arrow.label:
-            text = f"{arrow.label} {arrow_sign} {drawn.nodes[arrow.target].id}"
-            routes.setdefault(arrow.source, []).append(text)
-    column = min(40, max((2 * line.level + width(plan.tasks[line.task].id) for line in lines), default=0))
+    at = {node.id: number for number, node in enumerate(drawn.nodes)}
+    found = _rows(plan.tasks, "", 0)
+    routes = _routes(drawn, "→" if terminal.unicode else "->")
+    column = min(40, max((2 * level + width(task.id) for _, task, level, _ in found), default=0))
     rows = []
-    for line in lines:
-        node = drawn.nodes[line.task]
+    for path, task, level, also in found:
+        node = drawn.nodes[at[path]]
         sign = f"{terminal.sign(node.status)} " if statuses is not None else ""
-        facts = [node.role.lower(), _what(plan.tasks[line.task]), node.status.replace("_", " "), *_also(plan, line)]
-        facts += routes.get(line.task, [])
-        name = pad("  " * line.level + node.id, column)
+        facts = [node.role.lower(), _what(task), node.holds, node.status.replace("_", " "), also]
+        facts += routes.get(at[path], [])
+        name = pad("  " * level + task.id, column)
         rows.append(f"{sign}{name}  {', '.join(harmless(fact) for fact in facts if fact)}")
     return "\n".join(rows) + "\n"
 
 
+def _rows(tasks: tuple[Task, ...], prefix: str, level: int) -> list[tuple[str, Task, int, str]]:
+    """Place in the plan, task, level and what else it comes after, for one level and all below it."""
+    found = []
+    for line in outline(Graph(Plan("", tasks=tasks))):
+        task = tasks[line.task]
+        names = ", ".join(tasks[other].id for other in line.also)
+        found.append((prefix + task.id, task, level + line.level, f"also after {names}" if names else ""))
+        found += _rows(inner_tasks(task), f"{prefix}{task.id}/", level + line.level + 1)
+    return found
+
+
+def _routes(drawn: Drawing, sign: str) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for arrow in drawn.arrows:
+        if arrow.label:
+            target = drawn.nodes[arrow.target].id.rpartition("/")[2]
+            found.setdefault(arrow.source, []).append(f"{arrow.label} {sign} {target}")
+    return found
+
+
 def _what(task: Task) -> str:
-    if task.gate is not None:
-        return f"gate: {task.gate.kind}"
-    return task.uses
-
-
-def _also(plan: Plan, line: Line) -> list[str]:
-    names = ", ".join(plan.tasks[other].id for other in line.also)
-    return [f"also after {names}"] if names else []
+    return f"gate: {task.gate.kind}" if task.gate is not None else task.uses

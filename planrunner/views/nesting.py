@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from planrunner.machine.events import FrameOpened
 from planrunner.machine.frame import Frame
-from planrunner.machine.paths import counts, local_name
+from planrunner.machine.paths import counts, held_tasks, local_name
 from planrunner.machine.state import State
 from planrunner.views.symbols import plural
 from planrunner.views.terminal import cut, harmless
@@ -62,13 +63,17 @@ def round_text(state: State, frame: Frame) -> str:
     return f"round {frame.round} of {loop.max}" if frame.kind == "round" and loop is not None else ""
 
 
-def opened_text(state: State, frame: Frame) -> str:
-    """``started: 40 items, 4 at once``, ``round 2 of 5``: what is said when a task begins to hold others."""
-    if frame.kind == "round":
-        return round_text(state, frame)
-    fanout = state.specs[frame.owner].fanout
-    most = f", {fanout.max_parallel} at once" if frame.limit and fanout is not None else ""
-    return f"started: {plural(frame.size, 'item' if frame.kind == 'items' else 'task')}{most}"
+def opened_text(state: State, number: int, event: FrameOpened) -> str:
+    """``started: 40 items, 4 at once``, ``round 2 of 5``: what is said when a task begins to hold others. The state may
+    be ahead of the event."""
+    task = state.specs[number]
+    if event.kind == "round":
+        return f"round {event.number} of {task.loop.max if task.loop is not None else event.number}"
+    if event.kind == "subplan":
+        return f"started: {plural(len(held_tasks(state, number)), 'task')}"
+    at_once = task.fanout.max_parallel if task.fanout is not None else None
+    most = f", {at_once} at once" if at_once and at_once < len(event.values) else ""
+    return f"started: {plural(len(event.values), 'item')}{most}"
 
 
 def progress_text(state: State, frame: Frame, active: int = 0) -> str:

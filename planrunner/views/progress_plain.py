@@ -164,10 +164,10 @@ def _opened(terminal: Terminal, state: State, event: FrameOpened, _at: float) ->
     from planrunner.views.nesting import opened_text  # late: many plans are flat
 
     number = state.index[event.task]
-    frame = state.tasks[number].inner
-    assert frame is not None
     attempt = attempt_text(state.specs[number], event.attempt, state.tasks[number].past) if event.number <= 1 else ""
-    return f"{terminal.sign('running')} {event.task} {opened_text(state, frame)}" + (f" ({attempt})" if attempt else "")
+    return f"{terminal.sign('running')} {event.task} {opened_text(state, number, event)}" + (
+        f" ({attempt})" if attempt else ""
+    )
 
 
 def _closing(terminal: Terminal, _state: State, event: FrameClosing, _at: float) -> str:
@@ -175,7 +175,7 @@ def _closing(terminal: Terminal, _state: State, event: FrameClosing, _at: float)
 
 
 def _reset(terminal: Terminal, _state: State, event: TasksReset, _at: float) -> str:
-    names = ", ".join(event.tasks[:8]) + (f" and {len(event.tasks) - 8} more" if len(event.tasks) > 8 else "")
+    names = ", ".join(event.tasks[:4]) + (f" and {len(event.tasks) - 4} more" if len(event.tasks) > 4 else "")
     cause = f", sent back by {event.cause}" if event.cause else f", by {event.by}" if event.by else ""
     said = f": {_foreign(terminal, event.comment)}" if event.comment else ""
     return f"{terminal.sign('retrying')} {names} begin anew ({event.reason}{cause}{said})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import monotonic, time
+from time import monotonic
 
 from planrunner.machine.events import Entry, TaskSettled
 from planrunner.machine.state import State
@@ -44,6 +44,7 @@ class TreeProgress:
         self._run_id = ""
         self._drawn = 0
         self._next = 0.0
+        self._now = 0.0
         self._tails: dict[str, bytes] = {}
         self._trouble: dict[int, None] = {}
 
@@ -62,7 +63,7 @@ class TreeProgress:
 
     def output(self, task: str, _attempt: int, _stream: str, data: bytes) -> None:
         self._tails[task] = (self._tails.get(task, b"") + data)[-_KEPT:]
-        self._draw_when_due(time())
+        self._draw_when_due(self._now)
 
     def tick(self, now: float) -> None:
         self._draw_when_due(now)
@@ -75,11 +76,13 @@ class TreeProgress:
         from planrunner.views.tree import tree
 
         told = (self._terminal, self._state, self._run_id, result and result.source)
-        lines = tree(self._terminal, self._state, time()) + ending(*told)
+        lines = tree(self._terminal, self._state, self._now) + ending(*told)
         self._draw(lines)
         self._drawn = 0
 
     def _draw_when_due(self, now: float) -> None:
+        """``now`` is on the time line of the run, as entries and ticks tell it."""
+        self._now = now
         moment = monotonic()
         if self._state is None or moment < self._next:
             return

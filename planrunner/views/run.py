@@ -26,6 +26,7 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         "status": state.status,
         "exit_code": exit_code,
         "reason": state.reason,
+        "stopped": stopped(state),
         "waiting": waiting(state),
         "tasks": {
             task.id: task_object(state, found) | (inner_object(state, found) if found.inner is not None else {})
@@ -40,6 +41,13 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         if report := rollback_object(state):
             found["rollback"] = report
     return found
+
+
+def stopped(state: State) -> dict[str, str] | None:
+    """Why nothing starts any more, who asked for it, and what was said with it; None where nobody and nothing did."""
+    if not state.stop_reason:
+        return None
+    return {"reason": state.stop_reason, "by": state.stop_by, "comment": state.stop_comment}
 
 
 def task_object(state: State, found: TaskState) -> dict[str, Json]:

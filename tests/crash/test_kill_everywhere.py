@@ -75,7 +75,7 @@ def without_classes(tasks: list[dict[str, Any]]) -> None:
 
 def written(path: str) -> str:
     """The id of a task as the plan has it, out of the path of one that runs: ``t1#2/t1_0[3]`` is ``t1_0``."""
-    return path.rsplit("/", 1)[-1].split("[")[0].split("@")[0]
+    return path.rsplit("/", 1)[-1].split("[", maxsplit=1)[0].split("@", maxsplit=1)[0]
 
 
 def in_child(work: Callable[[], int]) -> int:

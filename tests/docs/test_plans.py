@@ -31,6 +31,7 @@ def completed(**tasks: str) -> Ending:
 ENDINGS: dict[str, Ending] = {
     "anchors.yaml": completed(slow="completed", other="completed"),
     "artifacts.yaml": completed(write="completed", count="completed"),
+    "carry.yaml": completed(shrink="completed", show="completed"),
     "conditions.yaml": completed(deploy="skipped", announce="omitted", summary="completed"),
     "criteria-in-words.yaml": Ending(8, "blocked", {"change": "blocked", "release": "pending"}),
     "edges.yaml": completed(small="completed", large="omitted", report="completed"),
@@ -38,14 +39,19 @@ ENDINGS: dict[str, Ending] = {
     "failure-handler.yaml": Ending(1, "failed", {"build": "failed", "explain": "completed", "deploy": "omitted"}),
     "failure-modes.yaml": completed(**{"fetch": "failed", "use-cache": "completed", "read": "completed"}),
     "failure-recovered.yaml": completed(fresh="failed", cached="completed", read="completed"),
+    "families.yaml": completed(**{"gaps-deep-dive-*": "completed", "gaps-deep-dive-3": "completed"}),
     "files.yaml": completed(write="completed", show="completed"),
     "finally.yaml": Ending(1, "failed", {"work": "failed", "clean": "completed"}),
+    "foreach.yaml": completed(**{"check": "completed", "check[2]": "failed", "report": "completed"}),
     "gate.yaml": Ending(8, "blocked", {"sign-off": "blocked", "publish": "pending", "notes": "completed"}),
     "hello.yaml": completed(greet="completed", answer="completed"),
     "instruction.yaml": Ending(8, "blocked", {"collect": "completed", "compare": "blocked", "publish": "pending"}),
     "joins.yaml": completed(
         **{"mirror-b": "failed", "any-mirror": "completed", "two-mirrors": "completed", "publish": "completed"}
     ),
+    "loop.yaml": completed(**{"fix": "completed", "fix#1/test": "failed", "fix#3/test": "completed"}),
+    "matrix.yaml": completed(**{"test[3]": "completed", "count": "completed"}),
+    "nested.yaml": completed(**{"improve": "completed", "improve#2/measure/bench[1]": "completed"}),
     "nesting.yaml": completed(
         **{"visit": "completed", "visit[1]": "completed", "polish#2/judge": "completed", "publish/say": "completed"}
     ),
@@ -55,7 +61,9 @@ ENDINGS: dict[str, Ending] = {
     "params.yaml": completed(greet="completed"),
     "preconditions.yaml": completed(unpack="completed", read="completed"),
     "retries.yaml": completed(flaky="completed", clean="completed"),
+    "rework.yaml": completed(draft="completed", review="completed", publish="completed"),
     "scheduling.yaml": completed(done="completed"),
+    "subplan.yaml": completed(**{"build@2/pack": "completed", "announce/send[1]": "completed", "clean": "completed"}),
 }
 SEPARATELY = {"check-project.yaml"}
 

@@ -209,13 +209,14 @@ class TestStarting:
     def test_a_process_knows_its_run_task_attempt_and_key_and_has_no_input(self, bench) -> None:
         script = "env | grep ^PLANRUNNER_ | grep -v OUTPUT= | sort; cat; ps -o sid= -p $$ | tr -d ' '; echo $$"
         lines = bench.run(script).stdout.splitlines()
-        assert lines[:4] == [
+        assert lines[:5] == [
             "PLANRUNNER_ATTEMPT=1",
+            "PLANRUNNER_EPOCH=0",
             f"PLANRUNNER_KEY={bench.run_id}:task:1",
             f"PLANRUNNER_RUN_ID={bench.run_id}",
             "PLANRUNNER_TASK=task",
         ]
-        assert lines[4] == lines[5], "the process leads a session of its own"
+        assert lines[5] == lines[6], "the process leads a session of its own"
 
     def test_the_environment_is_that_of_the_run_with_the_task_s_own_on_top(self, bench) -> None:
         outer = {"PLANRUNNER_OUTPUT": "/of/an/outer/run", "PLANRUNNER_TASK": "outer"}
@@ -225,6 +226,7 @@ class TestStarting:
             "KEPT=1",
             "LAID_OVER=task",
             "PLANRUNNER_ATTEMPT=1",
+            "PLANRUNNER_EPOCH=0",
             f"PLANRUNNER_KEY={bench.run_id}:task:1",
             f"PLANRUNNER_RUN_ID={bench.run_id}",
             "PLANRUNNER_TASK=task",

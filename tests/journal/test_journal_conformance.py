@@ -11,7 +11,7 @@ import pytest
 from planrunner.errors import Fenced, NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.port import JournalPort
-from planrunner.journal.records import NewRun, RunRow, StoredPlan
+from planrunner.journal.records import Answer, NewRun, Request, RunRow, StoredPlan
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import Entry, RunEnded, RunResumed, RunStarted, TaskQueued
 
@@ -202,6 +202,46 @@ def test_compiled_plans_are_found_by_key(journal: JournalPort) -> None:
     journal.compiled_put("k", b"1")
     journal.compiled_put("k", b"2")
     assert journal.compiled_get("k") == b"2"
+
+
+def test_a_request_waits_until_it_is_answered_together_with_what_follows_from_it(journal: JournalPort) -> None:
+    handle = journal.create_run(new("r1"), numbered(0, START))
+    journal.create_run(new("r2"), numbered(0, START))
+    request = Request("pause", {"reason": "naïve \U0001f41f"}, "ann", at=4.5)
+    first, second = journal.post("r1", request), journal.post("r1", Request("cancel", {}))
+    other = journal.post("r2", request)
+    assert journal.waiting("r1") == [request._replace(id=first), Request("cancel", {}, id=second)]
+    assert journal.answered(first) is None
+    journal.append(handle, numbered(1, TaskQueued("a")), [(first, Answer(True, "done"))])
+    assert journal.answered(first) == Answer(True, "done")
+    assert [found.id for found in journal.waiting("r1")] == [second]
+    assert [found.id for found in journal.waiting("r2")] == [other]
+    journal.append(handle, numbered(2, TaskQueued("b")), [(first, Answer(False, "twice"))])
+    assert journal.answered(first) == Answer(True, "done")
+    with pytest.raises(NotFound):
+        journal.answered(99)
+
+
+def test_an_answer_without_entries_leaves_an_ended_run_as_it_is(journal: JournalPort) -> None:
+    handle = journal.create_run(new("r1"), numbered(0, START, RunEnded("completed")))
+    number = journal.post("r1", Request("pause", {}))
+    journal.append(handle, (), [(number, Answer(False, "the run has ended"))])
+    assert journal.run("r1")[5:8] == (2, "completed", 2.5)
+    assert journal.answered(number) == Answer(False, "the run has ended")
+
+
+def test_a_fenced_holder_answers_nothing(journal: JournalPort) -> None:
+    stale = journal.create_run(new("r1"), numbered(0, START))
+    journal.release(stale)
+    fresh = journal.hold("r1")
+    stale.lock = 0
+    number = journal.post("r1", Request("pause", {}))
+    with pytest.raises(Fenced):
+        journal.append(stale, numbered(1, TaskQueued("a")), [(number, Answer(True, "stale"))])
+    stale.lock = -1
+    assert journal.answered(number) is None
+    journal.append(fresh, numbered(1, TaskQueued("a")), [(number, Answer(True, "fresh"))])
+    assert journal.answered(number) == Answer(True, "fresh")
 
 
 def test_a_journal_in_memory_fences_the_holder_it_forgot() -> None:

@@ -19,7 +19,7 @@ import pytest
 from planrunner.errors import STORAGE, Fenced, NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal import database, wal
 from planrunner.journal import sqlite as journal_sqlite
-from planrunner.journal.records import NewRun
+from planrunner.journal.records import Answer, NewRun, Request
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.machine.events import Entry, RunStarted, TaskQueued, TaskSettled
 
@@ -373,10 +373,42 @@ def test_a_journal_of_the_first_version_is_brought_up_to_date(state: Path, monke
     ]
     handle = journal.hold("r1")
     assert (handle.epoch, handle.last_seq) == (4, 2)
-    journal.append(handle, numbered(2, TaskQueued("t03")))
+    number = journal.post("r1", Request("pause", {}))
+    journal.append(handle, numbered(2, TaskQueued("t03")), [(number, Answer(True, "done"))])
+    assert journal.answered(number) == Answer(True, "done")
     assert (journal.run("r1").last_seq, journal.run("r2").last_seq) == (3, 2)
     journal.release(handle)
     journal.close()
+
+
+def test_a_journal_of_the_second_version_is_read_as_it_is_and_takes_requests_once_it_is_written(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:2])
+        finished(state)
+    reader = open_journal(str(state), readonly=True)
+    assert sum(1 for _ in reader.entries("r1")) == 501
+    reader.close()
+    journal = open_journal(str(state))
+    number = journal.post("r1", Request("pause", {}, "ann"))
+    assert [request.by for request in journal.waiting("r1")] == ["ann"]
+    assert journal.answered(number) is None
+    journal.close()
+
+
+def test_only_the_writes_of_others_are_noticed(state: Path) -> None:
+    ours, theirs = open_journal(str(state)), open_journal(str(state))
+    handle = ours.create_run(new("r1"), numbered(0, START))
+    assert ours.touched()
+    ours.append(handle, numbered(1, TaskQueued("a")))
+    assert not ours.touched()
+    theirs.post("r1", Request("pause", {}))
+    assert ours.touched()
+    assert not ours.touched()
+    ours.release(handle)
+    ours.close()
+    theirs.close()
 
 
 def test_nothing_is_written_behind_a_gap(journal: Journal) -> None:

@@ -144,6 +144,21 @@ def test_what_each_level_doubles_is_refused_soon(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 10
 
 
+def test_the_tasks_of_all_subplans_together_are_bounded(tmp_path: Path) -> None:
+    half = "".join(f"  - {{id: t{number}, uses: noop}}\n" for number in range(2_000))
+    links = "".join(f"  - {{id: t{number}, subplan: half.yaml, timeout: 1m}}\n" for number in range(50))
+    result = loaded(tmp_path, main=f"plan: p\ntasks:\n{links}", half=f"plan: half\ntasks:\n{half}")
+    assert result.plan is None
+    assert said(result) == ["PLAN011 the plan has more than 100,000 tasks with those of its subplans"]
+
+
+def test_the_bytes_of_all_linked_files_are_bounded(tmp_path: Path) -> None:
+    long = "plan: long\ntasks:\n  - {id: x, uses: noop}\n" + "# a comment of a hundred characters\n" * 200_000
+    links = "".join(f"  - {{id: t{number}, subplan: f{number}.yaml, timeout: 1m}}\n" for number in range(3))
+    result = loaded(tmp_path, main=f"plan: p\ntasks:\n{links}", f0=long, f1=long, f2=long)
+    assert said(result) == ["PLAN011 the linked files have more than 16,777,216 bytes together"]
+
+
 def test_a_file_is_read_once_however_often_it_is_linked(tmp_path: Path) -> None:
     rows = "".join(
         f"  - {{id: t{number}, subplan: inner.yaml, params: {{who: x}}, timeout: 1m}}\n" for number in range(50)

@@ -215,3 +215,12 @@ def test_subplans_by_name_have_what_plans_have() -> None:
     assert (sub.id, sub.title, sub.on_failure, sub.file) == ("s", "S", "continue", "")
     assert [(task.id, task.timeout, task.finally_) for task in sub.tasks] == [("t", 9.0, False), ("f", 9.0, True)]
     assert (sub.budgets.time, sub.outputs[0].name, sub.params[0].default) == (60.0, "o", 1)
+
+
+def test_who_needs_a_member_waits_for_its_family() -> None:
+    result = loaded(
+        "plan: p\ntasks:\n  - {id: dive-*, foreach: '[1, 2]', uses: noop}\n  - {id: dive-in, uses: noop}\n"
+        "  - {id: a, uses: noop, needs: [dive-1, dive-2, dive-in]}\n  - {id: b, uses: noop, needs: [dive-*]}\n"
+    )
+    assert result.plan is not None, errors(result)
+    assert [task.needs for task in result.plan.tasks[2:]] == [("dive-*", "dive-in"), ("dive-*",)]

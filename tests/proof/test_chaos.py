@@ -87,7 +87,13 @@ def test_one_run_can_be_repeated(write: Write, data: Data) -> None:
 
 def test_wrong_calls_are_code_two(write: Write, call: Call) -> None:
     name = write("p.yaml", PLAN)
-    for words in (["--kills", "x"], ["--only-write", "a"], ["--only-write", "1:never"], ["--time", "long"], ["-p", "x=1"]):
+    for words in (
+        ["--kills", "x"],
+        ["--only-write", "a"],
+        ["--only-write", "1:never"],
+        ["--time", "long"],
+        ["-p", "x=1"],
+    ):
         assert call("chaos", name, *words)[0] == 2, words
 
 
@@ -198,7 +204,9 @@ def test_json_and_text_come_from_the_same_object(write: Write) -> None:
 
 @pytest.mark.limit(170)
 @pytest.mark.slow
-def test_the_real_process_is_killed_in_copies_and_the_project_stays_as_it_is(write: Write, data: Data, tmp_path: Path) -> None:
+def test_the_real_process_is_killed_in_copies_and_the_project_stays_as_it_is(
+    write: Write, data: Data, tmp_path: Path
+) -> None:
     plan = """
 plan: real
 defaults: {timeout: 10s}

@@ -92,7 +92,9 @@ def test_a_mock_may_name_a_pattern_and_the_more_exact_one_wins(one: Callable[[st
 
 
 def test_time_is_virtual_and_a_mock_that_takes_too_long_times_out(one: Callable[[str], dict[str, Any]]) -> None:
-    result = one("mocks: {build: [{takes: 2h}, {stdout: done, takes: 5s}]}\nexpect: {duration: '== 16s', status: completed}")
+    result = one(
+        "mocks: {build: [{takes: 2h}, {stdout: done, takes: 5s}]}\nexpect: {duration: '== 16s', status: completed}"
+    )
     assert result["passed"], result
     late = one("mocks: {build: {stdout: done, takes: 5s}}\nexpect: {duration: < 2s}")
     assert abouts(late) == ["duration"]
@@ -280,7 +282,10 @@ def test_a_plan_without_tests_is_tested_by_the_cases_that_follow_from_it(write: 
     assert {"all goes well", "`build` fails once", "`build` fails every time", "`sign-off` is decided: reject",
             "stage is prod"} <= names  # fmt: skip
     missing = found["coverage"]["release.yaml"]["missing"]
-    assert {(point["task"], point["text"]) for point in missing} <= {("publish", "on failure to explain"), ("explain", "starts")}
+    assert {(point["task"], point["text"]) for point in missing} <= {
+        ("publish", "on failure to explain"),
+        ("explain", "starts"),
+    }
 
 
 def test_coverage_names_what_no_case_reached(write: Write, call: Call) -> None:

@@ -217,7 +217,9 @@ def test_a_run_that_differs_is_refused_before_anything_starts(
     assert not (tmp_path / "build.txt").exists()
 
 
-def test_a_preview_that_was_edited_or_is_of_another_version_is_refused(write: Write, call: Call, tmp_path: Path) -> None:
+def test_a_preview_that_was_edited_or_is_of_another_version_is_refused(
+    write: Write, call: Call, tmp_path: Path
+) -> None:
     saved(write, call)
     path = tmp_path / "p.json"
     good = json.loads(path.read_text())

@@ -146,3 +146,66 @@ def test_a_template_that_has_no_value_any_more_says_why() -> None:
 def test_outputs_of_the_plan_show_at_the_end() -> None:
     found = first(edited(outputs={"size": "{{ tasks.b.outputs.value }}", "more": "x"}))
     assert (found.kind, found.task, found.field, found.got) == ("run_ended", "", "outputs.more", "x")
+
+
+NESTED: Json = {
+    "plan": "nested",
+    "defaults": {"timeout": "1h"},
+    "params": {"hosts": {"type": "list", "default": ["ada", "bob"]}},
+    "tasks": [
+        {"id": "visit", "foreach": "params.hosts", "as": "host", "max_items": 9, "run": "visit {{ host }}"},
+        {
+            "id": "polish",
+            "needs": ["visit"],
+            "loop": {
+                "max": 3,
+                "until": "loop.round == 2",
+                "carry": {"draft": {"first": "begin", "next": "round {{ loop.round }}"}},
+                "tasks": [{"id": "write", "run": "write {{ carry.draft }}"}],
+            },
+        },
+    ],
+}
+
+
+def first_nested(document: Json, hosts: list[str]) -> Difference | None:
+    entries = rehearse(read(NESTED), params={"hosts": ["ada", "bob"]}).entries
+    started = entries[0].event
+    assert isinstance(started, RunStarted)
+    begun = started._replace(params={"hosts": hosts})
+    return replay_edited(read(NESTED), read(document), RUN_ID, entries, begun).difference
+
+
+def polished(**changes: Any) -> Json:
+    visit, polish = NESTED["tasks"]
+    return {**NESTED, "tasks": [visit, {**polish, "loop": {**polish["loop"], **changes}}]}
+
+
+def test_items_rounds_and_steps_are_matched_by_their_paths() -> None:
+    assert first_nested(NESTED, ["ada", "bob"]) is None
+    found = first_nested(polished(tasks=[{"id": "write", "run": "write it {{ carry.draft }}"}]), ["ada", "bob"])
+    assert found is not None
+    assert (found.task, found.field) == ("polish#1/write", "run")
+    more = [{"id": "write", "run": "write {{ carry.draft }}"}, {"id": "read", "run": "read"}]
+    found = first_nested(polished(tasks=more), ["ada", "bob"])
+    assert found is not None
+    assert found.message == "task `polish#1/read` is new and would start here"
+
+
+def test_other_items_and_carried_values_are_named_where_the_task_begins() -> None:
+    found = first_nested(NESTED, ["ada", "eve"])
+    assert found is not None
+    assert (found.task, found.field, found.expected, found.got) == ("visit", "items[1]", "bob", "eve")
+    found = first_nested(NESTED, ["ada", "bob", "eve"])
+    assert found is not None
+    assert (found.task, found.field, found.expected, found.got) == ("visit", "items[2]", None, "eve")
+    carry = {"draft": {"first": "start", "next": "round {{ loop.round }}"}}
+    found = first_nested(polished(carry=carry), ["ada", "bob"])
+    assert found is not None
+    assert (found.task, found.field, found.expected, found.got) == ("polish", "carry.draft", "begin", "start")
+
+
+def test_another_end_of_a_loop_is_found_where_the_round_ends() -> None:
+    found = first_nested(polished(until="loop.round == 1"), ["ada", "bob"])
+    assert found is not None
+    assert (found.task, found.kind, found.field) == ("polish", "frame_opened", "kind")

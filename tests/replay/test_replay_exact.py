@@ -16,7 +16,7 @@ from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins import Registry
 from planrunner.source import Source
-from planrunner.testing.random_plans import random_plan
+from planrunner.testing.random_plans import nested_plan, random_plan
 from planrunner.testing.rehearse import rehearse
 from planrunner.testing.simulate import RUN_ID, World, simulate
 
@@ -35,9 +35,9 @@ def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
     return loaded.plan
 
 
-def worlds(seeds: range) -> Iterator[World]:
+def worlds(seeds: range, make: Callable[[int], dict[str, Any]] = random_plan) -> Iterator[World]:
     for seed in seeds:
-        loaded = load(Source(json.dumps(random_plan(seed)), f"random-{seed}.json", "json"), REGISTRY)
+        loaded = load(Source(json.dumps(make(seed)), f"random-{seed}.json", "json"), REGISTRY)
         if loaded.plan is not None:
             yield World(loaded.plan, TRAITS, seed)
 
@@ -78,7 +78,9 @@ def _changed(value: Any) -> Any:
         return value + 1
     if isinstance(value, dict):
         return {**value, "more": 1}
-    return (*value, "more")
+    if isinstance(value, list):
+        return [*value, "more"]
+    return "more" if value is None else (*value, "more")
 
 
 def _mutants(entries: list[Entry]) -> Iterator[Mutant]:
@@ -96,10 +98,18 @@ def _mutants(entries: list[Entry]) -> Iterator[Mutant]:
             yield f"change {name}", [*before, entry._replace(event=other), *after], seq
 
 
-@pytest.mark.parametrize("block", range(4))
-def test_every_change_to_what_was_decided_is_found_at_its_entry(block: int) -> None:
-    for world in worlds(range(block * 20, block * 20 + 20)):
+@pytest.mark.parametrize(
+    ("make", "seeds"),
+    [(random_plan, range(start, start + 20)) for start in range(0, 80, 20)]
+    + [(nested_plan, range(start, start + 10)) for start in range(0, 30, 10)],
+)
+def test_every_change_to_what_was_decided_is_found_at_its_entry(
+    make: Callable[[int], dict[str, Any]], seeds: range
+) -> None:
+    for world in worlds(seeds, make):
         ran = simulate(world, {3: True} if world.seed % 3 == 0 else {})
+        if len(ran.entries) > 80:
+            continue  # each entry makes half a dozen records, each as long as the run
         for what, mutant, seq in _mutants(ran.entries):
             replayed = replay(world.plan, RUN_ID, mutant)
             assert replayed.difference is not None, (world.seed, what, seq)

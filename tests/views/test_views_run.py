@@ -47,6 +47,7 @@ def test_the_json_object_has_what_the_contract_names(story, shell_task):
         "status": "completed",
         "exit_code": 0,
         "reason": "",
+        "stopped": None,
         "waiting": [],
         "tasks": {
             "a": {"status": "completed", "attempts": 1, "outputs": {"count": 3}, "reason": "", "detail": ""},

@@ -101,7 +101,16 @@ def outcome(world: World, call: Call, reply: Reply) -> Outcome:
         outputs = dict(reply.outputs)
     if failure and not message:
         message = f"exit code {code}" if code else f"the test lets it fail ({failure})"
-    return Outcome(failure, message, outputs, code, _takes(call, reply), reply.stdout, reply.stderr, _artifacts(call, reply, failure))
+    return Outcome(
+        failure,
+        message,
+        outputs,
+        code,
+        _takes(call, reply),
+        reply.stdout,
+        reply.stderr,
+        _artifacts(call, reply, failure),
+    )
 
 
 def _artifacts(call: Call, reply: Reply, failure: str) -> tuple[dict[str, Json], ...]:

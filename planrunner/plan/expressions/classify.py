@@ -19,7 +19,10 @@ from planrunner.plan.nearest import nearest
 WAYS_OUT = "mend the expression, or mark plain words: `- judge: …`"
 
 GROUPS = frozenset(
-    ["params", "env", "plan", "run", "tasks", "outputs", "artifacts", "memory", "disk", "network", "host"]
+    [
+        *("params", "env", "plan", "run", "tasks", "outputs", "artifacts", "memory", "disk", "network", "host"),
+        *("loop", "carry", "matrix", "rework"),
+    ]
 )
 """Names that are only read through a member: where an expression begins with one, a dot or a bracket follows."""
 

@@ -173,6 +173,8 @@ class Naming:
         capability = self._view.used.get(task.uses)
         what = f"task `{task.id}`"
         own = {output.name: _type(output) for output in task.outputs}
+        if task.loop is not None:
+            own = {"rounds": NUMBER, **dict.fromkeys(task.loop.carry or {}, ANY)} | own
         if task.gate is not None:
             return object_of(_answers(task.gate) | own, what, "PLAN202")
         if task.sub is not None:

@@ -30,11 +30,10 @@ class _Ordered(NamedTuple):
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
-    found = [
-        _Ordered(read, view.positions[read.path[1]])
-        for read in reads_of(view)
-        if len(read.path) > 1 and read.path[0] == "tasks" and read.path[1] in view.positions
-    ]
+    reads = [read for read in reads_of(view) if len(read.path) > 1 and read.path[0] == "tasks"]
+    if view.outer:
+        yield from _outside(view, [read for read in reads if read.path[1] not in view.positions])
+    found = [_Ordered(read, view.positions[read.path[1]]) for read in reads if read.path[1] in view.positions]
     found = [item for item in found if item.read.here >= 0 and not _own_result(item) and not _inner(view, item)]
     if not found:
         return
@@ -49,6 +48,33 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         else:
             upstream.append(item)
     yield from _maybe_missing(view, upstream)
+
+
+def _outside(view: PlanView, reads: Sequence[Read]) -> Iterator[Diagnostic]:
+    """Reads of tasks around the container of this list, which must run before the container does."""
+    for read in reads:
+        for graph, container in view.around.places:
+            other = graph.index.get(read.path[1], -1)
+            if other < 0:
+                continue
+            if (
+                other != container
+                and not graph.precedes([(other, container)])[0]
+                and not graph.tasks[container].finally_
+            ):
+                yield _not_before(view, read, graph.tasks[other], graph.tasks[container])
+            elif other == container and len(read.path) > 2 and read.path[2] in (_RAN | _COMPLETED):
+                message = f"`{view.plan.tasks[read.here].id}` reads `{graph.ids[other]}`, which it is part of"
+                yield Diagnostic("PLAN203", message, place_of(view, read.place, read.start, read.end))
+            break
+
+
+def _not_before(view: PlanView, read: Read, other: Task, container: Task) -> Diagnostic:
+    task = view.plan.tasks[read.here]
+    message = f"`{task.id}` in `{container.id}` reads `{other.id}`, which need not run before it"
+    labels = (Label(other.span, f"`{other.id}` is defined here"),)
+    help_ = f"add `{other.id}` to the needs of `{container.id}`"
+    return Diagnostic("PLAN203", message, place_of(view, read.place, read.start, read.end), labels=labels, help=help_)
 
 
 def _inner(view: PlanView, item: _Ordered) -> bool:

@@ -21,6 +21,8 @@ class Container(NamedTuple):
     items: tuple[Fanout, ...] = ()
     reworked: bool = False
     bounded: bool = False
+    places: tuple[tuple[Graph, int], ...] = ()
+    """The graphs around, the nearest first, with the position of the container in each."""
 
 
 class PlanView(NamedTuple):
@@ -59,6 +61,7 @@ def inside(view: PlanView, task: Task) -> Container:
     return around._replace(
         reworked=around.reworked or sends_back(view.plan.tasks),
         bounded=around.bounded or task.timeout is not None or task.budgets.time is not None,
+        places=((view.graph, view.positions[task.id]), *around.places),
     )
 
 

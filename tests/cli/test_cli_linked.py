@@ -1,0 +1,61 @@
+"""Plans that link to files, as commands meet them: a changed file is noticed, a missing one is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MAIN = "plan: main\ntasks:\n  - {id: one, subplan: inner.yaml, timeout: 1m}\noutputs: {said: '{{ tasks.one.outputs.said }}'}\n"
+INNER = "plan: inner\noutputs: {said: '{{ tasks.say.stdout }}'}\ntasks:\n  - {id: say, run: printf WORD, timeout: 1m}\n"
+
+
+def planrunner(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(folder / "state")}
+    command = [sys.executable, "-m", "planrunner", *arguments]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+def said(folder: Path, plan: str = "main.yaml") -> str:
+    done = planrunner(folder, "exec", plan, "--json")
+    assert done.returncode == 0, done.stderr
+    return str(json.loads(done.stdout)["outputs"]["said"])
+
+
+def write(folder: Path, word: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "main.yaml").write_text(MAIN, encoding="utf-8")
+    (folder / "inner.yaml").write_text(INNER.replace("WORD", word), encoding="utf-8")
+
+
+def test_a_plan_seen_before_runs_with_the_linked_file_as_it_is_now(tmp_path: Path) -> None:
+    write(tmp_path, "first")
+    assert [said(tmp_path), said(tmp_path)] == ["first", "first"]
+    write(tmp_path, "second")
+    assert said(tmp_path) == "second"
+
+
+def test_equal_plans_in_two_folders_link_to_their_own_files(tmp_path: Path) -> None:
+    write(tmp_path / "a", "ann")
+    write(tmp_path / "b", "bob")
+    assert [said(tmp_path, f"{folder}/main.yaml") for folder in "abab"] == ["ann", "bob", "ann", "bob"]
+
+
+def test_a_linked_file_that_went_away_starts_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "first")
+    said(tmp_path)
+    (tmp_path / "inner.yaml").unlink()
+    done = planrunner(tmp_path, "exec", "main.yaml")
+    assert done.returncode == 5 and "there is no file `inner.yaml`" in done.stderr
+
+
+def test_lint_tells_the_faults_of_a_linked_file_and_how_to_see_them_all(tmp_path: Path) -> None:
+    write(tmp_path, "first")
+    (tmp_path / "inner.yaml").write_text("plan: inner\ntasks:\n  - {id: a, uses: nop}\n", encoding="utf-8")
+    done = planrunner(tmp_path, "lint", "main.yaml")
+    assert done.returncode == 1
+    assert "error[PLAN112] `inner.yaml` has an error: line 3 PLAN007" in done.stdout
+    assert "`planrunner lint inner.yaml` shows all of it" in done.stdout

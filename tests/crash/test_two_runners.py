@@ -1,0 +1,142 @@
+"""Two processes that want the same run: one acts. A holder that was stopped and lost the run does no harm when it wakes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from planrunner import errors
+from planrunner.app.reading import stored_state
+from planrunner.cli.guard import guarded
+from planrunner.journal.records import NewRun, StoredPlan
+from planrunner.journal.sqlite import open_journal
+from planrunner.machine.events import Entry, RunEnded, RunResumed, RunStarted
+from planrunner.plan.digest import digest
+from planrunner.plan.load import load
+from planrunner.plugins import Registry
+from planrunner.source import Source
+
+ROOT = Path(__file__).resolve().parents[2]
+ROUNDS = int(os.environ.get("PLANRUNNER_RACES", "25"))
+PLAN = """\
+plan: race
+tasks:
+  - id: a
+    run: 'echo $PPID >> acted; until [ -e go ]; do sleep 0.01; done'
+    effect: idempotent
+    timeout: 1m
+  - {id: b, needs: [a], run: 'echo b >> acted; until [ -e on ]; do sleep 0.01; done', timeout: 1m, effect: idempotent}
+"""
+
+
+def cut_off_run(state: Path, folder: Path, run: str) -> None:
+    """A run whose runner died before anything began."""
+    loaded = load(Source(PLAN, "race.yaml", "yaml"), Registry())
+    assert loaded.plan is not None
+    traits = {"shell": ["unsafe", False, False]}
+    started = RunStarted(digest(loaded.plan), {}, 7, traits=traits, environment={"directory": str(folder)})
+    journal = open_journal(str(state))
+    stored = StoredPlan(digest(loaded.plan), PLAN, "race.yaml", "yaml")
+    new = NewRun(run, "race", digest(loaded.plan), time.time(), stored)
+    journal.release(journal.create_run(new, [Entry(1, time.time(), started)]))
+    journal.close()
+
+
+def resume_in_child(state: Path, run: str, gun: int) -> int:
+    """A process that resumes the run when the other end of ``gun`` is closed; its id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 99
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        os.read(gun, 1)
+        code = guarded(["--state", str(state), "resume", run, "--progress", "quiet"])
+    finally:
+        os._exit(code)
+
+
+@pytest.mark.limit(1800)
+def test_of_two_runners_started_at_once_exactly_one_acts_each_time(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    for number in range(ROUNDS):
+        folder = tmp_path / f"r{number}"
+        folder.mkdir()
+        (folder / "on").touch()
+        cut_off_run(state, folder, f"r{number}")
+        gun, trigger = os.pipe()
+        both = [resume_in_child(state, f"r{number}", gun) for _ in range(2)]
+        os.close(gun)
+        os.write(trigger, b"..")
+        first, status = os.waitpid(-1, 0)
+        assert os.waitstatus_to_exitcode(status) == errors.HELD
+        (folder / "go").touch()
+        (second,) = set(both) - {first}
+        assert os.waitstatus_to_exitcode(os.waitpid(second, 0)[1]) == errors.OK
+        os.close(trigger)
+        assert (folder / "acted").read_text() == f"{second}\nb\n"
+        journal = open_journal(str(state))
+        resumes = [entry for entry in journal.entries(f"r{number}") if isinstance(entry.event, RunResumed)]
+        assert (len(resumes), journal.run(f"r{number}").epoch) == (1, 2)
+        journal.close()
+
+
+def until(path: Path, text: str) -> None:
+    end = time.monotonic() + 20
+    while not (path.exists() and text in path.read_text()):
+        assert time.monotonic() < end, f"no {text!r} in {path.name}"
+        time.sleep(0.01)
+
+
+def resume(state: Path, run: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "planrunner", "--state", str(state), "resume", run, "--progress", "quiet"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_a_stopped_holder_keeps_its_run_and_one_that_lost_it_is_fenced_and_harms_nobody(tmp_path: Path) -> None:
+    """The kernel keeps the lock of a stopped process. Only force, such as removing the file, takes the run from it."""
+    state, acted = tmp_path / "state", tmp_path / "acted"
+    cut_off_run(state, tmp_path, "r")
+    stale = resume(state, "r")
+    fresh = None
+    try:
+        until(acted, f"{stale.pid}\n")
+        stale.send_signal(signal.SIGSTOP)
+        assert resume(state, "r").wait(30) == errors.HELD
+        (state / "locks" / "r.lock").unlink()
+        fresh = resume(state, "r")
+        until(acted, f"{fresh.pid}\n")  # the same attempt again, with the same key
+        stale.send_signal(signal.SIGCONT)
+        told = stale.communicate(timeout=30)[1]
+        assert stale.returncode == errors.HELD
+        assert b"another runner took over run `r`" in told
+        time.sleep(0.2)
+        (tmp_path / "go").touch()
+        until(acted, "b\n")
+        (tmp_path / "on").touch()
+        assert fresh.wait(30) == errors.OK
+    finally:
+        for process in (stale, fresh):
+            if process is not None:
+                process.kill()
+                process.wait()
+    assert acted.read_text() == f"{stale.pid}\n{fresh.pid}\nb\n"
+    journal = open_journal(str(state))
+    entries = list(journal.entries("r"))
+    assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
+    assert sum(isinstance(entry.event, RunEnded) for entry in entries) == 1
+    found = stored_state(journal, "r")
+    journal.close()
+    assert (found.status, [task.attempts for task in found.tasks]) == ("completed", [1, 1])

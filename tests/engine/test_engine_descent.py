@@ -1,0 +1,64 @@
+"""Orphans that shed every mark: ended where only attempts that were made to end can have left them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from planrunner.engine import descent
+from planrunner.engine.clocks import uptime
+from planrunner.engine.descent import Descent, birth
+
+
+@pytest.fixture
+def orphan() -> Iterator[int]:
+    process = subprocess.Popen(["sleep", "30"])
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def test_the_birth_of_a_process_is_known(orphan: int) -> None:
+    born = birth(orphan)
+    assert born is not None and abs(uptime() - born) < 2
+    assert birth(2**22 + 1) is None
+
+
+def test_an_orphan_that_nobody_else_can_have_left_is_doomed(orphan: int) -> None:
+    found = Descent()
+    assert found.is_doomed(orphan, [])
+    assert found.is_doomed(orphan, [uptime() + 10])
+    assert not found.is_doomed(2**22 + 1, [])
+
+
+def test_an_orphan_is_spared_while_something_goes_on_that_may_have_left_it(orphan: int) -> None:
+    assert not Descent().is_doomed(orphan, [uptime() - 10])
+
+
+def test_what_was_left_by_an_attempt_that_ended_by_itself_stays(orphan: int) -> None:
+    found = Descent()
+    found.ended_well(uptime() - 10)
+    assert not found.is_doomed(orphan, [])
+
+
+def test_an_attempt_that_ended_before_left_nothing_of_what_came_later() -> None:
+    found = Descent()
+    found.ended_well(uptime() - 10)
+    time.sleep(0.1)
+    process = subprocess.Popen(["sleep", "30"])
+    assert found.is_doomed(process.pid, [])
+    process.kill()
+    process.wait()
+
+
+def test_what_is_forgotten_spares_whoever_lived_then(orphan: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(descent, "_KEPT", 1)
+    found = Descent()
+    found.ended_well(uptime() - 10)
+    found.ended_well(uptime() + 10)
+    assert not found.is_doomed(orphan, [])
+    assert not found.is_doomed(os.getpid(), [])
