@@ -370,9 +370,9 @@ def _resolve(state: State, number: int) -> Command | None:
     task = state.specs[number]
     targets = handlers(state, number)
     for target in targets:
-        if state.tasks[target].status == "completed":
+        if state.tasks[target].status == "completed" or state.tasks[target].recovered_by:
             return Record(FailureResolved(task.id, state.specs[target].id))
-    if all(state.tasks[target].status in SETTLED for target in targets):
+    if all(state.tasks[target].standing for target in targets):
         return Record(FailureResolved(task.id))
     return None
 

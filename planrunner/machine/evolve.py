@@ -272,17 +272,31 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
     elif any(route.edge.recovers for route in state.shape.routes_out.get(number, ())):
         state.recovering[number] = None
         offer_routes(state, number)
+    elif state.recovering and _has_next(state, number):
+        stand(state, number, "skipped")
     else:
         stand(state, number, "failed")
-    if state.recovering:
-        for route in state.shape.routes_in.get(number, ()):
-            if route.source in state.recovering:
-                state.candidates[route.source] = None
+    _tell_recovering(state, number)
     if frame.limit and frame.limit < frame.first + frame.size:
         state.candidates[frame.limit] = None
         frame.limit += 1
     if not frame.open:
         after_settling(state, frame)
+
+
+def _has_next(state: State, number: int) -> bool:
+    from planrunner.machine.routes import has_next  # late: few failures have handlers
+
+    return has_next(state, number)
+
+
+def _tell_recovering(state: State, number: int) -> None:
+    """A handler is decided: the task that it handles looks again, and so do those that come after it in line."""
+    if state.recovering:
+        for route in state.shape.routes_in.get(number, ()):
+            if route.source in state.recovering:
+                state.candidates[route.source] = None
+                offer_routes(state, route.source)
 
 
 def _failure_resolved(state: State, event: FailureResolved, at: float) -> None:
@@ -295,7 +309,8 @@ def _failure_resolved(state: State, event: FailureResolved, at: float) -> None:
         found.outputs = state.tasks[state.index[event.recovered_by]].outputs
         stand(state, number, "completed")
     else:
-        stand(state, number, "failed")
+        stand(state, number, "skipped" if state.recovering and _has_next(state, number) else "failed")
+    _tell_recovering(state, number)
     after_settling(state, found.frame)
 
 
