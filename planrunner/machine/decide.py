@@ -224,7 +224,7 @@ def _stopped(state: State, task: Task, before: str = "") -> Command | None:
 
 def stop_text(state: State) -> str:
     """Who stopped the run and why, as a sentence."""
-    words = {"pause": "paused", "storage": "parked, its storage failed"}
+    words = {"pause": "paused", "rollback": "rolled back", "storage": "parked, its storage failed"}
     text = f"the run was {words.get(state.stop_reason, state.stop_reason)}"
     if state.stop_by:
         text += f" by {state.stop_by}"

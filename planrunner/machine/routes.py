@@ -23,6 +23,9 @@ def routes_verdict(state: State, number: int) -> tuple[Verdict, str]:
         return "met", ""
     if None in verdicts:
         return "waiting", ""
+    for route in routes:
+        if found := state.tasks[route.source].recovered_by:
+            return "unmet", f"`{found}` stands in for `{state.specs[route.source].id}` already"
     sources = ", ".join(f"`{state.specs[route.source].id}`" for route in routes)
     return "unmet", f"no edge from {sources} led here"
 

@@ -14,6 +14,7 @@ from planrunner.machine.events import (
     RunParked,
     RunResumed,
     StopRequested,
+    TaskDelayed,
     TaskSettled,
     TasksReset,
     UndoScheduled,
@@ -204,6 +205,11 @@ def _parked(terminal: Terminal, state: State, event: RunParked, _at: float) -> s
     return f"{terminal.sign('paused')} parked ({event.reason})" + (f", waits for {', '.join(names)}" if names else "")
 
 
+def _delayed(terminal: Terminal, _state: State, event: TaskDelayed, at: float) -> str:
+    wait = duration_text(max(0.0, event.due - at))
+    return f"{terminal.sign('blocked')} {event.task} waits {wait}: {event.detail}"
+
+
 def _rolling_back(terminal: Terminal, _state: State, event: RollbackStarted, _at: float) -> str:
     return f"{terminal.sign('rolled_back')} rolling back: {plural(len(event.owed), 'step')} to undo"
 
@@ -236,6 +242,7 @@ _DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {
     RunResumed: _resumed,
     StopRequested: _stop,
     RunParked: _parked,
+    TaskDelayed: _delayed,
     RollbackStarted: _rolling_back,
     UndoStarted: _undoing,
     UndoScheduled: _undo_retry,
