@@ -65,7 +65,7 @@ def preview(request: RollbackRequest, state_dir: str | None) -> Planned:
     for entry in entries:
         evolve(state, entry.event, entry.at)
     event = _event(state, request, starts(entries))
-    assert state.ledger is not None
+    assert state.debts is not None
     steps = tuple(_step(state, position) for position in event.owed)
     return Planned(row.run, event.strict, steps, event.bare)
 
@@ -135,8 +135,8 @@ def _after(
     since = order.get((name, state.tasks[number].past + 1))
     if since is None:
         raise UsageError(f"task `{name}` did not start, so nothing came after it")
-    assert state.ledger is not None
-    owed = state.ledger.owed
+    assert state.debts is not None
+    owed = state.debts.owed
 
     def later(other: int, attempt: int) -> bool:
         return order.get((state.specs[other].id, attempt), 0) > since and not _inside(state, other, number)
@@ -154,8 +154,8 @@ def _inside(state: State, number: int, owner: int) -> bool:
 
 
 def _step(state: State, position: int) -> Step:
-    assert state.ledger is not None
-    owed = state.ledger.owed[position]
+    assert state.debts is not None
+    owed = state.debts.owed[position]
     task = state.specs[owed.number]
     if owed.kind == "files":
         count = sum(not record.get("folder") for record in owed.files)

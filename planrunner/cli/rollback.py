@@ -57,7 +57,7 @@ def command(
     if preview:
         return _preview(given, request, as_json)
     result = roll_back(request, given.state, watch(given, progress))
-    ledger = result.state.ledger
+    debts = result.state.debts
     if as_json:
         from json import dumps
         from time import time
@@ -66,7 +66,7 @@ def command(
 
         found = run_object(result.state, result.revision, result.exit_code, time())
         sys.stdout.write(dumps(found, ensure_ascii=False, default=str) + "\n")
-    if ledger is not None and ledger.status == "rolled_back":
+    if debts is not None and debts.status == "rolled_back":
         return OK
     return result.exit_code if result.status == "paused" else WAITING if result.status == "blocked" else FAILED
 

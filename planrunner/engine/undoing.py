@@ -29,8 +29,8 @@ class PreparedUndo(NamedTuple):
 
 def prepare_undo(state: State, command: Undo, place: Place, now: float) -> PreparedUndo:
     """Render what undoes a task: it reads the outputs of the visit that it undoes, and everything else as it is now."""
-    assert state.ledger is not None
-    owed = state.ledger.owed[command.owed]
+    assert state.debts is not None
+    owed = state.debts.owed[command.owed]
     task = state.specs[owed.number]
     key = f"{state.run_id}:{task.id}:undo:{command.attempt}"
     intent = UndoStarted(task.id, command.attempt, key, command.owed, owed.kind, "", command.reissue)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from planrunner.machine.commands import Command
     from planrunner.machine.events import TaskStatus
     from planrunner.machine.frame import Frame
-    from planrunner.machine.undoing import Ledger
+    from planrunner.machine.undoing import Debts
 
 INSTANT_BATCH = 2000
 """Instant tasks started by one decision at the most: bounds one transaction."""
@@ -70,7 +70,7 @@ def decide(state: State, now: float) -> Decision:
         from planrunner.machine.breakers import held_back  # late: few plans have any
 
         commands = held_back(state, commands, now)
-    if state.ledger is not None or state.plan.on_failure == "rollback":
+    if state.debts is not None or state.plan.on_failure == "rollback":
         from planrunner.machine import rollback  # late: few runs undo anything
 
         commands += rollback.step(state, now)
@@ -177,7 +177,7 @@ def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> 
 
 
 def _undoes_first(state: State, frame: Frame) -> bool:
-    if frame is not state.top or (state.ledger is None and state.plan.on_failure != "rollback"):
+    if frame is not state.top or (state.debts is None and state.plan.on_failure != "rollback"):
         return False
     from planrunner.machine.rollback import comes_first  # late, as above
 
@@ -441,25 +441,25 @@ def _finish(state: State) -> list[Command]:
     """Nothing to start and nothing to record: wait, park or end."""
     if state.asked or any(state.tasks[number].outcome is None for number in state.running):
         return []
-    undoing = state.ledger is not None and state.ledger.active
+    undoing = state.debts is not None and state.debts.active
     if state.open or state.finals_open or state.recovering or undoing:
         if state.stop_reason and state.stop_reason not in FINAL_STOPS:
             return [Record(RunParked(state.stop_reason))]
         return [] if _time_will_tell(state) else [_stuck(state)]
     if state.stop_reason == "deadline":
         return [End("failed", "budget")]
-    if state.ledger is not None and state.ledger.status:
-        return [_after_rollback(state, state.ledger)]
+    if state.debts is not None and state.debts.status:
+        return [_after_rollback(state, state.debts)]
     if state.stop_reason in FINAL_STOPS:
         return [End("cancelled", state.stop_reason)]
     return [End("failed", "failed") if state.failures else End("completed")]
 
 
-def _after_rollback(state: State, ledger: Ledger) -> End:
+def _after_rollback(state: State, debts: Debts) -> End:
     """A run that was undone did not complete, whatever it was before."""
-    if ledger.reason == "doubt":
+    if debts.reason == "doubt":
         return End("failed", "failed") if state.failures else End("completed")
-    return End("failed" if state.failures else "cancelled", ledger.status)
+    return End("failed" if state.failures else "cancelled", debts.status)
 
 
 def _time_will_tell(state: State) -> bool:

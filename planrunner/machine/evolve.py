@@ -140,7 +140,7 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
         if task.status not in SETTLED or number in state.recovering:
             state.candidates[number] = None
     state.unattended = False
-    if state.ledger is not None:
+    if state.debts is not None:
         from planrunner.machine import rollback  # late, as below
 
         rollback.resumed(state)
@@ -151,8 +151,8 @@ def _reopened(state: State, event: RunReopened, at: float) -> None:
     state.status = "paused"
     state.reason = event.reason
     state.ended_at = None
-    if state.ledger is not None:
-        state.ledger.status = state.ledger.reason = ""
+    if state.debts is not None:
+        state.debts.status = state.debts.reason = ""
 
 
 def _queued(state: State, event: TaskQueued, at: float) -> None:

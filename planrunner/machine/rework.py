@@ -140,7 +140,7 @@ def _begin_anew(state: State, number: int) -> None:
     free_slot(state, number)
     if found.status != "pending":
         move(state, number, found, "pending")
-        if state.ledger is not None:
+        if state.debts is not None:
             from planrunner.machine.rollback import keep_outputs  # late: most tasks say nothing about being undone
 
             keep_outputs(state, number)

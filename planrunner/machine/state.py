@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from planrunner.machine.circuit import Circuit
     from planrunner.machine.events import FreshnessSeen, ResetPlanned, RunStatus, TaskStatus
-    from planrunner.machine.undoing import Ledger
+    from planrunner.machine.undoing import Debts
     from planrunner.plan.model import EffectClass
 
     Json = Any
@@ -140,6 +140,7 @@ class State:
         "circuits",
         "closing",
         "counts",
+        "debts",
         "ended_at",
         "environment",
         "epoch",
@@ -149,7 +150,6 @@ class State:
         "holders",
         "index",
         "labels_running",
-        "ledger",
         "limits",
         "max_parallel",
         "outputs",
@@ -192,7 +192,7 @@ class State:
         self.resets: list[ResetPlanned] = []
         self.sent_back: dict[int, int] = {}
         self.held: dict[int, None] = {}
-        self.ledger: Ledger | None = None
+        self.debts: Debts | None = None
         """What the run owes, None while that is nothing."""
         self.circuits: dict[int, Circuit] = {}
         """What the breakers of the plan have seen, by their place in it."""

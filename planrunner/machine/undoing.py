@@ -66,7 +66,7 @@ class Owed:
         self.ended: float | None = None
 
 
-class Ledger:
+class Debts:
     """Everything a run owes, and the rollback that goes on or was the last one.
 
     ``of`` gives the positions in ``owed`` that belong to a task; ``todo`` those that the rollback has still to undo,

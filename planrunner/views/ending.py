@@ -43,7 +43,7 @@ def ending(terminal: Terminal, state: State, run_id: str, source: Source | None 
         from planrunner.views.failure import failure_blocks
 
         lines += failure_blocks(terminal, state, run_id, source)
-    if state.ledger is not None:
+    if state.debts is not None:
         from planrunner.views.rollback import rollback_lines  # late, as above
 
         lines += rollback_lines(terminal, state)

@@ -10,7 +10,7 @@ from planrunner.views.terminal import Terminal, cut, harmless
 if TYPE_CHECKING:
     from typing import Any
 
-    from planrunner.machine.undoing import Ledger, Owed
+    from planrunner.machine.undoing import Debts, Owed
 
     Json = Any
 
@@ -24,23 +24,23 @@ _STATUSES = {"undone": "rolled_back", "failed": "failed", "left": "skipped"}
 def rollback_object(state: State) -> dict[str, Json] | None:
     """The report as data: ``steps`` in the order in which they were settled; None for a run in which nothing was
     undone. ``status`` is rolled_back, rollback_failed or, while it goes on, under_way."""
-    ledger = state.ledger
-    if ledger is None or not ledger.reason:
+    debts = state.debts
+    if debts is None or not debts.reason:
         return None
     return {
-        "status": _status(ledger),
-        "reason": ledger.reason,
-        "by": ledger.by,
-        "comment": ledger.comment,
-        "strict": ledger.strict,
-        "steps": [_step(state, ledger.owed[position]) for position in ledger.done],
-        "waiting": [state.specs[ledger.owed[position].number].id for position in ledger.todo],
-        "bare": list(ledger.bare),
+        "status": _status(debts),
+        "reason": debts.reason,
+        "by": debts.by,
+        "comment": debts.comment,
+        "strict": debts.strict,
+        "steps": [_step(state, debts.owed[position]) for position in debts.done],
+        "waiting": [state.specs[debts.owed[position].number].id for position in debts.todo],
+        "bare": list(debts.bare),
     }
 
 
-def _status(ledger: Ledger) -> str:
-    return "under_way" if ledger.active else ledger.status or "rollback_failed"
+def _status(debts: Debts) -> str:
+    return "under_way" if debts.active else debts.status or "rollback_failed"
 
 
 def _step(state: State, owed: Owed) -> dict[str, Json]:
@@ -58,33 +58,33 @@ def _step(state: State, owed: Owed) -> dict[str, Json]:
 
 def rollback_lines(terminal: Terminal, state: State) -> list[str]:
     """The report for people."""
-    ledger = state.ledger
-    if ledger is None or not ledger.reason:
+    debts = state.debts
+    if debts is None or not debts.reason:
         return []
-    by = f", {ledger.by}" if ledger.by else ""
-    comment = f": {ledger.comment}" if ledger.comment else ""
-    why = cut(harmless(f"{_REASONS[ledger.reason]}{by}{comment}"), terminal.edge(), terminal.unicode)
-    lines = ["", terminal.paint(f"{_headline(ledger)} ({why})", "bold")]
-    settled = [ledger.owed[position] for position in ledger.done]
+    by = f", {debts.by}" if debts.by else ""
+    comment = f": {debts.comment}" if debts.comment else ""
+    why = cut(harmless(f"{_REASONS[debts.reason]}{by}{comment}"), terminal.edge(), terminal.unicode)
+    lines = ["", terminal.paint(f"{_headline(debts)} ({why})", "bold")]
+    settled = [debts.owed[position] for position in debts.done]
     lines += [_line(terminal, state, owed) for owed in settled[:MOST]]
     if len(settled) > MOST:
         lines.append(f"  and {len(settled) - MOST} more")
-    if ledger.todo:
-        names = [state.specs[ledger.owed[position].number].id for position in ledger.todo]
+    if debts.todo:
+        names = [state.specs[debts.owed[position].number].id for position in debts.todo]
         lines.append(f"  still to undo: {_names(names)}")
-    if ledger.bare:
-        lines.append(f"  not undone, since they do not say how: {_names(list(ledger.bare))}")
+    if debts.bare:
+        lines.append(f"  not undone, since they do not say how: {_names(list(debts.bare))}")
     return lines
 
 
-def _headline(ledger: Ledger) -> str:
-    undone = sum(ledger.owed[position].fate == "undone" for position in ledger.done)
+def _headline(debts: Debts) -> str:
+    undone = sum(debts.owed[position].fate == "undone" for position in debts.done)
     words = {
         "rolled_back": "rolled back",
         "rollback_failed": "not wholly rolled back",
         "under_way": "being rolled back",
     }
-    return f"{words[_status(ledger)]}: {plural(undone, 'step')} undone"
+    return f"{words[_status(debts)]}: {plural(undone, 'step')} undone"
 
 
 def _line(terminal: Terminal, state: State, owed: Owed) -> str:

@@ -35,7 +35,7 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         "budget": budget_object(state, now),
         "outputs": state.outputs,
     }
-    if state.ledger is not None:
+    if state.debts is not None:
         from planrunner.views.rollback import rollback_object  # late: few runs undo anything
 
         if report := rollback_object(state):
