@@ -423,7 +423,9 @@ def large(bench: Bench) -> list[Line]:
         small, big = ([sample.wall / size for sample in found[size]] for size in sizes)
         growth = spread([mine / other for mine, other in zip(big, small, strict=True)])
         detail = f"{spread(big).median * 1e6:.0f} µs a task, peak {peaks(found[100_000]).median:.0f} MiB"
-        lines.append(Line("S11", f"{name}: a task's cost, 100,000 against 10,000", growth, "×", 1.3, 1.1, detail=detail))
+        lines.append(
+            Line("S11", f"{name}: a task's cost, 100,000 against 10,000", growth, "×", 1.3, 1.1, detail=detail)
+        )
     return lines
 
 

@@ -130,6 +130,12 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN503", "nested-too-deep", "error", "more levels of subplans than the budget allows"),
     ("PLAN504", "retries-exceed-timeout", "warning", "more retry time than the plan allows"),
     ("PLAN505", "no-way-to-save", "warning", "a budget that runs short finds nothing to leave out or to degrade"),
+    (
+        "PLAN506",
+        "spending-without-limit",
+        "error",
+        "a task that spends what a budget limits without a limit of its own",
+    ),
     ("PLAN507", "suspicious-unit", "warning", "a duration without a unit"),
     ("PLAN601", "nobody-carries-it-out", "note", "an instruction in plain words without an agent"),
     ("PLAN603", "gate-never-met", "error", "a gate that asks for more people than it names"),

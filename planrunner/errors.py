@@ -7,6 +7,7 @@
     ├── RunHeld             9   another process acts on the run
     ├── RecordMismatch     10   a preview, recording or replay does not match
     ├── StorageFailed      11   the journal cannot be written; the run is parked
+    ├── Denied             12   policy does not let this person do it
     └── Fenced              9   a newer runner took the run over: this one must stop writing
 
 A failing task is never an exception (it is an outcome in an event), a fault in a plan neither (it is a Diagnostic).
@@ -73,6 +74,10 @@ class RunHeld(PlanrunnerError):
 
 class RecordMismatch(PlanrunnerError):
     exit_code = MISMATCH
+
+
+class Denied(PlanrunnerError):
+    exit_code = DENIED
 
 
 class StorageFailed(PlanrunnerError):

@@ -36,16 +36,19 @@ def answer_waiting(journal: JournalPort, handle: RunHandle, state: State, now: f
     waiting = journal.waiting(handle.run)
     if not waiting:
         return
-    from planrunner.machine.requests import reply  # late: few runs are steered
+    # Late: few runs are steered.
+    from planrunner.engine.answering import answer
+    from planrunner.engine.calls import Place
 
     if state.status == "running":  # its runner is gone, and nothing of it goes on
         state.status, state.reason = "paused", "cut off"
     entries: list[Entry] = []
     answers: list[tuple[int, Answer]] = []
+    place = Place(str(state.environment.get("directory") or os.getcwd()), "")
     for request in waiting:
-        found = reply(state, request.kind, request.body, request.by)
+        found = answer(state, request, place, now)
         for event in found.events:
             evolve(state, event, now)
             entries.append(Entry(handle.last_seq + len(entries) + 1, now, event))
-        answers.append((request.id, Answer(found.applied, found.message)))
+        answers.append((request.id, Answer(found.applied, found.message, found.code)))
     journal.append(handle, entries, answers)

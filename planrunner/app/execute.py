@@ -10,7 +10,7 @@ import time
 from planrunner import __version__, errors
 from planrunner.app.asking import answer_waiting, user
 from planrunner.app.sight import Seen, environment_of, sight
-from planrunner.engine.calls import Place
+from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, TimeLine, boot
 from planrunner.engine.drive import Driver
 from planrunner.engine.inbox import Inbox
@@ -18,7 +18,7 @@ from planrunner.errors import UsageError
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.workspace import find_project, find_state
-from planrunner.machine.events import DoubtSettled, Entry, LeftAlone, RunReopened, RunResumed, RunStarted
+from planrunner.machine.events import Entry, LeftAlone, RunReopened, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plugins import Registry
@@ -91,6 +91,11 @@ if TYPE_CHECKING:
         def ended(self, result: RunResult) -> None: ...
 
 
+def _is_attended(watch: Watch) -> bool:
+    """Whether the one who looks on answers gates as well: such a run waits for them instead of parking."""
+    return bool(getattr(watch, "attended", False))
+
+
 def execute(request: ExecRequest, watch: Watch) -> RunResult:
     """Run a plan until it ends or parks.
 
@@ -136,15 +141,14 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
         raise UsageError(f"--max-parallel takes a number from 1, not {request.max_parallel}")
     traits = seen.traits
     if request.preview is not None:
-        from planrunner.app.preview import Previewed, hold_to
+        from planrunner.app.preview import hold_to
 
-        env = environment_of(seen.env)
-        parallel = request.max_parallel or plan.max_parallel
-        hold_to(request.preview, Previewed(plan, seen.digest, params, traits, env, parallel, selected))
+        hold_to(request.preview, seen, params, request.max_parallel, selected)
+    imagined: Effects | None = None
     if request.dry_run:
-        from planrunner.app.dry import TRAIT, assumed
+        from planrunner.app.dry import assumed
 
-        plan, traits = assumed(plan), {**traits, "noop": TRAIT}
+        plan, traits, imagined = assumed(plan, time.time())
     here = boot()
     now = time.time()
     clock = Clock(now, here["uptime"])
@@ -158,6 +162,7 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
         traits=traits,
         environment=_environment(request.plan, seen.env),
         boot=here,
+        attended=_is_attended(site.watch),
     )
     state = State(plan, run_id)
     evolve(state, started, now)
@@ -167,7 +172,7 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
     with _Held(site, state, handle, seen.digest) as held:
         site.watch.started(run_id, plan, state)
         site.watch.event(first)
-        effects = _imagined() if request.dry_run else _live(site, state, clock, handle.epoch)
+        effects = imagined or _live(site, state, clock, handle.epoch)
         return held.drive((), effects)._replace(notices=seen.notices)
 
 
@@ -194,6 +199,7 @@ def _environment(path: str, names: tuple[str, ...]) -> dict[str, Json]:
         "python": sys.version.split()[0],
         "system": f"{system.sysname} {system.release} {system.machine}",
         "host": system.nodename,
+        "user": user(),
         "plan": os.path.abspath(path),
         "directory": find_project(path),
         "env": environment_of(names),
@@ -209,8 +215,10 @@ def resume(
     is there to ask: what is in doubt and can be undone is undone, and fails. Raises NotFound, RunHeld, UsageError
     for a run that has ended or a task that is not in doubt, StorageFailed, Fenced.
     """
+    from planrunner.app.settling import answers  # late: only a run that was cut off has doubts
+
     alone: list[Event] = [LeftAlone()] if unattended else []
-    return go_on(run, state, watch, lambda found: alone + _answers(found, settle))
+    return go_on(run, state, watch, lambda found: [*alone, *answers(found, settle, user())])
 
 
 def go_on(
@@ -247,7 +255,8 @@ def _go_on(site: _Site, run_id: str, then: Callable[[State], Sequence[Event]], r
         _reap(run_id)
         site.watch.started(run_id, state.plan, state)
         first: list[Event] = [] if state.ended_at is None else [RunReopened(reopening, user())]
-        first.append(RunResumed(handle.epoch, user(), here, max(0.0, clock.now() - line.last)))
+        away = max(0.0, clock.now() - line.last)
+        first.append(RunResumed(handle.epoch, user(), here, away, _is_attended(site.watch)))
         result = held.drive((*first, *following), _live(site, state, clock, handle.epoch))
         return result._replace(plan_changed=_plan_changed(site.journal, row.plan_digest, state))
 
@@ -260,48 +269,11 @@ def _plan_changed(journal: JournalPort, digest: str, state: State) -> bool:
         return False
 
 
-def _answers(state: State, settle: Sequence[tuple[str, str]]) -> list[Event]:
-    """What a person said about attempts of unknown end; raises UsageError where there is no doubt to settle."""
-    answers: list[Event] = []
-    for task, resolution in settle:
-        number = state.index.get(task)
-        if number is None:
-            raise UsageError(f"plan `{state.plan.id}` has no task `{task}`")
-        found = state.tasks[number]
-        if found.status not in ("in_doubt", "running"):
-            raise UsageError(
-                f"task `{task}` is not in doubt: it is {found.status}", f"planrunner why {state.run_id} {task}"
-            )
-        if resolution == "rollback":
-            answers.append(_undone(state, number))
-            continue
-        if resolution not in ("retry", "completed", "failed"):
-            raise UsageError(f"`{resolution}` settles nothing", "say retry, completed, failed or rollback")
-        answers.append(DoubtSettled(task, found.attempts, resolution, user()))  # type: ignore[arg-type]
-    return answers
-
-
-def _undone(state: State, number: int) -> Event:
-    from planrunner.machine.rollback import by_doubt  # late: few doubts are settled that way
-
-    command = by_doubt(state, number, user())
-    if command is None:
-        task = state.specs[number].id
-        raise UsageError(f"task `{task}` does not say how it is undone", f"planrunner why {state.run_id} {task}")
-    return command.event
-
-
 def _reap(run_id: str) -> None:
     """Processes that an earlier runner of this run left behind end before anything else starts."""
     from planrunner.engine.strays import reap_run
 
     reap_run(run_id)
-
-
-def _imagined() -> Effects:
-    from planrunner.app.dry import imagined_effects
-
-    return imagined_effects(time.time())
 
 
 class _Held:
@@ -345,7 +317,7 @@ class _Held:
         finally:
             effects.close()
             if ours:
-                _tidy(place.scratch)
+                tidy(place)
         code = exit_code(state)
         result = RunResult(
             state.run_id, state.plan.id, self._digest, state.status, code, state, self._handle.last_seq, site.state_dir
@@ -380,40 +352,19 @@ class _Observed:
 
 
 def _live(site: _Site, state: State, clock: Clock, epoch: int) -> Effects:
+    from planrunner.engine.attempts import keeper
     from planrunner.engine.live import LiveEffects, LiveSettings
 
     settings = LiveSettings(
         state_dir=site.state_dir,
         run_id=state.run_id,
         resolve=site.registry.resolve,
-        keep=_keeper(site.state_dir),
+        keep=keeper(site.state_dir),
         on_output=site.watch.output,
         clock=clock,
         epoch=epoch,
     )
     return LiveEffects(settings)
-
-
-def _keeper(state_dir: str) -> Callable[[str], dict[str, Json]]:
-    """Keeps the file of an artifact by content; the store is opened with the first one."""
-
-    def keep(path: str) -> dict[str, Json]:
-        from planrunner.knowledge.artifacts import ArtifactStore
-
-        return ArtifactStore(state_dir).keep(path)
-
-    return keep
-
-
-def _tidy(scratch: str) -> None:
-    try:
-        os.rmdir(scratch)
-    except FileNotFoundError:
-        return
-    except OSError:
-        import shutil  # late: most runs leave an empty folder, or none
-
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 _REST_CODES = {"interrupted": errors.INTERRUPTED, "terminated": errors.TERMINATED, "storage": errors.STORAGE}
@@ -427,4 +378,6 @@ def exit_code(state: State) -> int:
         return errors.WAITING
     if state.status == "paused":
         return _REST_CODES.get(state.reason, errors.WAITING)
+    if state.failures and state.tasks[state.failures[0]].failure in ("rejected", "expired"):
+        return errors.REJECTED
     return errors.BUDGET if state.reason == "budget" else errors.FAILED

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from planrunner.app.tasknames import task_number, unknown
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.engine.lognames import log_name
 from planrunner.errors import NotFound
@@ -16,10 +17,9 @@ from planrunner.journal.workspace import find_state
 from planrunner.machine.events import AttemptEnded, Entry, RunForked, RunParked
 from planrunner.machine.evolve import fold
 from planrunner.machine.explain import why
-from planrunner.machine.paths import held_tasks, named, picked, written_name, written_of, written_path
+from planrunner.machine.paths import picked
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
-from planrunner.plan.nearest import nearest
 from planrunner.record import NamedTuple
 from planrunner.source import Source
 
@@ -170,46 +170,6 @@ def why_task(found: Look, task: str) -> list[str]:
     return why(found.state, found.state.specs[task_number(found.state, task)].id)
 
 
-def task_number(state: State, wanted: str) -> int:
-    """The task that a path names, or the end of one that no other has. Raises NotFound, with the nearest path or with
-    those it may be."""
-    found = named(state, wanted)
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise _unknown(state, wanted)
-    names = [state.specs[number].id for number in found]
-    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    raise NotFound(f"`{wanted}` names {len(names)} tasks of this run", f"say which: {', '.join(names[:8])}{more}")
-
-
-def _unknown(state: State, wanted: str) -> NotFound:
-    """The error for a path that no task has, with what was probably meant."""
-    holder = _not_begun(state, wanted)
-    if holder >= 0:
-        task, found = state.specs[holder], state.tasks[holder]
-        why = f"`{task.id}`, which would hold it, is {found.status.replace('_', ' ')}"
-        return NotFound(f"`{wanted}` has not come to be in this run: {why}", f"planrunner why {state.run_id} {task.id}")
-    near = nearest(wanted, state.index)
-    hint = f"did you mean `{near}`?" if near else f"it has {', '.join(list(state.index)[:20])}"
-    return NotFound(f"the plan `{state.plan.id}` has no task `{wanted}`", hint)
-
-
-def _not_begun(state: State, wanted: str) -> int:
-    """The task that holds ``wanted`` in the plan, where it has not come so far in the run; -1 where none does."""
-    path, _, name = wanted.rpartition("/")
-    if not path:
-        path, name = written_name(wanted), ""
-    holders = named(state, path) if path != wanted else []
-    if not holders and path:
-        holders = [number for number in state.holders if written_path(state, number) == written_of(path)][-1:]
-    for number in holders:
-        held = [task.id for task in held_tasks(state, number)]
-        if written_name(name) in held or (not name and state.specs[number].fanout is not None):
-            return number
-    return -1
-
-
 def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:
     """What attempts wrote, in the order of the run: of one task with all it holds or of every task, of one attempt (1
     is the first) or each."""
@@ -218,7 +178,7 @@ def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:
     if task is not None:
         numbers = picked(state, task)
         if not numbers:
-            raise _unknown(state, task)
+            raise unknown(state, task)
     kept: list[Log] = []
     texts = _texts(found)
     for number in numbers:

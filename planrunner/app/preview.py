@@ -8,6 +8,7 @@ from typing import Any
 
 from planrunner import __version__
 from planrunner.app.proof.envelope import Sight, envelope
+from planrunner.app.sight import Seen, environment_of, sight
 from planrunner.errors import NotFound, RecordMismatch, UsageError
 from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
@@ -34,9 +35,9 @@ class Previewed(NamedTuple):
 
 def preview_object(path: str, found: Previewed) -> dict[str, Json]:
     """The preview as data: what ``preview --json`` prints and ``--save`` writes."""
-    sight = Sight(found.plan, found.params, found.traits, found.env)
-    sight.selected = None if found.selected is None else frozenset(found.selected)
-    whole = json.loads(stable_json(envelope(sight, found.parallel)))
+    look = Sight(found.plan, found.params, found.traits, found.env)
+    look.selected = None if found.selected is None else frozenset(found.selected)
+    whole = json.loads(stable_json(envelope(look, found.parallel)))
     return {
         "format": FORMAT,
         "planrunner": __version__,
@@ -56,7 +57,7 @@ def _digest(value: Json) -> str:
 
 
 class Choice(NamedTuple):
-    """What a run is asked for beside its plan: parameters, the tasks of ``--only`` and ``--until``, how many at once."""
+    """What a run is asked for beside its plan: parameters, tasks of ``--only`` and ``--until``, how many at once."""
 
     params: tuple[tuple[str, Json], ...] = ()
     only: tuple[str, ...] = ()
@@ -67,7 +68,6 @@ class Choice(NamedTuple):
 def previewed(path: str, chosen: Choice) -> Previewed:
     """A plan file as a run would see it now. Raises NotFound, PlanInvalid, UsageError."""
     from planrunner.app.selection import select
-    from planrunner.app.sight import environment_of, sight
     from planrunner.journal.memory import MemoryJournal
     from planrunner.plan.params import bind_params
     from planrunner.plugins import Registry
@@ -110,9 +110,13 @@ def write_preview(path: str, found: dict[str, Json]) -> None:
         raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
 
 
-def hold_to(path: str, now: Previewed) -> None:
+def hold_to(
+    path: str, seen: Seen, params: Mapping[str, Json], parallel: int | None, selected: tuple[str, ...] | None
+) -> None:
     """Let a run go on only where it is what a saved preview showed; raises RecordMismatch that says what differs."""
     saved = read_preview(path)
+    at_once = parallel or seen.plan.max_parallel
+    now = Previewed(seen.plan, seen.digest, params, seen.traits, environment_of(seen.env), at_once, selected)
     found = preview_object(str(saved.get("plan", "")), now)
     wrong = [part for part in ("plan", "params", "envelope") if saved["digests"].get(part) != found["digests"][part]]
     intact = saved["digests"].get("envelope") == _digest(saved["envelope"])

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from planrunner.app.asking import user
 from planrunner.app.execute import go_on
 from planrunner.app.reading import stored_state
+from planrunner.app.tasknames import task_number
 from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.rerun import Anew, Unfit, reset_event, retried, run_again
-from planrunner.plan.nearest import nearest
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -70,19 +70,10 @@ def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> Ru
 
 
 def _chosen(state: State, request: RerunRequest) -> Anew:
-    wanted = [_number(state, name) for name in request.tasks]
+    wanted = [task_number(state, name, UsageError) for name in request.tasks]
     try:
         if request.retry:
             return retried(state, wanted)
         return run_again(state, wanted, all_after=request.downstream, only_failed=request.only_failed)
     except Unfit as error:
         raise UsageError(str(error), f"planrunner show {state.run_id}") from None
-
-
-def _number(state: State, name: str) -> int:
-    number = state.index.get(name)
-    if number is None:
-        near = nearest(name, tuple(state.index))
-        hint = f"did you mean `{near}`?" if near else f"planrunner show {state.run_id}"
-        raise UsageError(f"the run has no task `{name}`", hint)
-    return number

@@ -132,7 +132,8 @@ def _capabilities(tasks: tuple[Task, ...]) -> set[str]:
 
 def _trait(capability: Capability | None) -> list[Json]:
     assert capability is not None, "lint has refused unknown capabilities"
-    return [capability.effect, capability.instant, capability.probe]
+    trait: list[Json] = [capability.effect, capability.instant, capability.probe]
+    return [*trait, list(capability.spends)] if capability.spends else trait
 
 
 def _env_names(plan: Plan, source: Source) -> tuple[str, ...]:

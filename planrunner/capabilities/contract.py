@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
         def write(self, data: bytes, stream: str = "stdout") -> None: ...
 
+        def beat(self) -> None: ...
+
+        def spend(self, amounts: Mapping[str, Json]) -> None: ...
+
 
 class Call(NamedTuple):
     """One attempt of one task, with every template rendered.
@@ -69,6 +73,15 @@ class Context(NamedTuple):
     log: Log
     cancelled: Callable[[], bool]
     """True once the attempt should stop (timeout, Ctrl-C); long-running functions look at it now and then."""
+
+    def beat(self) -> None:
+        """Give a sign of life to the task's ``heartbeat``; writing to the log is one as well."""
+        self.log.beat()
+
+    def spend(self, cost: float | None = None, tokens: int | None = None, calls: int | None = None) -> None:
+        """Tell what the attempt has used since the last time, cost in dollars; it counts even if the attempt fails."""
+        given = {"cost": cost, "tokens": tokens, "calls": calls}
+        self.log.spend({what: more for what, more in given.items() if more is not None})
 
 
 class Spawn(NamedTuple):

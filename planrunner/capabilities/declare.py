@@ -44,6 +44,9 @@ class Declaration(NamedTuple):
     open_outputs: bool = False
     probe: Callable[..., bool | None] | None = None
     risks: tuple[str, ...] = ()
+    spends: tuple[str, ...] = ()
+    """What an attempt uses that costs: cost, tokens, calls. A plan with a budget for it has to say how much a task may
+    use."""
 
 
 def capability(name: str, *, effect: EffectClass = "unsafe", **options: Any) -> Callable[[Function], Function]:

@@ -52,6 +52,7 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
         open_outputs=declaration.open_outputs or _gives_any(declaration, hints.get("return")),
         probe=declaration.probe is not None,
         risks=declaration.risks,
+        spends=declaration.spends,
         plugin=plugin,
     )
 

@@ -39,9 +39,9 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
     default="auto",
     help="How progress is shown (auto: tree on a terminal, github in its Actions, plain elsewhere).",
 )
-@click.option("--no-wait", is_flag=True, help="Leave with code 8 where the run waits (as it does without it).")
+@click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits.")
 @click.pass_context
-def command(ctx: click.Context, /, no_wait: bool, **options: Any) -> int:
+def command(ctx: click.Context, /, **options: Any) -> int:
     """Run a plan.
 
     \b

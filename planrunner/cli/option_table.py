@@ -18,7 +18,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--preview", "Run only what this saved preview shows; else leave with code 10."),
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown (auto: tree on a terminal, github in its Actions, plain elsewhere)."),
-        ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
+        ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
     ),
     "resume": (
         ("--settle", "Say what became of a task in doubt: retry, completed, failed or rollback."),
@@ -28,7 +28,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--yes", "Do not ask before files are written."),
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown."),
-        ("--no-wait", "Leave with code 8 where the run waits (as it does without it)."),
+        ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
     ),
     "fork": (
         ("--from", "A checkpoint, or a task for its last one."),
@@ -39,6 +39,12 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--json", "Print JSON."),
     ),
     "pause": (
+        ("--reason", "Why; kept with the run."),
+        ("--json", "Print JSON."),
+    ),
+    "budget": (
+        ("--add", "Add to a limit; may be repeated."),
+        ("--task", "The limit of this task, not of the plan."),
         ("--reason", "Why; kept with the run."),
         ("--json", "Print JSON."),
     ),
@@ -65,6 +71,35 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--preview", "Only tell what would be undone."),
         ("--json", "Print JSON."),
         ("--progress", "How progress is shown."),
+    ),
+    "gates": (
+        ("--json", "Print JSON."),
+    ),
+    "approve": (
+        ("--reason", "Why; kept with the decision."),
+        ("--as", "Who you are, where the system does not know."),
+        ("--role", "A role you have; may be repeated."),
+        ("--shown", "Only if this is what is asked: see `planrunner gates`."),
+        ("--resume", "Go on with the run at once."),
+        ("--json", "Print JSON."),
+    ),
+    "reject": (
+        ("--reason", "Why; handed to the tasks that are done again."),
+        ("--rework", "Only if that sends the run back instead of failing the gate."),
+        ("--as", "Who you are, where the system does not know."),
+        ("--role", "A role you have; may be repeated."),
+        ("--shown", "Only if this is what is asked: see `planrunner gates`."),
+        ("--resume", "Go on with the run at once."),
+        ("--json", "Print JSON."),
+    ),
+    "answer": (
+        ("--field", "Fill a field."),
+        ("--reason", "Why; kept with the decision."),
+        ("--as", "Who you are, where the system does not know."),
+        ("--role", "A role you have; may be repeated."),
+        ("--shown", "Only if this is what is asked: see `planrunner gates`."),
+        ("--resume", "Go on with the run at once."),
+        ("--json", "Print JSON."),
     ),
     "init": (),
     "lint": (

@@ -17,6 +17,7 @@ class ExecOptions:
         "dry_run",
         "json",
         "max_parallel",
+        "no_wait",
         "only",
         "params",
         "params_file",
@@ -38,13 +39,14 @@ class ExecOptions:
     json: bool
     progress: str
     preview: str | None
+    no_wait: bool
 
     def __init__(self, plan: str, **given: object) -> None:
         """``given`` holds any of the other slots by name."""
         self.plan = plan
         self.params = self.only = self.until = ()
         self.params_file = self.max_parallel = self.seed = self.preview = None
-        self.dry_run = self.json = False
+        self.dry_run = self.json = self.no_wait = False
         self.progress = "auto"
         for name, value in given.items():
             setattr(self, name, value)
@@ -54,19 +56,20 @@ class ResumeOptions:
     """What ``planrunner resume`` was told; ``settle`` pairs a task with retry, completed, failed or
     rollback; ``unattended`` says that nobody is there to ask."""
 
-    __slots__ = ("json", "progress", "run", "settle", "unattended")
+    __slots__ = ("json", "no_wait", "progress", "run", "settle", "unattended")
 
     run: str
     settle: Pairs
     json: bool
     progress: str
+    no_wait: bool
     unattended: bool
 
     def __init__(self, run: str, **given: object) -> None:
         """``given`` holds any of the other slots by name."""
         self.run = run
         self.settle = ()
-        self.json = self.unattended = False
+        self.json = self.no_wait = self.unattended = False
         self.progress = "auto"
         for name, value in given.items():
             setattr(self, name, value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from shlex import quote
 from typing import Any
 
 import click
@@ -54,6 +55,17 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     else:
         screen.write("".join(f"{line}\n" for line in preview_lines(screen, found)))
     if options["save"] is not None:
-        call = f"{given.program} exec {options['plan']} --preview {options['save']}"
-        sys.stderr.write(f"wrote {options['save']}; run exactly this: {call}\n")
+        words = [given.program, "exec", options["plan"], *_again(options), f"--preview {options['save']}"]
+        sys.stderr.write(f"wrote {options['save']}; run exactly this: {' '.join(words)}\n")
     return 0
+
+
+def _again(options: dict[str, Any]) -> list[str]:
+    """The options of the preview that a run has to have as well."""
+    words = [f"-p {quote(f'{name}={value}')}" for name, value in options["params"]]
+    words += [f"--{name} {task}" for name in ("only", "until") for task in options[name]]
+    if options["params_file"] is not None:
+        words.append(f"--params-file {options['params_file']}")
+    if options["max_parallel"] is not None:
+        words.append(f"--max-parallel {options['max_parallel']}")
+    return words

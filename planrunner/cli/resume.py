@@ -40,11 +40,9 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 @click.option("--yes", is_flag=True, help="Do not ask before files are written.")
 @click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
 @click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
-@click.option("--no-wait", is_flag=True, help="Leave with code 8 where the run waits (as it does without it).")
+@click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits.")
 @click.pass_context
-def command(
-    ctx: click.Context, /, no_wait: bool, checkpoint: str | None, restore_files: bool, yes: bool, **options: Any
-) -> int:
+def command(ctx: click.Context, /, checkpoint: str | None, restore_files: bool, yes: bool, **options: Any) -> int:
     """Go on with a run that was interrupted or waits. RUN is an id, the start of one, or `last`.
 
     \b

@@ -39,7 +39,8 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         options.seed,
         options.preview,
     )
-    result = execute(request, watch(given, options.progress))
+    seen = watch(given, options.progress)
+    result = execute(request, seen if options.no_wait or options.dry_run else attended(given, seen))
     if result.notices and not options.json and options.progress in ("auto", "tree", "plain"):
         found = f"{result.notices} findings" if result.notices > 1 else "1 finding"
         sys.stderr.write(f"lint has {found} about this plan: planrunner lint {options.plan}\n")
@@ -50,10 +51,21 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
     """Go on with a run; the exit code of the contract."""
     from planrunner.app.execute import resume
 
-    result = resume(options.run, options.settle, given.state, watch(given, options.progress), options.unattended)
+    seen = watch(given, options.progress)
+    onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
+    result = resume(options.run, options.settle, given.state, onlooker, options.unattended)
     if result.plan_changed:
         sys.stderr.write("the plan file was edited since: this run goes on with the plan it started with\n")
     return report(result, options.json)
+
+
+def attended(given: Settings, seen: Watch) -> Watch:
+    """The watch that also asks what gates ask, where somebody sits at a terminal; else the watch alone."""
+    if given.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return seen
+    from planrunner.cli.desk import Desk  # late: programs have no terminal
+
+    return Desk(given, seen)
 
 
 def watch(given: Settings, mode: str) -> Watch:

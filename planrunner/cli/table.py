@@ -4,6 +4,7 @@ from __future__ import annotations
 
 GROUPS: tuple[tuple[str, str], ...] = (
     ("run", "Run plans"),
+    ("people", "Decide gates"),
     ("write", "Write plans"),
     ("prove", "Prove plans"),
     ("look", "Look at runs"),
@@ -15,10 +16,15 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("resume", "resume", "Go on with a run that was interrupted or waits.", "run"),
     ("fork", "fork", "Make a new run that goes on from a checkpoint of another one.", "run"),
     ("pause", "pause", "Let what runs end, start nothing more, and park the run.", "run"),
+    ("budget", "budget", "Show or extend the budgets of a run.", "run"),
     ("cancel", "cancel", "Stop a run for good.", "run"),
     ("retry", "retry", "Begin what failed anew and go on.", "run"),
     ("rerun", "rerun", "Begin tasks anew, and what comes after them.", "run"),
     ("rollback", "rollback", "Undo what a run did, the last task first.", "run"),
+    ("gates", "gates", "List what waits for people.", "people"),
+    ("approve", "approve", "Approve what a gate asks.", "people"),
+    ("reject", "reject", "Reject what a gate asks.", "people"),
+    ("answer", "answer", "Choose an option of a gate, or fill its form.", "people"),
     ("init", "init", "Write a first plan to start from.", "write"),
     ("lint", "lint", "Check plans; findings have exact positions.", "write"),
     ("fmt", "fmt", "Rewrite plans in the canonical form.", "write"),

@@ -24,7 +24,8 @@ def command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int
       planrunner why 20261121-2259 sign-off
       planrunner why last 'fan[3]'
     """
-    from planrunner.app.inspect import look, task_number, why_task
+    from planrunner.app.inspect import look, why_task
+    from planrunner.app.tasknames import task_number
     from planrunner.views.run import shown_status
     from planrunner.views.terminal import harmless
 

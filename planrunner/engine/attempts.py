@@ -11,7 +11,7 @@ from planrunner.engine.effects import UNDO
 from planrunner.engine.lognames import log_name
 from planrunner.engine.tails import TAIL, Record
 from planrunner.lean import partial
-from planrunner.machine.events import Outcome
+from planrunner.machine.events import DoubtSettled, Outcome
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,7 +31,20 @@ INTERRUPTED = Outcome("interrupted", "stopped before it was done")
 class Attempt:
     """A call on its way. It is also the ``Log`` that a capability function writes to, from whatever thread."""
 
-    __slots__ = ("_workers", "call", "called_off", "job", "process", "reason", "record", "started", "timer")
+    __slots__ = (
+        "_workers",
+        "beats",
+        "call",
+        "ending",
+        "job",
+        "process",
+        "pulse",
+        "reason",
+        "record",
+        "started",
+        "timer",
+        "usage",
+    )
 
     def __init__(self, call: Call, record: Record) -> None:
         self.call = call
@@ -39,10 +52,12 @@ class Attempt:
         self.started = time.monotonic()
         self.process: Process | None = None
         self.job: Job | None = None
-        self.timer = 0
+        self.timer = self.pulse = 0
         self.reason = ""
-        self.called_off = ""
-        """Why the machine stopped this attempt for good; empty for one that nobody called off."""
+        self.ending: tuple[str, str] | None = None
+        """Class and message with which this attempt ends where it was stopped for good; None where it goes on."""
+        self.usage: dict[str, Json] = {}
+        self.beats = 0
         self._workers: Workers | None = None
 
     @property
@@ -57,6 +72,20 @@ class Attempt:
             self.record.take(stream, data)
         else:
             self._workers.post(partial(self._taken, stream, data))
+
+    def beat(self) -> None:
+        """A sign of life."""
+        self.beats += 1
+
+    def spend(self, amounts: Mapping[str, Json]) -> None:
+        """Add to what this attempt is known to have used."""
+        for what, more in amounts.items():
+            self.usage[what] = self.usage.get(what, 0) + more
+
+    def signs(self) -> int:
+        """Grows with every sign of life."""
+        record = self.record
+        return self.beats + sum(tail.total for tail in (record.out, record.err) if tail is not None)
 
     def _taken(self, stream: str, data: bytes) -> None:
         if self.job is not None and not self.job.abandoned:
@@ -93,7 +122,36 @@ def markers(call: Call, epoch: int) -> dict[str, str]:
     }
     if call.once:
         found["PLANRUNNER_IDEMPOTENCY_KEY"] = call.once
+    if call.scratch:
+        found["PLANRUNNER_USAGE"] = usage_path(call)
     return found
+
+
+def usage_path(call: Call) -> str:
+    """The file in which a process tells what it spent; another one for each runner, of which an earlier one may have
+    left its own behind."""
+    return f"{call.scratch}.{_INCARNATION}.usage" if call.scratch else ""
+
+
+_INCARNATION = f"{os.getpid():x}-{time.time_ns():x}"
+
+
+def keeper(state_dir: str) -> Keep:
+    """Keeps the file of an artifact by content; the store is opened with the first one."""
+
+    def keep(path: str) -> Mapping[str, Json]:
+        from planrunner.knowledge.artifacts import ArtifactStore
+
+        return ArtifactStore(state_dir).keep(path)
+
+    return keep
+
+
+def answered(call: Call, took_effect: bool | None) -> DoubtSettled:
+    """What a probe found out about an attempt; None: it could not tell."""
+    if took_effect is None:
+        return DoubtSettled(call.task.id, call.attempt, "unknown", "probe could not tell")
+    return DoubtSettled(call.task.id, call.attempt, "completed" if took_effect else "retry", "probe")
 
 
 def settled(call: Call, outcome: Outcome, keep: Keep | None) -> Outcome:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from planrunner.capabilities.contract import Call
+from planrunner.engine.effects import UNDO
 from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
 from planrunner.machine.commands import Start
@@ -36,6 +37,18 @@ class Place(NamedTuple):
     scratch: str
 
 
+def tidy(place: Place) -> None:
+    """Remove the folder for scratch files with whatever is left in it."""
+    try:
+        os.rmdir(place.scratch)
+    except FileNotFoundError:
+        return
+    except OSError:
+        import shutil  # late: most runs leave an empty folder, or none
+
+        shutil.rmtree(place.scratch, ignore_errors=True)
+
+
 class Prepared(NamedTuple):
     """The intent, and the call or (when a template has no value) the outcome that takes its place."""
 
@@ -46,19 +59,24 @@ class Prepared(NamedTuple):
 
 def prepare(state: State, start: Start, place: Place) -> Prepared:
     """Render the task of ``start``; a template that fails gives a logic failure, never an exception."""
-    number, attempt, reissue = start
+    number, attempt, reissue, reserved, degraded = start
     task = state.specs[number]
     name = task.id
     key = f"{state.run_id}:{name}:{attempt}"
+    if degraded and number not in state.degraded:
+        from planrunner.machine.fitting import done_instead  # late: few runs have limits
+
+        task = done_instead(task)
     effect = state.trait(task).effect
     try:
         call = call_of(state, task, start, place, key)
     except (TemplateError, EvaluationError) as error:
         hint = "" if state.selected is None else "; tasks that were not selected for this run have no results"
-        outcome = Outcome(failure="logic", message=f"{error}{hint}")
-        return Prepared(_new(AttemptStarted, (name, attempt, key, "", effect, reissue, False)), None, outcome)
+        outcome = Outcome(failure="logic", message=f"{error}{hint}", usage=dict.fromkeys(reserved, 0))
+        started = AttemptStarted(name, attempt, key, "", effect, reissue, reserved, degraded)
+        return Prepared(started, None, outcome)
     undo = task.rollback is not None or bool(task.backup)
-    intent = _new(AttemptStarted, (name, attempt, key, digest(call), effect, reissue, undo))
+    intent = _new(AttemptStarted, (name, attempt, key, digest(call), effect, reissue, reserved, degraded, undo))
     return _new(Prepared, (intent, call, None))
 
 
@@ -86,7 +104,9 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
         env=_environment(plan, task, scope) if plan.env or task.env else {},
         directory=directory,
         scratch=f"{place.scratch}/{_file_name(task.id)}.{start.attempt}",
-        timeout=timeout_of(task),
+        timeout=timeout_of(
+            task if state.ledger is None or task.id.startswith(UNDO) else _time_left(state, start.number, task)
+        ),
         once=f"{state.run_id}:{task.id}:{state.tasks[start.number].visit}",
     )
 
@@ -193,6 +213,14 @@ def _written(value: Json) -> str:
     from planrunner.plan.expressions.values import text_of
 
     return text_of(value)
+
+
+def _time_left(state: State, number: int, task: Task) -> Task:
+    """The task with what is left of its own time budget after the attempts it had."""
+    if state.ledger is None or task.budgets.time is None or number not in state.ledger.accounts:
+        return task
+    left = task.budgets.time - state.ledger.accounts[number].seconds
+    return task._replace(budgets=task.budgets._replace(time=max(left, 0.001)))
 
 
 def timeout_of(task: Task) -> float | None:

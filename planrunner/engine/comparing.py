@@ -61,7 +61,8 @@ class _Comparison:
         number = self.pinned.index[event.task]
         if number in self.pinned.holders:
             return known and self._compare_frames(known, number, event.attempt)
-        before = prepare(self.pinned, Start(number, event.attempt, event.reissue), place_of(self.pinned))
+        start = Start(number, event.attempt, event.reissue, event.reserved, event.degraded)
+        before = prepare(self.pinned, start, place_of(self.pinned))
         after = self._call(event)
         if before.call is None or after is None:
             return known and known._replace(**_unrendered(before, self.replay.reason()))

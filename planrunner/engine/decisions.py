@@ -7,11 +7,24 @@ from __future__ import annotations
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, asked, plan_outputs, prepare
-from planrunner.engine.effects import Cancel, Observe, Probe, StartCall
-from planrunner.machine.commands import AskFacts, AskFresh, AskProbe, Close, End, Open, Record, Save, Start, Undo
+from planrunner.engine.effects import Cancel, Examine, Observe, Probe, StartCall
+from planrunner.machine.commands import (
+    AskFacts,
+    AskFresh,
+    AskPeople,
+    AskProbe,
+    Close,
+    End,
+    Open,
+    Record,
+    Save,
+    Start,
+    Undo,
+)
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
     AttemptEnded,
+    AttemptStopping,
     BackupMade,
     FactsRequested,
     FrameClosing,
@@ -56,6 +69,8 @@ class Decisions:
     def settle(self, now: float, todo: list[Effect]) -> bool:
         """Decide until nothing more follows at ``now`` (seconds since 1970), and add to ``todo`` the effects that are
         allowed once the events are durable. True when a stop was decided: what runs has to end."""
+        if self._resting():
+            return False
         self._now, self._todo = now, todo
         stopping = self.state.stop_reason
         for _ in range(SETTLE_ROUNDS):
@@ -68,7 +83,8 @@ class Decisions:
                 self._enact(command)
             only_starts = only_starts and not self._reused
             if (only_starts and not self.state.candidates) or self._resting():
-                return self.state.stop_reason != stopping  # a start has no further consequence before it has ended
+                # from a start alone nothing follows before it has ended
+                return self.state.stop_reason not in (stopping, "budget")
         raise RuntimeError("the decisions of this run do not come to rest")
 
     def _resting(self) -> bool:
@@ -82,8 +98,10 @@ class Decisions:
             if type(event) is TaskSettled and event.status == "blocked":
                 event = asked(self.state, event)
             self._record(event, self._now)
-            if type(event) is FrameClosing:
+            if type(event) is FrameClosing and event.reason != "budget":
                 self._stop_inside(event)
+            elif type(event) is AttemptStopping:
+                self._todo.append(Cancel(event.task, event.attempt, event.detail, event.failure))
             elif type(event) is TaskSettled and event.status == "completed" and self.state.freshness:
                 self._remember(event)
             elif type(event) is UndoSettled and event.status == "undone":
@@ -94,6 +112,8 @@ class Decisions:
             self._undo(command)
         elif isinstance(command, Save):
             self._save(command)
+        elif isinstance(command, AskPeople):
+            self._ask(command)
         elif isinstance(command, AskFacts):
             task = self.state.specs[command.number].id
             self._record(FactsRequested(task, command.names), self._now)
@@ -175,6 +195,14 @@ class Decisions:
             found = state.tasks[number]
             if found.outcome is None and inside(state, number, owner):
                 self._todo.append(Cancel(state.specs[number].id, found.attempts, event.reason))
+
+    def _ask(self, command: AskPeople) -> None:
+        from planrunner.engine.gates import requested  # late: few plans have gates
+
+        event = requested(self.state, command, self._place)
+        self._record(event, self._now)
+        looks = tuple(event.request.get("looks", ()))
+        self._todo.append(Examine(event.task, event.visit, looks, self._place.directory))
 
     def _probe(self, command: AskProbe) -> Call:
         prepared = prepare(self.state, Start(command.number, command.attempt), self._place)

@@ -10,6 +10,7 @@ from planrunner.engine.calls import Place, with_values
 from planrunner.engine.decisions import Decisions
 from planrunner.engine.effects import AT_ONCE, UNDO, StartCall
 from planrunner.journal.records import Answer
+from planrunner.machine.decide import next_time
 from planrunner.machine.events import AttemptEnded, Entry, Outcome, StopRequested, UndoEnded
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
@@ -61,6 +62,7 @@ class Driver:
         "_effects",
         "_fresh",
         "_onlooker",
+        "_place",
         "_seq",
         "_todo",
         "inbox",
@@ -74,6 +76,7 @@ class Driver:
         self._append = append
         self._effects = effects
         self._onlooker = onlooker
+        self._place = place
         self._seq = seq
         self._fresh: list[Entry] = []
         self._todo: list[Effect] = []
@@ -146,7 +149,9 @@ class Driver:
         """Somebody asked the run to stop before these effects began; only ``finally`` outlives
         that."""
         reason = self.state.stop_reason
-        return bool(reason) and (reason not in ("deadline", "rollback", "cancelled") or bool(self.state.open))
+        if reason in ("", "budget"):
+            return False
+        return reason not in ("deadline", "rollback", "cancelled") or bool(self.state.open)
 
     def _leave_out(self, effects: Sequence[Effect]) -> None:
         calls = [effect.call for effect in effects if isinstance(effect, StartCall)]
@@ -155,8 +160,7 @@ class Driver:
 
     def _wait(self) -> list[Event]:
         """What happens next; empty when a timer is due or the time budget is used up."""
-        timers = self.state.timers
-        due = self._until(timers[0][0] if timers else None)
+        due = next_time(self.state, self._effects.now())
         while True:
             now = self._effects.now()
             self._onlooker.tick(now)
@@ -166,14 +170,6 @@ class Driver:
             if events:
                 return events
 
-    def _until(self, due: float | None) -> float | None:
-        limit = self.state.plan.budgets.time
-        if limit is None or self.state.stop_reason not in ("", "pause"):
-            return due
-        now = self._effects.now()
-        deadline = now + limit - self.state.spent_time(now)
-        return deadline if due is None else min(due, deadline)
-
     def _resting(self) -> bool:
         return self.state.status not in ("running", "pending")
 
@@ -182,18 +178,19 @@ class Driver:
         asked = self.inbox.news() if self.inbox is not None else ()
         if not asked:
             return False
-        from planrunner.machine.requests import reply  # late: few runs are steered
+        from planrunner.engine.answering import answer  # late: few runs are steered
 
         for request in asked:
-            found = reply(self.state, request.kind, request.body, request.by)
+            found = answer(self.state, request, self._place, self._effects.now())
             self._arrived(found.events)
-            self._answers.append((request.id, Answer(found.applied, found.message)))
+            self._answers.append((request.id, Answer(found.applied, found.message, found.code)))
         return True
 
     def _arrived(self, events: Sequence[Event]) -> None:
         """Record what happened; a timer that is due by now comes first, so that the order does not hang on a race."""
-        timers = self.state.timers
-        if self._batch is None and timers and timers[0][0] <= (now := self._effects.now()):
+        now = self._effects.now()
+        due = next_time(self.state, now) if self._batch is None else None
+        if due is not None and due <= now:
             self._decide(now)
         for event in events:
             if isinstance(event, StopRequested):

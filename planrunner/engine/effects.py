@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from planrunner.machine.events import Event
 
+    Json = Any
+
 
 UNDO = "undo:"
 """What the calls that undo a task have before its id; no id of a task holds a colon."""
@@ -39,11 +41,25 @@ class Probe(NamedTuple):
 
 
 class Cancel(NamedTuple):
-    """Stop one attempt for good; its outcome is of the class ``cancelled``."""
+    """Stop one attempt for good; its outcome is of the class ``failure``, with ``reason`` in its message."""
 
     task: str
     attempt: int
     reason: str
+    failure: str = "cancelled"
+
+    @property
+    def message(self) -> str:
+        return f"stopped: {self.reason}" if self.failure == "cancelled" else self.reason
+
+
+class Examine(NamedTuple):
+    """Look at the evidence of the gate of a task, below ``directory``."""
+
+    task: str
+    visit: int
+    looks: tuple[dict[str, Json], ...]
+    directory: str
 
 
 class Look(NamedTuple):
@@ -99,11 +115,12 @@ class Restore(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Effect = Union[StartCall, Observe, Probe, Cancel, Look, Remember, Forget, Save, Restore]
+    Effect = Union[StartCall, Observe, Probe, Cancel, Examine, Look, Remember, Forget, Save, Restore]
 
     class Effects(Protocol):
         """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970)
-        passed and gives the events that arose: AttemptEnded, FactsObserved, DoubtSettled, StopRequested."""
+        passed and gives the events that arose: AttemptEnded, FactsObserved, GateExamined, DoubtSettled,
+        StopRequested."""
 
         def start(self, effects: Sequence[Effect]) -> None: ...
 

@@ -7,8 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.effects import Cancel, Forget, Look, Observe, Remember, Restore, Save, StartCall
-from planrunner.machine.events import AttemptEnded, BackupMade, DoubtSettled, FactsObserved, FreshnessSeen, Outcome
+from planrunner.engine.effects import Cancel, Examine, Forget, Look, Observe, Remember, Restore, Save, StartCall
+from planrunner.machine.events import (
+    AttemptEnded,
+    BackupMade,
+    DoubtSettled,
+    FactsObserved,
+    FreshnessSeen,
+    GateExamined,
+    Outcome,
+)
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -20,11 +28,12 @@ Json = Any
 
 class Script(NamedTuple):
     """How the imagined world answers: the outcome of a call with the seconds it takes (in ``Outcome.duration``), the
-    facts it shows, and what a probe finds (``retry``, ``completed`` or ``failed``)."""
+    facts it shows, what a probe finds (``retry``, ``completed`` or ``failed``), and the evidence of a gate."""
 
     outcome: Callable[[Call], Outcome]
     facts: Callable[[tuple[str, ...]], dict[str, Json]]
     probe: Callable[[Call], str] = lambda call: "retry"
+    evidence: Callable[[Examine], tuple[dict[str, Json], ...]] = lambda effect: ()
 
 
 def in_time(call: Call, outcome: Outcome) -> Outcome:
@@ -66,6 +75,8 @@ class ImaginedEffects:
                 self._later(0.0, BackupMade(effect.task, effect.visit, effect.patterns))
             elif isinstance(effect, Restore):
                 self._later(0.0, AttemptEnded(effect.task, effect.attempt, Outcome()))
+            elif isinstance(effect, Examine):
+                self._later(0.0, GateExamined(effect.task, effect.visit, self._script.evidence(effect)))
             else:
                 found = self._script.probe(effect.call)
                 self._later(0.0, DoubtSettled(effect.call.task.id, effect.call.attempt, found, "probe"))  # type: ignore[arg-type]
@@ -98,8 +109,8 @@ class ImaginedEffects:
         self._coming = stopped
 
     def _call_off(self, effect: Cancel) -> None:
-        """The attempt ends now, as cancelled."""
-        outcome = Outcome(failure="cancelled", message=f"stopped: {effect.reason}")
+        """The attempt ends now."""
+        outcome = Outcome(failure=effect.failure, message=effect.message)
         for at, (_, count, event) in enumerate(self._coming):
             if isinstance(event, AttemptEnded) and (event.task, event.attempt) == (effect.task, effect.attempt):
                 self._coming[at] = (self._clock, count, event._replace(outcome=outcome))

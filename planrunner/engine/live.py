@@ -10,6 +10,7 @@ from planrunner.capabilities.contract import Call, Exit, Pause, Spawn
 from planrunner.engine.attempts import (
     INTERRUPTED,
     Attempt,
+    answered,
     finished,
     located,
     log_path,
@@ -17,21 +18,33 @@ from planrunner.engine.attempts import (
     settled,
     tails,
     timed_out,
+    usage_path,
 )
 from planrunner.engine.clocks import Clock
-from planrunner.engine.effects import AT_ONCE, Cancel, Forget, Look, Observe, Remember, Restore, Save, StartCall
+from planrunner.engine.effects import (
+    AT_ONCE,
+    Cancel,
+    Examine,
+    Forget,
+    Look,
+    Observe,
+    Remember,
+    Restore,
+    Save,
+    StartCall,
+)
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
 from planrunner.engine.signals import Signals
 from planrunner.engine.tails import Record
 from planrunner.lean import partial, signal
-from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome, StopRequested
+from planrunner.machine.events import AttemptEnded, FactsObserved, GateExamined, Outcome, StopRequested
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, Literal
+    from typing import Any
 
     from planrunner.engine.effects import Effect
     from planrunner.engine.threads import Workers
@@ -63,15 +76,27 @@ class LiveSettings(NamedTuple):
     epoch: int = 0
 
 
+def _with_usage(attempt: Attempt, outcome: Outcome) -> Outcome:
+    """The outcome with what the attempt spent, as its process or its function told it."""
+    told = outcome.usage or attempt.usage
+    path = usage_path(attempt.call) if attempt.process is not None else ""
+    if not (told or (path and os.path.lexists(path))):
+        return outcome
+    from planrunner.capabilities.usage import known, read_usage  # late: few attempts spend anything
+
+    return outcome._replace(usage={**known({**attempt.usage, **outcome.usage}), **(read_usage(path) if path else {})})
+
+
 class LiveEffects:
     """``Effects`` on the real world. Use from one thread; signals are caught when that is the main one.
 
-    ``forced`` becomes True at the second Ctrl-C: everything is killed, and the caller should leave.
+    ``forced`` becomes True at the second Ctrl-C: everything is killed.
     """
 
     def __init__(self, settings: LiveSettings) -> None:
         self.forced = False
         self._asked = 0
+        self._examined = 0
         self._closed = False
         self._settings = settings
         self._clock = settings.clock or Clock(time.time())
@@ -83,6 +108,7 @@ class LiveEffects:
         self._attempts: dict[str, Attempt] = {}
         self._events: list[Event] = []
         self._workers: Workers | None = None
+        self._scratch = ""
         self._signals = Signals(self._poller.wake_descriptor) if settings.own_process else None
 
     def now(self) -> float:
@@ -92,8 +118,6 @@ class LiveEffects:
     def problems(self) -> tuple[str, ...]:
         """What went wrong on the side, such as a log that could not be written."""
         return tuple(self._supervisor.problems)
-
-    # Starting
 
     def start(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -112,6 +136,8 @@ class LiveEffects:
                 from planrunner.engine.backups import saved_or_restored  # late: few tasks name files to save
 
                 self._events.append(saved_or_restored(self._settings.state_dir, effect))
+            elif isinstance(effect, Examine):
+                self._examine(effect)
             else:
                 self._probe(effect.call)
 
@@ -136,7 +162,7 @@ class LiveEffects:
         declaration = binding.declaration
         if declaration.instant and not binding.wants_context:
             result = invoke(binding, call.inputs, None)
-            if isinstance(result, Outcome):
+            if isinstance(result, Outcome) and not result.usage:
                 self._report(call, settled(call, result, self._settings.keep))
                 return
             self._go_on(self._attempt(call), result)
@@ -151,7 +177,23 @@ class LiveEffects:
         watcher = partial(settings.on_output, call.task.id, call.attempt) if settings.on_output else None
         attempt = Attempt(call, Record(log_path(settings.state_dir, call), watcher))
         self._attempts[call.key] = attempt
+        if call.task.heartbeat is not None:
+            self._listen(attempt, call.task.heartbeat, -1, time.monotonic())
         return attempt
+
+    def _listen(self, attempt: Attempt, silence: float, signs: int, since: float) -> None:
+        """Look now and then whether an attempt gives signs of life; stop one that has been silent for too long."""
+        now = time.monotonic()
+        if attempt.signs() != signs:
+            signs, since = attempt.signs(), now
+        elif now - since >= silence:
+            from planrunner.plan.expressions.quantities import format_duration  # late: hardly any attempt is stuck
+
+            attempt.ending = ("stalled", f"it gave no sign of life for {format_duration(silence)}")
+            self._stop_one(attempt, forced=False)
+            return
+        pause = min(max(silence / 5, 0.02), max(since + silence - now, 0.001))
+        attempt.pulse = self._poller.after(pause, partial(self._listen, attempt, silence, signs, since))
 
     def _go_on(self, attempt: Attempt, result: Result) -> None:
         """From what the function returned to what the attempt waits for now, or to its end."""
@@ -165,12 +207,20 @@ class LiveEffects:
     def _start_process(self, attempt: Attempt, spawn: Spawn) -> None:
         call, record = attempt.call, attempt.record
         record.keep = spawn.keep
+        self._make_scratch(call)
         given, ended = markers(call, self._settings.epoch), partial(self._exited, attempt, spawn)
         launch = Launch(spawn, given, call.timeout, record, ended)
         try:
             attempt.process = self._supervisor.start(launch)
         except SpawnFailed as failed:
             self._end(attempt, Outcome(failed.failure, failed.message))
+
+    def _make_scratch(self, call: Call) -> None:
+        """The folder in which a process may tell what it spent."""
+        folder = call.scratch.rpartition("/")[0]
+        if folder and folder != self._scratch:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            self._scratch = folder
 
     def _start_pause(self, attempt: Attempt, pause: Pause) -> None:
         timeout = attempt.call.timeout
@@ -179,28 +229,37 @@ class LiveEffects:
         else:
             attempt.timer = self._poller.after(pause.seconds, partial(self._end, attempt, pause.outcome))
 
-    def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
+    def _in_threads(self) -> Workers:
         if self._workers is None:
             from planrunner.engine.threads import Workers  # late: runs of processes need no threads
 
             self._workers = Workers(self._poller.wake)
         self._supervisor.programs.alone = False
-        work = partial(invoke, binding, attempt.call.inputs, attempt.context)
-        attempt.run_in(self._workers, work, partial(self._returned, attempt))
         self._supervisor.foreign_children = True
+        return self._workers
+
+    def _examine(self, effect: Examine) -> None:
+        from planrunner.engine.evidence import examine  # late: few plans have gates
+
+        self._examined += 1
+        self._in_threads().submit(partial(examine, effect.looks, effect.directory), partial(self._seen, effect))
+
+    def _seen(self, effect: Examine, found: tuple[tuple[dict[str, Json], ...], str]) -> None:
+        self._examined -= 1
+        self._supervisor.foreign_children = self._workers is not None and self._workers.busy > 0
+        self._events.append(GateExamined(effect.task, effect.visit, *found))
+
+    def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
+        workers = self._in_threads()
+        work = partial(invoke, binding, attempt.call.inputs, attempt.context)
+        attempt.run_in(workers, work, partial(self._returned, attempt))
         if attempt.call.timeout is not None:
             attempt.timer = self._poller.after(attempt.call.timeout, partial(self._cancel, attempt, "timeout"))
 
     def _probe(self, call: Call) -> None:
         binding = located(self._settings.resolve, call.task.uses)
         answer = probe(binding, Attempt(call, Record("")).context) if isinstance(binding, Binding) else None
-        resolution: Literal["retry", "completed", "unknown"] = "unknown"
-        if answer is not None:
-            resolution = "completed" if answer else "retry"
-        by = "probe" if answer is not None else "probe could not tell"
-        self._events.append(DoubtSettled(call.task.id, call.attempt, resolution, by))
-
-    # Ending
+        self._events.append(answered(call, answer))
 
     def _exited(self, attempt: Attempt, spawn: Spawn, ended: Exit) -> None:
         if ended.timed_out:
@@ -229,8 +288,11 @@ class LiveEffects:
         if self._attempts.pop(attempt.call.key, None) is None:
             return
         record = attempt.record
-        if attempt.called_off and outcome.failure == "interrupted":
-            outcome = outcome._replace(failure="cancelled", message=f"stopped: {attempt.called_off}")
+        if attempt.pulse:
+            self._poller.cancel(attempt.pulse)
+        if attempt.ending is not None and outcome.failure == "interrupted":
+            outcome = outcome._replace(failure=attempt.ending[0], message=attempt.ending[1])
+        outcome = _with_usage(attempt, outcome)
         if attempt.process is None:
             if problem := record.close():
                 self._supervisor.problems.append(problem)
@@ -245,15 +307,13 @@ class LiveEffects:
     def _report(self, call: Call, outcome: Outcome) -> None:
         self._events.append(AttemptEnded(call.task.id, call.attempt, outcome))
 
-    # Waiting and stopping
-
     def wait(self, until: float | None) -> list[Event]:
         """See ``Effects``; returns nothing at once when nothing is on its way and no time is given."""
-        if self._attempts and self._events:
+        if (self._attempts or self._examined) and self._events:
             self._poller.turn(0.0)
         while not self._events:
             self._take_signals()
-            if self._events or (until is None and not self._attempts):
+            if self._events or (until is None and not (self._attempts or self._examined)):
                 break
             rest = None if until is None else until - self._clock.now()
             if rest is not None and rest <= 0:
@@ -305,7 +365,7 @@ class LiveEffects:
         """Stop one attempt for good; one that is over already keeps its outcome."""
         for attempt in list(self._attempts.values()):
             if (attempt.call.task.id, attempt.call.attempt) == (effect.task, effect.attempt):
-                attempt.called_off = effect.reason
+                attempt.ending = (effect.failure, effect.message)
                 self._stop_one(attempt, forced=False)
 
     def _cancel(self, attempt: Attempt, reason: str) -> None:

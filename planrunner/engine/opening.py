@@ -55,7 +55,7 @@ def opened(state: State, command: Open) -> list[Event]:
 def _started(state: State, task: Task, attempt: int, values: Json) -> AttemptStarted:
     inputs = "" if values is None else sha256(stable_json(values).encode("utf-8", "surrogatepass")).hexdigest()[:32]
     key = f"{state.run_id}:{task.id}:{attempt}"
-    return AttemptStarted(task.id, attempt, key, inputs, "pure", 0, task.rollback is not None)
+    return AttemptStarted(task.id, attempt, key, inputs, "pure", undo=task.rollback is not None)
 
 
 def _first_frame(state: State, number: int, attempt: int) -> FrameOpened:

@@ -13,7 +13,6 @@ import time
 from planrunner.capabilities.contract import Exit, Spawn
 from planrunner.engine import strays
 from planrunner.engine.clocks import uptime
-from planrunner.engine.descent import Descent
 from planrunner.engine.poller import Poller
 from planrunner.engine.programs import Programs, SpawnFailed
 from planrunner.engine.tails import Record
@@ -22,6 +21,8 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from planrunner.engine.descent import Descent
 
 YOUNG = 0.002
 """Seconds a process runs before its pipes are watched."""
@@ -107,7 +108,7 @@ class Supervisor:
         self._first = 0
         self._adopts = adopts
         self._subreaper = False
-        self._descent = Descent()
+        self._descent: Descent | None = None
 
     def start(self, launch: Launch) -> Process:
         """Start a process; raises SpawnFailed with the reason when it cannot be started."""
@@ -166,6 +167,9 @@ class Supervisor:
     def _settle(self, process: Process) -> None:
         """Something runs for so long that looking after orphans is worth its price."""
         if process.pidfd >= 0 and not self._subreaper:
+            from planrunner.engine.descent import Descent  # late: short runs look after no orphans
+
+            self._descent = Descent()
             self._subreaper = strays.become_subreaper()
 
     # Output
@@ -268,10 +272,11 @@ class Supervisor:
         if self.foreign_children:
             return 0
         strays.reap(found)
-        if not process.forced:
+        if not process.forced or self._descent is None:
             return 0
         going_on = [one.began for one in self.running.values() if not one.forced]
-        left = [one for one in found if one.state not in "ZX" and self._descent.is_doomed(one.pid, going_on)]
+        doomed = self._descent.is_doomed
+        left = [one for one in found if one.state not in "ZX" and doomed(one.pid, going_on)]
         for one in left:
             strays.end(one.pid, strays.same(one))
         return len(left)
@@ -282,7 +287,7 @@ class Supervisor:
         if problem := process.launch.record.close():
             self.problems.append(problem)
         self.running.pop(process.pid, None)
-        if self._subreaper and not process.forced:
+        if self._descent is not None and not process.forced:
             self._descent.ended_well(process.began)
         process.launch.done(process.exit())
 

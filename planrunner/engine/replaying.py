@@ -7,6 +7,7 @@ from collections import deque
 
 from planrunner.engine.calls import Place, with_values
 from planrunner.engine.decisions import Decisions
+from planrunner.machine.decide import next_time
 from planrunner.machine.events import AttemptEnded, Entry, FactsObserved, RunForked, RunReopened, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.replay import Difference, Replayed, differ, is_input, missing, task_of
@@ -105,8 +106,8 @@ class Replay:
             if batch.at == entry.at or (stored_alone and not isinstance(entry.event, _SEEN)):
                 return
             yield min(batch.at, entry.at)
-        timers = self.state.timers
-        if timers and timers[0][0] <= entry.at and not taken_up:
+        due = next_time(self.state, entry.at)
+        if due is not None and due <= entry.at and not taken_up:
             yield entry.at
 
     def rest(self) -> Difference | None:

@@ -115,7 +115,7 @@ def _number(value: float) -> str:
 
 
 def _attempt_started(event: events.AttemptStarted) -> str:
-    task, attempt, key, inputs, effect, reissue, undo = event
+    task, attempt, key, inputs, effect, reissue, reserved, degraded, undo = event
     text = f'{{"task":{_text(task)},"attempt":{attempt:d},"key":{_text(key)}'
     if inputs:
         text += f',"inputs":{_text(inputs)}'
@@ -123,6 +123,10 @@ def _attempt_started(event: events.AttemptStarted) -> str:
         text += f',"effect":{_text(effect)}'
     if reissue:
         text += f',"reissue":{reissue:d}'
+    if reserved:
+        text += f',"reserved":{_json(reserved)}'
+    if degraded:
+        text += ',"degraded":true'
     return text + (',"undo":true}' if undo else "}")
 
 
@@ -131,7 +135,7 @@ def _attempt_ended(event: events.AttemptEnded) -> str:
 
 
 def _outcome(outcome: events.Outcome) -> str:
-    failure, message, outputs, exit_code, duration, stdout, stderr, artifacts = outcome
+    failure, message, outputs, exit_code, duration, stdout, stderr, artifacts, usage = outcome
     shown = [f'"failure":{_text(failure)}'] if failure else []
     if message:
         shown.append(f'"message":{_text(message)}')
@@ -147,6 +151,8 @@ def _outcome(outcome: events.Outcome) -> str:
         shown.append(f'"stderr":{_text(stderr)}')
     if artifacts:
         shown.append(f'"artifacts":{_json(artifacts)}')
+    if usage:
+        shown.append(f'"usage":{_json(usage)}')
     return f"{{{','.join(shown)}}}"
 
 
@@ -161,10 +167,13 @@ def _task_settled(event: events.TaskSettled) -> str:
 
 
 _BY_HAND: dict[str, tuple[tuple[str, ...], Callable[[Any], str]]] = {
-    "AttemptStarted": (("task", "attempt", "key", "inputs", "effect", "reissue"), _attempt_started),
+    "AttemptStarted": (
+        ("task", "attempt", "key", "inputs", "effect", "reissue", "reserved", "degraded"),
+        _attempt_started,
+    ),
     "AttemptEnded": (("task", "attempt", "outcome"), _attempt_ended),
     "Outcome": (
-        ("failure", "message", "outputs", "exit_code", "duration", "stdout", "stderr", "artifacts"),
+        ("failure", "message", "outputs", "exit_code", "duration", "stdout", "stderr", "artifacts", "usage"),
         _outcome,
     ),
     "TaskSettled": (("task", "status", "reason", "detail", "failure"), _task_settled),

@@ -67,10 +67,12 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What became of a request: ``applied`` or not, and the sentence that says what was done or why it was refused."""
+    """What became of a request: ``applied`` or not, and the sentence that says what was done or why it was refused;
+    ``code`` is the exit code for a refusal that is no wrong call (0: it is one)."""
 
     applied: bool
     message: str
+    code: int = 0
 
 
 class RunHandle:

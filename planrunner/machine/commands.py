@@ -6,9 +6,14 @@ In books on event sourcing a command goes into the decider; here, as in durable-
 from __future__ import annotations
 
 from planrunner.machine.events import (
+    AttemptStopping,
+    BudgetWarned,
     DoubtSettled,
     FailureResolved,
     FrameClosing,
+    GateDecided,
+    GateEscalated,
+    GateOpened,
     ResetPlanned,
     RetryScheduled,
     RollbackEnded,
@@ -21,19 +26,25 @@ from planrunner.machine.events import (
     TasksReset,
     UndoScheduled,
     UndoSettled,
+    Warned,
 )
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from typing import Union
+    from typing import Any, Union
+
+    Json = Any
 
 
 class Start(NamedTuple):
-    """Begin an attempt; ``reissue`` above 0 begins the same attempt again, with the same key."""
+    """Begin an attempt; ``reissue`` above 0 begins the same attempt again, with the same key. ``reserved`` and
+    ``degraded`` are as in AttemptStarted."""
 
     number: int
     attempt: int
     reissue: int = 0
+    reserved: dict[str, Json] = {}
+    degraded: bool = False
 
 
 class Open(NamedTuple):
@@ -50,6 +61,13 @@ class Close(NamedTuple):
     number: int
     failure: str = ""
     message: str = ""
+
+
+class AskPeople(NamedTuple):
+    """Find out what a gate asks and shows; ``stage`` is as in GateRequested."""
+
+    number: int
+    stage: str
 
 
 class AskFacts(NamedTuple):
@@ -106,6 +124,12 @@ class Record(NamedTuple):
         | RollbackEnded
         | UndoScheduled
         | UndoSettled
+        | BudgetWarned
+        | Warned
+        | AttemptStopping
+        | GateOpened
+        | GateEscalated
+        | GateDecided
     )
 
 
@@ -118,4 +142,4 @@ class End(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Command = Union[Start, Open, Close, AskFacts, AskFresh, AskProbe, Save, Undo, Record, End]
+    Command = Union[Start, Open, Close, AskFacts, AskFresh, AskPeople, AskProbe, Save, Undo, Record, End]

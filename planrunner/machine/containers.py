@@ -8,7 +8,7 @@ attempt ends and is judged. It takes no slot. Its tasks are named by paths: ``fa
 from __future__ import annotations
 
 from planrunner.machine.commands import Close, Open, Record
-from planrunner.machine.events import FrameClosing, FrameOpened
+from planrunner.machine.events import FrameClosing, FrameOpened, TaskSettled
 from planrunner.machine.frame import Frame
 from planrunner.machine.moves import after_settling, drop_timer, main_part_done, set_timer, wake
 from planrunner.machine.scope import FrameScope
@@ -47,6 +47,10 @@ def frame_opened(state: State, event: FrameOpened, at: float) -> None:
 
         follow(state, found.inner, frame, bool(task.loop.carry))
     found.inner = frame
+    if event.kind == "round" and state.ledger is not None:
+        from planrunner.machine.budgets import went_round  # late: few runs have limits
+
+        went_round(state, number)
     if event.number <= 1 and (limit := time_limit(task)) is not None:
         set_timer(state, number, at + limit)
     state.candidates.pop(number, None)
@@ -94,7 +98,8 @@ def tolerated(fanout: Fanout, size: int) -> int:
 
 def time_limit(task: Task) -> float | None:
     """Seconds that one attempt of a task that holds others may take; those of a fan-out's items are their own."""
-    limits = [limit for limit in (task.timeout, task.budgets.time) if limit is not None]
+    linked = () if task.sub is None else (task.sub.budgets.time, task.sub.deadline)
+    limits = [limit for limit in (task.timeout, task.budgets.time, *linked) if limit is not None]
     return min(limits) if limits and task.fanout is None else task.budgets.time
 
 
@@ -126,6 +131,20 @@ def inside(state: State, number: int, owner: int) -> bool:
     return False
 
 
+def begin(state: State, number: int) -> Command:
+    """A task that holds others begins, unless it stands too deep in others already."""
+    from planrunner.machine.budgets import too_deep  # late: a frame costs far more
+
+    if why := too_deep(state, number):
+        return Record(TaskSettled(state.specs[number].id, "failed", "budget", why, "budget"))
+    if state.ledger is not None and state.specs[number].loop is not None:
+        from planrunner.machine.fitting import next_round  # late, as above
+
+        if command := next_round(state, number):
+            return command
+    return Open(number, state.tasks[number].attempts + 1)
+
+
 def step(state: State, number: int, now: float) -> Command | None:
     """What follows for a running task that holds others; None while its frame is under way."""
     found = state.tasks[number]
@@ -146,6 +165,8 @@ def _verdict(state: State, frame: Frame) -> tuple[str, str]:
     """Failure class and sentence for a frame in which everything is settled; empty when it went well."""
     if frame.closing == "timeout":
         return "timeout", "ran longer than its timeout"
+    if frame.closing == "budget":
+        return "budget", "a budget of it is used up"
     if frame.closing:
         return "cancelled", f"stopped: {frame.closing}"
     if len(frame.failures) > frame.tolerate:
@@ -182,6 +203,11 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
         if alike(state, frame) >= loop.breaker:
             return Close(number, "breaker", f"the last {loop.breaker} rounds failed alike: {message}")
     if frame.round < loop.max:
+        if state.ledger is not None:
+            from planrunner.machine.fitting import next_round  # late: few runs have limits
+
+            if command := next_round(state, number):
+                return command
         return Open(number, found.attempts, frame.round + 1)
     if loop.until is None:
         return Close(number)

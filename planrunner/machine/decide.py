@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.machine.commands import AskFacts, End, Open, Record, Start
+from planrunner.machine.commands import AskFacts, AskPeople, End, Record, Start
 from planrunner.machine.events import FailureResolved, RetryScheduled, RunParked, StopRequested, TaskQueued, TaskSettled
 from planrunner.machine.evolve import CUT_OFF
 from planrunner.machine.joins import needs_verdict
@@ -16,10 +16,9 @@ from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from planrunner.machine.commands import Command
     from planrunner.machine.events import TaskStatus
+    from planrunner.machine.fitting import Fitting
     from planrunner.machine.frame import Frame
     from planrunner.machine.undoing import Debts
 
@@ -50,6 +49,8 @@ def decide(state: State, now: float) -> Decision:
         return _NOTHING
     if _out_of_time(state, now):
         return Decision([Record(StopRequested("deadline"))], tuple(state.candidates))
+    if (state.alarms is not None or state.ledger is not None) and (first := _first(state, now)):
+        return Decision(first, tuple(state.candidates))
     commands: list[Command] = []
     ready: list[int] = []
     if state.resets:
@@ -65,7 +66,17 @@ def decide(state: State, now: float) -> Decision:
         _look(state, number, now, commands, ready)
     else:
         left = ()
-    _admit(state, ready, commands)
+    if state.ledger is None:
+        _admit(state, ready, commands)
+    else:
+        from planrunner.machine.fitting import Fitting  # late: few runs have limits
+
+        fitting = Fitting(state, now)
+        _admit(state, fitting.sift(ready, commands), commands, fitting)
+    if state.saves:
+        from planrunner.machine.rollback import saved_first  # late: few tasks name files to save
+
+        commands = saved_first(state, commands)
     if state.plan.breakers:
         from planrunner.machine.breakers import held_back  # late: few plans have any
 
@@ -79,10 +90,58 @@ def decide(state: State, now: float) -> Decision:
     return Decision(commands or _finish(state), left)
 
 
+def _first(state: State, now: float) -> list[Command]:
+    """What comes before everything else: attempts that ran too long, and warnings about budgets."""
+    found: list[Command] = []
+    if state.alarms is not None and state.alarms.due:
+        from planrunner.machine.watch import ring  # late: few tasks are looked after
+
+        found += ring(state, now)
+    if state.ledger is not None:
+        from planrunner.machine.budgets import notices  # late: few runs have limits
+
+        found += notices(state, now)
+    return found
+
+
 def _out_of_time(state: State, now: float) -> bool:
-    limit = state.plan.budgets.time
-    stopped = state.stop_reason not in ("", "pause")
-    return limit is not None and not stopped and bool(state.open) and state.spent_time(now) >= limit
+    due = _stop_time(state, now)
+    return due is not None and due <= now
+
+
+def _stop_time(state: State, now: float) -> float | None:
+    """When the time of the plan is used up, at the pace of ``now``; None while nothing ends it."""
+    plan = state.plan
+    limit, deadline = plan.budgets.time, plan.deadline
+    if (limit is None and deadline is None) or not state.open or state.stop_reason not in ("", "pause", "budget"):
+        return None
+    due = None if deadline is None else state.started_at + deadline
+    if limit is None or plan.budgets.on_exhausted == "gate":
+        return due
+    if state.ledger is not None:
+        from planrunner.machine.budgets import time_limit  # late, as above
+
+        limit = time_limit(state) or limit
+    spent = now + limit - state.spent_time(now)
+    return spent if due is None else min(due, spent)
+
+
+def next_time(state: State, now: float) -> float | None:
+    """When something is to be decided though nothing happens; None: never."""
+    found = [state.timers[0][0]] if state.timers else []
+    if (due := _stop_time(state, now)) is not None:
+        found.append(due)
+    if state.alarms is not None and state.alarms.due:
+        from planrunner.machine.watch import next_alarm  # late, as above
+
+        if (due := next_alarm(state)) is not None:
+            found.append(due)
+    if state.ledger is not None:
+        from planrunner.machine.budgets import warning_time  # late, as above
+
+        if (due := warning_time(state)) is not None:
+            found.append(now + due - state.spent_time(now))
+    return min(found, default=None)
 
 
 def _due(state: State, now: float) -> list[int]:
@@ -136,7 +195,8 @@ def _in_closing(state: State, number: int, now: float, why: str) -> Command | No
     """What runs is stopped by the driver and ends as cancelled; whatever else is open is cancelled at once."""
     task, found = state.specs[number], state.tasks[number]
     under_way = number in state.holders or not found.uncertain
-    if found.status == "running" and under_way and (found.outcome is None or not found.outcome.failure):
+    well = found.outcome is None or not found.outcome.failure or why == "budget"
+    if found.status == "running" and under_way and well:
         return _after_attempt(state, number, now)
     return _settle(task, "cancelled", "stopped", f"what it belongs to was stopped: {why}")
 
@@ -151,6 +211,8 @@ def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> 
     if state.stop_reason and not _outlives(state, number):
         return _stopped(state, task)
     frame = found.frame
+    if found.gate is not None and not found.gate.is_behind:
+        return _at_gate(state, number, now)
     if task.finally_ and (not main_part_done(state, frame) or _undoes_first(state, frame)):
         return None
     if found.due is not None:
@@ -184,6 +246,17 @@ def _undoes_first(state: State, frame: Frame) -> bool:
     return comes_first(state)
 
 
+def _at_gate(state: State, number: int, now: float) -> Command | None:
+    """A task that asks people, or has their answer. Where its level fails, only work that is done still asks."""
+    from planrunner.machine.gates import step  # late: few tasks ask anybody
+
+    gate = state.tasks[number].gate
+    assert gate is not None
+    if state.failing and gate.stage != "criteria" and not gate.decision and (cut := _cut(state, number)) is not None:
+        return _settle(state.specs[number], "cancelled", "stopped", _stop_detail(state, cut))
+    return step(state, number, now)
+
+
 def _cut(state: State, number: int) -> Frame | None:
     """The frame that is failing around a task that is neither a handler nor under ``finally`` there."""
     while number >= 0:
@@ -203,7 +276,7 @@ def _stop_detail(state: State, frame: Frame) -> str:
 
 def _outlives(state: State, number: int) -> bool:
     """What stands under ``finally`` comes after every stop that ends the run in order."""
-    if state.stop_reason not in ("deadline", "rollback", "cancelled"):
+    if state.stop_reason not in ("budget", "deadline", "rollback", "cancelled"):
         return False
     while number >= 0:
         if state.specs[number].finally_:
@@ -216,10 +289,19 @@ def _stopped(state: State, task: Task, before: str = "") -> Command | None:
     """Nothing starts any more: a used-up budget and a cancelled run cancel for good, after a pause and an interruption
     the task is left for the resume."""
     if state.stop_reason == "deadline":
-        return _settle(task, "cancelled", "budget", f"{before}the time budget of the plan is used up")
+        return _settle(task, "cancelled", "budget", f"{before}{_late(state)}")
+    if state.stop_reason == "budget":
+        return _settle(task, "cancelled", "budget", before + state.stop_comment)
     if state.stop_reason in FINAL_STOPS:
         return _settle(task, "cancelled", state.stop_reason, before + stop_text(state))
     return None
+
+
+def _late(state: State) -> str:
+    limit = state.plan.budgets.time
+    if limit is None or (state.active < limit and state.plan.deadline is not None and state.active_since is None):
+        return "the deadline of the plan has passed"
+    return "the time budget of the plan is used up"
 
 
 def stop_text(state: State) -> str:
@@ -266,10 +348,18 @@ def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
         command = _preconditions(state, number)
         if command is not None or (found.facts is None and facts_read(task)):
             return command
+    if state.plan.gated and task.labels:
+        from planrunner.machine.gates import demanded  # late, as above
+
+        if stage := demanded(state, number):
+            return AskPeople(number, stage)
+    if task.gate is not None and number not in state.holders:
+        return AskPeople(number, "gate")
     waits_for = None if number in state.holders else _by_hand(task)
     if waits_for:
         return None if found.status == "blocked" else _settle(task, "blocked", waits_for[0], waits_for[1])
-    return None if found.status == "blocked" else _begin(state, number, ready)
+    blocked = found.status == "blocked" and found.reason != "budget"
+    return None if blocked else _begin(state, number, ready)
 
 
 def _begin(state: State, number: int, ready: list[int]) -> Command | None:
@@ -282,7 +372,9 @@ def _begin(state: State, number: int, ready: list[int]) -> Command | None:
         if command := before(state, number):
             return command
     if number in state.holders:
-        return Open(number, state.tasks[number].attempts + 1)
+        from planrunner.machine.containers import begin  # late: many plans are flat
+
+        return begin(state, number)
     ready.append(number)
     return None
 
@@ -302,15 +394,11 @@ def _preconditions(state: State, number: int) -> Command | None:
         why = unmet(criterion, scope)
         if why:
             return _settle(task, "failed", "precondition", "precondition not met: " + why, "precondition")
-    if words and found.status != "blocked":
-        return _settle(task, "blocked", "words", "a person has to confirm: " + "; ".join(words))
-    return None
+    return AskPeople(number, "preconditions") if words and "preconditions" not in found.cleared else None
 
 
 def _by_hand(task: Task) -> tuple[str, str] | None:
     """Why a task waits for somebody instead of starting."""
-    if task.gate is not None:
-        return "gate", task.gate.ask or f"waits for a decision ({task.gate.kind})"
     if task.uses:
         return None
     if task.command:
@@ -332,29 +420,39 @@ def _after_attempt(state: State, number: int, now: float) -> Command | None:
             return None
         if _is_given_up(state, number):
             return _give_up(state, number)
-        return None if state.stop_reason and not _outlives(state, number) else _recover(state, number)
+        rests = state.stop_reason not in ("", "budget") and not _outlives(state, number)
+        return None if rests else _recover(state, number)
     if found.outcome.failure in CUT_OFF:
         return _stopped(state, task, "stopped: ")
     if found.outcome.failure == "cancelled":
         return _settle(task, "cancelled", "stopped", found.outcome.message)
     verdict = judge(state, number)
     if not verdict.failure:
-        if verdict.words:
-            return _settle(task, "blocked", "words", "a person has to judge: " + "; ".join(verdict.words))
+        if verdict.words and "criteria" not in found.cleared:
+            asked = found.gate is not None and (found.gate.stage, found.gate.attempt) == ("criteria", found.attempts)
+            return _at_gate(state, number, now) if asked else AskPeople(number, "criteria")
         return _settle(task, "completed", "")
     from planrunner.machine.retry import again, delay  # late: most attempts do what they should
 
     ends = state.stop_reason in FINAL_STOPS and not _outlives(state, number)
+    ends = ends or (bool(state.closing) and _closed(state, number) == "budget")
     if not ends and again(task.retry, found.attempts - found.past, verdict.failure):
         key = f"{state.seed}:{task.id}:{found.attempts}"
         due = now + delay(task.retry, found.attempts - found.past, key)
-        return Record(RetryScheduled(task.id, found.attempts, due, verdict.failure))
+        if task.timebox is None or _in_timebox(state, task, due):
+            return Record(RetryScheduled(task.id, found.attempts, due, verdict.failure))
     if number in state.shape.reworks and not ends:
         from planrunner.machine.rework import by_edge  # late, as above
 
         if back := by_edge(state, number, verdict.detail):
             return back
     return _settle(task, "failed", verdict.reason, verdict.detail, verdict.failure)
+
+
+def _in_timebox(state: State, task: Task, due: float) -> bool:
+    from planrunner.machine.watch import time_left  # late: few tasks have a timebox
+
+    return time_left(state, task, due)
 
 
 def _recover(state: State, number: int) -> Command | None:
@@ -377,49 +475,50 @@ def _resolve(state: State, number: int) -> Command | None:
     return None
 
 
-def _admit(state: State, ready: list[int], commands: list[Command]) -> None:
+def _admit(state: State, ready: list[int], commands: list[Command], fitting: Fitting | None = None) -> None:
     """Give slots to the best of those that became ready and those that wait; the rest of the former queue up."""
     tasks = state.specs
     slow: list[tuple[int, int]] = []
+    waiting: list[tuple[int, int]] = []
     for number in ready:
-        if state.trait(tasks[number]).instant:
-            commands += _start(state, number)
-        else:
+        if not state.trait(tasks[number]).instant:
             slow.append((-tasks[number].priority, number))
+        elif fitting is None or fitting.take(number):
+            commands.append(_start(state, number, fitting))
+        else:
+            waiting.append((-tasks[number].priority, number))
     free = state.max_parallel - state.slots
-    chosen = _choose(state, slow, free) if free > 0 and (slow or state.queue.lines) else []
-    for number in chosen:
-        commands += _start(state, number)
-    if slow:
-        slow.sort()
+    chosen = _choose(state, slow, free, fitting) if free > 0 and (slow or state.queue.lines) else []
+    commands.extend(_start(state, number, fitting) for number in chosen)
+    if slow or waiting:
         started = set(chosen)
-        commands.extend(Record(TaskQueued(tasks[number].id)) for _, number in slow if number not in started)
+        commands.extend(
+            Record(TaskQueued(tasks[number].id)) for _, number in sorted(slow + waiting) if number not in started
+        )
 
 
-def _start(state: State, number: int) -> Sequence[Command]:
-    """The next attempt, or the same one again where a doubt was settled that way; before it what has to be saved."""
+def _start(state: State, number: int, fitting: Fitting | None) -> Start:
+    """The next attempt, or the same one again where a doubt was settled that way."""
     found = state.tasks[number]
-    if state.specs[number].backup:
-        from planrunner.machine.rollback import unsaved  # late: few tasks name files to save
-
-        if number in state.asked:
-            return ()
-        if first := unsaved(state, number):
-            return (first,)
     if found.uncertain:
-        return (Start(number, found.attempts, found.reissues + 1),)
-    return (_new(Start, (number, found.attempts + 1, 0)),)
+        from planrunner.machine.recovery import reissue  # late: only resumed runs have such attempts
+
+        return reissue(state, number)
+    if fitting is None:
+        return _new(Start, (number, found.attempts + 1, 0, {}, False))
+    return Start(number, found.attempts + 1, 0, *fitting.chosen(number))
 
 
-def _choose(state: State, fresh: list[tuple[int, int]], free: int) -> list[int]:
-    """The tasks that start now, best first, as slots and label limits allow."""
+def _choose(state: State, fresh: list[tuple[int, int]], free: int, fitting: Fitting | None) -> list[int]:
+    """The tasks that start now, best first, as slots, label limits and budgets allow."""
     if state.stop_reason and state.stop_reason not in FINAL_STOPS:
         return []
-    if not (state.queue.lines or state.limits) and len(fresh) <= free:
+    if fitting is None and not (state.queue.lines or state.limits) and len(fresh) <= free:
         return [number for _, number in sorted(fresh)]
     room = {label: limit - state.labels_running.get(label, 0) for label, limit in state.limits.items()}
+    most = free if fitting is None else free + fitting.PATIENCE
     lines: dict[tuple[str, ...], list[tuple[int, int]]] = {
-        labels: [(-priority, -minus) for priority, minus in line[-free:]] for labels, line in state.queue.lines.items()
+        labels: [(-priority, -minus) for priority, minus in line[-most:]] for labels, line in state.queue.lines.items()
     }
     for entry in fresh:
         lines.setdefault(state.limited_labels(state.specs[entry[1]]), []).append(entry)
@@ -427,11 +526,14 @@ def _choose(state: State, fresh: list[tuple[int, int]], free: int) -> list[int]:
         line.sort(reverse=True)
     chosen: list[int] = []
     while len(chosen) < free:
-        fitting = [labels for labels, line in lines.items() if line and all(room[label] > 0 for label in labels)]
-        if not fitting:
+        allowed = [labels for labels, line in lines.items() if line and all(room[label] > 0 for label in labels)]
+        if not allowed or (fitting is not None and fitting.misfits > fitting.PATIENCE):
             break
-        labels = min(fitting, key=lambda key: lines[key][-1])
-        chosen.append(lines[labels].pop()[1])
+        labels = min(allowed, key=lambda key: lines[key][-1])
+        number = lines[labels].pop()[1]
+        if fitting is not None and not fitting.take(number):
+            continue
+        chosen.append(number)
         for label in labels:
             room[label] -= 1
     return chosen
@@ -445,8 +547,8 @@ def _finish(state: State) -> list[Command]:
     if state.open or state.finals_open or state.recovering or undoing:
         if state.stop_reason and state.stop_reason not in FINAL_STOPS:
             return [Record(RunParked(state.stop_reason))]
-        return [] if _time_will_tell(state) else [_stuck(state)]
-    if state.stop_reason == "deadline":
+        return [] if _time_will_tell(state) or (state.attended and _asks_people(state)) else [_stuck(state)]
+    if state.stop_reason in ("budget", "deadline"):
         return [End("failed", "budget")]
     if state.debts is not None and state.debts.status:
         return [_after_rollback(state, state.debts)]
@@ -468,6 +570,11 @@ def _time_will_tell(state: State) -> bool:
         return False
     people = state.counts.get("blocked") or state.counts.get("in_doubt")
     return not people or any(state.tasks[number].status == "pending" for _, number in state.timers)
+
+
+def _asks_people(state: State) -> bool:
+    """A gate waits for people, one of whom is there."""
+    return any(found.status == "blocked" and found.gate is not None and found.gate.waits for found in state.tasks)
 
 
 def _stuck(state: State) -> Record:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class Outcome(NamedTuple):
     """How an attempt ended. ``failure`` is a failure class (transient, logic, policy, timeout, interrupted or a
     plugin's
-    own), empty when it went well. ``duration`` is seconds; ``stdout`` and ``stderr`` are bounded tails of the text."""
+    own), empty when it went well. ``duration`` is seconds; ``stdout`` and ``stderr`` are bounded tails of the text.
+    ``usage`` is what it spent (cost in dollars, tokens, calls); what is not told counts as all that was set aside."""
 
     failure: str = ""
     message: str = ""
@@ -42,13 +43,15 @@ class Outcome(NamedTuple):
     stdout: str = ""
     stderr: str = ""
     artifacts: tuple[dict[str, Json], ...] = ()
+    usage: dict[str, Json] = {}
 
 
 class RunStarted(NamedTuple):
     """The run exists. ``selected`` names the tasks of ``--only`` or ``--until`` (None: all); ``traits`` gives for each
     capability the plan uses its effect class, whether it is instant and whether it has a probe; ``environment`` holds
     engine and schema versions, plugin versions, host, python and platform. ``boot`` ties the time of this event to a
-    clock that nobody can set: ``id`` of the boot and ``uptime`` in seconds."""
+    clock that nobody can set: ``id`` of the boot and ``uptime`` in seconds. An
+    ``attended`` run has somebody there who answers gates: it waits for them and does not park."""
 
     plan_digest: str
     params: dict[str, Json]
@@ -58,6 +61,7 @@ class RunStarted(NamedTuple):
     traits: dict[str, Json] = {}
     environment: dict[str, Json] = {}
     boot: dict[str, Json] = {}
+    attended: bool = False
 
 
 class RunResumed(NamedTuple):
@@ -68,6 +72,7 @@ class RunResumed(NamedTuple):
     by: str = ""
     boot: dict[str, Json] = {}
     idle: float = 0.0
+    attended: bool = False
 
 
 class RunForked(NamedTuple):
@@ -140,7 +145,9 @@ class AttemptStarted(NamedTuple):
     """The intent to act, durable before the act. ``key`` is the idempotency key ``run:task:attempt``, kept when the
     same
     attempt is issued again after a crash (``reissue`` counts those); ``inputs`` is the digest of the rendered call.
-    With ``undo`` what undoes the task is owed from this moment, however the attempt ends."""
+    ``reserved`` is what it may spend at most (cost in dollars, tokens, calls); ``degraded`` is an attempt that does
+    what the task declares for when a budget runs short. With ``undo`` what
+    undoes the task is owed from this moment, however the attempt ends."""
 
     task: str
     attempt: int
@@ -148,6 +155,8 @@ class AttemptStarted(NamedTuple):
     inputs: str = ""
     effect: str = "unsafe"
     reissue: int = 0
+    reserved: dict[str, Json] = {}
+    degraded: bool = False
     undo: bool = False
 
 
@@ -324,10 +333,154 @@ class DoubtSettled(NamedTuple):
     failure: str = ""
 
 
+class BudgetWarned(NamedTuple):
+    """So much of a limit is spent that people want to know (``reason`` threshold), or an attempt of the task ``scope``
+    used more (``spent``) than it had set aside (``limit``; ``reason`` overshoot). ``scope`` is a task with everything
+    inside it, empty for the plan; cost is in dollars, time in seconds."""
+
+    scope: str
+    what: str
+    spent: float
+    limit: float
+    reason: str = "threshold"
+
+
+class BudgetExtended(NamedTuple):
+    """A person added ``amount`` to the limit of a task (empty: the plan) for ``what``: time (seconds), cost (dollars),
+    tokens, calls, attempts or iterations."""
+
+    scope: str
+    what: str
+    amount: float
+    by: str = ""
+    comment: str = ""
+
+
+class Warned(NamedTuple):
+    """A step of the watchdog of a task: its attempt still runs after ``after`` seconds. ``do`` is warn, or ask:
+    somebody should look and decide."""
+
+    task: str
+    attempt: int
+    after: float
+    do: str
+
+
+class AttemptStopping(NamedTuple):
+    """An attempt has to end now and is stopped: ``failure`` is the class it ends with, unless it was done before the
+    stop reached it; ``reason`` is timebox or watchdog, ``detail`` the sentence people read."""
+
+    task: str
+    attempt: int
+    failure: str
+    reason: str
+    detail: str = ""
+
+
+class GateRequested(NamedTuple):
+    """A task waits for a decision. ``stage`` says of what: ``gate`` (the task is one), ``preconditions`` or
+    ``criteria`` (those in plain words), ``label:NAME`` (a label demands one before the task starts). ``request`` is
+    what is asked with every template filled in: kind, ask, options, form, words, inputs, and under ``looks`` what has
+    to be looked at in the world."""
+
+    task: str
+    visit: int
+    stage: str
+    attempt: int = 0
+    request: dict[str, Json] = {}
+
+
+class GateExamined(NamedTuple):
+    """What was found of a gate's evidence: for each thing its kind, name, digest, what is shown of it and, where it
+    speaks against the gate, the ``problem``. ``policy`` is the digest of the project's policy."""
+
+    task: str
+    visit: int
+    evidence: tuple[dict[str, Json], ...] = ()
+    policy: str = ""
+
+
+class GateOpened(NamedTuple):
+    """People are asked; the task is blocked until they have decided. ``need`` of those with one of ``roles`` or among
+    ``people`` (anybody where both are empty) decide. ``shown`` is the digest of everything an approval is for: run,
+    task, visit, plan, policy, the question and the evidence. ``expires_at`` is seconds since 1970 on the run's time
+    line."""
+
+    task: str
+    visit: int
+    attempt: int
+    stage: str
+    kind: str
+    ask: str
+    shown: str
+    options: tuple[dict[str, Json], ...] = ()
+    form: tuple[dict[str, Json], ...] = ()
+    evidence: tuple[dict[str, Json], ...] = ()
+    roles: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
+    need: int = 1
+    not_starter: bool = False
+    expires_at: float | None = None
+
+
+class GateReopened(NamedTuple):
+    """What was shown has changed before the decision: votes so far are void, ``shown`` is the digest of what there is
+    now."""
+
+    task: str
+    visit: int
+    request: dict[str, Json]
+    evidence: tuple[dict[str, Json], ...]
+    policy: str
+    shown: str
+    changed: tuple[str, ...] = ()
+
+
+class GateVoted(NamedTuple):
+    """One person's word on what ``shown`` stands for. ``user`` is who the system says it was, ``by`` the name they
+    gave; ``claimed`` are roles nobody but the voter vouches for."""
+
+    task: str
+    visit: int
+    verdict: Literal["approve", "reject"]
+    by: str
+    shown: str
+    user: str = ""
+    roles: tuple[str, ...] = ()
+    claimed: tuple[str, ...] = ()
+    reason: str = ""
+    choice: str = ""
+    fields: dict[str, Json] = {}
+
+
+class GateEscalated(NamedTuple):
+    """Nobody decided in time: from now on others may."""
+
+    task: str
+    visit: int
+    roles: tuple[str, ...]
+    people: tuple[str, ...]
+    need: int
+    not_starter: bool
+    expires_at: float | None
+
+
+class GateDecided(NamedTuple):
+    """``decision`` is passed or failed (by checks), approved, rejected or expired. ``by`` are those whose votes made
+    it, ``reason`` is what they said or which check failed; ``outputs`` become those of a task that is a gate."""
+
+    task: str
+    visit: int
+    decision: Literal["passed", "failed", "approved", "rejected", "expired"]
+    by: tuple[str, ...] = ()
+    reason: str = ""
+    outputs: dict[str, Json] = {}
+
+
 class StopRequested(NamedTuple):
     """No task starts from now on. ``reason`` is pause (what runs may end), interrupted, terminated or storage (what
-    runs is stopped, and the run parks), deadline, cancelled or killed (what is open is cancelled, and the run ends;
-    ``finally`` outlives all but killed). ``by`` and ``comment`` tell who asked and why."""
+    runs is stopped, and the run parks), budget (what runs may end), deadline, cancelled or killed (what is open is
+    cancelled, and the run ends; ``finally`` outlives all but killed). ``by`` and ``comment`` tell who asked and why."""
 
     reason: str
     by: str = ""
@@ -378,6 +531,17 @@ if TYPE_CHECKING:
         TaskSettled,
         FailureResolved,
         DoubtSettled,
+        BudgetWarned,
+        BudgetExtended,
+        Warned,
+        AttemptStopping,
+        GateRequested,
+        GateExamined,
+        GateOpened,
+        GateReopened,
+        GateVoted,
+        GateEscalated,
+        GateDecided,
         StopRequested,
         RunParked,
         RunEnded,
@@ -414,6 +578,17 @@ EVENTS = (
     TaskSettled,
     FailureResolved,
     DoubtSettled,
+    BudgetWarned,
+    BudgetExtended,
+    Warned,
+    AttemptStopping,
+    GateRequested,
+    GateExamined,
+    GateOpened,
+    GateReopened,
+    GateVoted,
+    GateEscalated,
+    GateDecided,
     StopRequested,
     RunParked,
     RunEnded,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
+    AttemptStopping,
+    BudgetExtended,
+    BudgetWarned,
     DoubtSettled,
     Entry,
     FactsObserved,
@@ -28,6 +31,7 @@ from planrunner.machine.events import (
     TaskQueued,
     TaskSettled,
     TasksReset,
+    Warned,
 )
 from planrunner.machine.moves import (
     after_settling,
@@ -90,6 +94,8 @@ def _started(state: State, event: RunStarted, at: float) -> None:
     state.status = "running"
     state.params = event.params
     state.seed = event.seed
+    state.plan_digest = event.plan_digest
+    state.attended = event.attended
     state.traits = {name: Trait(*trait) for name, trait in event.traits.items()}
     state.environment = event.environment
     state.started_at = state.active_since = at
@@ -123,9 +129,10 @@ def _leave_out(state: State) -> None:
 def _resumed(state: State, event: RunResumed, at: float) -> None:
     check_run(state.status, "running")
     state.status = "running"
-    if state.stop_reason not in ("cancelled", "killed"):
+    if state.stop_reason not in ("budget", "cancelled", "killed"):
         state.stop_reason = state.stop_by = state.stop_comment = ""
     state.epoch = event.epoch
+    state.attended = event.attended
     # a runner that was killed left its mark: the time since its last entry was nobody's
     state.active_since = at if state.active_since is None else state.active_since + event.idle
     state.asked.clear()
@@ -184,6 +191,10 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
         state.queue.remove(state.limited_labels(task), task.priority, number)
     drop_timer(state, number, found)
     move(state, number, found, "running")
+    if event.degraded or state.degraded:
+        from planrunner.machine.fitting import degrade  # late: few runs have limits
+
+        degrade(state, number, event.degraded)
     found.attempts = event.attempt
     found.reissues = event.reissue
     found.inputs = event.inputs
@@ -195,6 +206,14 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
         found.started = at
     state.candidates.pop(number, None)
     take_slot(state, number)
+    if (state.ledger is not None or event.reserved) and number not in state.holders:
+        from planrunner.machine import budgets  # late: few runs have limits
+
+        budgets.started(state, number, event)
+    if task.timebox is not None or task.watchdog:
+        from planrunner.machine import watch  # late: few tasks are looked after
+
+        watch.armed(state, number, at)
     if state.plan.breakers:
         from planrunner.machine import breakers  # late: few plans have any
 
@@ -217,6 +236,14 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
     state.candidates[number] = None
     if event.outcome.failure not in CUT_OFF:
         free_slot(state, number)
+    if (state.ledger is not None or event.outcome.usage) and number not in state.holders:
+        from planrunner.machine import budgets  # late, as above
+
+        budgets.ended(state, number, event)
+    if state.alarms is not None:
+        from planrunner.machine import watch  # late, as above
+
+        watch.attempt_over(state, number)
     if state.plan.breakers:
         from planrunner.machine import breakers  # late: few plans have any
 
@@ -247,11 +274,17 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
     found.reason, found.detail, found.failure = event.reason, event.detail, event.failure
     found.judged = True
     state.candidates.pop(number, None)
+    if state.alarms is not None:
+        from planrunner.machine import watch  # late, as above
+
+        watch.task_over(state, number)
     if event.status not in SETTLED:
         if event.reason == "probe":
             state.asked.add(number)
         return
     found.ended = at
+    if state.ledger is not None:
+        _give_up(state, number)
     frame = found.frame
     if task.finally_:
         frame.finals_open -= 1
@@ -299,6 +332,13 @@ def _tell_recovering(state: State, number: int) -> None:
                 offer_routes(state, route.source)
 
 
+def _give_up(state: State, number: int) -> None:
+    """What an attempt had set aside counts as spent."""
+    from planrunner.machine import budgets  # late, as above
+
+    budgets.given_up(state, number)
+
+
 def _failure_resolved(state: State, event: FailureResolved, at: float) -> None:
     number = state.index[event.task]
     found = state.tasks[number]
@@ -328,6 +368,8 @@ def _doubt_settled(state: State, event: DoubtSettled, at: float) -> None:
         found.outcome = Outcome(failure=failure, message="its end was settled " + _by(event.by))
         found.reason = "settled"
         found.judged = False
+        if state.ledger is not None:
+            _give_up(state, number)
     state.candidates[number] = None
 
 
@@ -373,6 +415,18 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine import containers
 
             self.update(containers.FOLDS)
+        elif kind is BudgetWarned or kind is BudgetExtended:
+            from planrunner.machine import budgets
+
+            self.update(budgets.FOLDS)
+        elif kind is Warned or kind is AttemptStopping:
+            from planrunner.machine import watch
+
+            self.update(watch.FOLDS)
+        elif kind.__name__.startswith("Gate"):
+            from planrunner.machine import gates
+
+            self.update(gates.FOLDS)
         elif kind is RunForked:
             from planrunner.machine import forks
 

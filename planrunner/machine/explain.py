@@ -6,7 +6,7 @@ from planrunner.machine.decide import stop_text
 from planrunner.machine.joins import needs_verdict
 from planrunner.machine.routes import fired, routes_verdict
 from planrunner.machine.scope import TaskScope
-from planrunner.machine.state import State
+from planrunner.machine.state import State, TaskState
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 
 
@@ -23,6 +23,7 @@ def why(state: State, task_id: str) -> list[str]:
         lines += _anew(state, number)
     if found.status in ("pending", "queued"):
         lines += _waiting(state, number)
+    lines += _gate(found)
     if number in state.holders:
         from planrunner.machine.explain_nesting import holding  # late, as above
 
@@ -38,6 +39,9 @@ def why(state: State, task_id: str) -> list[str]:
 def _headline(state: State, number: int) -> str:
     task, found = state.specs[number], state.tasks[number]
     text = f"`{task.id}` is {found.status.replace('_', ' ')}"
+    if found.status == "running" and state.status not in ("pending", "running"):
+        waits = "waits with what it holds" if number in state.holders else "was cut off; resuming the run settles it"
+        text = f"`{task.id}` {waits}"
     if found.detail:
         text += f": {found.detail}"
     if found.recovered_by:
@@ -57,6 +61,11 @@ def _waiting(state: State, number: int) -> list[str]:
             f"label `{label}` allows {state.limits[label]} at a time, {state.labels_running.get(label, 0)} run"
             for label in state.limited_labels(task)
         ]
+        if state.ledger is not None:
+            from planrunner.machine.budgets import waits_for  # late: few runs have limits
+
+            short = waits_for(state, number)
+            lines = [short, *lines] if short else lines
         return lines
     if found.due is not None:
         return [f"attempt {found.attempts + 1} starts at {found.due:.3f} (seconds since 1970)"]
@@ -72,6 +81,27 @@ def _waiting(state: State, number: int) -> list[str]:
     if state.stop_reason:
         return [f"nothing starts: {stop_text(state)}"]
     return []
+
+
+def _gate(found: TaskState) -> list[str]:
+    """What people were asked, what they said so far, and for what their word counts."""
+    gate = found.gate
+    if gate is None or not gate.opened:
+        return []
+    asked = " or ".join([*(f"the role {role}" for role in gate.roles), *gate.people]) or "anybody"
+    lines = [f"its gate asks: {gate.request.get('ask', '')}", f"  {gate.need} of {asked} decide"]
+    if gate.not_starter:
+        lines[-1] += ", but not whoever started the run"
+    if gate.waits and gate.expires_at is not None:
+        lines.append(f"  it expires at {gate.expires_at:.0f} (seconds since 1970)")
+    for vote in gate.votes:
+        roles = f" ({', '.join(vote.roles or vote.claimed)}{' by their own word' if vote.claimed else ''})"
+        said = f"  {vote.by}{roles if vote.roles or vote.claimed else ''} {vote.verdict}s"
+        lines.append(
+            said + (f" with `{vote.choice}`" if vote.choice else "") + (f": {vote.reason}" if vote.reason else "")
+        )
+    lines.append(f"  for what has the digest {gate.shown}")
+    return lines
 
 
 def _anew(state: State, number: int) -> list[str]:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from planrunner.machine.events import AttemptEnded, Entry, FactsObserved, RunEnded, RunForked, TaskSettled
+from planrunner.machine.events import (
+    AttemptEnded,
+    Entry,
+    FactsObserved,
+    GateExamined,
+    GateReopened,
+    GateVoted,
+    RunEnded,
+    RunForked,
+    TaskSettled,
+)
 from planrunner.machine.moves import free_slot, move
 from planrunner.machine.statuses import IllegalMove
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -47,7 +57,7 @@ def rest_after(entries: Sequence[Entry], seq: int) -> int:
     return seq
 
 
-_ARRIVED = (AttemptEnded, FactsObserved)
+_ARRIVED = (AttemptEnded, FactsObserved, GateExamined, GateReopened, GateVoted)
 
 
 def run_forked(state: State, event: RunForked, at: float) -> None:
@@ -59,6 +69,10 @@ def run_forked(state: State, event: RunForked, at: float) -> None:
     state.params = {**state.params, **event.params}
     for number in list(state.running):
         _never_began(state, number)
+    if any(found.gate is not None for found in state.tasks):
+        from planrunner.machine.gates import ask_anew  # late: few runs ask people
+
+        ask_anew(state)
     state.status, state.reason = "paused", "forked"
     if state.active_since is not None:
         state.active += at - event.idle - state.active_since

@@ -7,7 +7,10 @@ from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.conditions import EvaluationError, explain, truth
 from planrunner.plan.model import Criterion, Task
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from planrunner.plan.expressions.values import Scope
 
 
 class Verdict(NamedTuple):
@@ -79,7 +82,7 @@ def _criteria(criteria: tuple[Criterion, ...], scope: TaskScope) -> Verdict:
     return Verdict(words=tuple(words)) if words else _DONE
 
 
-def unmet(criterion: Criterion, scope: TaskScope) -> str:
+def unmet(criterion: Criterion, scope: Scope) -> str:
     """Why an expression does not hold, with the values it read; empty when it holds."""
     assert criterion.expression is not None
     tree = criterion.expression.tree

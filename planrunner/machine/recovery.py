@@ -10,12 +10,30 @@ unattended) what can be undone is undone instead, and the task fails.
 from __future__ import annotations
 
 from planrunner.machine.commands import AskProbe, Record, Start
-from planrunner.machine.events import TaskSettled
+from planrunner.machine.events import DoubtSettled, TaskSettled
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from planrunner.machine.commands import Command
+
+
+BY_RULE = "the stop that was under way"
+"""Who settles the doubt about an attempt that was being stopped for good when its runner died."""
+
+
+def reissue(state: State, number: int) -> Start:
+    """The same attempt once more; what it has set aside is still there."""
+    found = state.tasks[number]
+    reserved: dict[str, Any] = {}
+    if state.ledger is not None:
+        from planrunner.machine.ledger import amount  # late: few runs have limits
+
+        holding = state.ledger.holdings.get(number, {})
+        reserved = {what: amount(what, held) for what, held in holding.items() if held}
+    return Start(number, found.attempts, found.reissues + 1, reserved, number in state.degraded)
 
 
 def recover(state: State, number: int) -> Command | None:
@@ -24,19 +42,21 @@ def recover(state: State, number: int) -> Command | None:
     found = state.tasks[number]
     if found.status == "in_doubt" and found.reason in ("ask", "rollback"):
         return None
+    if state.alarms is not None and (known := state.alarms.stopping.get(number)):
+        return Record(DoubtSettled(task.id, found.attempts, "failed", BY_RULE, known[0]))
     effect = state.trait(task).effect
     if found.reason == "retry" or task.on_doubt == "retry" or effect in ("pure", "read", "idempotent"):
-        return Start(number, found.attempts, found.reissues + 1)
+        return reissue(state, number)
     if task.on_doubt == "fail":
         detail = f"attempt {found.attempts} was cut off and `on_doubt` is fail"
         return Record(TaskSettled(task.id, "failed", "doubt", detail, "doubt"))
     if state.trait(task).probe and task.on_doubt in ("", "probe") and found.reason != "unknown":
         return AskProbe(number, found.attempts)
     if task.on_doubt == "rollback" or (state.unattended and task.on_doubt in ("", "probe")):
-        from planrunner.machine.rollback import by_doubt  # late: few doubts are settled that way
+        from planrunner.machine.rollback import undoing  # late: few doubts are settled that way
 
-        if command := by_doubt(state, number):
-            return command
+        if event := undoing(state, number):
+            return Record(event)
     told = "; the probe could not tell" if found.reason == "unknown" else ""
     detail = f"attempt {found.attempts} was cut off; whether it took effect is not known{told}"
     return Record(TaskSettled(task.id, "in_doubt", "ask", detail))

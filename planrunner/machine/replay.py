@@ -6,10 +6,14 @@ from __future__ import annotations
 from planrunner.machine.events import (
     AttemptEnded,
     BackupMade,
+    BudgetExtended,
     DoubtSettled,
     Entry,
     FactsObserved,
     FreshnessSeen,
+    GateExamined,
+    GateReopened,
+    GateVoted,
     LeftAlone,
     ResetPlanned,
     RollbackStarted,
@@ -21,6 +25,7 @@ from planrunner.machine.events import (
     TasksReset,
     UndoEnded,
 )
+from planrunner.machine.recovery import BY_RULE
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -32,8 +37,11 @@ if TYPE_CHECKING:
     Json = Any
 
 INPUTS = frozenset(
-    {AttemptEnded, BackupMade, DoubtSettled, FactsObserved, FreshnessSeen}
-    | {LeftAlone, RunForked, RunReopened, RunResumed, RunStarted, UndoEnded}
+    {
+        *(AttemptEnded, BudgetExtended, DoubtSettled, FactsObserved, GateExamined, GateReopened, GateVoted),
+        *(RunForked, RunReopened, RunResumed, RunStarted),
+        *(BackupMade, FreshnessSeen, LeftAlone, UndoEnded),
+    }
 )
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the
 one or the other (``is_input``)."""
@@ -72,7 +80,10 @@ def is_input(state: State, event: Event) -> bool:
         return event.reason != "rework" and all(planned.tasks != event.tasks for planned in state.resets)
     if isinstance(event, RollbackStarted):
         return event.reason == "person" or bool(event.by)
-    return event.__class__ in INPUTS or (isinstance(event, StopRequested) and event.reason != "deadline")
+    if isinstance(event, DoubtSettled) and event.by == BY_RULE:
+        return False
+    decided = isinstance(event, StopRequested) and event.reason in ("budget", "deadline")
+    return event.__class__ in INPUTS or (isinstance(event, StopRequested) and not decided)
 
 
 def kind_of(event: Event) -> str:

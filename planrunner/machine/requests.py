@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 
 class Reply(NamedTuple):
-    """The events of a request in their order, whether it is ``applied``, and the sentence for the one who asked."""
+    """The events of a request in their order, whether it is ``applied``, and the sentence for the one who asked;
+    ``code`` is the exit code of the contract for a refusal that is no wrong call."""
 
     events: tuple[Event, ...]
     applied: bool
     message: str
+    code: int = 0
 
 
 def reply(state: State, kind: str, body: dict[str, Json], by: str) -> Reply:
@@ -69,5 +71,37 @@ def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
     return Reply((StopRequested(reason, by, str(body.get("reason", ""))),), True, f"what is open is cancelled{rest}")
 
 
-RULES: dict[str, Rule] = {"pause": _pause, "cancel": _cancel}
+def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
+    from planrunner.machine.budgets import extension  # late: few runs have limits
+
+    found = extension(state, body, by)
+    if isinstance(found, str):
+        return refused(found)
+    waits = sum(task.status == "blocked" and task.reason == "budget" for task in state.tasks)
+    words = f"; {waits} tasks waited for it" if waits > 1 else "; a task waited for it" if waits else ""
+    return Reply(found, True, f"the budget is extended{words}")
+
+
+def _vote(state: State, body: dict[str, Json], by: str) -> Reply:
+    from planrunner.machine.votes import Vote, count  # late: few runs have gates
+
+    vote = Vote(
+        str(body["gate"]),
+        str(body["verdict"]),
+        by,
+        str(body.get("user") or ""),
+        tuple(map(str, body.get("roles") or ())),
+        tuple(map(str, body.get("claimed") or ())),
+        str(body.get("reason") or ""),
+        str(body.get("choice") or ""),
+        dict(body.get("fields") or {}),
+        str(body.get("shown") or ""),
+        bool(body.get("rework")),
+        float(body.get("now") or 0.0),
+    )
+    counted = count(state, vote)
+    return Reply(counted.events, not counted.code, counted.message, counted.code)
+
+
+RULES: dict[str, Rule] = {"pause": _pause, "cancel": _cancel, "budget": _budget, "vote": _vote}
 """By the kind of the request."""

@@ -9,13 +9,13 @@ from planrunner.plan.model import Retry
 def again(retry: Retry, attempts: int, failure: str) -> bool:
     """True when attempts are left and the failure class is one that the task retries.
 
-    Without a list every class but policy is retried. A timeout counts as transient; a failure mode only under its name,
-    since its author wrote down what to do about it.
+    Without a list every class is retried but policy, preconditions and what people have refused. A timeout counts as
+    transient; a failure mode only under its name, since its author wrote down what to do about it.
     """
     if attempts >= retry.attempts:
         return False
     if not retry.on:
-        return failure not in ("policy", "precondition")
+        return failure not in ("policy", "precondition", "rejected", "expired")
     return failure in retry.on or "any" in retry.on or (failure == "timeout" and "transient" in retry.on)
 
 

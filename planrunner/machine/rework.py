@@ -136,6 +136,14 @@ def _begin_anew(state: State, number: int) -> None:
     found = state.tasks[number]
     state.held.pop(number, None)
     _reopen_level(state, number)
+    if state.ledger is not None:
+        from planrunner.machine.budgets import given_up  # late: few runs have limits
+
+        given_up(state, number)
+    if state.alarms is not None:
+        from planrunner.machine.watch import task_over  # late: few tasks are looked after
+
+        task_over(state, number)
     drop_timer(state, number, found)
     free_slot(state, number)
     if found.status != "pending":
@@ -147,7 +155,9 @@ def _begin_anew(state: State, number: int) -> None:
         found.visit += 1
     found.past = found.attempts
     found.standing = ""
-    found.outcome = found.facts = found.started = found.ended = found.inner = None
+    found.outcome = found.facts = found.started = found.ended = found.inner = found.gate = None
+    found.cleared = ()
+    state.asked.discard(number)
     found.outputs = {}
     found.recovered_by = found.failure = found.reason = found.detail = ""
     found.uncertain, found.judged, found.reissues = False, True, 0

@@ -7,7 +7,7 @@ under way is issued again with its key, those that ended are never repeated.
 
 from __future__ import annotations
 
-from planrunner.machine.commands import Record, Save, Undo
+from planrunner.machine.commands import Record, Save, Start, Undo
 from planrunner.machine.events import (
     AttemptStarted,
     BackupAsked,
@@ -136,12 +136,10 @@ def busy(state: State) -> bool:
     return current.due is None or state.stop_reason in _GOES_ON
 
 
-def by_doubt(state: State, number: int, by: str = "") -> Record | None:
+def undoing(state: State, number: int, by: str = "") -> RollbackStarted | None:
     """The rollback that settles an attempt of unknown end; None where nothing says how the task is undone."""
     positions = mine(state, number)
-    if not positions:
-        return None
-    return Record(started(state, RollbackStarted("doubt", (), (), by=by), positions))
+    return started(state, RollbackStarted("doubt", (), (), by=by), positions) if positions else None
 
 
 def step(state: State, now: float) -> list[Command]:
@@ -272,7 +270,18 @@ def backup_made(state: State, event: BackupMade, at: float) -> None:
     debts.add(owed)
 
 
-def unsaved(state: State, number: int) -> Save | Record | None:
+def saved_first(state: State, commands: Sequence[Command]) -> list[Command]:
+    """The commands, with what has to be saved in place of each start that comes after it."""
+    found: list[Command] = []
+    for command in commands:
+        if not isinstance(command, Start) or not state.specs[command.number].backup:
+            found.append(command)
+        elif command.number not in state.asked:
+            found.append(_unsaved(state, command.number) or command)
+    return found
+
+
+def _unsaved(state: State, number: int) -> Save | Record | None:
     """What comes before the start of a task that names files to save; None once they are saved."""
     task, found = state.specs[number], state.tasks[number]
     if found.uncertain or is_saved(state, number):

@@ -128,6 +128,44 @@ class ResultScope:
         raise MissingName(f"there is no task `{name}`")
 
 
+class GateScope:
+    """Names in the checks of a gate: those of any task, the ids of tasks, and what the tasks before it gave:
+    ``outputs``, ``artifacts``, and what was counted in the evidence (``tests.failed``, ``diff.files``)."""
+
+    __slots__ = ("_number", "_state")
+
+    def __init__(self, state: State, number: int) -> None:
+        self._state = state
+        self._number = number
+
+    def resolve(self, name: str) -> Json:
+        """The value of a root name; raises MissingName for a name nothing defines."""
+        state, found = self._state, self._state.tasks[self._number]
+        if name in ("outputs", "artifacts"):
+            return self._given(name)
+        try:
+            return TaskScope(state, self._number).resolve(name)
+        except MissingName:
+            number = _numbered(state, found.frame, name)
+            if number is not None:
+                return task_record(state.tasks[number])
+            for item in found.gate.evidence if found.gate is not None else ():
+                if item.get("counts") is not None and _COUNTED.get(str(item["kind"])) == name:
+                    return item["counts"]
+            raise
+
+    def _given(self, name: str) -> dict[str, Json]:
+        state = self._state
+        merged: dict[str, Json] = {}
+        for need in state.shape.needs[self._number]:
+            record = task_record(state.tasks[need])
+            merged |= record.get(name, {})
+        return merged
+
+
+_COUNTED = {"junit": "tests", "diff": "diff"}
+
+
 class TasksScope:
     """What ``tasks`` stands for: the record of a task is made when it is read."""
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from planrunner.machine.events import Outcome
 from planrunner.machine.frame import Frame
 from planrunner.machine.shape import Shape
-from planrunner.plan.model import Plan, Task
+from planrunner.plan.model import Budgets, Plan, Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Literal
 
+    from planrunner.machine.alarms import Alarms
     from planrunner.machine.circuit import Circuit
     from planrunner.machine.events import FreshnessSeen, ResetPlanned, RunStatus, TaskStatus
+    from planrunner.machine.gate import GateState
+    from planrunner.machine.ledger import Ledger
     from planrunner.machine.undoing import Debts
     from planrunner.plan.model import EffectClass
 
@@ -30,22 +33,26 @@ class Trait(NamedTuple):
     effect: EffectClass = "unsafe"
     instant: bool = False
     probe: bool = False
+    spends: tuple[str, ...] = ()
 
 
 class TaskState:
     """One task of a run. ``attempts`` counts attempts that were started, those before it was sent back (``past``)
     included; ``uncertain`` marks one whose end nobody saw. ``frame`` is the level it stands on, ``inner`` the one it
-    opened last, for a task that holds others; ``visit`` counts how often the task was begun anew."""
+    opened last, for a task that holds others; ``visit`` counts how often the task was begun anew. ``gate`` is the
+    question it puts or put to people, ``cleared`` names the stages of this visit that were decided well."""
 
     __slots__ = (
         "attempts",
         "broken",
+        "cleared",
         "detail",
         "due",
         "ended",
         "facts",
         "failure",
         "frame",
+        "gate",
         "inner",
         "inputs",
         "judged",
@@ -74,6 +81,8 @@ class TaskState:
         self.kept: Outcome | None = None
         """How the task ended before it was begun anew; it stands if the next call is the same."""
         self.rework: dict[str, Json] | None = None
+        self.gate: GateState | None = None
+        self.cleared: tuple[str, ...] = ()
         self.status: TaskStatus = "pending"
         self.standing: Standing = ""
         self.attempts = 0
@@ -135,12 +144,15 @@ class State:
     __slots__ = (
         "active",
         "active_since",
+        "alarms",
         "asked",
+        "attended",
         "candidates",
         "circuits",
         "closing",
         "counts",
         "debts",
+        "degraded",
         "ended_at",
         "environment",
         "epoch",
@@ -150,17 +162,20 @@ class State:
         "holders",
         "index",
         "labels_running",
+        "ledger",
         "limits",
         "max_parallel",
         "outputs",
         "params",
         "plan",
+        "plan_digest",
         "queue",
         "reason",
         "recovering",
         "resets",
         "run_id",
         "running",
+        "saves",
         "seed",
         "selected",
         "sent_back",
@@ -182,6 +197,8 @@ class State:
     def __init__(self, plan: Plan, run_id: str) -> None:
         self.plan = plan
         self.run_id = run_id
+        self.plan_digest = ""
+        self.attended = False
         self.shape = Shape()
         self.specs: list[Task] = []
         self.tasks: list[TaskState] = []
@@ -200,6 +217,17 @@ class State:
         """What was seen of tasks that may be done already."""
         self.unattended = False
         """Nobody is there to ask what became of an attempt."""
+        self.saves = False
+        """Some task names files to save."""
+        self.ledger: Ledger | None = None
+        """What is spent and set aside; None while nothing is limited and nothing was spent."""
+        self.alarms: Alarms | None = None
+        """When somebody looks after what runs; None where nobody does."""
+        self.degraded: dict[int, Task] = {}
+        """Tasks that do what they declare for when a budget runs short, as the plan has them."""
+        if plan.budgets != _FREE:
+            plain = plan.budgets.warn is None and plan.budgets.on_exhausted in ("", "stop")
+            self._limit(plan.budgets._replace(time=None) if plain else plan.budgets)
         self.top = Frame("plan", -1, 0, len(plan.tasks))
         self.top.on_failure = plan.on_failure
         self.index = self.add(self.top, plan.tasks, plan.tasks)
@@ -238,13 +266,26 @@ class State:
         for number, task in enumerate(tasks, first):
             if task.finally_:
                 frame.finals.append(number)
+            if task.backup:
+                self.saves = True
             if task.fanout is not None:
                 self.specs[number], self.holders[number] = divided(self.specs[number])
             elif task.loop is not None or task.sub is not None or (task.subplan and holds(task)):
                 self.holders[number] = None
+            if task.budgets is not _FREE and task.budgets != _FREE:
+                self._limit(task.budgets)
+            if task.sub is not None:
+                self._limit(task.sub.budgets)
         frame.finals_open = len(frame.finals)
         frame.open = len(tasks) - frame.finals_open
         return index
+
+    def _limit(self, budgets: Budgets) -> None:
+        """Keep a ledger as soon as anything is limited; time and depth of the plan alone need none."""
+        if self.ledger is None and budgets._replace(depth=None, on_exhausted="") != _FREE:
+            from planrunner.machine.ledger import Ledger  # late: most runs have no limits
+
+            self.ledger = Ledger()
 
     @property
     def open(self) -> int:
@@ -278,6 +319,7 @@ class State:
 
 
 _UNKNOWN = Trait()
+_FREE: Budgets = Task._field_defaults["budgets"]
 
 
 def holds(task: Task) -> str:
@@ -308,6 +350,9 @@ def divided(task: Task) -> tuple[Task, Task]:
     each = task.when is not None and any(path[0] in names for path in task.when.paths)
     bare = Task(task.id)
     holder = bare._replace(**{name: getattr(task, name) for name in _OF_HOLDER}, when=None if each else task.when)
+    by_default = all(name != "budgets" for name, _ in task.spans)
+    if by_default:  # what the plan gives every task is for each item, what the task says is for all of them
+        holder = holder._replace(budgets=_FREE)
     item = task._replace(
         **{
             name: getattr(bare, name)
@@ -316,7 +361,7 @@ def divided(task: Task) -> tuple[Task, Task]:
         },
         when=task.when if each else None,
     )
-    return holder, item
+    return holder, item._replace(budgets=task.budgets) if by_default else item
 
 
 _OF_HOLDER = (

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 TASK: dict[TaskStatus, frozenset[TaskStatus]] = {
     "pending": frozenset({"queued", "running", "blocked", "completed", "failed", "skipped", "omitted", "cancelled"}),
-    "queued": frozenset({"running", "cancelled", "pending"}),
+    "queued": frozenset({"running", "blocked", "failed", "skipped", "cancelled", "pending"}),
     "running": frozenset({"pending", "running", "blocked", "completed", "failed", "cancelled", "in_doubt"}),
     "in_doubt": frozenset({"queued", "running", "in_doubt", "pending", "completed", "failed", "cancelled"}),
-    "blocked": frozenset({"pending", "running", "completed", "failed", "cancelled", "abandoned"}),
+    "blocked": frozenset({"pending", "queued", "running", "completed", "failed", "skipped", "cancelled", "abandoned"}),
     "completed": frozenset({"rolled_back", "pending", "running"}),
     "failed": frozenset({"rolled_back", "pending", "running"}),
     "skipped": frozenset({"pending"}),
@@ -43,14 +43,15 @@ STOPS: dict[str, int] = {
     "interrupted": 2,
     "terminated": 2,
     "storage": 2,
-    "deadline": 3,
-    "rollback": 4,
-    "cancelled": 4,
-    "killed": 5,
+    "budget": 3,
+    "deadline": 4,
+    "rollback": 5,
+    "cancelled": 5,
+    "killed": 6,
 }
 """Why nothing starts any more; a stop gives way only to a graver one."""
 
-FINAL_STOPS: frozenset[str] = frozenset({"deadline", "rollback", "cancelled", "killed"})
+FINAL_STOPS: frozenset[str] = frozenset({"budget", "deadline", "rollback", "cancelled", "killed"})
 """After these the run is not parked but comes to its end."""
 
 SETTLED: frozenset[TaskStatus] = frozenset(

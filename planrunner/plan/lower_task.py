@@ -25,6 +25,8 @@ from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 _BOUND = r"->\s*([A-Za-z_][A-Za-z0-9_]*)"
 _EDGES = ("on_success", "on_failure", "next", "failure_modes", "gate")
 """The order of edges, whatever the order of the keys."""
+_OF_ATTEMPTS = ("timeout", "timebox", "heartbeat", "watchdog", "budgets")
+"""Defaults that are meant for what acts, and not for a task that holds others."""
 _ACTIONS = ("run", "uses", "command", "loop", "subplan")
 
 
@@ -90,6 +92,10 @@ def _finish_together(draft: Draft) -> None:
 
 def _finish_action(draft: Draft) -> None:
     nodes, fields, low = draft.nodes, draft.fields, draft.low
+    if not {"loop", "subplan"}.isdisjoint(nodes):
+        for name in _OF_ATTEMPTS:
+            if name in draft.defaults and name not in nodes:
+                fields.pop(name, None)
     if "loop" in nodes:
         fields["loop"] = _loop(draft, nodes["loop"])
     if "subplan" in nodes:

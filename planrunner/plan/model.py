@@ -322,3 +322,5 @@ class Capability(NamedTuple):
     probe: bool = False
     risks: tuple[str, ...] = ()
     plugin: str = "planrunner"
+    spends: tuple[str, ...] = ()
+    """What an attempt uses that costs: cost, tokens, calls."""

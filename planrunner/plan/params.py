@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_size
@@ -24,17 +24,22 @@ class Bound(NamedTuple):
 def bind_params(plan: Plan, given: Mapping[str, Json]) -> Bound:
     """Check and convert what was given, fill in defaults. Text is read by the parameter's type; other data must fit
     it."""
-    known = {param.name: param for param in plan.params}
-    problems = [_unknown(name, known) for name in given if name not in known]
+    return bind(plan.params, given)
+
+
+def bind(params: Sequence[Param], given: Mapping[str, Json], noun: str = "parameter") -> Bound:
+    """As ``bind_params``; ``noun`` is what they are called in messages: ``parameter``, or ``field`` of a form."""
+    known = {param.name: param for param in params}
+    problems = [_unknown(name, known, noun) for name in given if name not in known]
     values: dict[str, Json] = {}
-    for param in plan.params:
+    for param in params:
         if param.name in given:
-            value, problem = _read(param, given[param.name])
+            value, problem = _read(param, given[param.name], noun)
         elif param.required:
-            problem = f"parameter `{param.name}` is required: -p {param.name}=VALUE"
+            problem = f"{noun} `{param.name}` is required: {_OPTIONS[noun]} {param.name}=VALUE"
             value = None
         else:
-            value, problem = (None, "") if param.default is None else _read(param, param.default)
+            value, problem = (None, "") if param.default is None else _read(param, param.default, noun)
         values[param.name] = value
         if problem:
             problems.append(problem)
@@ -52,22 +57,27 @@ def misfit(param: Param) -> tuple[Literal["", "type", "choice"], str]:
     return ("choice", problem) if problem else ("", "")
 
 
-def _unknown(name: str, known: Mapping[str, Param]) -> str:
+_OPTIONS = {"parameter": "-p", "field": "-f"}
+_PLACES = {"parameter": "the plan", "field": "the form"}
+
+
+def _unknown(name: str, known: Mapping[str, Param], noun: str) -> str:
     near = nearest(name, tuple(known))
+    text = f"{_PLACES[noun]} has no {noun} `{name}`"
     if near:
-        return f"the plan has no parameter `{name}`; did you mean `{near}`?"
-    return f"the plan has no parameter `{name}`" + (f"; it has {', '.join(known)}" if known else "; it has none")
+        return f"{text}; did you mean `{near}`?"
+    return text + (f"; it has {', '.join(known)}" if known else "; it has none")
 
 
-def _read(param: Param, value: Json) -> tuple[Json, str]:
+def _read(param: Param, value: Json, noun: str = "parameter") -> tuple[Json, str]:
     reader = _READERS.get(param.type, _any)
     try:
         found = reader(value)
     except (ValueError, OverflowError, RecursionError):
-        return None, f"parameter `{param.name}` takes {_WORDS[param.type]}, not {_shown(value)}"
+        return None, f"{noun} `{param.name}` takes {_WORDS[param.type]}, not {_shown(value)}"
     if param.choices and found not in [_quiet(reader, choice) for choice in param.choices]:
         listed = ", ".join(str(choice) for choice in param.choices)
-        return None, f"parameter `{param.name}` takes one of {listed}, not {_shown(value)}"
+        return None, f"{noun} `{param.name}` takes one of {listed}, not {_shown(value)}"
     return found, ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from planrunner.app.proof.lives import PLACE, RUN_ID, START, Disk, Nobody
 from planrunner.capabilities.contract import Call
 from planrunner.engine.drive import Driver
 from planrunner.engine.imagined import ImaginedEffects, Script
@@ -13,7 +14,6 @@ from planrunner.machine.events import AttemptStarted, Entry, Outcome, RunStarted
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.record import NamedTuple
-from planrunner.testing.simulate import PLACE, RUN_ID, START, Disk, Nobody
 
 Json = Any
 

@@ -7,16 +7,18 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from planrunner.app.proof.lives import PLACE, RUN_ID, START, Broken, Crash, Disk, Nobody
 from planrunner.capabilities.contract import Call
-from planrunner.engine.calls import Place
 from planrunner.engine.drive import Driver
 from planrunner.engine.effects import StartCall
 from planrunner.engine.imagined import ImaginedEffects, Script
 from planrunner.engine.replaying import replay
+from planrunner.machine.budgets import limit_of, scope_of
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
+    BudgetExtended,
     DoubtSettled,
     Entry,
     Outcome,
@@ -27,7 +29,7 @@ from planrunner.machine.events import (
     TaskSettled,
     TasksReset,
 )
-from planrunner.machine.evolve import CUT_OFF, fold
+from planrunner.machine.evolve import CUT_OFF, evolve, fold
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Plan, Task
@@ -38,52 +40,6 @@ if TYPE_CHECKING:
     from planrunner.machine.events import Event
 
 Json = Any
-
-START = 1_700_000_000.0
-RUN_ID = "20231114-2213-000000"
-PLACE = Place("/", "/nowhere")
-
-
-class Crash(Exception):
-    """The process dies at a journal write."""
-
-
-class Broken(Exception):
-    """A promise does not hold; the message says which one and for what."""
-
-
-class Disk:
-    """The journal of one run in memory, dying at the writes it is told to: ``dies`` maps the number of a write (over
-    all lives of the process) to whether the entries still reach the disk."""
-
-    def __init__(self, dies: dict[int, bool] | None = None) -> None:
-        self.entries: list[Entry] = []
-        self.writes = 0
-        self._dies = dies or {}
-
-    def append(self, entries: Sequence[Entry]) -> None:
-        self.writes += 1
-        dies = self._dies.get(self.writes)
-        if dies is None or dies:
-            self._store(entries)
-        if dies is not None:
-            raise Crash
-
-    def _store(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            if entry.seq != len(self.entries) + 1:
-                raise Broken(f"P1: entry {entry.seq} follows {len(self.entries)}")
-            self.entries.append(entry)
-
-
-class Nobody:
-    """An onlooker who does not look."""
-
-    def event(self, entry: Entry) -> None:
-        pass
-
-    def tick(self, now: float) -> None:
-        pass
 
 
 class WatchedEffects(ImaginedEffects):
@@ -131,7 +87,17 @@ class World(NamedTuple):
 
 
 def outcome_for(world: World, call: Call) -> Outcome:
-    """The same task and attempt always end the same way, whoever asks and whenever."""
+    """The same task and attempt always end the same way, whoever asks and whenever. What has a limit of its own spends
+    some of it, and does not always tell."""
+    outcome = _outcome_for(world, call)
+    if call.task.budgets.cost is None:
+        return outcome
+    rng = random.Random(f"{world.seed}/{call.task.id}/{call.attempt}/cost")
+    told: dict[str, Json] = {"cost": call.task.budgets.cost * rng.choice([0.0, 0.1, 0.5, rng.random()]) / 4}
+    return outcome._replace(usage=rng.choice([told, told, told, {}, {"cost": -1.0}, {"cost": "much"}]))
+
+
+def _outcome_for(world: World, call: Call) -> Outcome:
     rng = random.Random(f"{world.seed}/{call.task.id}/{call.attempt}")
     duration = rng.choice([0.0, 0.1, 1.0, rng.random() * 30])
     if rng.random() < world.failure_rate:
@@ -217,6 +183,8 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
     _check_settled_once(entries)
     _check_slots(world, state, entries)
     _check_unsafe(world, entries, acted)
+    if state.ledger is not None:
+        check_budgets(world.plan, entries)
     if state.ended_at is None:
         return
     if not isinstance(entries[-1].event, RunEnded):
@@ -225,7 +193,7 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
         if found.status not in SETTLED:
             raise Broken(f"the run ended while {task.id} is {found.status}")
     failed = any(found.standing == "failed" for found in state.tasks[: len(world.plan.tasks)])
-    if (state.status == "failed") != failed:
+    if (state.status == "failed") != failed and state.reason != "budget":
         raise Broken(f"the run is {state.status} and failed tasks: {failed}")
 
 
@@ -263,6 +231,41 @@ def _check_slots(world: World, state: State, entries: Sequence[Entry]) -> None:
             taken = sum(label in labels[task] for task in running)
             if taken > limit:
                 raise Broken(f"{taken} tasks with label {label} run at entry {entry.seq}, {limit} may")
+
+
+def check_budgets(plan: Plan, entries: Sequence[Entry]) -> None:
+    """Spent and set aside never pass a limit, at any entry (P10): of any scope by the ledger, and of the plan's cost by
+    the entries alone. Holds for worlds in which no attempt uses more than it has set aside."""
+    state = State(plan, RUN_ID)
+    held: dict[str, float] = {}
+    spent = extra = 0.0
+    for entry in entries:
+        evolve(state, entry.event, entry.at)
+        event = entry.event
+        if isinstance(event, AttemptStarted):
+            held[event.task] = event.reserved.get("cost", 0.0)
+        elif isinstance(event, AttemptEnded) and event.outcome.failure not in CUT_OFF:
+            told, aside = event.outcome.usage.get("cost"), held.pop(event.task, 0.0)
+            spent += told if isinstance(told, (int, float)) and told >= 0 else aside
+        elif isinstance(event, (TaskSettled, DoubtSettled)) and event.task in held:
+            gone = event.status in SETTLED if isinstance(event, TaskSettled) else event.resolution != "retry"
+            spent += held.pop(event.task) if gone else 0.0
+        elif isinstance(event, BudgetExtended) and (event.scope, event.what) == ("", "cost"):
+            extra += event.amount
+        if plan.budgets.cost is not None and spent + sum(held.values()) > plan.budgets.cost + extra + 1e-9:
+            raise Broken(f"P10: {spent} spent and {sum(held.values())} set aside at entry {entry.seq}")
+        _check_accounts(state, entry.seq)
+
+
+def _check_accounts(state: State, seq: int) -> None:
+    for number, account in (state.ledger.accounts if state.ledger is not None else {}).items():
+        scope = scope_of(state, number)
+        for what in scope.limits if scope is not None else ():
+            limit = limit_of(state, number, what)
+            if min(account.reserved.get(what, 0), account.spent.get(what, 0)) < 0:
+                raise Broken(f"P10: less than nothing of {what} is booked in scope {number} at entry {seq}")
+            if limit is not None and account.taken(what) > limit:
+                raise Broken(f"P10: {account.taken(what)} of {limit} {what} are taken in scope {number} at entry {seq}")
 
 
 def _check_unsafe(world: World, entries: Sequence[Entry], acted: Sequence[tuple[str, int]]) -> None:

@@ -29,12 +29,8 @@ def chaos_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
     yield from table(screen, ("KILLED", "RUNS", "IN DOUBT", "ENDED"), rows)
     yield ""
     if found["doubts"]:
-        settled = (
-            "were tried again, for nobody knows"
-            if found.get("real")
-            else "were settled by what the imagined world knows"
-        )
-        yield f"{plural(found['doubts'], 'attempt')} of unsafe tasks were in doubt and {settled}"
+        settled = "tried again" if found.get("real") else "settled by what the imagined world knows"
+        yield f"in doubt: {plural(found['doubts'], 'attempt')} of unsafe tasks, {settled}"
     if found["left_out"]:
         yield f"{plural(found['left_out'], 'run')} left out: no time (--time)"
     yield from _verdict(screen, found)

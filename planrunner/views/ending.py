@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.run import shown_counts, waiting
+from planrunner.views.run import listed, shown_counts, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal
 
@@ -38,6 +38,10 @@ def counts_text(state: State) -> str:
 def ending(terminal: Terminal, state: State, run_id: str, source: Source | None = None) -> list[str]:
     """The lines to print when a run ended or was parked; with the ``source`` of its plan, failures name places."""
     lines = [summary(terminal, state, run_id), *_next_steps(terminal, state, run_id)]
+    if state.ledger is not None:
+        from planrunner.views.budget import budget_line  # late: few runs have limits
+
+        lines.append("  " + budget_line(state, state.ended_at or 0.0))
     if state.counts.get("failed") or state.counts.get("in_doubt"):
         # Late: only runs with trouble pay for it.
         from planrunner.views.failure import failure_blocks
@@ -69,6 +73,11 @@ def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
     if state.status not in ("paused", "blocked"):
         return lines
     names = waiting(state)
-    lines += [f"  waits for {', '.join(names)}"] if names else []
-    left = sum(state.counts.get(status, 0) for status in _LEFT)  # type: ignore[call-overload]
+    lines += [f"  waits for {listed(names)}"] if names else []
+    if state.counts.get("blocked"):
+        from planrunner.views.gates import next_commands  # late: few runs wait
+
+        lines += next_commands(terminal, state)
+    counts = shown_counts(state)
+    left = sum(counts.get(status, 0) for status in _LEFT)
     return [*lines, f"  {plural(left, 'task')} left: {terminal.program} resume {run_id}"]

@@ -1,5 +1,5 @@
 """Lines for large fan-outs: a start and an end for each of ten thousand items tell nobody anything. What goes well is
-told in tenths; whatever else happens has its line."""
+told in tenths, what was never begun not at all; whatever else happens has its line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 LARGE = 100
 """Items from which on those that go well are told in tenths."""
 
-_WELL = ("completed", "skipped")
+_QUIET = ("completed", "skipped", "omitted", "cancelled")
+"""Ends of items that nobody has to do anything about: one that was never begun says no more than its fan-out does."""
 
 
 class Folds:
@@ -41,11 +42,11 @@ class Folds:
         if not isinstance(event, TaskSettled):
             return ""
         tenth = self._tenth(frame) if state.tasks[number].frame is frame else ""
-        return tenth if event.status in _WELL else line
+        return tenth if event.status in _QUIET else line
 
     def tells(self, event: TaskSettled) -> bool:
         """Whether the end of a task is told for itself."""
-        return event.status not in _WELL or self._large(self._state.index[event.task]) is None
+        return event.status not in _QUIET or self._large(self._state.index[event.task]) is None
 
     def _large(self, number: int) -> Frame | None:
         """The outermost large fan-out around a task."""

@@ -15,7 +15,7 @@ def chosen(state: State, trouble: dict[int, None], room: int) -> tuple[list[Row]
     picked = _Picked(state, room)
     for number in _in_trouble(state, trouble, max(1, room // 3)):
         picked.add(number)
-    waiting = [number for _, number in state.timers if state.tasks[number].due is not None]
+    waiting = [number for _, number in state.timers if state.tasks[number].status == "pending"]
     for number in waiting[: max(1, room // 4)]:
         picked.add(number)
     left = sum(not picked.add(number) for number in list(state.running))

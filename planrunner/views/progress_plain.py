@@ -6,9 +6,16 @@ from time import localtime, monotonic
 
 from planrunner.machine.events import (
     AttemptStarted,
+    AttemptStopping,
+    BudgetExtended,
+    BudgetWarned,
     Entry,
     FrameClosing,
     FrameOpened,
+    GateEscalated,
+    GateOpened,
+    GateReopened,
+    GateVoted,
     RetryScheduled,
     RollbackStarted,
     RunParked,
@@ -20,11 +27,12 @@ from planrunner.machine.events import (
     UndoScheduled,
     UndoSettled,
     UndoStarted,
+    Warned,
 )
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.run import attempt_text, elapsed, waiting
+from planrunner.views.run import attempt_text, elapsed, listed, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, cut, harmless
 
@@ -157,8 +165,30 @@ def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) ->
         from planrunner.views.nesting import end_text  # late: many plans are flat
 
         line += f", {end_text(state, found.inner)}"
-    why = _foreign(terminal, event.detail or event.reason) if event.status != "completed" or event.reason == "fresh" else ""
+    silent = event.status == "completed" and event.reason != "fresh"
+    why = "" if silent else _foreign(terminal, event.detail or event.reason)
     return f"{line}: {why}" if why else line
+
+
+def _gate(terminal: Terminal, _state: State, event: GateOpened, _at: float) -> str:
+    return f"{terminal.sign('blocked')} {event.task} asks: {_foreign(terminal, event.ask)}"
+
+
+def _reopened(terminal: Terminal, _state: State, event: GateReopened, _at: float) -> str:
+    what = _foreign(terminal, ", ".join(event.changed))
+    return f"{terminal.sign('blocked')} {event.task} asks again, what it shows has changed: {what}"
+
+
+def _escalated(terminal: Terminal, _state: State, event: GateEscalated, _at: float) -> str:
+    who = " or ".join([*(f"the role {role}" for role in event.roles), *event.people]) or "anybody"
+    return f"{terminal.sign('blocked')} {event.task} was not decided in time and asks others: {_foreign(terminal, who)}"
+
+
+def _vote(terminal: Terminal, _state: State, event: GateVoted, _at: float) -> str:
+    word = "approves" if event.verdict == "approve" else "rejects"
+    chosen = f" with `{event.choice}`" if event.choice else ""
+    line = f"{event.by} {word} {event.task}{chosen}" + (f": {event.reason}" if event.reason else "")
+    return f"{terminal.sign('completed' if event.verdict == 'approve' else 'failed')} {_foreign(terminal, line)}"
 
 
 def _opened(terminal: Terminal, state: State, event: FrameOpened, _at: float) -> str:
@@ -172,7 +202,8 @@ def _opened(terminal: Terminal, state: State, event: FrameOpened, _at: float) ->
 
 
 def _closing(terminal: Terminal, _state: State, event: FrameClosing, _at: float) -> str:
-    return f"{terminal.sign('cancelled')} {event.task} is stopped ({event.reason}): what runs in it is ended"
+    runs = "may end" if event.reason == "budget" else "is ended"
+    return f"{terminal.sign('cancelled')} {event.task} is stopped ({event.reason}): what runs in it {runs}"
 
 
 def _reset(terminal: Terminal, _state: State, event: TasksReset, _at: float) -> str:
@@ -187,7 +218,29 @@ def _resumed(_terminal: Terminal, state: State, _event: RunResumed, _at: float) 
     return f"resumed: {done} of {len(state.tasks)} tasks are done already"
 
 
+def _warned(_terminal: Terminal, _state: State, event: BudgetWarned, _at: float) -> str:
+    from planrunner.views.budget import warning_text  # late: few runs have limits
+
+    return warning_text(event)
+
+
+def _watched(terminal: Terminal, _state: State, event: Warned, _at: float) -> str:
+    look = ": somebody should look" if event.do == "ask" else ""
+    return f"{terminal.sign('running')} {event.task} still runs after {duration_text(event.after)}{look}"
+
+
+def _stopping(terminal: Terminal, _state: State, event: AttemptStopping, _at: float) -> str:
+    return f"{terminal.sign('cancelled')} {event.task} is stopped: {event.detail}"
+
+
+def _extended(_terminal: Terminal, _state: State, event: BudgetExtended, _at: float) -> str:
+    from planrunner.views.budget import extension_text  # late, as above
+
+    return extension_text(event)
+
+
 _STOPS = {
+    "budget": "a budget is used up: what runs may end, nothing else starts",
     "pause": "pausing{who}: what runs may end, nothing else starts",
     "cancelled": "cancelling{who}: what runs is ended in order",
     "killed": "killing{who}: what runs is ended at once",
@@ -202,7 +255,7 @@ def _stop(terminal: Terminal, _state: State, event: StopRequested, _at: float) -
 
 def _parked(terminal: Terminal, state: State, event: RunParked, _at: float) -> str:
     names = list(event.waiting) or waiting(state)
-    return f"{terminal.sign('paused')} parked ({event.reason})" + (f", waits for {', '.join(names)}" if names else "")
+    return f"{terminal.sign('paused')} parked ({event.reason})" + (f", waits for {listed(names)}" if names else "")
 
 
 def _delayed(terminal: Terminal, _state: State, event: TaskDelayed, at: float) -> str:
@@ -239,8 +292,16 @@ _DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {
     TasksReset: _reset,
     RetryScheduled: _retry,
     TaskSettled: _settled,
+    GateOpened: _gate,
+    GateReopened: _reopened,
+    GateEscalated: _escalated,
+    GateVoted: _vote,
     RunResumed: _resumed,
     StopRequested: _stop,
+    BudgetWarned: _warned,
+    BudgetExtended: _extended,
+    Warned: _watched,
+    AttemptStopping: _stopping,
     RunParked: _parked,
     TaskDelayed: _delayed,
     RollbackStarted: _rolling_back,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-from planrunner.machine.events import Entry, TaskSettled
+from planrunner.machine.events import Entry, GateOpened, TaskSettled
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.rows import TROUBLE, Row
@@ -55,9 +55,9 @@ class TreeProgress:
 
     def event(self, entry: Entry) -> None:
         """The state is read when the next frame is drawn; a frame is due after an event as well as at a tick."""
-        if self._state is not None and isinstance(entry.event, TaskSettled):
+        if self._state is not None and isinstance(entry.event, (TaskSettled, GateOpened)):
             self._tails.pop(entry.event.task, None)
-            if entry.event.status in TROUBLE:
+            if isinstance(entry.event, GateOpened) or entry.event.status in TROUBLE:
                 self._trouble[self._state.index[entry.event.task]] = None
         self._draw_when_due(entry.at)
 
@@ -67,6 +67,10 @@ class TreeProgress:
 
     def tick(self, now: float) -> None:
         self._draw_when_due(now)
+
+    def let_go(self) -> None:
+        """Leave what is drawn where it is: somebody else writes below it."""
+        self._drawn = 0
 
     def ended(self, result: Any) -> None:
         if self._state is None:
@@ -114,7 +118,7 @@ class TreeProgress:
     def _flat(self, state: State, room: int) -> tuple[list[Row], int]:
         """What is shown of a flat plan, and how many running tasks are not."""
         running = list(state.running)
-        waiting = [number for _, number in state.timers if state.tasks[number].due is not None]
+        waiting = [number for _, number in state.timers if state.tasks[number].status == "pending"]
         trouble = [number for number in self._trouble if state.tasks[number].status in TROUBLE]
         trouble = trouble[-max(1, room // 3) :]
         waiting = waiting[: max(1, room // 4)]

@@ -7,7 +7,7 @@ from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     Json = Any
@@ -28,9 +28,12 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         "reason": state.reason,
         "stopped": stopped(state),
         "waiting": waiting(state),
+        "gates": _gates(state),
         "tasks": {
-            task.id: task_object(state, found) | (inner_object(state, found) if found.inner is not None else {})
-            for task, found in pairs(state)
+            task.id: task_object(state, found)
+            | (inner_object(state, found) if found.inner is not None else {})
+            | (account_object(state, number) if state.ledger is not None else {})
+            for number, (task, found) in enumerate(pairs(state))
         },
         "budget": budget_object(state, now),
         "outputs": state.outputs,
@@ -41,6 +44,15 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         if report := rollback_object(state):
             found["rollback"] = report
     return found
+
+
+def _gates(state: State) -> list[dict[str, Json]]:
+    """The questions to people, with what they need to answer them."""
+    if not state.counts.get("blocked"):
+        return []
+    from planrunner.views.gates import gate_objects  # late: few runs wait
+
+    return gate_objects(state)
 
 
 def stopped(state: State) -> dict[str, str] | None:
@@ -59,8 +71,15 @@ def task_object(state: State, found: TaskState) -> dict[str, Json]:
         "attempts": found.attempts,
         "outputs": found.outputs,
         "reason": _left_reason(found) if left else found.reason,
-        "detail": _LEFT_DETAIL if left else found.detail,
+        "detail": _left_detail(found) if left else found.detail,
     }
+
+
+def account_object(state: State, number: int) -> dict[str, Json]:
+    """What a task adds that has a budget of its own, or spent something: the same as ``budget`` of the run."""
+    from planrunner.machine.budgets import scope_of, standing  # late: few runs have limits
+
+    return {"budget": standing(state, number)} if scope_of(state, number) is not None else {}
 
 
 def inner_object(state: State, found: TaskState) -> dict[str, Json]:
@@ -82,9 +101,14 @@ def inner_object(state: State, found: TaskState) -> dict[str, Json]:
 def shown_status(state: State, found: TaskState) -> str:
     """The status as people may be told it: no task runs while nobody acts on the run.
 
-    An attempt that was cut off or stopped half-way is in doubt until a resumed run settles it by its effect class.
+    An attempt that was cut off or stopped half-way is in doubt until a resumed run settles it by its effect class. A
+    task that holds others does nothing itself: it waits with them.
     """
-    return "in_doubt" if found.status == "running" and is_resting(state) else found.status
+    if found.status != "running" or not is_resting(state):
+        return found.status
+    if found.inner is not None:
+        return "blocked" if state.status == "blocked" else "paused"
+    return "in_doubt"
 
 
 def is_resting(state: State) -> bool:
@@ -95,14 +119,19 @@ def is_resting(state: State) -> bool:
 def reason_text(state: State, found: TaskState) -> str:
     """Why a task stands as it does, for people; empty where nothing is to be said."""
     if shown_status(state, found) != found.status:
-        return f"{_left_reason(found)}: {_LEFT_DETAIL}"
+        return _left_detail(found) if found.inner is not None else f"{_left_reason(found)}: {_left_detail(found)}"
     return found.detail or found.reason.replace("_", " ")
 
 
-_LEFT_DETAIL = "its attempt did not end; resuming the run settles it"
+def _left_detail(found: TaskState) -> str:
+    if found.inner is not None:
+        return "goes on with what it holds"
+    return "its attempt did not end; resuming the run settles it"
 
 
 def _left_reason(found: TaskState) -> str:
+    if found.inner is not None:
+        return "inside"
     return found.outcome.failure if found.outcome is not None else "cut off"
 
 
@@ -127,14 +156,21 @@ def _own_trouble(state: State, number: int) -> bool:
 
 def budget_object(state: State, now: float) -> dict[str, Json]:
     """What the run used of each quantity that is measured or limited, and the limit where there is one. Time is seconds
-    in which a process acted on the run; a quantity nobody measured has ``used`` null."""
+    in which a process acted on the run; ``reserved`` is what running attempts have set aside of cost, tokens and calls;
+    a quantity nobody measured has ``used`` null."""
     limits = {name: limit for name, limit in state.plan.budgets._asdict().items() if name in _QUANTITIES}
     used = {
         "time": round(state.spent_time(now), 3),
         "attempts": sum(found.attempts + found.reissues for found in state.tasks),
     }
     names = [name for name, limit in limits.items() if limit is not None or name in used]
-    return {name: {"used": used.get(name), "limit": limits[name]} for name in names}
+    found: dict[str, Json] = {name: {"used": used.get(name), "limit": limits[name]} for name in names}
+    if state.ledger is not None:
+        from planrunner.machine.budgets import standing, time_limit  # late: few runs have limits
+
+        found |= standing(state)
+        found["time"]["limit"] = time_limit(state)
+    return found
 
 
 _QUANTITIES = ("time", "cost", "tokens", "calls", "attempts", "iterations", "depth")
@@ -151,6 +187,16 @@ def waiting(state: State) -> list[str]:
     if not (counts.get("blocked") or counts.get("in_doubt")):
         return []
     return [task.id for task, found in pairs(state) if found.status in ("blocked", "in_doubt")]
+
+
+NAMED = 8
+"""Tasks that a line lists by name."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a, b``; of many names the first few and how many more there are."""
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def attempt_text(task: Task, attempt: int, past: int = 0) -> str:

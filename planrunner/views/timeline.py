@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry
 from planrunner.record import NamedTuple
 from planrunner.views.symbols import duration_text
-from planrunner.views.terminal import Terminal, cut, pad, width
+from planrunner.views.terminal import Terminal, pad, width
 
 MOST = 200
 """Attempts shown at most; the longest ones win."""
@@ -49,11 +49,19 @@ def timeline(terminal: Terminal, attempts: list[Bar], now: float) -> list[str]:
     room = max(10, min(terminal.size()[0], 120) - column - 14)
     scale = room / max(end - start, 1e-9)
     lines = [
-        _line(terminal, bar, (cut(name, column), column, room), (start, scale, now))
+        _line(terminal, bar, (_cut_front(terminal, name, column), column, room), (start, scale, now))
         for bar, name in zip(shown, names, strict=True)
     ]
     hidden = len(attempts) - len(shown)
     return lines + ([f"and {hidden} shorter attempts"] if hidden else [])
+
+
+def _cut_front(terminal: Terminal, name: str, columns: int) -> str:
+    """A path in so many columns: its end tells more than its beginning."""
+    mark = "…" if terminal.unicode else "~"
+    while width(name) > columns:
+        name = mark + name[2 if name.startswith(mark) else 1 :]
+    return name
 
 
 def _line(terminal: Terminal, bar: Bar, place: tuple[str, int, int], time: tuple[float, float, float]) -> str:

@@ -9,9 +9,14 @@ from planrunner.machine.state import State
 from planrunner.record import NamedTuple
 from planrunner.views.nesting import counted, name_inside, round_text, words
 from planrunner.views.rows import DULL, WHOLE, Row, hidden, level_lines
+from planrunner.views.run import shown_status
 
 MANY = 12
 """Tasks of one level that are all listed, also in a run that is shown whole."""
+
+
+MOST = 20
+"""Tasks of one level that are listed though the run is not shown whole."""
 
 
 class _Sight(NamedTuple):
@@ -44,7 +49,8 @@ def rows(state: State, whole: bool) -> list[Row]:
 def _notable(state: State) -> set[int]:
     found: set[int] = set()
     for number, task in enumerate(state.tasks):
-        if task.status not in DULL:
+        never_begun = task.status == "cancelled" and task.frame.kind == "items" and not task.attempts
+        if task.status not in DULL and not never_begun:
             while number >= 0 and number not in found:
                 found.add(number)
                 number = state.tasks[number].frame.owner
@@ -79,18 +85,33 @@ def _frame(sight: _Sight, frame: Frame, level: int, heading: str) -> list[Row]:
     state = sight.state
     found: list[Row] = []
     if heading:
-        status = "failed" if frame.failing else "running" if frame.open or frame.finals_open else "completed"
+        going = frame.open or frame.finals_open
+        around = shown_status(state, state.tasks[frame.owner])
+        status = "failed" if frame.failing else around if going else "completed"
         found.append(Row(level, -1, heading, status))
         level += 1
     lines = level_lines(state, frame)
     few = sight.whole or (len(lines) <= MANY and not sight.fold)
+    listed = _listed(sight, [line.task for line in lines])
     left: dict[str, int] = {}
     for line in lines:
-        if few or line.task in sight.notable:
+        if few or line.task in listed:
             found += _task(sight, line.task, level + line.level)
         else:
-            status = state.tasks[line.task].status
+            status = shown_status(state, state.tasks[line.task])
             left[status] = left.get(status, 0) + 1
     if left and len(found) > bool(heading):
         found.append(Row(level, -1, f"  {'  ' * level}others: {words(left)}"))
     return found
+
+
+def _listed(sight: _Sight, numbers: list[int]) -> set[int]:
+    """Those of the notable tasks that are listed: all of few, else what failed first, then what waits or runs."""
+    notable = [number for number in numbers if number in sight.notable]
+    if len(notable) > MOST:
+        tasks = sight.state.tasks
+        notable.sort(key=lambda number: _WORST.get(tasks[number].status, len(_WORST)))
+    return set(notable[:MOST])
+
+
+_WORST = {"failed": 0, "in_doubt": 1, "blocked": 2, "running": 3}

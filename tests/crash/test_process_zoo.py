@@ -24,7 +24,7 @@ SHAPES = {
     "floods": f"head -c {FLOOD} /dev/zero",
     "forks_daemons": "setsid -f sh -c 'trap \"\" TERM HUP; sleep TOKEN'; (setsid sleep TOKEN & ) & echo forked",
     # within its first 30 ms a runner takes no orphans in: a daemon so quick that leaves no trace at all is not found
-    "sheds_variables": "sleep 0.2; setsid -f env -i PATH=\"$PATH\" sh -c 'trap \"\" TERM; sleep TOKEN' >&- 2>&- <&-",
+    "sheds_variables": 'sleep 0.2; setsid -f env -i PATH="$PATH" sh -c \'trap "" TERM; sleep TOKEN\' >&- 2>&- <&-',
     "ignores_term": "trap '' TERM INT HUP; sleep TOKEN & echo deaf",
     "closes_stdout": "exec >&- 2>&-; sleep TOKEN & true",
     "holds_the_pipe": "sleep TOKEN & echo held",

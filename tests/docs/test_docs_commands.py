@@ -54,6 +54,8 @@ def _plans() -> Iterator[tuple[str, str, str, list[str]]]:
             continue  # shown there as the rule's own good and bad example, and held to it below
         for block in blocks.blocks(page):
             in_yaml = block.language == "yaml" and re.search(r"^plan: ", block.body, re.MULTILINE)
+            if block.marks.get("file", "").endswith(".test.yaml"):
+                continue  # a test of a plan, which `planrunner test` reads
             if in_yaml or block.marks.get("file", "").endswith(".plan"):
                 name = "shown.yaml" if in_yaml else "shown.plan"
                 yield f"{_name(page)}:{block.line}", name, block.body, block.marks.get("finds", "").split()

@@ -43,6 +43,13 @@ ENDINGS: dict[str, Ending] = {
     "files.yaml": completed(write="completed", show="completed"),
     "finally.yaml": Ending(1, "failed", {"work": "failed", "clean": "completed"}),
     "foreach.yaml": completed(**{"check": "completed", "check[2]": "failed", "report": "completed"}),
+    "gate-checks.yaml": completed(small="completed", fits="completed", green="completed", publish="completed"),
+    "gate-decision.yaml": Ending(8, "blocked", {"way": "blocked", "publish": "pending", "note": "pending"}),
+    "gate-label.yaml": Ending(8, "blocked", {"test": "completed", "deploy": "blocked"}),
+    "gate-nested.yaml": Ending(
+        8, "blocked", {"edit#1/book/each[0]/sign": "blocked", "edit#1/book/each[1]/sign": "blocked", "bind": "pending"}
+    ),
+    "gate-rework.yaml": Ending(8, "blocked", {"draft": "completed", "review": "blocked", "print": "pending"}),
     "gate.yaml": Ending(8, "blocked", {"sign-off": "blocked", "publish": "pending", "notes": "completed"}),
     "hello.yaml": completed(greet="completed", answer="completed"),
     "instruction.yaml": Ending(8, "blocked", {"collect": "completed", "compare": "blocked", "publish": "pending"}),

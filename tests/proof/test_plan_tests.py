@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -109,6 +109,65 @@ def test_a_case_says_what_people_decide(
     exit_code = "" if code is None else f", exit_code: {code}"
     result = one(f"gates: {{sign-off: {word}}}\nexpect: {{status: {status}{exit_code}}}")
     assert result["passed"], result
+
+
+GATED = """
+plan: gated
+defaults: {timeout: 1m}
+tasks:
+  - {id: draft, run: write}
+  - id: review
+    needs: [draft]
+    gate: decision
+    ask: Which way?
+    approvers: {roles: [editors], count: 2}
+    options: [{id: short}, {id: long}]
+    expires: 2h
+    on_reject: {rework: draft, max: 2}
+  - {id: print, needs: [review], run: "print {{ tasks.review.outputs.choice }}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("gates", "expect"),
+    [
+        ("approve", "{status: completed, tasks: {review: {outputs: {choice: short, decision: approved}}}}"),
+        ("{decision: approve, option: long}", "{tasks: {review: {outputs: {choice: long}}}}"),
+        ("[reject, approve]", "{status: completed, order: [draft, draft, print], events: [TasksReset]}"),
+        ("reject", "{status: failed, order: [draft, draft, draft], never: [print]}"),
+        ("expire", "{status: failed, duration: '> 2h', events: [GateDecided], never: [print]}"),
+        ("{decision: reject, by: ann, comment: too long}", "{tasks: {review: {detail: too long}}}"),
+        ("wait", "{status: blocked, waiting: [review]}"),
+    ],
+)
+def test_gates_are_decided_as_often_as_they_ask(gates: str, expect: str, write: Write, data: Data) -> None:
+    write("gated.yaml", GATED)
+    write("gated.test.yaml", f"plan: gated.yaml\ncases: [{{name: it, gates: {{review: {gates}}}, expect: {expect}}}]\n")
+    code, found = data("test", "gated.test.yaml")
+    assert code == 0, found["cases"][0]["misses"]
+
+
+def test_generated_cases_decide_a_gate_in_every_way(write: Write, data: Data) -> None:
+    write("gated.yaml", GATED)
+    code, found = data("test", "gated.yaml")
+    assert code == 0
+    assert found["coverage"]["gated.yaml"]["kinds"]["gates"] == {"reached": 3, "all": 3}
+
+
+def test_a_mock_says_what_an_attempt_uses(write: Write) -> None:
+    from planrunner.app.proof.testfile import read_tests
+    from planrunner.app.proof.testing import runnable, runs, stage_of
+    from planrunner.app.proof.world import known_capabilities
+    from planrunner.machine.events import AttemptEnded
+    from planrunner.source import Source
+
+    write("release.yaml", PLAN)
+    text = cases("cases: [{name: it, mocks: {build: {stdout: done, usage: {cost: 0.5, tokens: 70}}}}]")
+    (case,) = read_tests(Source(text, "release.test.yaml"), runnable).cases
+    plan = runnable("release.yaml")
+    (lived,) = runs(stage_of(plan, case, known_capabilities(plan)), case)
+    ended = [entry.event for entry in lived.entries if isinstance(entry.event, AttemptEnded)]
+    assert ended[0].outcome.usage == {"cost": 0.5, "tokens": 70}
 
 
 def test_a_strict_case_lets_what_it_does_not_name_fail(one: Callable[[str], dict[str, Any]]) -> None:
@@ -321,7 +380,7 @@ def test_junit_holds_every_case_and_tells_why_one_failed(write: Write, call: Cal
     write("release.test.yaml", cases(text.replace("'bad", '"bad').replace(">'", '>"')))
     code, _, _ = call("test", "--junit", "out.xml")
     assert code == 1
-    root = ElementTree.parse(tmp_path / "out.xml").getroot()
+    root = ET.parse(tmp_path / "out.xml").getroot()
     assert (root.get("tests"), root.get("failures")) == ("2", "1")
     failure = root.find(".//failure")
     assert failure is not None

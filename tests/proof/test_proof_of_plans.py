@@ -20,7 +20,7 @@ def test_every_plan_passes_its_tests_and_is_covered(monkeypatch: pytest.MonkeyPa
     found = as_data(tested)
     assert not tested.invalid
     assert [(case["place"], case["misses"]) for case in found["cases"] if not case["passed"]] == []
-    assert set(found["coverage"]) == set(PLANS)
+    assert set(found["coverage"]) >= set(PLANS)
     thin = {path: one["missing"] for path, one in found["coverage"].items() if one["share"] < 0.9}
     assert not thin
 

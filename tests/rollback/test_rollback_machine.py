@@ -25,7 +25,7 @@ from planrunner.machine.events import (
     UndoStarted,
 )
 from planrunner.machine.evolve import fold
-from planrunner.machine.rollback import by_doubt, outstanding, started
+from planrunner.machine.rollback import outstanding, started, undoing
 from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
@@ -288,9 +288,9 @@ def test_where_nobody_is_there_a_doubt_is_undone_and_without_an_undo_it_waits() 
 def test_a_person_may_settle_a_doubt_by_undoing() -> None:
     spec = plan(task("b"))
     waiting, entries = go_on(cut(rehearse(spec), "b"), spec)
-    command = by_doubt(waiting, 0, "ada")
-    assert command is not None
-    state, entries = go_on(entries, spec, command.event)  # type: ignore[arg-type]
+    event = undoing(waiting, 0, "ada")
+    assert event is not None
+    state, entries = go_on(entries, spec, event)
     assert (state.status, state.tasks[0].failure, undone(entries)) == ("failed", "doubt", ["b"])
 
 

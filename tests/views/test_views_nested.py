@@ -137,6 +137,35 @@ def test_a_container_that_runs_tells_how_far_it_is(screen):
     assert line.endswith("1/3 done")
 
 
+def test_what_holds_a_gate_waits_with_it_when_the_run_is_parked(screen):
+    gated = {"id": "fan", "foreach": ["a", "b"], "subplan": [{"id": "sign", "gate": "approval", "ask": "Go?"}]}
+    ran = run(gated, {"id": "other", "run": "x"})
+    assert ran.state.status == "blocked"
+    lines = [re.sub(r", [\d.]+m?s", "", line) for line in tree(screen()[0], ran.state, 0.0)]
+    assert lines == [
+        "◷ fan       blocked, 0/2 done, goes on with what it holds",
+        "◷   [0] a   blocked, 0/1 done, goes on with what it holds",
+        "◷     sign  blocked, Go?",
+        "◷   [1] b   blocked, 0/1 done, goes on with what it holds",
+        "◷     sign  blocked, Go?",
+        "✔ other     completed",
+    ]
+    assert {task["status"] for task in run_object(ran.state, "d", 8, 0.0)["tasks"].values()} == {"blocked", "completed"}
+    assert why(ran.state, "fan")[0] == "`fan` waits with what it holds"
+    end = ending(screen()[0], ran.state, "r")
+    assert end[1] == "  waits for fan[0]/sign, fan[1]/sign"
+    assert end[-1] == "  2 tasks left: planrunner resume r"
+
+
+def test_of_many_that_wait_the_first_are_listed(screen):
+    gated = {"id": "fan", "foreach": list(range(100)), "subplan": [{"id": "sign", "gate": "approval", "ask": "Go?"}]}
+    ran = run(gated)
+    lines = tree(screen()[0], ran.state, 0.0)
+    assert len(lines) == 1 + 2 * 20 + 1
+    assert lines[-1] == "      others: 80 blocked"
+    assert "and 92 more" in ending(screen()[0], ran.state, "r")[1]
+
+
 # Counts and data
 
 
@@ -226,6 +255,18 @@ def test_large_fan_outs_are_told_in_tenths_and_their_failures_one_by_one(screen)
     assert sum("items done" in line for line in lines) == 9
     assert [line for line in lines if "fan[" in line] == ["✘ fan[321] failed in 1.0s: exit code 1"]
     assert len(lines) == 1 + 1 + 9 + 1 + 1
+
+
+def test_items_that_were_never_begun_are_counted_and_not_listed(screen):
+    fan = {"id": "fan", "run": "x", "foreach": list(range(300)), "max_parallel": 1}
+    ran = run(fan, outcomes={"fan[1]": [BAD]})
+    terminal, stream = screen()
+    watched(ran, PlainProgress(terminal))
+    assert [line for line in lines_of(stream) if "fan[" in line and "✘ fan " not in line] == [
+        "✘ fan[1] failed in 1.0s: exit code 1"
+    ]
+    lines = tree(screen()[0], ran.state, 0.0)
+    assert lines[2:] == ["      others: 1 completed, 298 cancelled"]
 
 
 def test_what_begins_anew_says_who_sent_it_back_and_why(screen):

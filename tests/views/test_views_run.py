@@ -49,14 +49,15 @@ def test_the_json_object_has_what_the_contract_names(story, shell_task):
         "reason": "",
         "stopped": None,
         "waiting": [],
+        "gates": [],
         "tasks": {
             "a": {"status": "completed", "attempts": 1, "outputs": {"count": 3}, "reason": "", "detail": ""},
             "b": {"status": "skipped", "attempts": 0, "outputs": {}, "reason": "when", "detail": "`when` is false"},
         },
         "budget": {
             "time": {"used": 5.0, "limit": 60.0},
-            "cost": {"used": None, "limit": 2.0},
-            "attempts": {"used": 1, "limit": None},
+            "cost": {"used": 0.0, "reserved": 0.0, "limit": 2.0},
+            "attempts": {"used": 1, "reserved": 0, "limit": None},
         },
         "outputs": {"n": 3},
     }

@@ -63,7 +63,7 @@ def bound_of(tasks: Sequence[Task], count: Count, parallel: int, prefix: str = "
 
 def _slowest(ways: Iterable[tuple[float | None, tuple[str, ...]]]) -> tuple[float | None, tuple[str, ...]]:
     """The way that takes longest; one without a bound takes longest of all."""
-    return max(ways, key=lambda way: float("inf") if way[0] is None else way[0], default=(0.0, ()))
+    return max(ways, key=lambda way: (float("inf") if way[0] is None else way[0], len(way[1])), default=(0.0, ()))
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from planrunner.app.proof.lives import Lived
 from planrunner.app.proof.names import home, paths, walk
-from planrunner.machine.events import RetryScheduled, TaskSettled, TasksReset
+from planrunner.machine.events import GateDecided, RetryScheduled, TaskSettled, TasksReset
 from planrunner.machine.routes import fired
-from planrunner.plan.model import Edge, Plan, Task
+from planrunner.plan.model import Edge, Gate, Plan, Task
 from planrunner.record import NamedTuple
 
 Json = Any
@@ -36,10 +36,18 @@ def points(plan: Plan) -> list[Point]:
         for edge in task.edges:
             found += [Point("edges", path, edge_text(edge)), Point("edges", path, edge_text(edge) + " not taken")]
         if task.gate is not None:
-            words = ["approved", "rejected", *(["expired"] if task.gate.expires is not None else [])]
-            found += [Point("gates", path, word) for word in words]
+            found += [Point("gates", path, word) for word in _decisions(task.gate)]
         found += [Point("failures", path, text) for text in _failures(task)]
     return found
+
+
+def _decisions(gate: Gate) -> list[str]:
+    """The ways in which a gate can be decided."""
+    words = any(check.expression is None for check in gate.checks)
+    asks = gate.ask or gate.roles or gate.people or gate.options or gate.form
+    if gate.kind not in ("approval", "decision", "diff") and not (words or asks):
+        return ["passed", "failed"]
+    return ["approved", "rejected", *(["expired"] if gate.expires is not None else [])]
 
 
 def _when(task: Task) -> str:
@@ -111,7 +119,7 @@ def _reached(lived: Lived, every: Container[str]) -> set[Point]:
     found: set[Point] = set()
     for number, task in enumerate(state.specs):
         path, seen = home(task.id, every), state.tasks[number]
-        if seen.attempts or seen.status == "blocked" or (task.gate is not None and seen.reason in _DECIDED):
+        if seen.attempts or seen.status == "blocked" or seen.gate is not None:
             found.add(Point("tasks", path, "starts"))
             if task.when is not None:
                 found.add(Point("conditions", path, f"when `{task.when.text}` is true"))
@@ -132,9 +140,6 @@ def _reached(lived: Lived, every: Container[str]) -> set[Point]:
     return found | _from_entries(lived, every)
 
 
-_DECIDED = ("approved", "rejected", "expired")
-
-
 def _from_entries(lived: Lived, every: Container[str]) -> set[Point]:
     """What only the journal tells: attempts that were tried again, the classes of failures, decisions, work done
     anew."""
@@ -148,8 +153,8 @@ def _from_entries(lived: Lived, every: Container[str]) -> set[Point]:
         elif isinstance(event, TaskSettled):
             if event.failure:
                 found.add(Point("failures", home(event.task, every), f"fails as {event.failure}"))
-            if event.reason in _DECIDED:
-                found.add(Point("gates", home(event.task, every), event.reason))
+        elif isinstance(event, GateDecided):
+            found.add(Point("gates", home(event.task, every), event.decision))
         elif isinstance(event, TasksReset) and event.cause in state.index:
             for route in state.shape.reworks.get(state.index[event.cause], ()):
                 if state.specs[route.target].id in event.tasks:

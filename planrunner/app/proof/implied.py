@@ -8,6 +8,7 @@ from typing import Any
 
 from planrunner.app.proof.cases import Case, Expectation
 from planrunner.app.proof.names import is_container, walk
+from planrunner.app.proof.people import SAMPLES
 from planrunner.app.proof.world import Reply, World
 from planrunner.plan.expressions.paths import children
 from planrunner.plan.model import Expression, Plan, Task
@@ -39,32 +40,32 @@ def implied(plan: Plan, path: str, started: Container[str]) -> Iterator[Case]:
     yield from _values(whole, plan)
 
 
-_SAMPLES: dict[str, Json] = {
-    "int": 1,
-    "number": 1,
-    "bool": True,
-    "duration": "1s",
-    "size": "1B",
-    "money": "$1",
-    "list": [],
-    "map": {},
-}
-
-
 def required(plan: Plan) -> dict[str, Json]:
     """Values for the parameters that have to be given."""
     return {
-        param.name: param.choices[0] if param.choices else _SAMPLES.get(param.type, f"<{param.name}>")
+        param.name: param.choices[0] if param.choices else SAMPLES.get(param.type, f"<{param.name}>")
         for param in plan.params
         if param.required
     }
 
 
 def _decisions(whole: Case, name: str, task: Task) -> Iterator[Case]:
-    words = ["reject", *(["expire"] if task.gate is not None and task.gate.expires is not None else [])]
+    assert task.gate is not None
+    words: list[Json] = ["reject"]
+    if task.gate.on_reject.action == "rework":
+        words.append(["reject", "approve"])
+    if task.gate.expires is not None:
+        words.append("expire")
+    words += [{"decision": "approve", "option": option.name} for option in task.gate.options[1:]]
     for word in words:
         world = whole.world._replace(gates={name: word})
-        yield whole._replace(name=f"`{name}` is decided: {word}", world=world, guess=True)
+        yield whole._replace(name=f"`{name}` is decided: {_decision_text(word)}", world=world, guess=True)
+
+
+def _decision_text(word: Json) -> str:
+    if isinstance(word, list):
+        return ", then ".join(word)
+    return word if isinstance(word, str) else str(word["option"])
 
 
 def _failures(whole: Case, name: str, task: Task) -> Iterator[Case]:

@@ -168,6 +168,8 @@ class Stage(NamedTuple):
     environment: Mapping[str, str] = {}
     answer: Callable[[State, int], Sequence[Event]] = lambda state, number: ()
     settle: Mapping[str, str] = {}
+    lapses: Callable[[State, int], float | None] = lambda state, number: None
+    """When a gate expires that nobody decides, by its number (seconds since 1970)."""
 
 
 class Lived(NamedTuple):
@@ -204,8 +206,13 @@ def live(stage: Stage, dies: Mapping[int, bool] | None = None, mishaps: Sequence
             clock = effects.now() + 1.0
             continue
         clock = effects.now()
-        if state.ended_at is not None or not (state.status == "paused" or _answers(stage, state, acted)):
+        if state.ended_at is not None:
             return Lived(state, disk.entries, acted, disk.writes, life, disk.killed)
+        if state.status != "paused" and not _answers(stage, state, acted):
+            due = _lapse(stage, state)
+            if due is None:
+                return Lived(state, disk.entries, acted, disk.writes, life, disk.killed)
+            clock = max(clock, due)
     raise Broken(f"the run does not come to an end: it was taken up {LIVES} times")
 
 
@@ -240,6 +247,16 @@ def _answers(stage: Stage, state: State, acted: Sequence[Acted]) -> list[Event]:
         elif found.status == "blocked":
             events += stage.answer(state, number)
     return events
+
+
+def _lapse(stage: Stage, state: State) -> float | None:
+    """When the first of the gates expires that nobody decides."""
+    dues = [
+        due
+        for number, found in enumerate(state.tasks)
+        if found.status == "blocked" and (due := stage.lapses(state, number)) is not None
+    ]
+    return min(dues, default=None)
 
 
 def _settled(stage: Stage, state: State, number: int, acted: Sequence[Acted]) -> list[Event]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planrunner.app.proof.lives import RUN_ID, Acted, Broken, Lived
+from planrunner.engine.replaying import replay
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
     AttemptEnded,
@@ -30,6 +31,7 @@ def check(plan: Plan, lived: Lived) -> None:
     state, entries = lived.state, lived.entries
     if standing(fold(plan, RUN_ID, entries)) != standing(state):
         raise Broken("P14: the state is not the fold of the journal")
+    check_replay(plan, entries)
     check_settled_once(entries)
     check_slots(state, entries)
     check_unsafe(entries, lived.acted)
@@ -42,6 +44,16 @@ def check(plan: Plan, lived: Lived) -> None:
     for task, found in zip(state.specs, state.tasks):
         if found.status not in SETTLED and not _abandoned_round(state, found):
             raise Broken(f"P1: the run ended while `{task.id}` is {found.status}")
+
+
+def check_replay(plan: Plan, entries: Sequence[Entry]) -> None:
+    """The record decides the same again. An end that somebody saw of an attempt in doubt, outputs included, is the
+    word of the imagined world and no event that a run has, so such records are left out."""
+    if any(isinstance(entry.event, TaskSettled) and entry.event.reason == "ask" for entry in entries):
+        return
+    difference = replay(plan, RUN_ID, entries).difference
+    if difference is not None:
+        raise Broken(f"P14: the run does not replay: entry {difference.seq}, {difference.message}")
 
 
 def _abandoned_round(state: State, found: TaskState) -> bool:
@@ -136,11 +148,16 @@ def differences(calm: State, other: State) -> list[str]:
     found += [
         f"`{task}` is {_words(after.get(task))} instead of {_words(before.get(task))}"
         for task in before.keys() | after.keys()
-        if before.get(task) != after.get(task) and task not in untold
+        if before.get(task) != after.get(task) and not _is_inside(task, untold)
     ]
     if calm.outputs != other.outputs and not untold:
         found.append(f"the outputs are {other.outputs} instead of {calm.outputs}")
     return sorted(found)
+
+
+def _is_inside(task: str, names: set[str]) -> bool:
+    """Whether a task is one of these, or stands inside one."""
+    return task in names or any(task.startswith(tuple(f"{name}{mark}" for mark in "/[#@")) for name in names)
 
 
 def _ending(state: State) -> str:

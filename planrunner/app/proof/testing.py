@@ -11,12 +11,13 @@ from planrunner.app.proof.coverage import Coverage, coverage_object, reached_tas
 from planrunner.app.proof.implied import all_goes_well, implied
 from planrunner.app.proof.lives import Broken, Lived, Stage, live
 from planrunner.app.proof.names import paths
-from planrunner.app.proof.people import decided
+from planrunner.app.proof.people import decided, lapses
 from planrunner.app.proof.testfile import Suite, read_tests
 from planrunner.app.proof.verdict import Miss, misses
-from planrunner.app.proof.world import Known, decision, known_capabilities, listed, script, staged
+from planrunner.app.proof.world import Known, World, decision, known_capabilities, listed, script, staged
 from planrunner.diagnostics import Diagnostic, has_errors
 from planrunner.errors import NotFound, PlanInvalid, UsageError
+from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.record import NamedTuple
 from planrunner.source import Source
@@ -279,9 +280,14 @@ def stage_of(plan: Plan, case: Case, known: Known) -> Stage:
         bound.values,
         case.seed,
         case.env,
-        lambda state, number: decided(state, number, decision(world, state.specs[number].id)),
+        lambda state, number: decided(state, number, _said(world, state, number)),
         case.settle,
+        lambda state, number: lapses(state, number, _said(world, state, number)),
     )
+
+
+def _said(world: World, state: State, number: int) -> Json:
+    return decision(world, state.specs[number].id, state.tasks[number].visit)
 
 
 def runs(stage: Stage, case: Case) -> Iterable[Lived]:

@@ -10,7 +10,7 @@ from planrunner.capabilities.contract import Call, Exit, Failure
 from planrunner.engine.imagined import Script
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import facts_read
-from planrunner.plan.model import Expression, Loop, Output, Plan, Task
+from planrunner.plan.model import Expression, Gate, Loop, Output, Plan, Task
 from planrunner.record import NamedTuple
 
 Json = Any
@@ -54,6 +54,10 @@ class World(NamedTuple):
     """The outputs that capabilities give by themselves, with their types, by the name of the capability."""
     listed: frozenset[tuple[str, str]] = frozenset()
     """Outputs that a fan-out takes its items from: (task, output)."""
+    people: bool = True
+    """Whether there is anybody to decide gates; without people they are passed."""
+    seconds: float = SECONDS
+    """How long an attempt takes that nothing is said about."""
 
 
 def reply_to(world: World, task: Task, attempt: int) -> Reply:
@@ -106,10 +110,11 @@ def outcome(world: World, call: Call, reply: Reply) -> Outcome:
         message,
         outputs,
         code,
-        _takes(call, reply),
+        _takes(world, call, reply),
         reply.stdout,
         reply.stderr,
         _artifacts(call, reply, failure),
+        dict(reply.usage),
     )
 
 
@@ -124,10 +129,10 @@ NO_DIGEST = "0" * 64
 """The digest of a file that nobody has written."""
 
 
-def _takes(call: Call, reply: Reply) -> float:
+def _takes(world: World, call: Call, reply: Reply) -> float:
     if reply.takes is not None:
         return reply.takes
-    return SECONDS if call.timeout is None else min(SECONDS, call.timeout / 2)
+    return world.seconds if call.timeout is None else min(world.seconds, call.timeout / 2)
 
 
 def _classified(call: Call, code: int, reply: Reply) -> tuple[str, str]:
@@ -178,12 +183,16 @@ def staged(plan: Plan, world: World) -> Plan:
     facts that it reads, and are otherwise taken to hold, as what is not said goes well. Who carries out an
     instruction in plain words is played by the world as well.
     """
-    return plan._replace(tasks=tuple(_staged(task, world, "") for task in plan.tasks))
+    tasks = tuple(_staged(task, world, "") for task in plan.tasks)
+    return plan._replace(tasks=tasks, gated=plan.gated if world.people else ())
 
 
 def _staged(task: Task, world: World, prefix: str) -> Task:
     path = prefix + task.id
     held = task
+    if task.gate is not None and not world.people:
+        given = _answers(task.gate, task.outputs)
+        held = task._replace(gate=None, uses="noop", run=None, inputs=None, outputs=given)
     named = _addressed(world, path)
     if not (named and world.judged):
         held = held._replace(expect=(), postconditions=(), failure_modes=held.failure_modes if named else ())
@@ -194,7 +203,7 @@ def _staged(task: Task, world: World, prefix: str) -> Task:
     held = held._replace(preconditions=tuple(each for each in held.preconditions if each.expression is not None))
     if held.sub is not None:
         tasks = tuple(_staged(each, world, path + "/") for each in held.sub.tasks)
-        held = held._replace(sub=held.sub._replace(tasks=tasks))
+        held = held._replace(sub=held.sub._replace(tasks=tasks, gated=held.sub.gated if world.people else ()))
     elif held.loop is not None:
         held = held._replace(loop=_staged_loop(held, world, path))
     elif inner(held):
@@ -202,6 +211,17 @@ def _staged(task: Task, world: World, prefix: str) -> Task:
     if is_container(held) or held.uses or held.gate is not None or _waits(world, path):
         return held
     return held._replace(uses="noop", run=None, inputs=None, steps=(), subplan=())
+
+
+def _answers(gate: Gate, declared: tuple[Output, ...]) -> tuple[Output, ...]:
+    """The outputs of a gate that is taken to be approved: the first option, and the form filled with defaults."""
+    values: dict[str, Json] = {"decision": "approved", "by": "assumed", "reason": "", "comment": ""}
+    if gate.options:
+        values["choice"] = gate.options[0].name
+    for field in gate.form:
+        example = field.choices[0] if field.choices else _PLACEHOLDERS.get(field.type, f"<{field.name}>")
+        values[field.name] = example if field.default is None else field.default
+    return (*declared, *(Output(name, value=value) for name, value in values.items()))
 
 
 def _staged_loop(task: Task, world: World, path: str) -> Loop:
@@ -245,12 +265,15 @@ def _waits(world: World, path: str) -> bool:
     return pattern is not None and world.gates[pattern] == "wait"
 
 
-def decision(world: World, task: str) -> Json:
-    """What a person says about a task that waits; None where nobody says anything."""
+def decision(world: World, task: str, visit: int = 1) -> Json:
+    """What a person says about a task that waits for the ``visit``-th time; None where nobody says anything."""
     pattern = best(world.gates, task)
-    if pattern is not None:
-        return None if world.gates[pattern] == "wait" else world.gates[pattern]
-    return None if world.strict else "approve"
+    if pattern is None:
+        return None if world.strict else "approve"
+    said = world.gates[pattern]
+    if isinstance(said, (list, tuple)):
+        said = said[min(visit, len(said)) - 1]
+    return None if said == "wait" else said
 
 
 class Known(NamedTuple):

@@ -24,6 +24,7 @@ from planrunner.plan.rules import (
     reach,
     rework,
     roles,
+    spending,
     targets,
     templates,
     timeouts,
@@ -56,6 +57,7 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (waits.CODES, waits.check),
     (budgets.CODES, budgets.check),
     (undoing.CODES, undoing.check),
+    (spending.CODES, spending.check),
     (limits.CODES, limits.check),
     (people.CODES, people.check),
 )

@@ -1,0 +1,143 @@
+"""What waits for people, and what they say: gates of all runs or of one, found by name, and votes on them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from planrunner.app.asking import user
+from planrunner.app.control import Steered, steer
+from planrunner.app.inspect import look
+from planrunner.app.reading import stored_plan
+from planrunner.errors import NotFound, UsageError
+from planrunner.journal.records import Answer, Request
+from planrunner.journal.sqlite import open_journal
+from planrunner.journal.workspace import find_state
+from planrunner.machine.evolve import fold
+from planrunner.machine.gates import sentence
+from planrunner.machine.state import State
+from planrunner.plan.nearest import nearest
+from planrunner.record import NamedTuple
+from planrunner.views.gates import waiting_gates
+
+Json = Any
+_PAGE = 200
+
+
+class Waiting(NamedTuple):
+    """A run with gates that wait: their numbers, and whether a process acts on it."""
+
+    state: State
+    gates: list[int]
+    held: bool
+
+
+def waiting(run: str | None, state: str | None) -> list[Waiting]:
+    """Every run with waiting gates, newest first; of one run only where it is named. Raises NotFound for a run there is
+    none of; a place without runs gives an empty list."""
+    if run is not None:
+        found = look(run, state)
+        return [Waiting(found.state, waiting_gates(found.state), found.row.held)]
+    try:
+        journal = open_journal(find_state(None, state), readonly=True)
+    except NotFound:
+        return []
+    try:
+        seen: list[Waiting] = []
+        offset = 0
+        while rows := journal.runs(_PAGE, offset):
+            offset += len(rows)
+            for row in rows:
+                if row.status:
+                    continue
+                folded = fold(stored_plan(journal, row.plan_digest), row.run, journal.entries(row.run))
+                if gates := waiting_gates(folded):
+                    seen.append(Waiting(folded, gates, row.held))
+        return seen
+    finally:
+        journal.close()
+
+
+def find_gates(state: State, name: str) -> list[str]:
+    """The waiting gates that a name means: the path of a task, the end of one path alone, ``TASK/gate`` for what a task
+    asks, or a pattern with ``*`` for any number of them. Raises NotFound, and UsageError for a gate that is decided or
+    a name that several have."""
+    names = [state.specs[number].id for number in waiting_gates(state)]
+    if name in names:
+        return [name]
+    if "*" in name:
+        found = [other for other in names if _fits(name, other)]
+        if found:
+            return found
+    for wanted in (name, name.removesuffix("/gate")):
+        if wanted in names:
+            return [wanted]
+        ends = [other for other in names if other.endswith((f"/{wanted}", f"]{wanted}"))]
+        if len(ends) == 1:
+            return ends
+        if ends:
+            raise UsageError(f"`{name}` is more than one gate", f"say which: {', '.join(ends[:10])}")
+    raise _missing(state, name, names)
+
+
+def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError:
+    number = state.index.get(name)
+    if number is not None:
+        found = state.tasks[number]
+        why = f"planrunner why {state.run_id} {name}"
+        if found.gate is not None and (found.gate.decision or found.gate.verdict):
+            return UsageError(f"`{name}` is decided already: {sentence(found.gate)}", why)
+        return UsageError(f"`{name}` asks nobody: it is {found.status.replace('_', ' ')}", why)
+    near = nearest(name, names)
+    listed = f"waiting: {', '.join(names[:10])}" if names else "nothing waits in this run"
+    return NotFound(f"run {state.run_id} has no gate `{name}`", f"did you mean `{near}`?" if near else listed)
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """``*`` stands for anything, every other character for itself; a pattern may be the end of a path."""
+    from re import escape, fullmatch  # late: hardly any name is a pattern
+
+    wanted = ".*".join(map(escape, pattern.split("*")))
+    return fullmatch(f"(?:.*/)?(?:{wanted})", name) is not None
+
+
+class Voted(NamedTuple):
+    """What became of the vote on one gate."""
+
+    gate: str
+    steered: Steered
+
+
+def vote(run: str, gate: str, body: dict[str, Json], state: str | None) -> list[Voted]:
+    """Say something at the gates that ``gate`` means; ``body`` is the data of the request ``vote`` without the gate.
+
+    Raises NotFound, UsageError and what ``steer`` raises.
+    """
+    found = look(run, state)
+    if found.row.status:
+        raise UsageError(f"run {found.row.run} has ended: it is {found.row.status}", f"planrunner show {found.row.run}")
+    names = find_gates(found.state, gate)
+    return [Voted(name, steer(found.row.run, "vote", {**body, "gate": name}, state)) for name in names]
+
+
+class Ballots:
+    """Votes from inside the process that holds the run: left in the journal like all others, by a connection of its
+    own, and answered in the course of the run."""
+
+    def __init__(self, state: str | None) -> None:
+        self._journal = open_journal(find_state(None, state))
+
+    def post(self, run_id: str, body: dict[str, Json]) -> int:
+        """Leave a vote; its number."""
+        return self._journal.post(run_id, Request("vote", body, user(), at=time.time()))
+
+    def answered(self, number: int) -> Answer | None:
+        """What became of a vote; None while it waits."""
+        return self._journal.answered(number)
+
+    def leave(self, run_id: str) -> None:
+        """Let the run park: nobody is there to answer any more."""
+        self._journal.post(run_id, Request("pause", {"reason": "nobody answers here"}, user(), at=time.time()))
+
+    def close(self) -> None:
+        self._journal.close()

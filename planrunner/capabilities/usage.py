@@ -1,0 +1,40 @@
+"""What an attempt spent: cost in dollars, tokens, calls, as a process or a function told it."""
+
+from __future__ import annotations
+
+from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.durations import money
+from planrunner.capabilities.outputs import read_output_file
+from planrunner.machine.ledger import SPENDABLE, units
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    Json = Any
+
+
+def read_usage(path: str) -> dict[str, Json]:
+    """What stands in the file named by ``PLANRUNNER_USAGE``, which is then removed: JSON objects or ``key=value``
+    lines. A file that cannot be read tells nothing."""
+    try:
+        return known(read_output_file(path))
+    except Failure:
+        return {}
+
+
+def known(told: Mapping[str, Json]) -> dict[str, Json]:
+    """The part of it that means something: text is read as a number (cost also as ``$0.05``); what is no amount is left
+    out, and so counts as all that was set aside."""
+    found = {what: _number(what, told[what]) for what in SPENDABLE if what in told}
+    return {what: value for what, value in found.items() if units(what, value) is not None}
+
+
+def _number(what: str, value: Json) -> Json:
+    if not isinstance(value, str):
+        return value
+    try:
+        return money(value) if what == "cost" else float(value)
+    except ValueError:
+        return None

@@ -1,0 +1,67 @@
+"""``planrunner budget``."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import click
+
+from planrunner.cli.group import given_settings
+from planrunner.cli.settings import output
+from planrunner.cli.steering import report
+
+_ADDABLE = ("time", "cost", "tokens", "calls", "attempts", "iterations")
+
+
+def _amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money
+
+    found = {}
+    for value in values:
+        what, _, text = value.partition("=")
+        parse = {"time": parse_duration, "cost": parse_money}.get(what, parse_count)
+        more = parse(text) if what in _ADDABLE else None
+        if more is None and what == "cost":
+            more = parse_count(text)
+        if not more:
+            raise click.BadParameter(f"`{value}` is not cost=$2, time=10m, tokens=50k or the like", ctx, param)
+        found[what] = more
+    return found
+
+
+@click.command("budget")
+@click.argument("run", default="last")
+@click.option("--add", multiple=True, metavar="WHAT=AMOUNT", callback=_amounts, help="Add to a limit; may be repeated.")
+@click.option("--task", default="", metavar="TASK", help="The limit of this task, not of the plan.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def command(ctx: click.Context, /, run: str, add: dict[str, float], task: str, reason: str, as_json: bool) -> int:
+    """Show what a run has used, set aside and may use, or add to a limit. RUN is an id, the start of one, or `last`.
+
+    A run that waits because a budget is used up goes on with `planrunner resume`.
+
+    \b
+    Examples:
+      planrunner budget
+      planrunner budget last --add cost=$2 --reason "the corpus is larger than we thought"
+      planrunner budget last --task research --add tokens=50k
+    """
+    given = given_settings(ctx)
+    if add:
+        from planrunner.app.control import steer
+
+        body = {"add": add, **({"scope": task} if task else {}), **({"reason": reason} if reason else {})}
+        return report(steer(run, "budget", body, given.state), as_json)
+    from planrunner.app.inspect import look
+    from planrunner.views.budget import budget_table
+    from planrunner.views.run import budget_object
+
+    found = look(run, given.state)
+    if as_json:
+        data = {"format": 1, "run_id": found.row.run, "budget": budget_object(found.state, time.time())}
+        click.echo(json.dumps(data, indent=2))
+        return 0
+    output(given).write("\n".join(budget_table(found.state, time.time())) + "\n")
+    return 0

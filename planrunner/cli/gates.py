@@ -1,0 +1,48 @@
+"""``planrunner gates``."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import click
+
+from planrunner.cli.group import given_settings
+from planrunner.cli.settings import output
+
+
+@click.command("gates")
+@click.argument("run", default="")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def command(ctx: click.Context, /, run: str, as_json: bool) -> int:
+    """List what waits for people: the gates of every run, or of RUN with what they show.
+
+    \b
+    Examples:
+      planrunner gates
+      planrunner gates last
+      planrunner gates --json
+    """
+    from planrunner.app.gates import waiting
+    from planrunner.views.gates import gate_lines, gate_object
+
+    given = given_settings(ctx)
+    found = waiting(run or None, given.state)
+    if as_json:
+        gates = [
+            {"run_id": one.state.run_id, "plan": one.state.plan.id, "held": one.held, **gate_object(one.state, number)}
+            for one in found
+            for number in one.gates
+        ]
+        click.echo(json.dumps({"format": 1, "gates": gates}, indent=2, ensure_ascii=False, default=str))
+        return 0
+    screen = output(given)
+    lines: list[str] = []
+    for one in found:
+        if one.gates:
+            lines.append(f"{one.state.plan.id}  run {one.state.run_id}")
+            for number in one.gates:
+                lines += gate_lines(screen, one.state, number, time.time(), bool(run))
+    screen.write("\n".join(lines or ["nothing waits for people"]) + "\n")
+    return 0

@@ -1,0 +1,86 @@
+"""What ``approve``, ``reject`` and ``answer`` share: the vote, what became of it, and going on with the run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from planrunner.cli.settings import Settings
+from planrunner.errors import DENIED, MISMATCH, OK, Denied, PlanrunnerError, RecordMismatch, UsageError
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.app.gates import Voted
+
+Json = Any
+_Command = Callable[..., Any]
+
+_OPTIONS = (
+    click.option("--as", "by", metavar="NAME", default="", help="Who you are, where the system does not know."),
+    click.option("--role", "roles", multiple=True, metavar="ROLE", help="A role you have; may be repeated."),
+    click.option(
+        "--shown", default="", metavar="DIGEST", help="Only if this is what is asked: see `planrunner gates`."
+    ),
+    click.option("--resume", "go_on", is_flag=True, help="Go on with the run at once."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+)
+
+
+def voting_options(command: _Command) -> _Command:
+    """The options that the three commands have in common."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def cast(given: Settings, run: str, gate: str, body: dict[str, Json], *, go_on: bool, as_json: bool) -> int:
+    """Vote, tell what became of it, and go on with the run where that is wanted; the exit code of the contract."""
+    from planrunner.app.gates import vote
+
+    voted = vote(run, gate, {name: value for name, value in body.items() if value}, given.state)
+    refused = [one for one in voted if not one.steered.answer.applied]
+    if as_json:
+        sys.stdout.write(json.dumps([_as_data(one) for one in voted], ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+    else:
+        _tell(given, voted)
+    if refused:
+        raise _refusal(given, refused[0])
+    steered = voted[-1].steered
+    if go_on and not steered.held and not steered.ended:
+        from planrunner.cli.options import ResumeOptions
+        from planrunner.cli.running import resume_run
+
+        return resume_run(given, ResumeOptions(steered.run_id))
+    return OK
+
+
+def _as_data(voted: Voted) -> dict[str, Json]:
+    answer = voted.steered.answer
+    return {
+        "format": 1,
+        "run_id": voted.steered.run_id,
+        "gate": voted.gate,
+        "applied": answer.applied,
+        "message": answer.message,
+        "held": voted.steered.held,
+    }
+
+
+def _tell(given: Settings, voted: list[Voted]) -> None:
+    for one in voted:
+        if one.steered.answer.applied:
+            sys.stderr.write(f"run {one.steered.run_id}: {one.steered.answer.message}\n")
+    last = voted[-1].steered
+    if last.answer.applied and not last.held and not last.ended:
+        sys.stderr.write(f"  {given.program} resume {last.run_id}\n")
+
+
+def _refusal(given: Settings, voted: Voted) -> PlanrunnerError:
+    answer = voted.steered.answer
+    kind = {MISMATCH: RecordMismatch, DENIED: Denied}.get(answer.code, UsageError)
+    return kind(f"run {voted.steered.run_id}: {answer.message}", f"{given.program} gates {voted.steered.run_id}")

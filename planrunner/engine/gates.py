@@ -1,0 +1,196 @@
+"""Gates at the edge: the question with its templates filled in, and whether it still stands when somebody answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planrunner.engine.calls import Place, plain_data, prepare, rendered
+from planrunner.engine.evidence import examine
+from planrunner.jsontext import stable_json
+from planrunner.lean import sha256
+from planrunner.machine.commands import Start
+from planrunner.machine.events import GateReopened, GateRequested
+from planrunner.machine.gates import digest, spec
+from planrunner.machine.scope import TaskScope
+from planrunner.plan.expressions.problem import EvaluationError, TemplateError
+
+if TYPE_CHECKING:
+    from planrunner.machine.commands import AskPeople
+    from planrunner.machine.state import State
+    from planrunner.plan.model import Gate
+
+Json = Any
+
+SMALL = 2_000
+"""Characters of an input that are shown as they are; of a larger one its digest stands for it."""
+
+
+def requested(state: State, command: AskPeople, place: Place) -> GateRequested:
+    """The event that asks for a decision, with everything filled in."""
+    number, stage = command
+    found = state.tasks[number]
+    attempt = found.attempts if stage == "criteria" else 0
+    return GateRequested(state.specs[number].id, found.visit, stage, attempt, request(state, number, stage, place))
+
+
+def request(state: State, number: int, stage: str, place: Place) -> dict[str, Json]:
+    """What is asked: the same for the same state of the run."""
+    task, written = state.specs[number], spec(state, number, stage)
+    scope = TaskScope(state, number)
+    words = _words(state, number, stage)
+    asked: dict[str, Json] = {
+        "kind": written.kind,
+        "ask": _filled(written.ask, scope) or _question(task.id, stage, words, written),
+        "inputs": _inputs(state, number, stage, place),
+    }
+    if words:
+        asked["words"] = words
+    if written.options:
+        asked["options"] = [_option(option._asdict(), scope) for option in written.options]
+    if written.form:
+        asked["form"] = [_field(field._asdict(), scope) for field in written.form]
+    if looks := _looks(written, scope):
+        asked["looks"] = looks
+    found: dict[str, Json] = plain_data(asked)
+    return found
+
+
+def renewed(state: State, task: str, place: Place) -> GateReopened | None:
+    """The event by which what people were shown is replaced, where it is not the same any more."""
+    number = state.index[task]
+    found = state.tasks[number]
+    gate = found.gate
+    if gate is None or not gate.waits:
+        return None
+    asked = request(state, number, gate.stage, place)
+    evidence, policy = examine(asked.get("looks", ()), place.directory)
+    shown = digest(state, number, asked, evidence, policy)
+    if shown == gate.shown:
+        return None
+    before = {str(item["name"]): item.get("digest") for item in gate.evidence}
+    after = {str(item["name"]): item.get("digest") for item in evidence}
+    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    parts = ("ask", "words", "inputs", "options", "form", "looks")
+    changed += [part for part in parts if asked.get(part) != gate.request.get(part)]
+    changed += ["the policy"] if policy != gate.policy else []
+    return GateReopened(task, gate.visit, asked, evidence, policy, shown, tuple(changed))
+
+
+def _words(state: State, number: int, stage: str) -> list[str]:
+    task = state.specs[number]
+    written = {
+        "preconditions": task.preconditions,
+        "criteria": (*task.expect, *task.postconditions),
+        "gate": task.gate.checks if task.gate is not None else (),
+    }.get(stage, ())
+    return [criterion.text for criterion in written if criterion.expression is None]
+
+
+def _question(task: str, stage: str, words: list[str], written: Gate) -> str:
+    if stage == "criteria":
+        return "a person has to judge: " + "; ".join(words)
+    if stage == "preconditions":
+        return "a person has to confirm: " + "; ".join(words)
+    if stage.startswith("label:"):
+        return f"may `{task}` start? its label `{stage[6:]}` demands a decision"
+    return "; ".join(words) or f"waits for a decision ({written.kind})"
+
+
+def _inputs(state: State, number: int, stage: str, place: Place) -> dict[str, Json]:
+    """What the decision rests on: the call that it allows, how the attempt went, or what the tasks before gave."""
+    task, found = state.specs[number], state.tasks[number]
+    if stage == "criteria":
+        outcome = found.outcome
+        assert outcome is not None
+        kept = [{key: record.get(key) for key in ("name", "path", "sha256")} for record in outcome.artifacts]
+        shown: dict[str, Json] = {"exit_code": outcome.exit_code, "outputs": outcome.outputs, "artifacts": kept}
+        shown["stdout"] = outcome.stdout
+        return {name: _short(value) for name, value in shown.items() if value not in (None, "", {}, [])}
+    if stage != "gate" and task.uses:
+        prepared = prepare(state, Start(number, found.attempts + 1), place)
+        call = prepared.call
+        if call is None:
+            return {"problem": prepared.outcome.message if prepared.outcome is not None else ""}
+        named = {
+            "uses": task.uses,
+            "with": call.inputs,
+            "run": list(call.arguments) or call.script,
+            "values": dict(call.values),
+            "cwd": call.directory,
+        }
+        return {name: _short(value) for name, value in named.items() if value}
+    return {
+        state.specs[need].id: _short(state.tasks[need].outputs)
+        for need in state.shape.needs[number]
+        if state.tasks[need].outputs
+    }
+
+
+def _short(value: Json) -> Json:
+    text = stable_json(plain_data(value))
+    if len(text) <= SMALL:
+        return value
+    return {"digest": sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), "size": len(text), "start": text[:200]}
+
+
+def _filled(value: Json, scope: TaskScope) -> Json:
+    """With its templates filled in; one that has no value is shown as it was written."""
+    try:
+        return rendered(value, scope)
+    except (TemplateError, EvaluationError):
+        return value
+
+
+def _option(option: dict[str, Json], scope: TaskScope) -> dict[str, Json]:
+    option.pop("span")
+    return {key: _filled(value, scope) for key, value in option.items() if value}
+
+
+def _field(field: dict[str, Json], scope: TaskScope) -> dict[str, Json]:
+    field.pop("span")
+    return {key: _filled(value, scope) for key, value in field.items() if value not in (None, "", (), False)}
+
+
+# Evidence
+
+
+def _looks(written: Gate, scope: TaskScope) -> list[dict[str, Json]]:
+    """What has to be looked at, by the kind of the gate: a bare path is a file, a report of tests, or a part of the
+    tree whose changes are reviewed."""
+    evidence = _filled(written.evidence, scope)
+    items = evidence if isinstance(evidence, list) else [] if evidence is None else [evidence]
+    paths = [item for item in items if isinstance(item, str)]
+    found: list[dict[str, Json]] = []
+    if written.kind == "tests":
+        found += [{"kind": "junit", "path": path} for path in paths]
+    elif written.kind == "diff":
+        if not any(isinstance(item, dict) and "diff" in item for item in items):
+            found.append({"kind": "diff", "paths": paths})
+    else:
+        found += [{"kind": "file", "path": path} for path in paths]
+    for item in items:
+        if not isinstance(item, str):
+            found += _explicit(item)
+    wanted = {"tests": "junit", "schema": "schema"}.get(written.kind)
+    if wanted is not None and not any(look["kind"] == wanted for look in found):
+        found.append({"kind": wanted, "name": "evidence"})
+    return found
+
+
+def _explicit(item: Json) -> list[dict[str, Json]]:
+    if not isinstance(item, dict):
+        return [{"kind": "text", "name": "", "value": item}]
+    if "schema" in item:
+        return [{"kind": "schema", "path": item.get("file", item.get("path")), "schema": item["schema"]}]
+    if "diff" in item:
+        paths = item.get("paths", [])
+        range_ = item["diff"] if isinstance(item["diff"], str) else ""
+        return [{"kind": "diff", "range": range_, "paths": [paths] if isinstance(paths, str) else paths}]
+    found: list[dict[str, Json]] = []
+    for key, value in item.items():
+        kind = {"file": "file", "files": "file", "path": "file", "junit": "junit", "tests": "junit"}.get(key)
+        if kind is None:
+            found.append({"kind": "text", "name": key, "value": value})
+        else:
+            found += [{"kind": kind, "path": path} for path in (value if isinstance(value, list) else [value])]
+    return found

@@ -1,0 +1,391 @@
+"""Budgets: whether an attempt fits into every limit around it, and what follows where it does not.
+
+An attempt sets aside what it may spend at most in the same transaction that says it begins, and settles what it used
+when it ends. An attempt waits while what others have set aside may still come back to it; it can never start when even
+all of that would not be enough, and then ``on_exhausted`` of the limit says what follows.
+"""
+
+from __future__ import annotations
+
+from planrunner.machine.commands import Record
+from planrunner.machine.events import (
+    AttemptEnded,
+    AttemptStarted,
+    BudgetExtended,
+    BudgetWarned,
+)
+from planrunner.machine.ledger import COUNTED, PLAN, ROLLBACK, SPENDABLE, Ledger, Scope, amount, units
+from planrunner.machine.state import State
+from planrunner.plan.model import Budgets
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from planrunner.machine.commands import Command
+    from planrunner.machine.frame import Frame
+
+    Json = Any
+
+MAX_DEPTH = 32
+"""Levels of tasks inside tasks where no budget sets another limit."""
+
+_CUT_OFF = frozenset({"interrupted", "unstarted"})
+
+
+class Shortage(NamedTuple):
+    """The limit that an attempt does not fit into: of which scope (``PLAN`` or a task) and what, how much it needs and
+    how much is left. ``final`` is False while it may fit once others have given back what they do not use;
+    ``unpriced`` is one of which nobody knows what it may spend."""
+
+    scope: int
+    what: str
+    need: float
+    left: float
+    limit: float
+    final: bool = True
+    unpriced: bool = False
+
+
+# Scopes
+
+
+def chain(state: State, number: int) -> list[int]:
+    """A task, the tasks around it and the plan: every scope that what it spends counts in."""
+    found = []
+    while number >= 0:
+        found.append(number)
+        number = state.tasks[number].frame.owner
+    found.append(number)
+    return found
+
+
+def ledger_of(state: State) -> Ledger:
+    """The ledger of a run, begun with what first belongs into one."""
+    if state.ledger is None:
+        state.ledger = Ledger()
+    return state.ledger
+
+
+def scope_of(state: State, number: int) -> Scope | None:
+    """The limits of the plan or of a task with everything inside it; None where there are none."""
+    scopes = ledger_of(state).scopes
+    if number not in scopes:
+        scopes[number] = _scope(_budgets(state, number))
+    return scopes[number]
+
+
+def _budgets(state: State, number: int) -> tuple[Budgets, ...]:
+    if number == PLAN:
+        return (state.plan.budgets,)
+    if number == ROLLBACK:
+        return (state.plan.rollback.budgets,) if state.plan.rollback is not None else ()
+    task = state.specs[number]
+    return (task.budgets,) if task.sub is None else (task.budgets, task.sub.budgets)
+
+
+def _scope(budgets: Iterable[Budgets]) -> Scope | None:
+    """The tightest of limits that hold for the same; what is said first decides what follows."""
+    limits: dict[str, int] = {}
+    time = warn = None
+    on_exhausted = ""
+    for each in budgets:
+        for what in COUNTED:
+            limit = units(what, getattr(each, what))
+            if limit is not None:
+                limits[what] = min(limit, limits.get(what, limit))
+        if each.time is not None:
+            time = each.time if time is None else min(time, each.time)
+        warn = each.warn if warn is None else warn
+        on_exhausted = on_exhausted or each.on_exhausted
+    if not limits and time is None:
+        return None
+    return Scope(limits, time, warn, on_exhausted or "stop")
+
+
+def limit_of(state: State, scope: int, what: str) -> int | None:
+    """The limit of a scope for what is counted, with what people have added."""
+    found = scope_of(state, scope)
+    limit = found.limits.get(what) if found is not None else None
+    return None if limit is None else limit + int(ledger_of(state).extra.get((scope, what), 0))
+
+
+def time_limit(state: State) -> float | None:
+    """Seconds that runners may act on the run, with what people have added."""
+    limit = state.plan.budgets.time
+    if limit is None or state.ledger is None:
+        return limit
+    return limit + state.ledger.extra.get((PLAN, "time"), 0.0)
+
+
+# What an attempt needs
+
+
+def need(state: State, number: int) -> dict[str, int] | str:
+    """What the next attempt of a task sets aside, in whole numbers; or what it may spend without a limit though one
+    holds for it, which nobody can answer for.
+
+    The task's own budgets bound all its attempts together; an item of a fan-out may use an equal share of that of the
+    fan-out.
+    """
+    task, ledger = state.specs[number], ledger_of(state)
+    spends = state.trait(task).spends
+    found: dict[str, int] = {}
+    for what in SPENDABLE:
+        own = limit_of(state, number, what)
+        if own is None:
+            own = _share(state, state.tasks[number].frame, what)
+            left = own
+        else:
+            account = ledger.accounts.get(number)
+            left = own - (account.spent.get(what, 0) if account is not None else 0)
+        if own is not None and left is not None:
+            found[what] = left if left > 0 or not own else 1
+        elif what in spends:
+            if what == "calls":
+                found[what] = 1
+            elif _is_limited(state, number, what):
+                return what
+    return found
+
+
+def _share(state: State, frame: Frame, what: str) -> int | None:
+    if frame.kind != "items":
+        return None
+    whole = limit_of(state, frame.owner, what)
+    return None if whole is None else max(whole // frame.size, 1) if whole else 0
+
+
+def fits(
+    state: State, number: int, wanted: Mapping[str, int], claims: Mapping[tuple[int, str], int] = {}
+) -> Shortage | None:
+    """The first limit, from the task outwards, into which an attempt that sets ``wanted`` aside does not fit; None when
+    it fits everywhere. ``claims`` are amounts that others come first for. ``number`` may be ``ROLLBACK``."""
+    ledger = ledger_of(state)
+    passing = None
+    for scope in [ROLLBACK] if number == ROLLBACK else chain(state, number):
+        found = scope_of(state, scope)
+        if found is None:
+            continue
+        account = ledger.account(scope)
+        for what in found.limits:
+            more = wanted.get(what, 0)
+            if not more:
+                continue
+            limit = limit_of(state, scope, what)
+            assert limit is not None
+            left = limit - account.spent.get(what, 0)
+            if more > left:
+                return Shortage(scope, what, more, left, limit)
+            if passing is None and more > left - account.reserved.get(what, 0) - claims.get((scope, what), 0):
+                passing = Shortage(scope, what, more, left, limit, final=False)
+    return passing
+
+
+# Folds
+
+
+def started(state: State, number: int, event: AttemptStarted) -> None:
+    """An attempt that acts begins: it counts, and what it may spend is set aside."""
+    ledger = ledger_of(state)
+    scopes = chain(state, number)
+    if not event.reissue:
+        ledger.count(scopes, "attempts")
+    amounts = {what: units(what, given) or 0 for what, given in event.reserved.items() if what in SPENDABLE}
+    ledger.reserve(scopes, number, amounts)
+    _cross(state, scopes)
+
+
+def ended(state: State, number: int, event: AttemptEnded) -> None:
+    """What an attempt used is settled; one that was cut off keeps what it has set aside for when it goes on."""
+    ledger = ledger_of(state)
+    scopes = chain(state, number)
+    ledger.account(number).seconds += max(0.0, event.outcome.duration)
+    if event.outcome.failure in _CUT_OFF:
+        ledger.draw(scopes, number, event.outcome.usage)
+    else:
+        ledger.settle(scopes, number, event.outcome.usage)
+    ledger.over = [each for each in ledger.over if _is_limited(state, each.number, each.what)]
+    _cross(state, scopes)
+
+
+def _is_limited(state: State, number: int, what: str) -> bool:
+    return any(limit_of(state, scope, what) is not None for scope in chain(state, number))
+
+
+def given_up(state: State, number: int) -> None:
+    """Nobody will tell what an attempt used: all it had set aside counts as spent."""
+    ledger = ledger_of(state)
+    if number in ledger.holdings:
+        scopes = chain(state, number)
+        ledger.settle(scopes, number, {})
+        _cross(state, scopes)
+
+
+def went_round(state: State, number: int) -> None:
+    """A loop goes into a round."""
+    scopes = chain(state, number)
+    ledger_of(state).count(scopes, "iterations")
+    _cross(state, scopes)
+
+
+def _cross(state: State, scopes: Iterable[int]) -> None:
+    """Remember the limits of which so much is spent that people want to be warned."""
+    ledger = ledger_of(state)
+    for number in scopes:
+        scope = scope_of(state, number)
+        if scope is None or scope.warn is None:
+            continue
+        account = ledger.account(number)
+        for what in scope.limits:
+            limit = limit_of(state, number, what) or 0
+            if what not in account.warned and account.spent.get(what, 0) >= scope.warn * limit:
+                ledger.crossed[number, what] = None
+
+
+def warned(state: State, event: BudgetWarned, at: float) -> None:
+    ledger = ledger_of(state)
+    number = scope_number(state, event.scope)
+    if event.reason == "overshoot":
+        del ledger.over[0]
+    else:
+        ledger.crossed.pop((number, event.what), None)
+        ledger.account(number).warned.add(event.what)
+
+
+def extended(state: State, event: BudgetExtended, at: float) -> None:
+    ledger = ledger_of(state)
+    number = scope_number(state, event.scope)
+    added = event.amount if event.what == "time" else units(event.what, event.amount) or 0
+    ledger.extra[number, event.what] = ledger.extra.get((number, event.what), 0) + added
+    for other, found in enumerate(state.tasks):
+        if found.status in ("queued", "pending") or (found.status == "blocked" and found.reason == "budget"):
+            state.candidates[other] = None
+
+
+FOLDS: dict[type, Callable[[State, Any, float], None]] = {BudgetWarned: warned, BudgetExtended: extended}
+
+
+def scope_number(state: State, name: str) -> int:
+    """The number of a scope by the name events give it: a task, or empty for the plan. Raises KeyError."""
+    return state.index[name] if name else PLAN
+
+
+def scope_name(state: State, number: int) -> str:
+    return state.specs[number].id if number >= 0 else ""
+
+
+def standing(state: State, number: int = PLAN) -> dict[str, dict[str, float | None]]:
+    """What a scope has used, has set aside and may use, in dollars, seconds and counts, for whatever is limited or was
+    spent. Time and attempts of the whole run are the caller's to add."""
+    scope = scope_of(state, number)
+    account = ledger_of(state).account(number)
+    found: dict[str, dict[str, float | None]] = {}
+    for what in COUNTED:
+        limit = limit_of(state, number, what)
+        if limit is not None or account.taken(what):
+            found[what] = {
+                "used": amount(what, account.spent.get(what, 0)),
+                "reserved": amount(what, account.reserved.get(what, 0)),
+                "limit": None if limit is None else amount(what, limit),
+            }
+    if scope is not None and scope.time is not None and number >= 0:
+        found["time"] = {"used": round(account.seconds, 3), "limit": scope.time}
+    return found
+
+
+def waits_for(state: State, number: int) -> str:
+    """Which budget a ready task waits for, with what it needs; empty for one that waits for something else."""
+    wanted = need(state, number)
+    short = None if isinstance(wanted, str) else fits(state, number, {**wanted, "attempts": 1})
+    if short is None:
+        return ""
+    reserved = ledger_of(state).account(short.scope).reserved.get(short.what, 0)
+    return f"{sentence(state, short)}, of which {shown(short.what, reserved)} is set aside by what runs"
+
+
+def extension(state: State, body: Mapping[str, Json], by: str) -> tuple[BudgetExtended, ...] | str:
+    """The events that add to limits, or why it cannot be done. ``add`` maps what (time in seconds, cost in dollars …)
+    to how much, ``scope`` is a task, empty for the plan."""
+    scope, comment = str(body.get("scope", "")), str(body.get("reason", ""))
+    if scope and scope not in state.index:
+        return f"the run has no task `{scope}`"
+    number = scope_number(state, scope)
+    where = f"`{scope}`" if scope else "the plan"
+    if state.stop_reason in ("budget", "deadline"):
+        return f"the run comes to its end already: {state.stop_reason}"
+    found = []
+    for what, more in body["add"].items():
+        if what not in (*COUNTED, "time") or units(what, more) is None or not more:
+            return f"`{what}` cannot be extended by {more!r}"
+        has_limit = state.plan.budgets.time if what == "time" and not scope else limit_of(state, number, what)
+        if has_limit is None:
+            return f"{where} has no limit for {what} that could be extended"
+        found.append(BudgetExtended(scope, what, more, by, comment))
+    return tuple(found) or "nothing is to be added"
+
+
+# Decisions
+
+
+def notices(state: State, now: float) -> list[Command]:
+    """The warnings that are due."""
+    ledger = state.ledger
+    assert ledger is not None
+    found: list[Command] = []
+    for over in ledger.over:
+        task = state.specs[over.number].id
+        given = amount(over.what, over.used), amount(over.what, over.reserved)
+        found.append(Record(BudgetWarned(task, over.what, *given, "overshoot")))
+    for number, what in ledger.crossed:
+        spent = amount(what, ledger.account(number).spent.get(what, 0))
+        limit = amount(what, limit_of(state, number, what) or 0)
+        found.append(Record(BudgetWarned(scope_name(state, number), what, spent, limit)))
+    at = warning_time(state)
+    if at is not None and state.spent_time(now) >= at:
+        found.append(Record(BudgetWarned("", "time", round(state.spent_time(now), 3), time_limit(state) or 0.0)))
+    return found
+
+
+def warning_time(state: State) -> float | None:
+    """Seconds of the run at which people want to be warned about its time; None when they need not be any more."""
+    limit, warn = time_limit(state), state.plan.budgets.warn
+    if limit is None or warn is None or state.ledger is None or "time" in state.ledger.account(PLAN).warned:
+        return None
+    return warn * limit
+
+
+def too_deep(state: State, number: int) -> str:
+    """Why a task may not open another level; empty when it may."""
+    scopes = chain(state, number)
+    for level, scope in enumerate(scopes, 1):
+        limits = [each.depth for each in _budgets(state, scope) if each.depth is not None]
+        limit = min(limits) if limits else MAX_DEPTH if scope == PLAN else level
+        level -= scope == PLAN
+        if level > limit:
+            where = f"`{state.specs[scope].id}`" if scope >= 0 else "the plan"
+            return f"it would open level {level} inside {where}, which may have {limit}"
+    return ""
+
+
+def sentence(state: State, short: Shortage) -> str:
+    """A limit that is used up, for people."""
+    where = f"`{state.specs[short.scope].id}`" if short.scope >= 0 else "the plan"
+    what = short.what
+    if what == "time":
+        return f"the time budget of {where} ({short.limit:g} s) is used up"
+    if short.left <= 0:
+        return f"the {what} budget of {where} ({shown(what, short.limit)}) is used up"
+    needed, left, limit = (shown(what, value) for value in (short.need, short.left, short.limit))
+    return f"the {what} budget of {where} is too small: {needed} needed, {left} left of {limit}"
+
+
+def shown(what: str, number: float) -> str:
+    """An amount for people: ``$0.25``, ``1200``."""
+    if what != "cost":
+        return f"{number:g}" if number != int(number) else str(int(number))
+    dollars = amount(what, int(number))
+    text = f"{dollars:.9f}".rstrip("0")
+    whole, _, part = text.partition(".")
+    return f"${whole}" if not part else f"${whole}.{part.ljust(2, '0')}"

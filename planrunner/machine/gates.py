@@ -1,0 +1,343 @@
+"""Gates: decided by checks where they can be, else by people; what a rejection and an expiry lead to.
+
+A gate stands before a task (the task is one, a label demands one, a precondition is in plain words) or behind its
+attempt (a criterion is in plain words). It is requested, examined, opened and decided; a task that is reset asks anew.
+"""
+
+from __future__ import annotations
+
+from planrunner.jsontext import stable_json
+from planrunner.lean import sha256
+from planrunner.machine.commands import AskPeople, Record
+from planrunner.machine.events import (
+    GateDecided,
+    GateEscalated,
+    GateExamined,
+    GateOpened,
+    GateReopened,
+    GateRequested,
+    GateVoted,
+    Outcome,
+    TaskSettled,
+)
+from planrunner.machine.gate import GateState
+from planrunner.machine.judge import unmet
+from planrunner.machine.moves import drop_timer, free_slot, move, set_timer
+from planrunner.machine.scope import GateScope
+from planrunner.machine.statuses import SETTLED
+from planrunner.plan.model import Criterion, Gate, Reject
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from planrunner.machine.commands import Command
+    from planrunner.machine.state import State
+
+    Json = Any
+
+_PEOPLE = frozenset({"approval", "decision", "diff"})
+"""Kinds of gates that people decide, whatever was checked before."""
+
+_PLAIN = Gate()
+
+
+def spec(state: State, number: int, stage: str) -> Gate:
+    """The gate as the plan writes it; one that asks about plain words has nothing but its question."""
+    task = state.specs[number]
+    if stage == "gate" and task.gate is not None:
+        return task.gate
+    if stage.startswith("label:"):
+        return dict(state.plan.gated).get(stage[6:], _PLAIN)
+    return _PLAIN
+
+
+def demanded(state: State, number: int) -> str:
+    """The stage of the first gate that a label of the task demands and that is not decided yet; empty where none is."""
+    task, found = state.specs[number], state.tasks[number]
+    if task.gate is not None or task.fanout is not None:
+        return ""  # a gate is a decision already, and of a fan-out each item is decided by itself
+    stages = (f"label:{label}" for label, _ in state.plan.gated if label in task.labels)
+    return next((stage for stage in stages if stage not in found.cleared), "")
+
+
+def step(state: State, number: int, now: float) -> Command | None:
+    """What follows for a task whose gate is requested; None while people or the world have to answer first."""
+    gate = state.tasks[number].gate
+    assert gate is not None
+    if gate.decision:
+        return _after_decision(state, number, gate)
+    if not gate.examined:
+        return None if number in state.asked else AskPeople(number, gate.stage)
+    if not gate.opened:
+        return Record(_examined(state, number, gate, now))
+    if gate.verdict:
+        return Record(_decided_by_votes(state, number, gate))
+    if gate.expires_at is not None and gate.expires_at <= now:
+        return Record(on_expiry(state, number, now))
+    return None
+
+
+def _examined(state: State, number: int, gate: GateState, now: float) -> GateOpened | GateDecided:
+    """The checks first: a gate that is for people as well is not put to them when one fails."""
+    task, written = state.specs[number], spec(state, number, gate.stage)
+    failed = [str(item["problem"]) for item in gate.evidence if item.get("problem")]
+    failed += _failed_checks(state, number, written.checks)
+    if failed:
+        return GateDecided(task.id, gate.visit, "failed", ("checks",), "; ".join(failed))
+    if not _for_people(written, gate):
+        outputs = {"decision": "passed", "by": "checks", "reason": "", "comment": ""}
+        return GateDecided(task.id, gate.visit, "passed", ("checks",), "", outputs)
+    request = gate.request
+    return GateOpened(
+        task.id,
+        gate.visit,
+        gate.attempt,
+        gate.stage,
+        written.kind,
+        request.get("ask", ""),
+        digest(state, number, gate.request, gate.evidence, gate.policy),
+        tuple(request.get("options", ())),
+        tuple(request.get("form", ())),
+        gate.evidence,
+        written.roles,
+        written.people,
+        written.need,
+        written.not_starter,
+        None if written.expires is None else now + written.expires,
+    )
+
+
+def _failed_checks(state: State, number: int, checks: tuple[Criterion, ...]) -> list[str]:
+    scope = GateScope(state, number)
+    return [why for check in checks if check.expression is not None and (why := unmet(check, scope))]
+
+
+def _for_people(written: Gate, gate: GateState) -> bool:
+    """Whether anything is left that checks cannot decide."""
+    named = written.roles or written.people or written.ask or written.options or written.form
+    return written.kind in _PEOPLE or bool(named) or bool(gate.request.get("words"))
+
+
+def digest(
+    state: State, number: int, request: dict[str, Json], evidence: tuple[dict[str, Json], ...], policy: str
+) -> str:
+    """What an approval is for, in one word: another run, task, visit, plan, policy, question or piece of evidence
+    gives another."""
+    found = state.tasks[number]
+    seen = [[item.get(key) for key in ("kind", "name", "digest", "problem")] for item in evidence]
+    bound = [
+        "gate",
+        state.run_id,
+        state.specs[number].id,
+        found.visit,
+        state.plan_digest,
+        [state.plan.policy, policy],
+        request,
+        seen,
+    ]
+    return sha256(stable_json(bound).encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+def on_expiry(state: State, number: int, now: float) -> GateEscalated | GateDecided:
+    """Nobody decided in time: others are asked where the plan names them, else that is the end. Never an approval."""
+    found = state.tasks[number]
+    gate = found.gate
+    assert gate is not None
+    task, written = state.specs[number], spec(state, number, gate.stage)
+    others = written.escalate
+    if written.on_expiry == "escalate" and others is not None and not gate.escalated:
+        due = None if written.expires is None else now + written.expires
+        roles, people, need, not_starter = others
+        return GateEscalated(task.id, gate.visit, roles, people, need, not_starter, due)
+    reason = "nobody decided in time"
+    return GateDecided(task.id, gate.visit, "expired", (), reason, _outputs("expired", "", reason))
+
+
+def _decided_by_votes(state: State, number: int, gate: GateState) -> GateDecided:
+    """The outcome of enough votes: what the form was filled with becomes outputs, the last word on a field counts."""
+    last = gate.votes[-1]
+    if last.verdict == "reject":
+        outputs = _outputs("rejected", last.by, last.reason)
+        return GateDecided(state.specs[number].id, gate.visit, "rejected", (last.by,), last.reason, outputs)
+    names = tuple(gate.agreeing(last.choice))
+    outputs = {"choice": last.choice} if last.choice else {}
+    for vote in gate.votes:
+        outputs |= vote.fields if vote.choice == last.choice else {}
+    outputs = {**_outputs("approved", ", ".join(names), last.reason), **outputs}
+    outputs["decision"] = "approved"
+    return GateDecided(state.specs[number].id, gate.visit, "approved", names, last.reason, outputs)
+
+
+def _outputs(decision: str, by: str, reason: str) -> dict[str, Json]:
+    return {"decision": decision, "by": by, "reason": reason, "comment": reason}
+
+
+def sentence(gate: GateState) -> str:
+    """How a decided gate was decided, for people."""
+    who = ", ".join(gate.by or [vote.by for vote in gate.votes])
+    text = {"passed": "passed its checks", "failed": "a check failed", "expired": "expired"}.get(gate.decision, "")
+    text = text or f"{gate.decision or gate.verdict} by {who}"
+    return f"{text}: {gate.reason}" if gate.reason else text
+
+
+def _after_decision(state: State, number: int, gate: GateState) -> Command | None:
+    task = state.specs[number]
+    if gate.decision in ("passed", "approved"):
+        return Record(TaskSettled(task.id, "completed", "", sentence(gate)))
+    written = spec(state, number, gate.stage)
+    if gate.decision != "expired" or written.on_expiry != "fail":
+        back = _back(state, number, gate, written.on_reject)
+        if back is not None:
+            return back
+    failure = "expired" if gate.decision == "expired" and written.on_expiry == "fail" else "rejected"
+    reason = {"failed": "checks", "expired": "expired"}.get(gate.decision, "rejected")
+    return Record(TaskSettled(task.id, "failed", reason, sentence(gate), failure))
+
+
+def _back(state: State, number: int, gate: GateState, reject: Reject) -> Record | None:
+    """The run goes back where the plan says so and rounds are left."""
+    from planrunner.machine import rework  # late: most decisions lead on
+
+    if gate.stage == "criteria":
+        return rework.by_edge(state, number, sentence(gate)) if number in state.shape.reworks else None
+    target = rework_target(state, number, reject)
+    if target is None:
+        return None
+    return Record(rework.send_back(state, number, target, gate.reason, ", ".join(gate.by)))
+
+
+def rework_target(state: State, number: int, reject: Reject) -> int | None:
+    """The task that a rejection sends the run back to; None where there is none or its rounds are used up."""
+    if reject.action != "rework" or state.sent_back.get(number, 0) >= reject.max:
+        return None
+    return state.tasks[number].frame.index.get(reject.target)
+
+
+# Folds
+
+
+def _gate_of(state: State, task: str, visit: int) -> tuple[int, GateState | None]:
+    """The gate of that visit; None for what comes too late, after a reset or the end of the task."""
+    number = state.index[task]
+    found = state.tasks[number]
+    late = found.gate is None or found.gate.visit != visit or found.status in SETTLED
+    return number, None if late else found.gate
+
+
+def _requested(state: State, event: GateRequested, at: float) -> None:
+    number = state.index[event.task]
+    state.tasks[number].gate = GateState(event.visit, event.stage, event.attempt, event.request)
+    state.asked.add(number)
+    state.candidates.pop(number, None)
+
+
+def _looked_at(state: State, event: GateExamined, at: float) -> None:
+    number, gate = _gate_of(state, event.task, event.visit)
+    if state.tasks[number].visit == event.visit:
+        state.asked.discard(number)
+    if gate is None or gate.opened:
+        return
+    gate.examined = True
+    gate.evidence, gate.policy = event.evidence, event.policy
+    state.candidates[number] = None
+
+
+def _opened(state: State, event: GateOpened, at: float) -> None:
+    number = state.index[event.task]
+    found = state.tasks[number]
+    gate = found.gate
+    assert gate is not None
+    gate.opened, gate.opened_at, gate.shown = True, at, event.shown
+    gate.roles, gate.people, gate.need = event.roles, event.people, event.need
+    gate.not_starter, gate.expires_at = event.not_starter, event.expires_at
+    free_slot(state, number)
+    if found.status != "blocked":
+        move(state, number, found, "blocked")
+    found.judged = True
+    found.reason = "words" if event.stage in ("criteria", "preconditions") else "gate"
+    found.detail = event.ask
+    state.candidates.pop(number, None)
+    if event.expires_at is not None:
+        set_timer(state, number, event.expires_at)
+    if state.closing:
+        state.candidates[number] = None
+
+
+def _reopened(state: State, event: GateReopened, at: float) -> None:
+    number, gate = _gate_of(state, event.task, event.visit)
+    if gate is not None:
+        gate.request, gate.evidence, gate.policy, gate.shown = event[2:6]
+        gate.votes = []
+        state.tasks[number].detail = str(event.request.get("ask", ""))
+
+
+def _voted(state: State, event: GateVoted, at: float) -> None:
+    number, gate = _gate_of(state, event.task, event.visit)
+    if gate is not None:
+        gate.votes.append(event)
+        state.candidates[number] = None
+
+
+def _escalated(state: State, event: GateEscalated, at: float) -> None:
+    number, gate = _gate_of(state, event.task, event.visit)
+    if gate is None:
+        return
+    gate.escalated = True
+    gate.roles, gate.people, gate.need, gate.not_starter, gate.expires_at = event[2:]
+    gate.votes = []
+    drop_timer(state, number, state.tasks[number])
+    if event.expires_at is not None:
+        set_timer(state, number, event.expires_at)
+    state.candidates.pop(number, None)
+
+
+def _decided(state: State, event: GateDecided, at: float) -> None:
+    number, gate = _gate_of(state, event.task, event.visit)
+    if gate is None:
+        return
+    found = state.tasks[number]
+    gate.decision, gate.by, gate.reason = event.decision, event.by, event.reason
+    drop_timer(state, number, found)
+    state.candidates[number] = None
+    if event.decision in ("passed", "approved"):
+        found.cleared += (gate.stage,)
+    if gate.stage == "gate":
+        found.outcome = Outcome(outputs=event.outputs)
+        found.outputs = event.outputs
+    elif gate.is_behind:
+        found.facts = None  # the world may have changed while people took their time
+        found.reason = found.detail = ""
+        if found.status == "blocked":
+            move(state, number, found, "pending")
+
+
+def ask_anew(state: State) -> None:
+    """What was approved or asked in another run counts for nothing in this one, where it is not behind a task that has
+    ended: those that wait ask again, and those that were let through and have not begun do too."""
+    for number, found in enumerate(state.tasks):
+        gate = found.gate
+        if gate is None or found.status in SETTLED:
+            continue
+        drop_timer(state, number, found)
+        state.asked.discard(number)
+        state.candidates[number] = None
+        found.cleared = ()
+        found.gate = None
+        if found.status == "blocked" and gate.stage == "criteria":
+            found.gate = GateState(gate.visit, gate.stage, gate.attempt, {})
+        elif found.status == "blocked":
+            move(state, number, found, "pending")
+            found.reason = found.detail = ""
+
+
+FOLDS: dict[type, Callable[[State, Any, float], None]] = {
+    GateRequested: _requested,
+    GateExamined: _looked_at,
+    GateOpened: _opened,
+    GateReopened: _reopened,
+    GateVoted: _voted,
+    GateEscalated: _escalated,
+    GateDecided: _decided,
+}

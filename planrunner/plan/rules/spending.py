@@ -1,0 +1,33 @@
+"""Where a budget limits what capabilities spend, every task that spends says how much it may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan.model import Budgets, Task
+from planrunner.plan.rules.view import PlanView, span_of
+
+CODES = ("PLAN506",)
+
+_PRICED = ("cost", "tokens")
+"""What an attempt may use any amount of; of calls it sets one aside where nothing is said."""
+
+
+def check(view: PlanView) -> Iterable[Diagnostic]:
+    if view.whole and any(capability.spends for capability in view.capabilities.values()):
+        yield from _within(view, view.plan.tasks, (view.plan.budgets,))
+
+
+def _within(view: PlanView, tasks: Iterable[Task], around: tuple[Budgets, ...]) -> Iterator[Diagnostic]:
+    for task in tasks:
+        capability = view.capabilities.get(task.uses)
+        for what in capability.spends if capability is not None else ():
+            limited = any(getattr(budgets, what, None) is not None for budgets in around)
+            if what in _PRICED and limited and getattr(task.budgets, what) is None:
+                message = (
+                    f"`{task.uses}` of `{task.id}` spends {what}, which a budget limits, without a limit of its own"
+                )
+                yield Diagnostic("PLAN506", message, span_of(task, "uses"), help=f"add `budgets: {{{what}: …}}`")
+        inner = (*task.subplan, *(task.loop.tasks if task.loop is not None else ()))
+        yield from _within(view, inner, (*around, task.budgets))

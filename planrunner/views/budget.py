@@ -1,0 +1,74 @@
+"""Budgets as lines for people: warnings, and a table of what is used, set aside and left."""
+
+from __future__ import annotations
+
+from planrunner.machine.ledger import units
+from planrunner.machine.state import State
+from planrunner.record import TYPE_CHECKING
+from planrunner.views.run import budget_object
+from planrunner.views.symbols import duration_text
+
+if TYPE_CHECKING:
+    from planrunner.machine.events import BudgetExtended, BudgetWarned
+
+
+def amount_text(what: str, value: float | None) -> str:
+    """``$0.25``, ``12.3s`` or ``1200``."""
+    if value is None:
+        return "?"
+    if what == "time":
+        return duration_text(value)
+    if what == "cost":
+        from planrunner.machine.budgets import shown  # late: few runs have limits
+
+        return shown(what, units(what, value) or 0)
+    return f"{value:g}" if value != int(value) else str(int(value))
+
+
+def warning_text(event: BudgetWarned) -> str:
+    """The line of a warning."""
+    where = f" of {event.scope}" if event.scope else ""
+    spent, limit = amount_text(event.what, event.spent), amount_text(event.what, event.limit)
+    if event.reason == "overshoot":
+        return f"warning: {event.scope} used {spent} of its {event.what} and had set aside {limit}"
+    return f"warning: {spent} of {limit} {event.what}{where} is used"
+
+
+def extension_text(event: BudgetExtended) -> str:
+    """The line of an extension."""
+    where = event.scope or "the plan"
+    by = f" by {event.by}" if event.by else ""
+    said = f": {event.comment}" if event.comment else ""
+    return f"{amount_text(event.what, event.amount)} more {event.what} for {where}{by}{said}"
+
+
+def budget_line(state: State, now: float) -> str:
+    """``budget: $0.65 of $1 cost, 48s of 1m time``: what is limited for the whole run; empty where nothing is."""
+    parts = []
+    for what, found in budget_object(state, now).items():
+        if found["limit"] is None or what == "depth":
+            continue
+        aside = found.get("reserved")
+        held = f" ({amount_text(what, aside)} set aside)" if aside else ""
+        parts.append(f"{amount_text(what, found['used'])}{held} of {amount_text(what, found['limit'])} {what}")
+    return "budget: " + ", ".join(parts) if parts else ""
+
+
+def budget_table(state: State, now: float) -> list[str]:
+    """A line for the plan and each task that has a limit, with what is used, set aside and allowed."""
+    if state.ledger is None:
+        return [budget_line(state, now) or "nothing of this run is limited"]
+    from planrunner.machine.budgets import scope_of, standing
+
+    rows = [("the plan", what, found) for what, found in budget_object(state, now).items()]
+    for number, task in enumerate(state.specs):
+        if scope_of(state, number) is not None:
+            rows += [(task.id, what, found) for what, found in standing(state, number).items()]
+    table = [("scope", "what", "used", "set aside", "limit")]
+    for name, what, found in rows:
+        limit = found["limit"]
+        aside = amount_text(what, found["reserved"]) if found.get("reserved") else ""
+        shown = "" if limit is None else amount_text(what, limit)
+        table.append((name, what, amount_text(what, found["used"] or 0), aside, shown))
+    widths = [max(len(row[at]) for row in table) for at in range(5)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]

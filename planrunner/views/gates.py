@@ -1,0 +1,173 @@
+"""Gates that wait for people: as data, and as text with the commands that answer them."""
+
+from __future__ import annotations
+
+from planrunner.machine.gate import GateState
+from planrunner.machine.state import State
+from planrunner.record import TYPE_CHECKING
+from planrunner.views.symbols import duration_text, plural
+from planrunner.views.terminal import Terminal, cut, harmless
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Json = Any
+
+LINES = 40
+"""Lines of a piece of evidence that are shown."""
+
+SHORT = 12
+"""Characters of a digest that are shown; a vote takes any beginning of six or more."""
+
+
+def waiting_gates(state: State) -> list[int]:
+    """The tasks whose gates wait for people, by number."""
+    if not state.counts.get("blocked"):
+        return []
+    return [
+        number
+        for number, found in enumerate(state.tasks)
+        if found.status == "blocked" and found.gate is not None and found.gate.waits and number not in state.held
+    ]
+
+
+def gate_objects(state: State) -> list[dict[str, Json]]:
+    """Every waiting gate of a run as data."""
+    return [gate_object(state, number) for number in waiting_gates(state)]
+
+
+def gate_object(state: State, number: int) -> dict[str, Json]:
+    """One gate: what it asks and shows, who may decide, and what they have said. Times are seconds since 1970."""
+    gate = state.tasks[number].gate
+    assert gate is not None
+    request = gate.request
+    return {
+        "gate": state.specs[number].id,
+        "visit": gate.visit,
+        "stage": gate.stage,
+        "kind": request.get("kind", ""),
+        "ask": request.get("ask", ""),
+        "words": request.get("words", []),
+        "options": list(request.get("options", ())),
+        "form": list(request.get("form", ())),
+        "inputs": request.get("inputs", {}),
+        "evidence": list(gate.evidence),
+        "roles": list(gate.roles),
+        "people": list(gate.people),
+        "need": gate.need,
+        "not_starter": gate.not_starter,
+        "since": gate.opened_at,
+        "expires": gate.expires_at,
+        "escalated": gate.escalated,
+        "votes": [
+            {
+                "by": vote.by,
+                "verdict": vote.verdict,
+                "roles": list(vote.roles or vote.claimed),
+                "claimed": bool(vote.claimed),
+                "choice": vote.choice,
+                "reason": vote.reason,
+            }
+            for vote in gate.votes
+        ],
+        "shown": gate.shown,
+    }
+
+
+def standing(gate: GateState, now: float) -> str:
+    """``waits 12m05s, expires in 3h48m, 1 of 2 votes``."""
+    parts = [f"waits {duration_text(max(0.0, now - gate.opened_at))}"]
+    if gate.expires_at is not None:
+        left = gate.expires_at - now
+        parts.append(f"expires in {duration_text(left)}" if left > 0 else "has expired: resuming the run settles it")
+    votes = f"{len(gate.votes)} of {plural(gate.need, 'vote')}"
+    by = ", ".join(vote.by for vote in gate.votes)
+    parts.append(f"{votes} ({by})" if by else votes)
+    return ", ".join(parts)
+
+
+def may_decide(gate: GateState) -> str:
+    """Who is asked, in words."""
+    roles, people = " or ".join(gate.roles), " or ".join(gate.people)
+    who = " or ".join(word for word in (f"the role {roles}" if roles else "", people) if word) or "anybody"
+    return f"{who}, but not who started the run" if gate.not_starter else who
+
+
+def gate_lines(terminal: Terminal, state: State, number: int, now: float, whole: bool) -> list[str]:
+    """A gate as text; ``whole`` shows the evidence too."""
+    gate, task = state.tasks[number].gate, state.specs[number].id
+    assert gate is not None
+    request = gate.request
+    lines = [f"{terminal.sign('blocked')} {terminal.paint(task, 'bold')}  {harmless(str(request.get('ask', '')))}"]
+    lines.append(f"    {standing(gate, now)}; asked: {may_decide(gate)}")
+    lines += [f"    - {harmless(word)}" for word in request.get("words", ()) if word not in request.get("ask", "")]
+    for option in request.get("options", ()):
+        lines += [f"    {line}" for line in _option_lines(option)]
+    lines += [f"    -f {_field_text(field)}" for field in request.get("form", ())]
+    lines += [f"    {harmless(line)}" for item in gate.evidence for line in _evidence_lines(item, whole)]
+    if whole:
+        lines += [f"    {name}: {harmless(cut(str(value), 300))}" for name, value in request.get("inputs", {}).items()]
+    return [*lines, *(f"    {command}" for command in commands(terminal.program, state, number))]
+
+
+def _option_lines(option: dict[str, Json]) -> Iterator[str]:
+    title = f"  {harmless(str(option['title']))}" if option.get("title") else ""
+    cost = f"  (cost {harmless(str(option['cost']))})" if option.get("cost") else ""
+    yield f"* {option['name']}{title}{cost}"
+    if option.get("description"):
+        yield f"    {harmless(str(option['description']))}"
+    yield from (f"    + {harmless(str(pro))}" for pro in option.get("pros", ()))
+    yield from (f"    - {harmless(str(con))}" for con in option.get("cons", ()))
+
+
+def _field_text(field: dict[str, Json]) -> str:
+    kind = field.get("type", "any")
+    choices = f" ({', '.join(map(str, field['choices']))})" if field.get("choices") else ""
+    default = f", default {field['default']}" if "default" in field else ""
+    need = ", required" if field.get("required") else ""
+    about = f": {harmless(str(field['description']))}" if field.get("description") else ""
+    return f"{field['name']}={kind}{choices}{default}{need}{about}"
+
+
+def _evidence_lines(item: dict[str, Json], whole: bool) -> Iterator[str]:
+    digest = str(item.get("digest", "")).removeprefix("sha256:")[:SHORT]
+    counts = ", ".join(f"{count} {name}" for name, count in (item.get("counts") or {}).items())
+    yield f"{item['kind']} {item['name']}  {digest}" + (f"  {counts}" if counts else "")
+    if item.get("problem"):
+        yield f"  problem: {item['problem']}"
+    if whole or item["kind"] == "text":
+        lines = str(item.get("text", "")).splitlines()
+        yield from (f"  | {line}" for line in lines[:LINES])
+        if len(lines) > LINES:
+            yield f"  | … {len(lines) - LINES} more lines"
+
+
+def commands(program: str, state: State, number: int) -> list[str]:
+    """The next commands of whoever decides."""
+    gate, task = state.tasks[number].gate, state.specs[number].id
+    assert gate is not None
+    name = task if all(sign.isalnum() or sign in "-_./@" for sign in task) else f"'{task}'"
+    call, shown = f"{state.run_id} {name}", f"--shown {gate.shown[:SHORT]}"
+    fields = "".join(f" -f {field['name']}=…" for field in gate.request.get("form", ()) if field.get("required"))
+    options = [str(option["name"]) for option in gate.request.get("options", ())]
+    if options or fields:
+        yes = f"{program} answer {call}{' ' + '|'.join(options) if options else ''}{fields} {shown}"
+    else:
+        yes = f"{program} approve {call} {shown}"
+    return [yes, f"{program} reject {call} --reason TEXT"]
+
+
+def next_commands(terminal: Terminal, state: State) -> list[str]:
+    """What to do about the gates of a run that waits: the commands of one, or where several are listed."""
+    numbers = waiting_gates(state)
+    if not numbers:
+        return []
+    if len(numbers) > 1:
+        return [f"  {plural(len(numbers), 'gate')}: {terminal.program} gates {state.run_id}"]
+    task = state.specs[numbers[0]]
+    question = cut(harmless(state.tasks[numbers[0]].detail), terminal.edge() - 10, terminal.unicode)
+    return [
+        f"  {task.id} asks: {question}",
+        *(f"  {command}" for command in commands(terminal.program, state, numbers[0])),
+    ]

@@ -1,0 +1,120 @@
+"""Runs whose tasks hold others, from the outside: paths, logs, reasons, drawings, resuming."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from planrunner.cli.complete import candidates
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PLAN = """\
+plan: p
+defaults: {timeout: 1m}
+on_failure: continue
+tasks:
+  - id: fan
+    foreach: [ada, bob, cy]
+    run: |
+      echo "hello {{ item }}"
+      test {{ item }} != bob
+  - id: polish
+    loop:
+      max: 3
+      until: loop.round == 2
+      tasks:
+        - id: draft
+          run: echo "draft {{ loop.round }}"
+  - id: a
+    subplan:
+      - id: b
+        run: echo inside
+  - id: a_b
+    run: echo beside
+"""
+
+
+def test_logs_of_a_task_are_those_of_all_it_holds(run, plan):
+    assert run("exec", plan(PLAN)).code == 1
+    assert run("logs", "last", "fan").out == "hello ada\nhello bob\nhello cy\n"
+    assert run("logs", "last", "fan[1]").out == "hello bob\n"
+    assert run("logs", "last", "polish").out == run("logs", "last", "draft").out == "draft 1\ndraft 2\n"
+    assert run("logs", "last", "polish#2").out == "draft 2\n"
+    assert [run("logs", "last", name).out for name in ("a/b", "b", "a", "a_b")] == ["inside\n"] * 3 + ["beside\n"]
+
+
+def test_a_path_is_found_by_its_end_and_an_unclear_one_is_refused_with_those_it_may_be(run, plan):
+    run("exec", plan(PLAN))
+    found = json.loads(run("why", "b", "--json").out)
+    assert (found["task"], found["status"]) == ("a/b", "completed")
+    unclear = run("why", "draft")
+    assert unclear.code == 3
+    assert "say which: polish#1/draft, polish#2/draft" in unclear.err
+    assert "did you mean `polish#2/draft`?" in run("why", "polish#2/darft").err
+    assert "`fan[7]` has not come to be in this run: `fan`, which would hold it, is failed" in run("why", "fan[7]").err
+    assert "`polish`, which would hold it, is completed" in run("logs", "last", "polish#3/draft").err
+
+
+def test_the_block_of_a_failed_item_names_its_place_in_the_file(run, plan):
+    told = run("exec", plan(PLAN))
+    assert told.err.count("✘ fan[1] failed (logic)") == 1
+    assert "  place    p.yaml:5:9\n" in told.err
+    assert "  in       fan (item 1: bob, 1 of 3 failed)\n" in told.err
+    assert run("show").out.count("  place    p.yaml:5:9\n") == 1
+
+
+def test_drawings_of_a_run_are_coloured_by_what_is_inside(run, plan):
+    run("exec", plan(PLAN))
+    nodes = json.loads(run("graph", "--run", "last", "--format", "json").out)["nodes"]
+    assert {node["id"]: node["status"] for node in nodes} == {
+        "fan": "failed",
+        "polish": "completed",
+        "polish/draft": "completed",
+        "a": "completed",
+        "a/b": "completed",
+        "a_b": "completed",
+    }
+
+
+def test_paths_are_completed_and_of_very_many_only_the_highest(run, plan, tmp_path):
+    run("exec", plan(PLAN))
+    state = str(tmp_path / "state")
+    assert [line.split("\t")[0] for line in candidates(["--state", state, "logs", "last", "pol"])] == [
+        "polish",
+        "polish#1/draft",
+        "polish#2/draft",
+    ]
+    items = ", ".join(map(str, range(400)))
+    many = f"plan: p\ntasks:\n  - {{id: fan, uses: noop, foreach: [{items}]}}\n"
+    run("exec", plan(many))
+    found = candidates(["--state", state, "why", "last", "fa"])
+    assert len(found) == 200
+    assert found[0].split("\t")[0] == "fan"
+
+
+def test_nothing_that_holds_others_is_in_doubt_after_a_kill_and_doubts_are_settled_by_path(run, plan, tmp_path):
+    slow = "plan: p\ndefaults: {timeout: 1m}\ntasks:\n  - id: sub\n    subplan:\n      - {id: a, run: sleep 30}\n"
+    child = subprocess.Popen(
+        [sys.executable, "-m", "planrunner", "exec", plan(slow), "--progress", "jsonl"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(tmp_path / "state")},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    while '"task":"sub/a"' not in child.stdout.readline():
+        assert child.poll() is None
+    time.sleep(0.1)
+    child.send_signal(signal.SIGKILL)
+    child.wait(10)
+    tasks = json.loads(run("show", "--json").out)["tasks"]
+    assert {name: task["status"] for name, task in tasks.items()} == {"sub": "paused", "sub/a": "in_doubt"}
+    assert run("why", "sub").out.startswith("`sub` waits with what it holds\n")
+    done = run("resume", "last", "--settle", "a=completed", "--json")
+    assert (done.code, json.loads(done.out)["status"]) == (0, "completed"), done.err

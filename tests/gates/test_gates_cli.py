@@ -1,0 +1,347 @@
+"""Gates from the command line, in real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PLAN = """
+plan: release
+defaults: {timeout: 10s}
+tasks:
+  - {id: build, run: echo built}
+  - id: sign
+    needs: [build]
+    gate: approval
+    ask: Release it?
+    evidence: [notes.txt]
+    KEYS
+  - {id: publish, needs: [sign], run: "echo published for {{ tasks.sign.outputs.by }}"}
+"""
+
+
+def release(project: Any, keys: str = "expires: 1d") -> None:
+    project.plan(PLAN.replace("KEYS", keys))
+    (project.path / "notes.txt").write_text("all is well\n")
+
+
+def waits(project: Any, keys: str = "expires: 1d") -> str:
+    """A run that is parked at its gate; what the gate shows."""
+    release(project, keys)
+    assert project("exec", "p.yaml").code == 8
+    shown: str = project("gates", "--json").data["gates"][0]["shown"]
+    return shown
+
+
+def test_the_way_of_an_approval_from_the_question_to_the_end(project: Any) -> None:
+    release(project, "approvers: {roles: [release]}")
+    parked = project("exec", "p.yaml")
+    assert parked.code == 8
+    assert "sign asks: Release it?" in parked.err
+    listed = project("gates")
+    assert "Release it?" in listed.out
+    assert "--shown" in listed.out
+    assert "all is well" in project("gates", "last").out
+    approved = project("approve", "last", "sign", "--as", "bo", "--role", "release", "--reason", "it is fine")
+    assert approved.code == 0
+    assert "planrunner resume" in approved.err
+    done = project("resume", "last", "--json")
+    assert done.code == 0
+    outputs = done.data["tasks"]["sign"]["outputs"]
+    assert outputs == {"decision": "approved", "by": "bo", "reason": "it is fine", "comment": "it is fine"}
+    assert "published for bo" in project("logs", "last", "publish").out
+    (vote,) = project.events("gate_voted")
+    assert (vote["by"], vote["user"], vote["claimed"], vote["reason"]) == ("bo", "ana", ["release"], "it is fine")
+    assert project("gates").out == "nothing waits for people\n"
+    why = project("why", "sign").out
+    assert "approved by bo: it is fine" in why
+    assert vote["shown"] in why
+    assert project("replay", "last").code == 0
+
+
+def test_a_rejected_run_ends_with_code_7(project: Any) -> None:
+    waits(project)
+    assert project("reject", "last", "sign").code == 2
+    rejected = project("reject", "last", "sign", "--reason", "not today", "--resume")
+    assert rejected.code == 7
+    assert "not today" in rejected.err
+
+
+def test_an_expired_run_ends_with_code_7(project: Any) -> None:
+    waits(project, "expires: 1s")
+    time.sleep(1.1)
+    late = project("approve", "last", "sign")
+    assert (late.code, "expired" in late.err) == (2, True)
+    assert project("resume", "last").code == 7
+
+
+def test_a_check_that_fails_ends_with_code_7(project: Any) -> None:
+    project.plan("plan: p\ntasks:\n  - {id: sign, gate: checks, checks: [1 == 2]}\n")
+    failed = project("exec", "p.yaml")
+    assert failed.code == 7
+    assert "1 == 2" in failed.err
+
+
+def test_one_byte_of_what_was_shown_voids_the_approval(project: Any) -> None:
+    shown = waits(project)
+    path = project.path / "notes.txt"
+    path.write_text("all is wall\n")
+    refused = project("approve", "last", "sign", "--shown", shown)
+    assert (refused.code, "notes.txt" in refused.err) == (10, True)
+    path.write_text("all is well\n")
+    again = project("approve", "last", "sign", "--shown", shown)
+    assert (again.code, "look again" in again.err) == (10, True)  # what is shown was changed meanwhile: look again
+    now = project("gates", "--json").data["gates"][0]["shown"]
+    assert project("approve", "last", "sign", "--shown", now[:12]).code in (0, 10)
+    assert len(project.events("gate_reopened")) >= 1
+
+
+def test_an_approval_of_one_run_is_none_of_another(project: Any) -> None:
+    shown = waits(project)
+    assert project("exec", "p.yaml").code == 8
+    assert project("approve", "last", "sign", "--shown", shown).code == 10
+
+
+def test_another_policy_of_the_project_voids_the_approval_and_another_list_of_people_does_not(project: Any) -> None:
+    shown = waits(project)
+    policy = project.path / "planrunner.yaml"
+    policy.write_text("capabilities: {deny: [sql.query]}\n")
+    assert project("approve", "last", "sign", "--shown", shown).code == 10
+    policy.write_text("capabilities: {deny: [sql.query]}\npeople: {ana: [release]}\n")
+    assert project("approve", "last", "sign").code == 0
+
+
+def test_a_fork_asks_anew_what_was_approved_in_the_other_run(project: Any) -> None:
+    waits(project)
+    assert project("approve", "last", "sign").code == 0
+    forked = project("resume", "last", "--from", "cp-build", "--json")
+    assert (forked.code, forked.data["waiting"]) == (8, ["sign"])
+    assert project("approve", "last", "sign", "--resume").code == 0
+    assert project("replay", "last").code == 0
+
+
+def test_roles_are_those_the_project_lists(project: Any) -> None:
+    (project.path / "planrunner.yaml").write_text("people:\n  bo: [release]\n  cy: [qa]\n")
+    waits(project, "approvers: {roles: [release]}")
+    assert project("approve", "last", "sign", "--as", "cy", "--role", "release").code == 12
+    assert project("approve", "last", "sign", "--as", "bo").code == 0
+    (vote,) = project.events("gate_voted")
+    assert (vote["roles"], vote["claimed"]) == (["release"], [])
+
+
+def test_whoever_started_the_run_is_refused(project: Any) -> None:
+    waits(project, "approvers: [ana, bo]")
+    refused = project("approve", "last", "sign")
+    assert (refused.code, "started the run" in refused.err) == (12, True)
+    assert project("approve", "last", "sign", USER="bo").code == 0
+
+
+def test_names_are_found_by_their_end_and_by_patterns_and_mistakes_named(project: Any) -> None:
+    project.plan(
+        "plan: p\ntasks:\n  - id: each\n    foreach: [a, b, c]\n    subplan:\n      - {id: sign, gate: approval, ask: Fine}\n"
+    )
+    assert project("exec", "p.yaml").code == 8
+    several = project("approve", "last", "sign")
+    assert (several.code, "each[1]/sign" in several.err) == (2, True)
+    near = project("approve", "last", "each[0]/sing")
+    assert (near.code, "did you mean `each[0]/sign`?" in near.err) == (3, True)
+    assert project("approve", "last", "each[1]/sign").code == 0
+    twice = project("approve", "last", "each[1]/sign")
+    assert (twice.code, "decided already" in twice.err) == (2, True)
+    rest = project("approve", "last", "each[*]/sign", "--json")
+    assert (rest.code, [one["gate"] for one in rest.data]) == (0, ["each[0]/sign", "each[2]/sign"])
+    assert project("resume", "last").code == 0
+
+
+def test_a_form_is_filled_and_read_by_later_tasks(project: Any) -> None:
+    project.plan(
+        """
+plan: p
+defaults: {timeout: 10s}
+tasks:
+  - id: limits
+    gate: approval
+    ask: How much?
+    form: {size: {type: size, required: true}, strict: {type: bool, default: true}}
+  - {id: show, needs: [limits], run: "echo {{ tasks.limits.outputs.size }} {{ tasks.limits.outputs.strict }}"}
+"""
+    )
+    assert project("exec", "p.yaml").code == 8
+    assert project("approve", "last", "limits").code == 2
+    wrong = project("answer", "last", "limits", "-f", "sise=1MB")
+    assert (wrong.code, "did you mean `size`?" in wrong.err) == (2, True)
+    assert project("answer", "last", "limits", "-f", "size=50MB", "-f", "strict=no", "--resume").code == 0
+    assert project("logs", "last", "show").out.strip().lower() == "50000000 false"
+
+
+def test_a_vote_reaches_a_run_that_another_process_holds(project: Any) -> None:
+    project.plan(
+        """
+plan: p
+defaults: {timeout: 30s}
+tasks:
+  - {id: sign, gate: approval, ask: Fine}
+  - {id: after, needs: [sign], run: echo after}
+  - {id: long, run: "while [ ! -e stop ]; do sleep 0.05; done"}
+"""
+    )
+    runner = project.start("exec", "p.yaml", "--json")
+    try:
+        deadline = time.monotonic() + 20
+        while not project("gates", "--json").data["gates"]:
+            assert time.monotonic() < deadline
+        voted = project("approve", "last", "sign", "--json")
+        assert voted.data[0]["held"]
+        while project("show", "last", "--json").data["tasks"]["after"]["status"] != "completed":
+            assert time.monotonic() < deadline
+    finally:
+        (project.path / "stop").touch()
+        out, _ = runner.communicate(timeout=20)
+    assert (runner.returncode, json.loads(out)["status"]) == (0, "completed")
+    assert project("replay", "last").code == 0
+
+
+def test_a_dry_run_takes_gates_as_passed(project: Any) -> None:
+    project.plan(
+        """
+plan: p
+policy: {labels: [prod]}
+tasks:
+  - id: way
+    gate: decision
+    ask: Which?
+    options: [{id: now, to: go}, {id: later, to: wait}]
+    form: {size: {type: size, required: true}}
+  - {id: go, uses: noop, labels: [prod], with: {value: "{{ tasks.way.outputs.size }}"}}
+  - {id: wait, uses: noop}
+  - id: sub
+    subplan:
+      - {id: inner, gate: approval, ask: Fine}
+"""
+    )
+    done = project("exec", "p.yaml", "--dry-run", "--json")
+    assert done.code == 0, done.err
+    tasks = done.data["tasks"]
+    assert (tasks["go"]["status"], tasks["wait"]["status"]) == ("completed", "omitted")
+    assert tasks["sub/inner"]["status"] == "completed"
+
+
+def test_json_tells_what_the_gates_ask(project: Any) -> None:
+    release(project)
+    done = project("exec", "p.yaml", "--json")
+    (gate,) = done.data["gates"]
+    assert (gate["gate"], gate["ask"], gate["need"], gate["votes"]) == ("sign", "Release it?", 1, [])
+    assert gate["evidence"][0]["name"] == "notes.txt"
+    assert project("show", "last", "--json").data["gates"][0]["shown"] == gate["shown"]
+
+
+# At a terminal
+
+
+class AtTerminal:
+    """The command at a terminal of its own, answered when it asks."""
+
+    def __init__(self, project: Any, *arguments: str) -> None:
+        self.pid, self.terminal = pty.fork()
+        if self.pid == 0:
+            os.chdir(project.path)
+            words = [sys.executable, "-m", "planrunner", *arguments]
+            os.execve(sys.executable, words, {**project.environment, "TERM": "dumb", "COLUMNS": "100"})
+        self.seen = ""
+
+    def until(self, text: str) -> None:
+        deadline = time.monotonic() + 20
+        while text not in self.seen:
+            assert time.monotonic() < deadline, self.seen
+            if not self._read():
+                raise AssertionError(self.seen)
+
+    def _read(self) -> bool:
+        if select.select([self.terminal], [], [], 0.2)[0]:
+            try:
+                data = os.read(self.terminal, 65536)
+            except OSError:
+                return False
+            self.seen += data.decode(errors="replace")
+            return bool(data)
+        return True
+
+    def type(self, text: str) -> None:
+        os.write(self.terminal, text.encode())
+
+    def code(self) -> int:
+        deadline = time.monotonic() + 20
+        while self._read():
+            if time.monotonic() > deadline:
+                os.kill(self.pid, signal.SIGKILL)
+        os.close(self.terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_at_a_terminal_the_question_is_put_and_the_answer_taken(project: Any) -> None:
+    release(project)
+    shell = AtTerminal(project, "exec", "p.yaml")
+    shell.until("yes/no, q to leave it > ")
+    assert "all is well" in shell.seen
+    shell.type("yes\n")
+    shell.until("reason > ")
+    shell.type("looks good\n")
+    assert shell.code() == 0
+    assert project("show", "last", "--json").data["tasks"]["sign"]["outputs"]["reason"] == "looks good"
+    assert project("replay", "last").code == 0
+
+
+def test_at_a_terminal_another_process_may_answer_first(project: Any) -> None:
+    release(project)
+    shell = AtTerminal(project, "exec", "p.yaml")
+    shell.until("q to leave it > ")
+    assert project("approve", "last", "sign", USER="bo").code == 0
+    assert shell.code() == 0
+
+
+def test_at_a_terminal_a_form_is_asked_field_by_field(project: Any) -> None:
+    release(project, "form: {size: {type: size, required: true}}")
+    shell = AtTerminal(project, "exec", "p.yaml")
+    shell.until("q to leave it > ")
+    shell.type("yes\n")
+    shell.until("size > ")
+    shell.type("much\n")
+    shell.until("reason > ")
+    shell.type("\n")
+    shell.until("takes a size such as 50MB")
+    shell.type("yes\n5MB\n\n")
+    assert shell.code() == 0
+    assert project("show", "last", "--json").data["tasks"]["sign"]["outputs"]["size"] == 5_000_000
+
+
+@pytest.mark.parametrize(("keys", "code"), [("q\n", 8), ("\x04", 8), ("\x03", 130)])
+def test_at_a_terminal_one_may_leave_the_gate_waiting(project: Any, keys: str, code: int) -> None:
+    release(project)
+    shell = AtTerminal(project, "exec", "p.yaml")
+    shell.until("q to leave it > ")
+    shell.type(keys)
+    assert shell.code() == code
+    assert project("gates", "--json").data["gates"]
+
+
+@pytest.mark.parametrize("arguments", [["exec", "p.yaml", "--no-wait"], ["--no-input", "exec", "p.yaml"]])
+def test_at_a_terminal_nobody_is_asked_who_does_not_want_to_be(project: Any, arguments: list[str]) -> None:
+    release(project)
+    assert AtTerminal(project, *arguments).code() == 8
+
+
+def test_the_folder_of_the_plan_is_where_evidence_is_looked_for(project: Any, tmp_path: Path) -> None:
+    waits(project)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    project.path = elsewhere
+    assert project("approve", "last", "sign").code == 0
