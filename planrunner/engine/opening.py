@@ -40,6 +40,10 @@ def opened(state: State, command: Open) -> list[Event]:
         if round_ > 1:
             assert found.inner is not None and task.loop is not None
             values = _carried(task.loop, FrameScope(state, found.inner), first=False)
+            same = found.inner.same + 1 if values == found.inner.values else 0
+            if task.loop.breaker and task.loop.carry and same >= task.loop.breaker:
+                message = f"the last {same} rounds changed nothing that is carried"
+                return [AttemptEnded(task.id, attempt, Outcome("breaker", message))]
             return [FrameOpened(task.id, attempt, "round", round_, values)]
         frame = _first_frame(state, number, attempt)
     except (_Unfit, TemplateError, EvaluationError) as error:
@@ -50,7 +54,8 @@ def opened(state: State, command: Open) -> list[Event]:
 
 def _started(state: State, task: Task, attempt: int, values: Json) -> AttemptStarted:
     inputs = "" if values is None else sha256(stable_json(values).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return AttemptStarted(task.id, attempt, f"{state.run_id}:{task.id}:{attempt}", inputs, "pure")
+    key = f"{state.run_id}:{task.id}:{attempt}"
+    return AttemptStarted(task.id, attempt, key, inputs, "pure", undo=task.rollback is not None)
 
 
 def _first_frame(state: State, number: int, attempt: int) -> FrameOpened:
