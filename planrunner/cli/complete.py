@@ -68,6 +68,7 @@ _TAKES_FILES = frozenset({"exec", "lint", "fmt", "convert", "graph", "init", "pr
 _TAKES_RUN = frozenset(
     {"resume", "retry", "rerun", "rollback", "show", "logs", "events", "why", "gates", "approve", "reject", "answer"}
 )
+_TAKES_GATE = frozenset({"approve", "reject", "answer"})
 _TAKES_TASK = frozenset({"logs", "why"})
 _VALUED = ("--state", "--color")
 _CHOICES: dict[str, tuple[str, ...]] = {
