@@ -18,7 +18,7 @@ from planrunner.errors import UsageError
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.workspace import find_project, find_state
-from planrunner.machine.events import Entry, RunReopened, RunResumed, RunStarted
+from planrunner.machine.events import Entry, LeftAlone, RunReopened, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plugins import Registry
@@ -206,15 +206,19 @@ def _environment(path: str, names: tuple[str, ...]) -> dict[str, Json]:
     }
 
 
-def resume(run: str, settle: Sequence[tuple[str, str]], state: str | None, watch: Watch) -> RunResult:
+def resume(
+    run: str, settle: Sequence[tuple[str, str]], state: str | None, watch: Watch, unattended: bool = False
+) -> RunResult:
     """Go on with a run that was interrupted, killed or waits.
 
-    ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed``). Raises NotFound, RunHeld, UsageError
+    ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed`` | ``rollback``). With ``unattended`` nobody
+    is there to ask: what is in doubt and can be undone is undone, and fails. Raises NotFound, RunHeld, UsageError
     for a run that has ended or a task that is not in doubt, StorageFailed, Fenced.
     """
     from planrunner.app.settling import answers  # late: only a run that was cut off has doubts
 
-    return go_on(run, state, watch, lambda found: answers(found, settle, user()))
+    alone: list[Event] = [LeftAlone()] if unattended else []
+    return go_on(run, state, watch, lambda found: [*alone, *answers(found, settle, user())])
 
 
 def go_on(

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from planrunner.app.tasknames import task_number
 from planrunner.errors import UsageError
-from planrunner.machine.events import DoubtSettled
+from planrunner.machine.events import DoubtSettled, RollbackStarted
+from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
 
 
-def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[DoubtSettled]:
+def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[DoubtSettled | RollbackStarted]:
     """What a person said about attempts of unknown end; raises UsageError where there is no doubt to settle."""
-    found_answers = []
+    found_answers: list[DoubtSettled | RollbackStarted] = []
     for task, resolution in settle:
         number = task_number(state, task, UsageError)
         found = state.tasks[number]
@@ -20,7 +21,18 @@ def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[Do
             raise UsageError(
                 f"task `{task}` is not in doubt: it is {found.status}", f"planrunner why {state.run_id} {task}"
             )
+        if resolution == "rollback":
+            found_answers.append(_undone(state, number, by))
+            continue
         if resolution not in ("retry", "completed", "failed"):
-            raise UsageError(f"`{resolution}` settles nothing", "say retry, completed or failed")
+            raise UsageError(f"`{resolution}` settles nothing", "say retry, completed, failed or rollback")
         found_answers.append(DoubtSettled(state.specs[number].id, found.attempts, resolution, by))  # type: ignore[arg-type]
     return found_answers
+
+
+def _undone(state: State, number: int, by: str) -> RollbackStarted:
+    event = undoing(state, number, by)
+    if event is None:
+        task = state.specs[number].id
+        raise UsageError(f"task `{task}` does not say how it is undone", f"planrunner why {state.run_id} {task}")
+    return event

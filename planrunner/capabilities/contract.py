@@ -45,7 +45,9 @@ class Call(NamedTuple):
     """One attempt of one task, with every template rendered.
 
     ``script`` and ``values`` belong to tasks with ``run`` (see ``plan/shelltext.py``); ``directory`` is the working
-    directory, ``scratch`` a folder of the attempt's own that is created when first needed.
+    directory, ``scratch`` a folder of the attempt's own that is created when first needed. ``key`` is the idempotency
+    key of the attempt, the same when it is issued again after a crash; ``once`` that of the task, the same for all
+    attempts until the task is sent back or run again: what must happen once whatever fails on the way goes by it.
     """
 
     run_id: str
@@ -61,6 +63,7 @@ class Call(NamedTuple):
     scratch: str
     timeout: float | None
     dry: bool = False
+    once: str = ""
 
 
 class Context(NamedTuple):

@@ -57,7 +57,7 @@ def _output_file(scratch: str) -> str:
     if not scratch:
         return ""
     folder = scratch.rpartition("/")[0]
-    if folder not in _ensured:
+    if folder not in _ensured or not os.path.isdir(folder):  # a run that this process goes on with lost it
         os.makedirs(folder, mode=0o700, exist_ok=True)
         _ensured.add(folder)
     return f"{scratch}.{_incarnation}.outputs"

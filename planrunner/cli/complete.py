@@ -65,7 +65,7 @@ complete -c planrunner -f -a "(__planrunner_complete)"
 }
 
 _TAKES_FILES = frozenset({"exec", "lint", "fmt", "convert", "graph", "init", "preview", "test", "chaos"})
-_TAKES_RUN = frozenset({"resume", "retry", "rerun", "show", "logs", "events", "why"})
+_TAKES_RUN = frozenset({"resume", "retry", "rerun", "rollback", "show", "logs", "events", "why"})
 _TAKES_TASK = frozenset({"logs", "why"})
 _VALUED = ("--state", "--color")
 _CHOICES: dict[str, tuple[str, ...]] = {

@@ -21,7 +21,8 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
     ),
     "resume": (
-        ("--settle", "Say what became of a task in doubt: retry, completed or failed."),
+        ("--settle", "Say what became of a task in doubt: retry, completed, failed or rollback."),
+        ("--unattended", "Ask nobody: undo and fail what is in doubt, where it says how."),
         ("--from", "Go on from a checkpoint, as a new run; this one stays as it is."),
         ("--restore-files", "With --from: put files back that tasks had kept by then."),
         ("--yes", "Do not ask before files are written."),
@@ -61,6 +62,15 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--only-failed", "Leave tasks that went well as they are."),
         ("--preview", "Only tell what would begin anew."),
         ("--json", "Print JSON."),
+    ),
+    "rollback": (
+        ("--to", "Undo what started after this task, and keep the task itself."),
+        ("--only", "Undo only this task, or those with this label."),
+        ("--strict", "Stop at the first that fails, or go on after it."),
+        ("--reason", "Why; it is kept with the run."),
+        ("--preview", "Only tell what would be undone."),
+        ("--json", "Print JSON."),
+        ("--progress", "How progress is shown."),
     ),
     "gates": (
         ("--json", "Print JSON."),

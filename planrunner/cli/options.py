@@ -53,21 +53,23 @@ class ExecOptions:
 
 
 class ResumeOptions:
-    """What ``planrunner resume`` was told; ``settle`` pairs a task with retry, completed or failed."""
+    """What ``planrunner resume`` was told; ``settle`` pairs a task with retry, completed, failed or
+    rollback; ``unattended`` says that nobody is there to ask."""
 
-    __slots__ = ("json", "no_wait", "progress", "run", "settle")
+    __slots__ = ("json", "no_wait", "progress", "run", "settle", "unattended")
 
     run: str
     settle: Pairs
     json: bool
     progress: str
     no_wait: bool
+    unattended: bool
 
     def __init__(self, run: str, **given: object) -> None:
         """``given`` holds any of the other slots by name."""
         self.run = run
         self.settle = ()
-        self.json = self.no_wait = False
+        self.json = self.no_wait = self.unattended = False
         self.progress = "auto"
         for name, value in given.items():
             setattr(self, name, value)

@@ -13,7 +13,7 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-RESOLUTIONS = ("retry", "completed", "failed")
+RESOLUTIONS = ("retry", "completed", "failed", "rollback")
 
 _GLOBALS = {"--state": "state", "--color": "color"}
 _GLOBAL_FLAGS = {"--no-input": "no_input"}
@@ -30,7 +30,7 @@ _EXEC = {
 }
 _EXEC_FLAGS = {"--dry-run": "dry_run", "--json": "json", "--no-wait": "no_wait"}
 _RESUME = {"--settle": "settle", "--progress": "progress"}
-_RESUME_FLAGS = {"--json": "json", "--no-wait": "no_wait"}
+_RESUME_FLAGS = {"--json": "json", "--unattended": "unattended", "--no-wait": "no_wait"}
 _MANY = frozenset({"params", "only", "until", "settle"})
 
 

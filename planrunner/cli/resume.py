@@ -17,7 +17,8 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     for value in values:
         split = pair(value)
         if split is None or split[1] not in RESOLUTIONS:
-            raise click.BadParameter(f"`{value}` is not TASK=retry, TASK=completed or TASK=failed", ctx, param)
+            ways = ", ".join(f"TASK={word}" for word in RESOLUTIONS)
+            raise click.BadParameter(f"`{value}` is none of {ways}", ctx, param)
         found.append(split)
     return tuple(found)
 
@@ -29,8 +30,9 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     multiple=True,
     metavar="TASK=HOW",
     callback=_settled,
-    help="Say what became of a task in doubt: retry, completed or failed.",
+    help="Say what became of a task in doubt: retry, completed, failed or rollback.",
 )
+@click.option("--unattended", is_flag=True, help="Ask nobody: undo and fail what is in doubt, where it says how.")
 @click.option(
     "--from", "checkpoint", metavar="CHECKPOINT", help="Go on from a checkpoint, as a new run; this one stays as it is."
 )

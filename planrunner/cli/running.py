@@ -52,7 +52,8 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
     from planrunner.app.execute import resume
 
     seen = watch(given, options.progress)
-    result = resume(options.run, options.settle, given.state, seen if options.no_wait else attended(given, seen))
+    onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
+    result = resume(options.run, options.settle, given.state, onlooker, options.unattended)
     if result.plan_changed:
         sys.stderr.write("the plan file was edited since: this run goes on with the plan it started with\n")
     return report(result, options.json)

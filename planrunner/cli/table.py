@@ -20,6 +20,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("cancel", "cancel", "Stop a run for good.", "run"),
     ("retry", "retry", "Begin what failed anew and go on.", "run"),
     ("rerun", "rerun", "Begin tasks anew, and what comes after them.", "run"),
+    ("rollback", "rollback", "Undo what a run did, the last task first.", "run"),
     ("gates", "gates", "List what waits for people.", "people"),
     ("approve", "approve", "Approve what a gate asks.", "people"),
     ("reject", "reject", "Reject what a gate asks.", "people"),

@@ -7,6 +7,7 @@ import time
 
 from planrunner.capabilities.binding import Binding, bind
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Spawn
+from planrunner.engine.effects import UNDO
 from planrunner.engine.lognames import log_name
 from planrunner.engine.tails import TAIL, Record
 from planrunner.lean import partial
@@ -121,11 +122,13 @@ def markers(call: Call, epoch: int) -> dict[str, str]:
     """The variables by which a process knows, and is known by, its attempt."""
     found = {
         "PLANRUNNER_RUN_ID": call.run_id,
-        "PLANRUNNER_TASK": call.task.id,
+        "PLANRUNNER_TASK": call.task.id.removeprefix(UNDO),
         "PLANRUNNER_ATTEMPT": str(call.attempt),
         "PLANRUNNER_KEY": call.key,
         "PLANRUNNER_EPOCH": str(epoch),
     }
+    if call.once:
+        found["PLANRUNNER_IDEMPOTENCY_KEY"] = call.once
     if call.scratch:
         found["PLANRUNNER_USAGE"] = usage_path(call)
     return found
@@ -174,7 +177,7 @@ def keeper(state_dir: str) -> Keep:
 def answered(call: Call, took_effect: bool | None) -> DoubtSettled:
     """What a probe found out about an attempt; None: it could not tell."""
     if took_effect is None:
-        return DoubtSettled(call.task.id, call.attempt, "failed", "probe could not tell")
+        return DoubtSettled(call.task.id, call.attempt, "unknown", "probe could not tell")
     return DoubtSettled(call.task.id, call.attempt, "completed" if took_effect else "retry", "probe")
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from planrunner.capabilities.contract import Call
+from planrunner.engine.effects import UNDO
 from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
 from planrunner.machine.commands import Start
@@ -68,17 +69,20 @@ def prepare(state: State, start: Start, place: Place) -> Prepared:
         task = done_instead(task)
     effect = state.trait(task).effect
     try:
-        call = _render(state, start, place, key, task)
+        call = call_of(state, task, start, place, key)
     except (TemplateError, EvaluationError) as error:
         hint = "" if state.selected is None else "; tasks that were not selected for this run have no results"
         outcome = Outcome(failure="logic", message=f"{error}{hint}", usage=dict.fromkeys(reserved, 0))
         started = AttemptStarted(name, attempt, key, "", effect, reissue, reserved, degraded)
         return Prepared(started, None, outcome)
-    intent = _new(AttemptStarted, (name, attempt, key, _digest(call), effect, reissue, reserved, degraded))
+    undo = task.rollback is not None or bool(task.backup)
+    intent = _new(AttemptStarted, (name, attempt, key, digest(call), effect, reissue, reserved, degraded, undo))
     return _new(Prepared, (intent, call, None))
 
 
-def _render(state: State, start: Start, place: Place, key: str, task: Task) -> Call:
+def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> Call:
+    """The call of a task, or of what undoes it, with every template filled in as the task of ``start`` sees it; raises
+    TemplateError and EvaluationError."""
     scope = TaskScope(state, start.number)
     frame = state.tasks[start.number].frame
     plan = state.plan if frame.owner < 0 else plan_of(state, frame)[0]
@@ -100,7 +104,10 @@ def _render(state: State, start: Start, place: Place, key: str, task: Task) -> C
         env=_environment(plan, task, scope) if plan.env or task.env else {},
         directory=directory,
         scratch=f"{place.scratch}/{_file_name(task.id)}.{start.attempt}",
-        timeout=timeout_of(task if state.ledger is None else _time_left(state, start.number, task)),
+        timeout=timeout_of(
+            task if state.ledger is None or task.id.startswith(UNDO) else _time_left(state, start.number, task)
+        ),
+        once=f"{state.run_id}:{task.id}:{state.tasks[start.number].visit}",
     )
 
 
@@ -228,7 +235,7 @@ def _file_name(task_id: str) -> str:
     return task_id if len(task_id) <= 100 else sha256(task_id.encode()).hexdigest()[:32]
 
 
-def _digest(call: Call) -> str:
+def digest(call: Call) -> str:
     """What the attempt was asked to do, as a digest: a changed input shows when the run is looked at or replayed."""
     if not (call.inputs or call.script or call.arguments):
         return ""

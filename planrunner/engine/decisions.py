@@ -8,16 +8,31 @@ from __future__ import annotations
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, asked, plan_outputs, prepare
 from planrunner.engine.effects import Cancel, Examine, Observe, Probe, StartCall
-from planrunner.machine.commands import AskFacts, AskPeople, AskProbe, Close, End, Open, Record, Start
+from planrunner.machine.commands import (
+    AskFacts,
+    AskFresh,
+    AskPeople,
+    AskProbe,
+    Close,
+    End,
+    Open,
+    Record,
+    Save,
+    Start,
+    Undo,
+)
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStopping,
+    BackupMade,
     FactsRequested,
     FrameClosing,
     Outcome,
     RunEnded,
     TaskSettled,
+    UndoEnded,
+    UndoSettled,
 )
 from planrunner.machine.evolve import forget_candidates
 from planrunner.machine.state import State
@@ -87,14 +102,24 @@ class Decisions:
                 self._stop_inside(event)
             elif type(event) is AttemptStopping:
                 self._todo.append(Cancel(event.task, event.attempt, event.detail, event.failure))
+            elif type(event) is TaskSettled and event.status == "completed" and self.state.freshness:
+                self._remember(event)
+            elif type(event) is UndoSettled and event.status == "undone":
+                self._forget(event)
         elif isinstance(command, (Open, Close)):
             self._turn(command)
+        elif isinstance(command, Undo):
+            self._undo(command)
+        elif isinstance(command, Save):
+            self._save(command)
         elif isinstance(command, AskPeople):
             self._ask(command)
         elif isinstance(command, AskFacts):
             task = self.state.specs[command.number].id
             self._record(FactsRequested(task, command.names), self._now)
             self._todo.append(Observe(task, command.names))
+        elif isinstance(command, AskFresh):
+            self._ask_fresh(command.number)
         elif isinstance(command, AskProbe):
             self._todo.append(Probe(self._probe(command)))
         else:
@@ -114,6 +139,45 @@ class Decisions:
         else:
             ended = AttemptEnded(prepared.intent.task, command.attempt, prepared.outcome or Outcome())
             self._record(ended, self._now)
+
+    def _ask_fresh(self, number: int) -> None:
+        from planrunner.engine.done import asks_fresh  # late: few tasks tell when they are done already
+
+        event, effect = asks_fresh(self.state, number, self._place)
+        self._record(event, self._now)
+        self._todo.append(effect)
+
+    def _remember(self, event: TaskSettled) -> None:
+        from planrunner.engine.done import remembered  # late, as above
+
+        if event.reason != "fresh" and (effect := remembered(self.state, event.task)):
+            self._todo.append(effect)
+
+    def _forget(self, event: UndoSettled) -> None:
+        from planrunner.engine.done import forgotten  # late, as above
+
+        if effect := forgotten(self.state, event.task):
+            self._todo.append(effect)
+
+    def _save(self, command: Save) -> None:
+        from planrunner.engine.undoing import prepare_save  # late: few tasks name files to save
+
+        asked_for, follows = prepare_save(self.state, command.number, self._place)
+        self._record(asked_for, self._now)
+        if isinstance(follows, BackupMade):
+            self._record(follows, self._now)
+        else:
+            self._todo.append(follows)
+
+    def _undo(self, command: Undo) -> None:
+        from planrunner.engine.undoing import prepare_undo  # late, as above
+
+        intent, effect, outcome = prepare_undo(self.state, command, self._place, self._now)
+        self._record(intent, self._now)
+        if effect is not None:
+            self._todo.append(effect)
+        else:
+            self._record(UndoEnded(intent.task, intent.attempt, outcome), self._now)
 
     def _turn(self, command: Open | Close) -> None:
         """A task that holds others begins, goes into its next round or ends."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from planrunner.engine.calls import Place, with_values
 from planrunner.engine.decisions import Decisions
-from planrunner.engine.effects import AT_ONCE, StartCall
+from planrunner.engine.effects import AT_ONCE, UNDO, StartCall
 from planrunner.journal.records import Answer
 from planrunner.machine.decide import next_time
-from planrunner.machine.events import AttemptEnded, Entry, Outcome, StopRequested
+from planrunner.machine.events import AttemptEnded, Entry, Outcome, StopRequested, UndoEnded
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import STOPS
@@ -149,11 +149,13 @@ class Driver:
         """Somebody asked the run to stop before these effects began; only ``finally`` outlives
         that."""
         reason = self.state.stop_reason
-        return reason not in ("", "budget") and (reason not in ("deadline", "cancelled") or bool(self.state.open))
+        if reason in ("", "budget"):
+            return False
+        return reason not in ("deadline", "rollback", "cancelled") or bool(self.state.open)
 
     def _leave_out(self, effects: Sequence[Effect]) -> None:
         calls = [effect.call for effect in effects if isinstance(effect, StartCall)]
-        self.record(*(AttemptEnded(call.task.id, call.attempt, NOT_BEGUN) for call in calls))
+        self.record(*(_undone(AttemptEnded(call.task.id, call.attempt, NOT_BEGUN)) for call in calls))
         self._effects.start([effect for effect in effects if not isinstance(effect, StartCall)])
 
     def _wait(self) -> list[Event]:
@@ -199,5 +201,10 @@ class Driver:
                         continue
                     event = StopRequested("killed", comment="interrupted twice")
             elif type(event) is AttemptEnded:
-                event = with_values(self.state, event)
+                event = with_values(self.state, event) if UNDO not in event.task else _undone(event)
             self.record(event)
+
+
+def _undone(event: AttemptEnded) -> AttemptEnded | UndoEnded:
+    """What the end of a call means: calls that undo a task are told by their name."""
+    return UndoEnded(event.task[len(UNDO) :], *event[1:]) if event.task.startswith(UNDO) else event

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     Json = Any
 
 
+UNDO = "undo:"
+"""What the calls that undo a task have before its id; no id of a task holds a colon."""
+
 AT_ONCE = "at once"
 """Comment of a StopRequested for which nothing may be waited for: the second Ctrl-C."""
 
@@ -59,8 +62,60 @@ class Examine(NamedTuple):
     directory: str
 
 
+class Look(NamedTuple):
+    """Look whether a task is done already; the answer is FreshnessSeen.
+
+    ``name`` is what its record goes by, ``call`` the digest of its call. Patterns are relative to ``directory``, which
+    lies in ``root``; ``by_files`` False leaves it to a condition.
+    """
+
+    task: str
+    name: str
+    call: str
+    root: str
+    directory: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    by_files: bool
+
+
+class Remember(NamedTuple):
+    """Keep that a task is done; there is no answer."""
+
+    name: str
+    run_id: str
+    inputs: str
+    outputs: dict[str, Any]
+    artifacts: tuple[dict[str, Any], ...]
+
+
+class Forget(NamedTuple):
+    """A task was undone: it is not done any more; there is no answer."""
+
+    name: str
+
+
+class Save(NamedTuple):
+    """Copy files before a task starts; the answer is BackupMade."""
+
+    task: str
+    visit: int
+    directory: str
+    patterns: tuple[str, ...]
+
+
+class Restore(NamedTuple):
+    """Put files back as they were saved: an attempt to undo, which ends like one of a task of the name ``task``."""
+
+    task: str
+    attempt: int
+    directory: str
+    patterns: tuple[str, ...]
+    files: tuple[dict[str, Any], ...]
+
+
 if TYPE_CHECKING:
-    Effect = Union[StartCall, Observe, Probe, Cancel, Examine]
+    Effect = Union[StartCall, Observe, Probe, Cancel, Examine, Look, Remember, Forget, Save, Restore]
 
     class Effects(Protocol):
         """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970)

@@ -23,6 +23,12 @@ Record = dict[str, Json]
 SHOWN = 8_000
 """Characters of a file or a diff that are kept to be shown."""
 
+SHOWN_ALL = 100_000
+"""Characters that are kept of all evidence together: of what comes after, the digest alone."""
+
+MOST = 2_000
+"""Files that a pattern may fit."""
+
 LARGEST = 64 * 1024 * 1024
 """Bytes of a report or a document that are read to be checked."""
 
@@ -56,7 +62,15 @@ def examine(looks: Sequence[Record], directory: str) -> tuple[tuple[Record, ...]
     except UsageError as error:
         policy = ""
         found.append({"kind": "policy", "name": "planrunner.yaml", "digest": "", "problem": error.message})
-    return tuple(found), policy
+    return tuple(_cut(found)), policy
+
+
+def _cut(found: list[Record]) -> Iterator[Record]:
+    left = SHOWN_ALL
+    for record in found:
+        text = str(record.get("text", ""))
+        yield record if len(text) <= left else {**record, "text": text[:left]}
+        left = max(0, left - len(text))
 
 
 def _why(error: Exception) -> str:
@@ -84,6 +98,8 @@ def _files(look: Record, directory: str) -> Iterator[Record]:
     files = [name for name in names if os.path.isfile(os.path.join(directory, name))]
     if not files:
         raise _Unfit("no file fits the pattern")
+    if len(files) > MOST:
+        raise _Unfit(f"{len(files)} files fit the pattern, and {MOST} may")
     for name in files:
         yield _file(name, os.path.join(directory, name))
 

@@ -119,11 +119,12 @@ def _inputs(state: State, number: int, stage: str, place: Place) -> dict[str, Js
             "cwd": call.directory,
         }
         return {name: _short(value) for name, value in named.items() if value}
-    return {
+    given = {
         state.specs[need].id: _short(state.tasks[need].outputs)
         for need in state.shape.needs[number]
         if state.tasks[need].outputs
     }
+    return {**given, "params": _filled(task.params, TaskScope(state, number))} if task.params else given
 
 
 def _short(value: Json) -> Json:

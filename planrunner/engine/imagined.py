@@ -7,8 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.effects import Cancel, Examine, Observe, StartCall
-from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, GateExamined, Outcome
+from planrunner.engine.effects import Cancel, Examine, Forget, Look, Observe, Remember, Restore, Save, StartCall
+from planrunner.machine.events import (
+    AttemptEnded,
+    BackupMade,
+    DoubtSettled,
+    FactsObserved,
+    FreshnessSeen,
+    GateExamined,
+    Outcome,
+)
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -59,6 +67,14 @@ class ImaginedEffects:
                 self._later(0.0, FactsObserved(effect.task, self._script.facts(effect.names)))
             elif isinstance(effect, Cancel):
                 self._call_off(effect)
+            elif isinstance(effect, Look):
+                self._later(0.0, FreshnessSeen(effect.task, why="nobody looked"))
+            elif isinstance(effect, (Remember, Forget)):
+                continue  # what is imagined is not done
+            elif isinstance(effect, Save):
+                self._later(0.0, BackupMade(effect.task, effect.visit, effect.patterns))
+            elif isinstance(effect, Restore):
+                self._later(0.0, AttemptEnded(effect.task, effect.attempt, Outcome()))
             elif isinstance(effect, Examine):
                 self._later(0.0, GateExamined(effect.task, effect.visit, self._script.evidence(effect)))
             else:

@@ -40,6 +40,10 @@ def opened(state: State, command: Open) -> list[Event]:
         if round_ > 1:
             assert found.inner is not None and task.loop is not None
             values = _carried(task.loop, FrameScope(state, found.inner), first=False)
+            same = found.inner.same + 1 if values == found.inner.values else 0
+            if task.loop.breaker and task.loop.carry and same >= task.loop.breaker:
+                message = f"the last {same} rounds changed nothing that is carried"
+                return [AttemptEnded(task.id, attempt, Outcome("breaker", message))]
             return [FrameOpened(task.id, attempt, "round", round_, values)]
         frame = _first_frame(state, number, attempt)
     except (_Unfit, TemplateError, EvaluationError) as error:
@@ -50,7 +54,8 @@ def opened(state: State, command: Open) -> list[Event]:
 
 def _started(state: State, task: Task, attempt: int, values: Json) -> AttemptStarted:
     inputs = "" if values is None else sha256(stable_json(values).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return AttemptStarted(task.id, attempt, f"{state.run_id}:{task.id}:{attempt}", inputs, "pure")
+    key = f"{state.run_id}:{task.id}:{attempt}"
+    return AttemptStarted(task.id, attempt, key, inputs, "pure", undo=task.rollback is not None)
 
 
 def _first_frame(state: State, number: int, attempt: int) -> FrameOpened:
@@ -170,8 +175,17 @@ def _outputs(state: State, task: Task, frame: Frame) -> dict[str, Json]:
         return _collected(state, frame)
     scope = FrameScope(state, frame)
     declared: tuple[Output, ...] = task.outputs if task.sub is None else (*task.sub.outputs, *task.outputs)
-    given = {} if frame.kind == "subplan" else {**(frame.values or {}), "rounds": frame.round}
+    given = {} if task.loop is None else {**_last_carried(task.loop, frame, scope), "rounds": frame.round}
     return {**given, **{each.name: plain_data(rendered(each.value, scope)) for each in declared}}
+
+
+def _last_carried(loop: Loop, frame: Frame, scope: FrameScope) -> dict[str, Json]:
+    """What a further round would have been handed; where that cannot be had, since something of the last round did not
+    come about, what the last one was handed."""
+    try:
+        return _carried(loop, scope, first=False)
+    except (TemplateError, EvaluationError):
+        return frame.values or {}
 
 
 def _collected(state: State, frame: Frame) -> dict[str, Json]:

@@ -16,7 +16,9 @@ _ENTER = 'cd -- "$1" || exit 126; unset OLDPWD; shift; exec "$@"'
 _TRANSIENT = frozenset((errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY))
 
 
-_OF_AN_OUTER_RUN = frozenset(f"PLANRUNNER_{name}" for name in ("RUN_ID", "TASK", "ATTEMPT", "KEY", "OUTPUT"))
+_OF_AN_OUTER_RUN = frozenset(
+    f"PLANRUNNER_{name}" for name in ("RUN_ID", "TASK", "ATTEMPT", "KEY", "IDEMPOTENCY_KEY", "UNDO", "OUTPUT")
+)
 
 
 class SpawnFailed(Exception):

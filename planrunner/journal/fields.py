@@ -115,7 +115,7 @@ def _number(value: float) -> str:
 
 
 def _attempt_started(event: events.AttemptStarted) -> str:
-    task, attempt, key, inputs, effect, reissue, reserved, degraded = event
+    task, attempt, key, inputs, effect, reissue, reserved, degraded, undo = event
     text = f'{{"task":{_text(task)},"attempt":{attempt:d},"key":{_text(key)}'
     if inputs:
         text += f',"inputs":{_text(inputs)}'
@@ -125,7 +125,9 @@ def _attempt_started(event: events.AttemptStarted) -> str:
         text += f',"reissue":{reissue:d}'
     if reserved:
         text += f',"reserved":{_json(reserved)}'
-    return text + (',"degraded":true}' if degraded else "}")
+    if degraded:
+        text += ',"degraded":true'
+    return text + (',"undo":true}' if undo else "}")
 
 
 def _attempt_ended(event: events.AttemptEnded) -> str:

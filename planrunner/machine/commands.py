@@ -16,11 +16,16 @@ from planrunner.machine.events import (
     GateOpened,
     ResetPlanned,
     RetryScheduled,
+    RollbackEnded,
+    RollbackStarted,
     RunParked,
     StopRequested,
+    TaskDelayed,
     TaskQueued,
     TaskSettled,
     TasksReset,
+    UndoScheduled,
+    UndoSettled,
     Warned,
 )
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -72,6 +77,12 @@ class AskFacts(NamedTuple):
     names: tuple[str, ...]
 
 
+class AskFresh(NamedTuple):
+    """Look whether a task is done already."""
+
+    number: int
+
+
 class AskProbe(NamedTuple):
     """Let the capability find out whether an attempt of unknown end took effect."""
 
@@ -79,11 +90,27 @@ class AskProbe(NamedTuple):
     attempt: int
 
 
+class Save(NamedTuple):
+    """Save the files that a task names, before it starts."""
+
+    number: int
+
+
+class Undo(NamedTuple):
+    """Undo what stands at the position ``owed``; ``reissue`` above 0 begins the same attempt again, with the same
+    key."""
+
+    owed: int
+    attempt: int
+    reissue: int = 0
+
+
 class Record(NamedTuple):
     """A decision with no effect outside: its event is all there is to it."""
 
     event: (
         TaskQueued
+        | TaskDelayed
         | TaskSettled
         | RetryScheduled
         | FailureResolved
@@ -93,6 +120,10 @@ class Record(NamedTuple):
         | FrameClosing
         | ResetPlanned
         | TasksReset
+        | RollbackStarted
+        | RollbackEnded
+        | UndoScheduled
+        | UndoSettled
         | BudgetWarned
         | Warned
         | AttemptStopping
@@ -103,11 +134,12 @@ class Record(NamedTuple):
 
 
 class End(NamedTuple):
-    """Everything is settled; ``reason`` is empty, ``failed``, ``budget``, ``cancelled`` or ``killed``."""
+    """Everything is settled; ``reason`` is empty, ``failed``, ``budget``, ``cancelled``, ``killed``, ``rolled_back`` or
+    ``rollback_failed``."""
 
     status: str
     reason: str = ""
 
 
 if TYPE_CHECKING:
-    Command = Union[Start, Open, Close, AskFacts, AskPeople, AskProbe, Record, End]
+    Command = Union[Start, Open, Close, AskFacts, AskFresh, AskPeople, AskProbe, Save, Undo, Record, End]

@@ -42,6 +42,10 @@ def frame_opened(state: State, event: FrameOpened, at: float) -> None:
             frame.limit = frame.first + task.fanout.max_parallel
     state.add(frame, body, named)
     state.index.update({task.id: frame.first + at for at, task in enumerate(named)})
+    if event.number > 1 and task.loop is not None and task.loop.breaker and found.inner is not None:
+        from planrunner.machine.breakers import follow  # late: few loops have one
+
+        follow(state, found.inner, frame, bool(task.loop.carry))
     found.inner = frame
     if event.kind == "round" and state.ledger is not None:
         from planrunner.machine.budgets import went_round  # late: few runs have limits
@@ -193,6 +197,11 @@ def _after_round(state: State, number: int, loop: Loop, failure: str, message: s
                 return Close(number)
         except EvaluationError as error:
             return Close(number, "logic", f"`until: {loop.until.text}` has no value after round {frame.round}: {error}")
+    if loop.breaker and failure:
+        from planrunner.machine.breakers import alike  # late, as above
+
+        if alike(state, frame) >= loop.breaker:
+            return Close(number, "breaker", f"the last {loop.breaker} rounds failed alike: {message}")
     if frame.round < loop.max:
         if state.ledger is not None:
             from planrunner.machine.fitting import next_round  # late: few runs have limits

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from planrunner.machine.events import TaskStatus
     from planrunner.machine.fitting import Fitting
     from planrunner.machine.frame import Frame
+    from planrunner.machine.undoing import Debts
 
 INSTANT_BATCH = 2000
 """Instant tasks started by one decision at the most: bounds one transaction."""
@@ -72,6 +73,20 @@ def decide(state: State, now: float) -> Decision:
 
         fitting = Fitting(state, now)
         _admit(state, fitting.sift(ready, commands), commands, fitting)
+    if state.saves:
+        from planrunner.machine.rollback import saved_first  # late: few tasks name files to save
+
+        commands = saved_first(state, commands)
+    if state.plan.breakers:
+        from planrunner.machine.breakers import held_back  # late: few plans have any
+
+        commands = held_back(state, commands, now)
+    if state.debts is not None or state.plan.on_failure == "rollback":
+        from planrunner.machine import rollback  # late: few runs undo anything
+
+        commands += rollback.step(state, now)
+        if not commands and rollback.busy(state):
+            return _NOTHING
     return Decision(commands or _finish(state), left)
 
 
@@ -198,7 +213,7 @@ def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> 
     frame = found.frame
     if found.gate is not None and not found.gate.is_behind:
         return _at_gate(state, number, now)
-    if task.finally_ and not main_part_done(state, frame):
+    if task.finally_ and (not main_part_done(state, frame) or _undoes_first(state, frame)):
         return None
     if found.due is not None:
         if found.due <= now:
@@ -221,6 +236,14 @@ def _before_attempt(state: State, number: int, now: float, ready: list[int]) -> 
     if frame.limit and number >= frame.limit:
         return None
     return _conditions(state, number, ready)
+
+
+def _undoes_first(state: State, frame: Frame) -> bool:
+    if frame is not state.top or (state.debts is None and state.plan.on_failure != "rollback"):
+        return False
+    from planrunner.machine.rollback import comes_first  # late, as above
+
+    return comes_first(state)
 
 
 def _at_gate(state: State, number: int, now: float) -> Command | None:
@@ -253,7 +276,7 @@ def _stop_detail(state: State, frame: Frame) -> str:
 
 def _outlives(state: State, number: int) -> bool:
     """What stands under ``finally`` comes after every stop that ends the run in order."""
-    if state.stop_reason not in ("budget", "deadline", "cancelled"):
+    if state.stop_reason not in ("budget", "deadline", "rollback", "cancelled"):
         return False
     while number >= 0:
         if state.specs[number].finally_:
@@ -283,7 +306,7 @@ def _late(state: State) -> str:
 
 def stop_text(state: State) -> str:
     """Who stopped the run and why, as a sentence."""
-    words = {"pause": "paused", "storage": "parked, its storage failed"}
+    words = {"pause": "paused", "rollback": "rolled back", "storage": "parked, its storage failed"}
     text = f"the run was {words.get(state.stop_reason, state.stop_reason)}"
     if state.stop_by:
         text += f" by {state.stop_by}"
@@ -292,7 +315,7 @@ def stop_text(state: State) -> str:
 
 def _is_given_up(state: State, number: int) -> bool:
     """A cancelled run asks nobody what became of an attempt; a probe that is under way may still tell."""
-    cancelled = state.stop_reason in ("cancelled", "killed") and not _outlives(state, number)
+    cancelled = state.stop_reason in ("rollback", "cancelled", "killed") and not _outlives(state, number)
     return cancelled and number not in state.asked
 
 
@@ -325,7 +348,7 @@ def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
         command = _preconditions(state, number)
         if command is not None or (found.facts is None and facts_read(task)):
             return command
-    if state.plan.gated and task.labels:
+    if task.labels and (state.plan.gated or found.frame.owner >= 0):
         from planrunner.machine.gates import demanded  # late, as above
 
         if stage := demanded(state, number):
@@ -341,6 +364,13 @@ def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
 
 def _begin(state: State, number: int, ready: list[int]) -> Command | None:
     """A task that holds others begins at once; any other waits for a slot."""
+    if state.specs[number].fresh is not None:
+        from planrunner.machine.freshness import before  # late: few tasks tell when they are done already
+
+        if number in state.asked:
+            return None
+        if command := before(state, number):
+            return command
     if number in state.holders:
         from planrunner.machine.containers import begin  # late: many plans are flat
 
@@ -438,9 +468,9 @@ def _resolve(state: State, number: int) -> Command | None:
     task = state.specs[number]
     targets = handlers(state, number)
     for target in targets:
-        if state.tasks[target].status == "completed":
+        if state.tasks[target].status == "completed" or state.tasks[target].recovered_by:
             return Record(FailureResolved(task.id, state.specs[target].id))
-    if all(state.tasks[target].status in SETTLED for target in targets):
+    if all(state.tasks[target].standing for target in targets):
         return Record(FailureResolved(task.id))
     return None
 
@@ -513,15 +543,25 @@ def _finish(state: State) -> list[Command]:
     """Nothing to start and nothing to record: wait, park or end."""
     if state.asked or any(state.tasks[number].outcome is None for number in state.running):
         return []
-    if state.open or state.finals_open or state.recovering:
+    undoing = state.debts is not None and state.debts.active
+    if state.open or state.finals_open or state.recovering or undoing:
         if state.stop_reason and state.stop_reason not in FINAL_STOPS:
             return [Record(RunParked(state.stop_reason))]
         return [] if _time_will_tell(state) or (state.attended and _asks_people(state)) else [_stuck(state)]
     if state.stop_reason in ("budget", "deadline"):
         return [End("failed", "budget")]
+    if state.debts is not None and state.debts.status:
+        return [_after_rollback(state, state.debts)]
     if state.stop_reason in FINAL_STOPS:
         return [End("cancelled", state.stop_reason)]
     return [End("failed", "failed") if state.failures else End("completed")]
+
+
+def _after_rollback(state: State, debts: Debts) -> End:
+    """A run that was undone did not complete, whatever it was before."""
+    if debts.reason == "doubt":
+        return End("failed", "failed") if state.failures else End("completed")
+    return End("failed" if state.failures else "cancelled", debts.status)
 
 
 def _time_will_tell(state: State) -> bool:

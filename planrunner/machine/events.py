@@ -88,10 +88,24 @@ class RunForked(NamedTuple):
     by: str = ""
 
 
+class LeftAlone(NamedTuple):
+    """Nobody is there to ask until the run is taken up again: what is in doubt and can be undone is undone."""
+
+
 class TaskQueued(NamedTuple):
     """Ready, but no slot is free."""
 
     task: str
+
+
+class TaskDelayed(NamedTuple):
+    """Ready, but held back by an open circuit breaker; looked at again at ``due`` (seconds since 1970). ``breaker`` is
+    the pattern of what it watches."""
+
+    task: str
+    due: float
+    breaker: str
+    detail: str = ""
 
 
 class FactsRequested(NamedTuple):
@@ -106,12 +120,34 @@ class FactsObserved(NamedTuple):
     facts: dict[str, Json]
 
 
+class FreshnessAsked(NamedTuple):
+    """Is the task done already? ``call`` is the digest of what it would be called with."""
+
+    task: str
+    call: str = ""
+
+
+class FreshnessSeen(NamedTuple):
+    """What was seen of a task that may be done already. ``inputs`` is the digest of its input files and its call as
+    they are now; with ``same`` they are those of the time when run ``since`` did it, and its outputs exist; ``why``
+    tells what is not. ``outputs`` and ``artifacts`` are what it gave then."""
+
+    task: str
+    same: bool = False
+    inputs: str = ""
+    since: str = ""
+    outputs: dict[str, Json] = {}
+    artifacts: tuple[dict[str, Json], ...] = ()
+    why: str = ""
+
+
 class AttemptStarted(NamedTuple):
     """The intent to act, durable before the act. ``key`` is the idempotency key ``run:task:attempt``, kept when the
     same
     attempt is issued again after a crash (``reissue`` counts those); ``inputs`` is the digest of the rendered call.
     ``reserved`` is what it may spend at most (cost in dollars, tokens, calls); ``degraded`` is an attempt that does
-    what the task declares for when a budget runs short."""
+    what the task declares for when a budget runs short. With ``undo`` what
+    undoes the task is owed from this moment, however the attempt ends."""
 
     task: str
     attempt: int
@@ -121,6 +157,86 @@ class AttemptStarted(NamedTuple):
     reissue: int = 0
     reserved: dict[str, Json] = {}
     degraded: bool = False
+    undo: bool = False
+
+
+class BackupAsked(NamedTuple):
+    """The files that fit ``patterns``, relative to the directory of the run, are saved before a task starts; once for
+    each ``visit``."""
+
+    task: str
+    visit: int
+    patterns: tuple[str, ...]
+
+
+class BackupMade(NamedTuple):
+    """What was saved, to be put back when the task is rolled back. Each of ``files`` has a ``path`` relative to the
+    directory of the run and ``mode``, with ``sha256`` and ``size`` (kept as an artifact) or ``folder``; or ``link``:
+    where it leads. What fits the patterns and is not among them did not exist. With a ``problem`` nothing was saved,
+    and the task cannot start."""
+
+    task: str
+    visit: int
+    patterns: tuple[str, ...]
+    files: tuple[dict[str, Json], ...] = ()
+    problem: str = ""
+
+
+class RollbackStarted(NamedTuple):
+    """What ``tasks`` did is undone from now on, in this order, one after the other. ``owed`` are their positions in the
+    list of what the run owes. ``reason`` is failure, doubt or person; ``strict`` stops at the first that fails.
+    ``bare`` are tasks that acted as well and do not say how they are undone."""
+
+    reason: Literal["failure", "doubt", "person"]
+    tasks: tuple[str, ...]
+    owed: tuple[int, ...]
+    strict: bool = False
+    by: str = ""
+    comment: str = ""
+    bare: tuple[str, ...] = ()
+
+
+class UndoStarted(NamedTuple):
+    """The intent to undo a task, durable before the act. ``key`` is ``run:task:undo:attempt``, kept when the same
+    attempt is issued again after a crash; ``kind`` is action (what the task's ``rollback`` says) or files."""
+
+    task: str
+    attempt: int
+    key: str
+    owed: int
+    kind: Literal["action", "files"] = "action"
+    inputs: str = ""
+    reissue: int = 0
+
+
+class UndoEnded(NamedTuple):
+    task: str
+    attempt: int
+    outcome: Outcome
+
+
+class UndoScheduled(NamedTuple):
+    """The failed attempt to undo a task is followed by another one at ``due`` (seconds since 1970)."""
+
+    task: str
+    attempt: int
+    due: float
+    failure: str
+
+
+class UndoSettled(NamedTuple):
+    """What a task did is ``undone``; or that ``failed``; or it was ``left`` as it is."""
+
+    task: str
+    owed: int
+    status: Literal["undone", "failed", "left"]
+    detail: str = ""
+
+
+class RollbackEnded(NamedTuple):
+    """Nothing is undone any more. ``status`` is rolled_back (all of it) or rollback_failed."""
+
+    status: Literal["rolled_back", "rollback_failed"]
 
 
 class FrameOpened(NamedTuple):
@@ -206,12 +322,13 @@ class FailureResolved(NamedTuple):
 
 
 class DoubtSettled(NamedTuple):
-    """What became of an attempt whose end nobody saw: ``retry`` (issue again), ``completed`` or ``failed``, and who
-    said so. ``failure`` is the class of the failure where it is known."""
+    """What became of an attempt whose end nobody saw: ``retry`` (issue again), ``completed``, ``failed``, or
+    ``unknown`` where a probe could not tell; and who said so. ``failure`` is the class of the failure where it is
+    known."""
 
     task: str
     attempt: int
-    resolution: Literal["retry", "completed", "failed"]
+    resolution: Literal["retry", "completed", "failed", "unknown"]
     by: str = ""
     failure: str = ""
 
@@ -387,11 +504,23 @@ if TYPE_CHECKING:
     Event = Union[
         RunStarted,
         RunResumed,
+        LeftAlone,
         RunForked,
         TaskQueued,
+        TaskDelayed,
         FactsRequested,
         FactsObserved,
+        FreshnessAsked,
+        FreshnessSeen,
         AttemptStarted,
+        BackupAsked,
+        BackupMade,
+        RollbackStarted,
+        UndoStarted,
+        UndoEnded,
+        UndoScheduled,
+        UndoSettled,
+        RollbackEnded,
         FrameOpened,
         FrameClosing,
         ResetPlanned,
@@ -422,11 +551,23 @@ if TYPE_CHECKING:
 EVENTS = (
     RunStarted,
     RunResumed,
+    LeftAlone,
     RunForked,
     TaskQueued,
+    TaskDelayed,
     FactsRequested,
     FactsObserved,
+    FreshnessAsked,
+    FreshnessSeen,
     AttemptStarted,
+    BackupAsked,
+    BackupMade,
+    RollbackStarted,
+    UndoStarted,
+    UndoEnded,
+    UndoScheduled,
+    UndoSettled,
+    RollbackEnded,
     FrameOpened,
     FrameClosing,
     ResetPlanned,

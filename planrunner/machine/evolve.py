@@ -15,7 +15,10 @@ from planrunner.machine.events import (
     FailureResolved,
     FrameClosing,
     FrameOpened,
+    FreshnessAsked,
+    FreshnessSeen,
     Outcome,
+    ResetPlanned,
     RetryScheduled,
     RunEnded,
     RunForked,
@@ -24,8 +27,10 @@ from planrunner.machine.events import (
     RunResumed,
     RunStarted,
     StopRequested,
+    TaskDelayed,
     TaskQueued,
     TaskSettled,
+    TasksReset,
     Warned,
 )
 from planrunner.machine.moves import (
@@ -131,6 +136,7 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
     # a runner that was killed left its mark: the time since its last entry was nobody's
     state.active_since = at if state.active_since is None else state.active_since + event.idle
     state.asked.clear()
+    state.freshness.clear()  # what was seen then says nothing about now
     for number in state.running:
         task = state.tasks[number]
         if task.outcome is None or task.outcome.failure in CUT_OFF:
@@ -140,6 +146,11 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
     for number, task in enumerate(state.tasks):
         if task.status not in SETTLED or number in state.recovering:
             state.candidates[number] = None
+    state.unattended = False
+    if state.debts is not None:
+        from planrunner.machine import rollback  # late, as below
+
+        rollback.resumed(state)
 
 
 def _reopened(state: State, event: RunReopened, at: float) -> None:
@@ -147,6 +158,8 @@ def _reopened(state: State, event: RunReopened, at: float) -> None:
     state.status = "paused"
     state.reason = event.reason
     state.ended_at = None
+    if state.debts is not None:
+        state.debts.status = state.debts.reason = ""
 
 
 def _queued(state: State, event: TaskQueued, at: float) -> None:
@@ -201,6 +214,14 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
         from planrunner.machine import watch  # late: few tasks are looked after
 
         watch.armed(state, number, at)
+    if state.plan.breakers:
+        from planrunner.machine import breakers  # late: few plans have any
+
+        breakers.attempt_started(state, number)
+    if event.undo:
+        from planrunner.machine.rollback import register  # late: most tasks say nothing about being undone
+
+        register(state, event)
 
 
 def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
@@ -223,6 +244,10 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
         from planrunner.machine import watch  # late, as above
 
         watch.attempt_over(state, number)
+    if state.plan.breakers:
+        from planrunner.machine import breakers  # late: few plans have any
+
+        breakers.attempt_ended(state, number, event.outcome, at)
 
 
 def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
@@ -267,6 +292,10 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
         frame.open -= 1
     if event.reason == "reused":
         found.outcome, found.kept = found.kept, None
+    elif event.reason == "fresh":
+        from planrunner.machine.freshness import given  # late: few tasks tell when they are done already
+
+        found.outcome = given(state.freshness[number])
     if event.status == "completed" and found.outcome is not None:
         found.outputs = found.outcome.outputs
     if event.status != "failed":
@@ -276,17 +305,31 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
     elif any(route.edge.recovers for route in state.shape.routes_out.get(number, ())):
         state.recovering[number] = None
         offer_routes(state, number)
+    elif state.recovering and _has_next(state, number):
+        stand(state, number, "skipped")
     else:
         stand(state, number, "failed")
-    if state.recovering:
-        for route in state.shape.routes_in.get(number, ()):
-            if route.source in state.recovering:
-                state.candidates[route.source] = None
+    _tell_recovering(state, number)
     if frame.limit and frame.limit < frame.first + frame.size:
         state.candidates[frame.limit] = None
         frame.limit += 1
     if not frame.open:
         after_settling(state, frame)
+
+
+def _has_next(state: State, number: int) -> bool:
+    from planrunner.machine.routes import has_next  # late: few failures have handlers
+
+    return has_next(state, number)
+
+
+def _tell_recovering(state: State, number: int) -> None:
+    """A handler is decided: the task that it handles looks again, and so do those that come after it in line."""
+    if state.recovering:
+        for route in state.shape.routes_in.get(number, ()):
+            if route.source in state.recovering:
+                state.candidates[route.source] = None
+                offer_routes(state, route.source)
 
 
 def _give_up(state: State, number: int) -> None:
@@ -306,7 +349,8 @@ def _failure_resolved(state: State, event: FailureResolved, at: float) -> None:
         found.outputs = state.tasks[state.index[event.recovered_by]].outputs
         stand(state, number, "completed")
     else:
-        stand(state, number, "failed")
+        stand(state, number, "skipped" if state.recovering and _has_next(state, number) else "failed")
+    _tell_recovering(state, number)
     after_settling(state, found.frame)
 
 
@@ -316,8 +360,8 @@ def _doubt_settled(state: State, event: DoubtSettled, at: float) -> None:
     if found.status not in ("in_doubt", "running"):
         raise IllegalMove(f"task `{event.task}` is not in doubt")
     state.asked.discard(number)
-    if event.resolution == "retry":
-        found.uncertain, found.reason = True, "retry"
+    if event.resolution in ("retry", "unknown"):
+        found.uncertain, found.reason = True, event.resolution
     else:
         failure = (event.failure or "doubt") if event.resolution == "failed" else ""
         found.uncertain = False
@@ -387,10 +431,22 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine import forks
 
             self.update(forks.FOLDS)
-        else:
+        elif kind is FreshnessAsked or kind is FreshnessSeen:
+            from planrunner.machine import freshness
+
+            self.update(freshness.FOLDS)
+        elif kind is TaskDelayed:
+            from planrunner.machine import breakers
+
+            self.update(breakers.FOLDS)
+        elif kind is ResetPlanned or kind is TasksReset:
             from planrunner.machine import rework
 
             self.update(rework.FOLDS)
+        else:
+            from planrunner.machine import rollback
+
+            self.update(rollback.FOLDS)
         return self[kind]
 
 

@@ -23,6 +23,7 @@ class Frame:
     """
 
     __slots__ = (
+        "alike",
         "closing",
         "failures",
         "finals",
@@ -36,6 +37,8 @@ class Frame:
         "open",
         "owner",
         "round",
+        "same",
+        "sign",
         "size",
         "tolerate",
         "values",
@@ -57,6 +60,10 @@ class Frame:
         """Why nothing of it starts any more: ``timeout``, ``cancelled`` or ``budget``; empty while it goes on."""
         self.values: Json = None
         self.round = 0
+        self.same = self.alike = 0
+        """Rounds in a row before this one that changed nothing that is carried, and that failed alike."""
+        self.sign: tuple[tuple[str, str, str], ...] = ()
+        """How the round before failed."""
         self.limit = 0
         """Number after the last item that may begin; 0 where none waits for another."""
         self.linked: Plan | None = None

@@ -49,7 +49,7 @@ def spec(state: State, number: int, stage: str) -> Gate:
     if stage == "gate" and task.gate is not None:
         return task.gate
     if stage.startswith("label:"):
-        return dict(state.plan.gated).get(stage[6:], _PLAIN)
+        return _gated(state, number).get(stage[6:], _PLAIN)
     return _PLAIN
 
 
@@ -58,8 +58,20 @@ def demanded(state: State, number: int) -> str:
     task, found = state.specs[number], state.tasks[number]
     if task.gate is not None or task.fanout is not None:
         return ""  # a gate is a decision already, and of a fan-out each item is decided by itself
-    stages = (f"label:{label}" for label, _ in state.plan.gated if label in task.labels)
+    stages = (f"label:{label}" for label in _gated(state, number) if label in task.labels)
     return next((stage for stage in stages if stage not in found.cleared), "")
+
+
+def _gated(state: State, number: int) -> dict[str, Gate]:
+    """The gates that labels demand here: those of the plan, and of every linked plan around the task. What the plan
+    says comes before what a linked one says about the same label: nothing inside can ask for less."""
+    found: dict[str, Gate] = {}
+    frame = state.tasks[number].frame
+    while frame.owner >= 0:
+        if frame.linked is not None:
+            found = {**found, **dict(frame.linked.gated)}
+        frame = state.tasks[frame.owner].frame
+    return {**found, **dict(state.plan.gated)}
 
 
 def step(state: State, number: int, now: float) -> Command | None:
@@ -100,7 +112,7 @@ def _examined(state: State, number: int, gate: GateState, now: float) -> GateOpe
         digest(state, number, gate.request, gate.evidence, gate.policy),
         tuple(request.get("options", ())),
         tuple(request.get("form", ())),
-        gate.evidence,
+        tuple({name: value for name, value in item.items() if name != "text"} for item in gate.evidence),
         written.roles,
         written.people,
         written.need,

@@ -3,7 +3,8 @@
 ``pure``, ``read`` and ``idempotent`` (keyed) attempts are issued again: the same attempt with the same key, not
 charged to
 the retries. A ``checkable`` one is probed first. An ``unsafe`` one is never repeated on planrunner's own account: the
-task's ``on_doubt`` says what to do, and where it says nothing a person is asked.
+task's ``on_doubt`` says what to do, and where it says nothing a person is asked. Where nobody is there (the run goes on
+unattended) what can be undone is undone instead, and the task fails.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def recover(state: State, number: int) -> Command | None:
     """The way on for an uncertain attempt; None while it waits for an answer."""
     task = state.specs[number]
     found = state.tasks[number]
-    if found.status == "in_doubt" and found.reason == "ask":
+    if found.status == "in_doubt" and found.reason in ("ask", "rollback"):
         return None
     if state.alarms is not None and (known := state.alarms.stopping.get(number)):
         return Record(DoubtSettled(task.id, found.attempts, "failed", BY_RULE, known[0]))
@@ -49,7 +50,13 @@ def recover(state: State, number: int) -> Command | None:
     if task.on_doubt == "fail":
         detail = f"attempt {found.attempts} was cut off and `on_doubt` is fail"
         return Record(TaskSettled(task.id, "failed", "doubt", detail, "doubt"))
-    if state.trait(task).probe and task.on_doubt in ("", "probe"):
+    if state.trait(task).probe and task.on_doubt in ("", "probe") and found.reason != "unknown":
         return AskProbe(number, found.attempts)
-    detail = f"attempt {found.attempts} was cut off; whether it took effect is not known"
+    if task.on_doubt == "rollback" or (state.unattended and task.on_doubt in ("", "probe")):
+        from planrunner.machine.rollback import undoing  # late: few doubts are settled that way
+
+        if event := undoing(state, number):
+            return Record(event)
+    told = "; the probe could not tell" if found.reason == "unknown" else ""
+    detail = f"attempt {found.attempts} was cut off; whether it took effect is not known{told}"
     return Record(TaskSettled(task.id, "in_doubt", "ask", detail))

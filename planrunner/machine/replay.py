@@ -5,20 +5,25 @@ from __future__ import annotations
 
 from planrunner.machine.events import (
     AttemptEnded,
+    BackupMade,
     BudgetExtended,
     DoubtSettled,
     Entry,
     FactsObserved,
+    FreshnessSeen,
     GateExamined,
     GateReopened,
     GateVoted,
+    LeftAlone,
     ResetPlanned,
+    RollbackStarted,
     RunForked,
     RunReopened,
     RunResumed,
     RunStarted,
     StopRequested,
     TasksReset,
+    UndoEnded,
 )
 from planrunner.machine.recovery import BY_RULE
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -35,6 +40,7 @@ INPUTS = frozenset(
     {
         *(AttemptEnded, BudgetExtended, DoubtSettled, FactsObserved, GateExamined, GateReopened, GateVoted),
         *(RunForked, RunReopened, RunResumed, RunStarted),
+        *(BackupMade, FreshnessSeen, LeftAlone, UndoEnded),
     }
 )
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the
@@ -72,6 +78,8 @@ def is_input(state: State, event: Event) -> bool:
         return number is None or number not in state.holders  # what a task holds is decided, and so is its end
     if isinstance(event, (ResetPlanned, TasksReset)):
         return event.reason != "rework" and all(planned.tasks != event.tasks for planned in state.resets)
+    if isinstance(event, RollbackStarted):
+        return event.reason == "person" or bool(event.by)
     if isinstance(event, DoubtSettled) and event.by == BY_RULE:
         return False
     decided = isinstance(event, StopRequested) and event.reason in ("budget", "deadline")

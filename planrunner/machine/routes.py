@@ -18,11 +18,14 @@ def routes_verdict(state: State, number: int) -> tuple[Verdict, str]:
     routes = [route for route in leading if _in_play(state, route)] if leading else None
     if not routes:
         return "met", ""
-    verdicts = [fired(state, route) for route in routes]
+    verdicts = [_its_turn(state, route) for route in routes]
     if True in verdicts:
         return "met", ""
     if None in verdicts:
         return "waiting", ""
+    for route in routes:
+        if found := state.tasks[route.source].recovered_by:
+            return "unmet", f"`{found}` stands in for `{state.specs[route.source].id}` already"
     sources = ", ".join(f"`{state.specs[route.source].id}`" for route in routes)
     return "unmet", f"no edge from {sources} led here"
 
@@ -31,9 +34,45 @@ def _in_play(state: State, route: Route) -> bool:
     return state.selected is None or state.specs[route.source].id in state.selected
 
 
+def _its_turn(state: State, route: Route) -> bool | None:
+    """Whether an edge has fired and, where several alternates could stand in for a failed task, those before it in the
+    order of the plan did not: the first that completes stands in, and those after it are not tried."""
+    found = fired(state, route)
+    if not (found and route.edge.recovers):
+        return found
+    for other in alternates(state, route.source):
+        if other == route.target:
+            break
+        before = state.tasks[other]
+        if not before.standing:
+            return None
+        if before.status == "completed" or before.recovered_by:
+            return False
+    return True
+
+
+def alternates(state: State, number: int) -> list[int]:
+    """The tasks that may stand in for a failed one, in their order."""
+    return list(dict.fromkeys(handlers(state, number)))
+
+
+def has_next(state: State, number: int, seen: tuple[int, ...] = ()) -> bool:
+    """Whether another alternate follows one that failed, or follows what it was to stand in for: then nothing has
+    failed for good yet."""
+    for route in state.shape.routes_in.get(number, ()):
+        source = route.source
+        if source in state.recovering and route.edge.recovers and source not in seen:
+            line = alternates(state, source)
+            if number in line and (line[-1] != number or has_next(state, source, (*seen, number))):
+                return True
+    return False
+
+
 def fired(state: State, route: Route) -> bool | None:
     """True or False once the source is decided, None before. A condition that has no value does not fire."""
     source = state.tasks[route.source]
+    if source.status == "rolled_back":
+        return edge_fired(state, route, "failed" if source.standing == "failed" else "completed")
     if source.status not in ("completed", "failed"):
         return None if source.status not in ("skipped", "omitted", "cancelled", "abandoned") else False
     return edge_fired(state, route, source.status)

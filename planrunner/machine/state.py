@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from planrunner.machine.alarms import Alarms
-    from planrunner.machine.events import ResetPlanned, RunStatus, TaskStatus
+    from planrunner.machine.circuit import Circuit
+    from planrunner.machine.events import FreshnessSeen, ResetPlanned, RunStatus, TaskStatus
     from planrunner.machine.gate import GateState
     from planrunner.machine.ledger import Ledger
+    from planrunner.machine.undoing import Debts
     from planrunner.plan.model import EffectClass
 
     Json = Any
@@ -146,13 +148,16 @@ class State:
         "asked",
         "attended",
         "candidates",
+        "circuits",
         "closing",
         "counts",
+        "debts",
         "degraded",
         "ended_at",
         "environment",
         "epoch",
         "failing",
+        "freshness",
         "held",
         "holders",
         "index",
@@ -170,6 +175,7 @@ class State:
         "resets",
         "run_id",
         "running",
+        "saves",
         "seed",
         "selected",
         "sent_back",
@@ -185,6 +191,7 @@ class State:
         "timers",
         "top",
         "traits",
+        "unattended",
     )
 
     def __init__(self, plan: Plan, run_id: str) -> None:
@@ -202,6 +209,16 @@ class State:
         self.resets: list[ResetPlanned] = []
         self.sent_back: dict[int, int] = {}
         self.held: dict[int, None] = {}
+        self.debts: Debts | None = None
+        """What the run owes, None while that is nothing."""
+        self.circuits: dict[int, Circuit] = {}
+        """What the breakers of the plan have seen, by their place in it."""
+        self.freshness: dict[int, FreshnessSeen] = {}
+        """What was seen of tasks that may be done already."""
+        self.unattended = False
+        """Nobody is there to ask what became of an attempt."""
+        self.saves = False
+        """Some task names files to save."""
         self.ledger: Ledger | None = None
         """What is spent and set aside; None while nothing is limited and nothing was spent."""
         self.alarms: Alarms | None = None
@@ -249,6 +266,8 @@ class State:
         for number, task in enumerate(tasks, first):
             if task.finally_:
                 frame.finals.append(number)
+            if task.backup:
+                self.saves = True
             if task.fanout is not None:
                 self.specs[number], self.holders[number] = divided(self.specs[number])
             elif task.loop is not None or task.sub is not None or (task.subplan and holds(task)):

@@ -18,8 +18,8 @@ TASK: dict[TaskStatus, frozenset[TaskStatus]] = {
     "failed": frozenset({"rolled_back", "pending", "running"}),
     "skipped": frozenset({"pending"}),
     "omitted": frozenset({"pending"}),
-    "cancelled": frozenset({"pending", "running"}),
-    "abandoned": frozenset({"pending"}),
+    "cancelled": frozenset({"rolled_back", "pending", "running"}),
+    "abandoned": frozenset({"rolled_back", "pending"}),
     "rolled_back": frozenset({"pending"}),
 }
 """``running`` to ``pending`` is a retry that waits for its time, ``running`` to ``running`` the same attempt issued
@@ -45,12 +45,13 @@ STOPS: dict[str, int] = {
     "storage": 2,
     "budget": 3,
     "deadline": 4,
+    "rollback": 5,
     "cancelled": 5,
     "killed": 6,
 }
 """Why nothing starts any more; a stop gives way only to a graver one."""
 
-FINAL_STOPS: frozenset[str] = frozenset({"budget", "deadline", "cancelled", "killed"})
+FINAL_STOPS: frozenset[str] = frozenset({"budget", "deadline", "rollback", "cancelled", "killed"})
 """After these the run is not parked but comes to its end."""
 
 SETTLED: frozenset[TaskStatus] = frozenset(

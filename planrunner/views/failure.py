@@ -42,7 +42,7 @@ def failure_blocks(terminal: Terminal, state: State, run_id: str, source: Source
 
 def _matters(state: State, number: int, found: TaskState) -> bool:
     if found.status == "failed":
-        if found.standing in ("completed", "tolerated"):
+        if found.standing in ("completed", "tolerated", "skipped"):
             return False
     elif found.status != "in_doubt":
         return False

@@ -17,11 +17,16 @@ from planrunner.machine.events import (
     GateReopened,
     GateVoted,
     RetryScheduled,
+    RollbackStarted,
     RunParked,
     RunResumed,
     StopRequested,
+    TaskDelayed,
     TaskSettled,
     TasksReset,
+    UndoScheduled,
+    UndoSettled,
+    UndoStarted,
     Warned,
 )
 from planrunner.machine.state import State
@@ -160,7 +165,8 @@ def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) ->
         from planrunner.views.nesting import end_text  # late: many plans are flat
 
         line += f", {end_text(state, found.inner)}"
-    why = _foreign(terminal, event.detail or event.reason) if event.status != "completed" else ""
+    silent = event.status == "completed" and event.reason != "fresh"
+    why = "" if silent else _foreign(terminal, event.detail or event.reason)
     return f"{line}: {why}" if why else line
 
 
@@ -252,6 +258,33 @@ def _parked(terminal: Terminal, state: State, event: RunParked, _at: float) -> s
     return f"{terminal.sign('paused')} parked ({event.reason})" + (f", waits for {listed(names)}" if names else "")
 
 
+def _delayed(terminal: Terminal, _state: State, event: TaskDelayed, at: float) -> str:
+    wait = duration_text(max(0.0, event.due - at))
+    return f"{terminal.sign('blocked')} {event.task} waits {wait}: {event.detail}"
+
+
+def _rolling_back(terminal: Terminal, _state: State, event: RollbackStarted, _at: float) -> str:
+    return f"{terminal.sign('rolled_back')} rolling back: {plural(len(event.owed), 'step')} to undo"
+
+
+def _undoing(terminal: Terminal, _state: State, event: UndoStarted, _at: float) -> str:
+    what = "putting back the files of" if event.kind == "files" else "undoing"
+    again = " again, its end was not seen" if event.reissue else ""
+    return f"{terminal.sign('rolled_back')} {what} {event.task}{again}"
+
+
+def _undo_retry(terminal: Terminal, _state: State, event: UndoScheduled, at: float) -> str:
+    wait = duration_text(max(0.0, event.due - at))
+    return f"{terminal.sign('retrying')} undoing {event.task} failed ({event.failure}), next attempt in {wait}"
+
+
+def _undo_settled(terminal: Terminal, _state: State, event: UndoSettled, _at: float) -> str:
+    words = {"undone": ("rolled_back", "undone"), "failed": ("failed", "could not be undone")}
+    status, text = words.get(event.status, ("skipped", "left as it is"))
+    why = f": {_foreign(terminal, event.detail)}" if event.detail else ""
+    return f"{terminal.sign(status)} {event.task} {text}{why}"
+
+
 _DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {
     AttemptStarted: _started,
     FrameOpened: _opened,
@@ -270,4 +303,9 @@ _DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {
     Warned: _watched,
     AttemptStopping: _stopping,
     RunParked: _parked,
+    TaskDelayed: _delayed,
+    RollbackStarted: _rolling_back,
+    UndoStarted: _undoing,
+    UndoScheduled: _undo_retry,
+    UndoSettled: _undo_settled,
 }

@@ -17,9 +17,9 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
     """The JSON object of the command-line contract.
 
     ``revision`` is the digest of the plan, ``exit_code`` is None while a process acts on the run. ``now`` (seconds
-    since 1970) ends the time used by a run that still goes on.
+    since 1970) ends the time used by a run that still goes on. ``rollback`` is there once something was undone.
     """
-    return {
+    found = {
         "run_id": state.run_id,
         "plan": state.plan.id,
         "revision": revision,
@@ -38,6 +38,12 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         "budget": budget_object(state, now),
         "outputs": state.outputs,
     }
+    if state.debts is not None:
+        from planrunner.views.rollback import rollback_object  # late: few runs undo anything
+
+        if report := rollback_object(state):
+            found["rollback"] = report
+    return found
 
 
 def _gates(state: State) -> list[dict[str, Json]]:

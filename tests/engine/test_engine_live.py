@@ -152,7 +152,7 @@ class TestFunctions:
         for answer, expected in (
             (True, ("completed", "probe")),
             (False, ("retry", "probe")),
-            (None, ("failed", "probe could not tell")),
+            (None, ("unknown", "probe could not tell")),
         ):
 
             @capability("tag.create", effect="checkable", probe=lambda name, answer=answer: answer)

@@ -46,8 +46,8 @@ class GateRun:
         self.now = START
         self.outcomes = outcomes or {}
         self.evidence = evidence
-        self.attended = attended
         self.lives = 0
+        started["attended"] = attended
         first = {"params": {}, "traits": TRAITS, "environment": {"user": "ana"}, **started}
         self._drive(RunStarted("sha256:gates", seed=7, **first))
 

@@ -197,3 +197,12 @@ def test_the_policy_of_the_project_has_a_digest_that_people_do_not_change(tmp_pa
 def test_every_record_is_plain_data(tree: Path) -> None:
     looks = [{"kind": "file", "path": "a.txt"}, {"kind": "diff"}, {"kind": "text", "name": "n", "value": {"a": 1}}]
     assert json.loads(json.dumps(examine(looks, str(tree))[0]))[2]["text"] == '{"a":1}'
+
+
+def test_much_evidence_is_shown_in_part_and_digested_whole(tmp_path: Path) -> None:
+    for number in range(30):
+        (tmp_path / f"{number:02}.txt").write_text("x" * 9_000)
+    found, _ = examine([{"kind": "file", "path": "*.txt"}], str(tmp_path))
+    assert sum(len(item["text"]) for item in found) == 100_000
+    assert len({item["digest"] for item in found}) == 1
+    assert found[29]["digest"].startswith("sha256:")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,9 @@ from gate_runs import GateRun, plan
 
 from planrunner.engine.replaying import replay
 from planrunner.machine.events import GateDecided, GateEscalated, GateOpened, GateRequested, Outcome
+from planrunner.plan.load import load
+from planrunner.plugins import Registry
+from planrunner.source import Source
 from planrunner.testing.simulate import RUN_ID
 
 
@@ -381,3 +386,39 @@ def test_what_is_not_waiting_refuses_votes() -> None:
     run = GateRun(plan({"id": "a", "uses": "noop"}, approval()))
     assert "asks nobody: it is completed" in run.vote("a").message
     assert "there is no task" in run.vote("b").message
+
+
+def test_an_attended_run_waits_for_its_gate_instead_of_parking_and_its_time_limit_holds() -> None:
+    run = GateRun(plan(approval(expires="1h"), AFTER), attended=True)
+    assert (run.state.status, run.statuses()["sign"]) == ("failed", "failed")
+    assert run.now - run.entries[0].at >= 3600
+    replays(run)
+
+
+def test_a_linked_plan_may_demand_gates_for_its_labels_and_ask_for_no_less_than_the_plan_around(tmp_path: Path) -> None:
+    inner = {
+        "plan": "inner",
+        "policy": {"gates": {"prod": {"approvers": ["cy"]}, "own": {}}},
+        "tasks": [{"id": "a", "uses": "noop", "labels": ["own"]}, {"id": "b", "uses": "noop", "labels": ["prod"]}],
+    }
+    (tmp_path / "inner.json").write_text(json.dumps(inner))
+    outer = {
+        "plan": "outer",
+        "policy": {"gates": {"prod": {"approvers": ["bo"]}}},
+        "tasks": [{"id": "sub", "subplan": "inner.json"}],
+    }
+    loaded = load(Source(json.dumps(outer), str(tmp_path / "p.json"), "json"), Registry())
+    assert loaded.plan is not None, loaded.findings
+    run = GateRun(loaded.plan)
+    assert [run.statuses()[f"sub/{name}"] for name in "ab"] == ["blocked", "blocked"]
+    assert run.vote("sub/a", by="anybody").applied
+    assert run.vote("sub/b", by="cy").code == 12
+    assert run.vote("sub/b", by="bo").applied
+    assert run.resume().state.status == "completed"
+
+
+def test_the_evidence_of_an_opened_gate_is_told_once_in_full() -> None:
+    shown = ({"kind": "file", "name": "x", "digest": "sha256:1", "text": "long"},)
+    run = GateRun(plan(approval(evidence=["x"])), evidence=lambda effect: shown)
+    (opened,) = (entry.event for entry in run.entries if isinstance(entry.event, GateOpened))
+    assert opened.evidence == ({"kind": "file", "name": "x", "digest": "sha256:1"},)

@@ -1,0 +1,165 @@
+"""Undo what a run did, all of it or a part, and tell beforehand what that would be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planrunner.app.asking import user
+from planrunner.app.execute import go_on
+from planrunner.app.reading import stored_plan
+from planrunner.errors import NotFound, UsageError
+from planrunner.journal.sqlite import open_journal
+from planrunner.journal.workspace import find_state
+from planrunner.machine.events import AttemptStarted, RollbackStarted
+from planrunner.machine.evolve import evolve
+from planrunner.machine.rollback import bare, outstanding, selected, started
+from planrunner.machine.state import State
+from planrunner.plan.model import RollbackPolicy
+from planrunner.plan.nearest import nearest
+from planrunner.record import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from planrunner.app.execute import RunResult, Watch
+    from planrunner.machine.events import Entry
+
+
+class RollbackRequest(NamedTuple):
+    """``to`` is the task after which everything is undone, itself kept; ``only`` are ids, paths or labels of tasks.
+    ``strict`` None leaves it to the plan."""
+
+    run: str
+    to: str = ""
+    only: tuple[str, ...] = ()
+    strict: bool | None = None
+    comment: str = ""
+
+
+class Step(NamedTuple):
+    """One thing that would be undone: ``kind`` is action or files, ``what`` how (as the plan writes it)."""
+
+    task: str
+    kind: str
+    what: str
+
+
+class Planned(NamedTuple):
+    """What a rollback would do, in its order; ``bare`` are tasks that acted and do not say how they are undone."""
+
+    run_id: str
+    strict: bool
+    steps: tuple[Step, ...]
+    bare: tuple[str, ...]
+
+
+def preview(request: RollbackRequest, state_dir: str | None) -> Planned:
+    """What ``roll_back`` would do. Raises NotFound and UsageError."""
+    journal = open_journal(find_state(None, state_dir), readonly=True)
+    try:
+        row = journal.run(journal.find_run(request.run))
+        entries = tuple(journal.entries(row.run))
+        state = State(stored_plan(journal, row.plan_digest), row.run)
+    finally:
+        journal.close()
+    for entry in entries:
+        evolve(state, entry.event, entry.at)
+    event = _event(state, request, starts(entries))
+    assert state.debts is not None
+    steps = tuple(_step(state, position) for position in event.owed)
+    return Planned(row.run, event.strict, steps, event.bare)
+
+
+def roll_back(request: RollbackRequest, state_dir: str | None, watch: Watch) -> RunResult:
+    """Undo and drive the run to its end, whatever state it is in now; one that had ended is opened again for that.
+
+    Raises NotFound, RunHeld, UsageError for tasks that there are not and where there is nothing to undo, StorageFailed,
+    Fenced.
+    """
+    directory = find_state(None, state_dir)
+    journal = open_journal(directory, readonly=True)
+    try:
+        order = starts(journal.entries(journal.find_run(request.run)))
+    finally:
+        journal.close()
+    return go_on(request.run, state_dir, watch, lambda state: [_event(state, request, order)], "rollback")
+
+
+def starts(entries: Iterable[Entry]) -> dict[tuple[str, int], int]:
+    """The number of the entry with which each attempt started, by task and attempt."""
+    found: dict[tuple[str, int], int] = {}
+    for entry in entries:
+        if isinstance(entry.event, AttemptStarted):
+            found.setdefault((entry.event.task, entry.event.attempt), entry.seq)
+    return found
+
+
+def _event(state: State, request: RollbackRequest, order: Mapping[tuple[str, int], int]) -> RollbackStarted:
+    policy = state.plan.rollback or RollbackPolicy()
+    for name in request.only:
+        _check(state, name)
+    positions = selected(state, outstanding(state), request.only or policy.only)
+    naked = [] if request.only or policy.only else bare(state)
+    if request.to:
+        positions, naked = _after(state, request.to, order, positions, naked)
+    if not positions:
+        told = ", ".join(f"`{state.specs[number].id}`" for number in naked[:5])
+        hint = f"{told} acted and do not say how they are undone" if naked else f"planrunner show {state.run_id}"
+        raise UsageError(f"there is nothing to undo in run {state.run_id}", hint)
+    strict = policy.mode == "strict" if request.strict is None else request.strict
+    names = tuple(state.specs[number].id for number in naked)
+    return started(state, RollbackStarted("person", (), (), strict, user(), request.comment, names), positions)
+
+
+def _check(state: State, name: str) -> None:
+    known = {task.id for task in state.specs} | {task.id.rpartition("/")[2] for task in state.specs}
+    known |= {label for task in state.specs for label in task.labels}
+    if name not in known:
+        raise _unknown(state, name, known)
+
+
+def _unknown(state: State, name: str, known: Iterable[str]) -> NotFound:
+    near = nearest(name, tuple(known))
+    return NotFound(
+        f"the run has no task `{name}`", f"did you mean `{near}`?" if near else f"planrunner show {state.run_id}"
+    )
+
+
+def _after(
+    state: State, name: str, order: Mapping[tuple[str, int], int], positions: Sequence[int], naked: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """What started after a task in its last visit, and does not stand inside it."""
+    number = state.index.get(name)
+    if number is None:
+        raise _unknown(state, name, state.index)
+    since = order.get((name, state.tasks[number].past + 1))
+    if since is None:
+        raise UsageError(f"task `{name}` did not start, so nothing came after it")
+    assert state.debts is not None
+    owed = state.debts.owed
+
+    def later(other: int, attempt: int) -> bool:
+        return order.get((state.specs[other].id, attempt), 0) > since and not _inside(state, other, number)
+
+    kept = [at for at in positions if later(owed[at].number, owed[at].attempt)]
+    return kept, [other for other in naked if later(other, state.tasks[other].attempts)]
+
+
+def _inside(state: State, number: int, owner: int) -> bool:
+    while number >= 0:
+        if number == owner:
+            return True
+        number = state.tasks[number].frame.owner
+    return False
+
+
+def _step(state: State, position: int) -> Step:
+    assert state.debts is not None
+    owed = state.debts.owed[position]
+    task = state.specs[owed.number]
+    if owed.kind == "files":
+        count = sum(not record.get("folder") for record in owed.files)
+        return Step(task.id, "files", f"put back {count} files of {', '.join(owed.patterns)}")
+    action: Any = task.rollback
+    run = action.run if isinstance(action.run, str) else " ".join(action.run or ())
+    return Step(task.id, "action", (run or action.uses).strip())

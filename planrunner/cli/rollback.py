@@ -1,0 +1,94 @@
+"""``planrunner rollback``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from planrunner.cli.group import given_settings
+from planrunner.cli.options import PROGRESS
+from planrunner.cli.settings import Settings
+from planrunner.errors import FAILED, OK, WAITING
+
+if TYPE_CHECKING:
+    from planrunner.app.rollback import RollbackRequest
+
+
+@click.command("rollback")
+@click.argument("run")
+@click.option("--to", metavar="TASK", default="", help="Undo what started after this task, and keep the task itself.")
+@click.option("--only", multiple=True, metavar="TASK", help="Undo only this task, or those with this label.")
+@click.option("--strict/--best-effort", default=None, help="Stop at the first that fails, or go on after it.")
+@click.option("--reason", metavar="TEXT", default="", help="Why; it is kept with the run.")
+@click.option("--preview", is_flag=True, help="Only tell what would be undone.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    run: str,
+    to: str,
+    only: tuple[str, ...],
+    strict: bool | None,
+    reason: str,
+    preview: bool,
+    as_json: bool,
+    progress: str,
+) -> int:
+    """Undo what a run did: the last task first, by the `rollback` and `backup` of each. RUN is an id, the start of one,
+    or `last`. Whatever is still open in the run is cancelled.
+
+    Code 0: everything was undone. Code 1: something could not be. Code 8: the rollback waits and can be resumed.
+
+    \b
+    Examples:
+      planrunner rollback last --preview
+      planrunner rollback last
+      planrunner rollback last --to build --strict
+    """
+    from planrunner.app.rollback import RollbackRequest, roll_back
+    from planrunner.cli.running import watch
+
+    given = given_settings(ctx)
+    request = RollbackRequest(run, to, only, strict, reason)
+    if preview:
+        return _preview(given, request, as_json)
+    result = roll_back(request, given.state, watch(given, progress))
+    debts = result.state.debts
+    if as_json:
+        from json import dumps
+        from time import time
+
+        from planrunner.views.run import run_object
+
+        found = run_object(result.state, result.revision, result.exit_code, time())
+        sys.stdout.write(dumps(found, ensure_ascii=False, default=str) + "\n")
+    if debts is not None and debts.status == "rolled_back":
+        return OK
+    return result.exit_code if result.status == "paused" else WAITING if result.status == "blocked" else FAILED
+
+
+def _preview(given: Settings, request: RollbackRequest, as_json: bool) -> int:
+    from planrunner.app.rollback import preview
+
+    planned = preview(request, given.state)
+    if as_json:
+        from json import dumps
+
+        steps = [step._asdict() for step in planned.steps]
+        found = {"format": 1, "run_id": planned.run_id, "strict": planned.strict, "steps": steps, "bare": planned.bare}
+        click.echo(dumps(found, indent=2, ensure_ascii=False))
+        return OK
+    from planrunner.views.terminal import harmless
+
+    lines = [f"run {planned.run_id}, {'strict' if planned.strict else 'best effort'}: would undo, in this order"]
+    for step in planned.steps:
+        first, *more = step.what.splitlines() or [""]
+        lines.append(f"  {step.task}: {first}{' ...' if more else ''}")
+    if planned.bare:
+        lines.append(f"not undone, since they do not say how: {', '.join(planned.bare)}")
+    click.echo("\n".join(harmless(line) for line in lines))
+    return OK

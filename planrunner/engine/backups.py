@@ -1,0 +1,251 @@
+"""Files saved before a task starts, and put back when it is rolled back: content, mode, and that they were not there.
+
+Everything stays below the directory of the run. No symbolic link is followed: a link is saved and put back as a link.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from planrunner.engine.effects import Restore, Save
+from planrunner.engine.patterns import Refused, inside, matching
+from planrunner.errors import NotFound, StorageFailed
+from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore
+from planrunner.machine.events import AttemptEnded, BackupMade, Outcome
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    Json = Any
+
+MOST = 100_000
+"""Files of one backup."""
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+def saved_or_restored(state_dir: str, effect: Save | Restore) -> BackupMade | AttemptEnded:
+    """Do what the effect asks for and tell how it went. Raises StorageFailed when copies cannot be kept."""
+    if isinstance(effect, Restore):
+        return AttemptEnded(effect.task, effect.attempt, put_back(state_dir, effect))
+    answer = BackupMade(effect.task, effect.visit, effect.patterns)
+    try:
+        return answer._replace(files=save(state_dir, effect.directory, effect.patterns))
+    except Refused as refused:
+        return answer._replace(problem=str(refused))
+
+
+def save(state_dir: str, root: str, patterns: Sequence[str]) -> tuple[dict[str, Json], ...]:
+    """Copy every file below ``root`` that fits the patterns into the store of artifacts; the copies are durable on
+    return. Gives a record of each file, link and folder. Raises Refused for a pattern that leads out of ``root`` or a
+    file that cannot be read, StorageFailed.
+    """
+    store = ArtifactStore(state_dir)
+    found = sorted(_found(state_dir, root, patterns))
+    if len(found) > MOST:
+        raise Refused(f"{len(found)} files fit the patterns, and at most {MOST} are saved")
+    return tuple(_record(store, root, path) for path in found)
+
+
+def _found(state_dir: str, root: str, patterns: Sequence[str]) -> set[str]:
+    """Everything that fits, but for what planrunner keeps itself: a journal is never put back."""
+    own = os.path.relpath(os.path.abspath(state_dir), root)
+    found = {path for pattern in patterns for path in matching(root, inside(root, root, pattern))}
+    return {path for path in found if path != own and not path.startswith(own + "/")}
+
+
+def _record(store: ArtifactStore, root: str, path: str) -> dict[str, Json]:
+    whole = os.path.join(root, path)
+    try:
+        found = os.lstat(whole)
+        if stat.S_ISLNK(found.st_mode):
+            return {"path": path, "link": os.readlink(whole)}
+        mode = stat.S_IMODE(found.st_mode)
+        if stat.S_ISDIR(found.st_mode):
+            return {"path": path, "mode": mode, "folder": True}
+        kept = store.keep(whole)
+    except ArtifactRefused as refused:
+        raise Refused(str(refused)) from None
+    except OSError as error:
+        raise Refused(f"{path} cannot be saved: {error.strerror}") from None
+    return {"path": path, "mode": mode, "sha256": kept["sha256"], "size": kept["size"]}
+
+
+def put_back(state_dir: str, effect: Restore) -> Outcome:
+    """Put everything back as it was saved; doing it again changes nothing. What cannot be put back fails the attempt
+    after everything else was."""
+    store, root = ArtifactStore(state_dir), effect.directory
+    records = {str(record["path"]): record for record in effect.files}
+    problems: list[str] = []
+    try:
+        there = _found(state_dir, root, effect.patterns)
+    except Refused as refused:
+        return Outcome("policy", str(refused))
+    changed = 0
+    for path in sorted(there - records.keys(), reverse=True):
+        changed += _tried(problems, path, lambda path=path: _remove(root, path))
+    for path, record in sorted(records.items()):
+        changed += _tried(problems, path, lambda record=record: _restore(store, root, record))
+    if problems:
+        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+        return Outcome("logic", "; ".join(problems[:3]) + more)
+    return Outcome(outputs={"files": len(records), "changed": changed})
+
+
+def _tried(problems: list[str], path: str, act: Any) -> bool:
+    try:
+        return bool(act())
+    except (Refused, NotFound, StorageFailed) as problem:
+        problems.append(f"{path}: {problem}")
+    except OSError as error:
+        problems.append(f"{path}: {error.strerror}")
+    return False
+
+
+def _parent(root: str, path: str, create: bool) -> tuple[int, str]:
+    """The folder of ``path`` as a descriptor, reached without a link on the way, and the name inside it."""
+    *folders, name = path.split("/")
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for part in folders:
+        try:
+            if create:
+                _made(folder, part)
+            inner = os.open(part, _FOLDER, dir_fd=folder)
+        except NotADirectoryError:
+            raise Refused(f"leads through `{part}`, which is a link or no folder") from None
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder, name
+
+
+def _made(folder: int, name: str) -> None:
+    try:
+        os.mkdir(name, 0o755, dir_fd=folder)
+    except FileExistsError:
+        return
+
+
+def _remove(root: str, path: str) -> bool:
+    """Take away what was not there; a folder that still holds something stays."""
+    folder, name = _parent(root, path, create=False)
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            try:
+                os.rmdir(name, dir_fd=folder)
+            except OSError:
+                return False
+        else:
+            os.unlink(name, dir_fd=folder)
+        os.fsync(folder)
+        return True
+    except FileNotFoundError:
+        return False
+    finally:
+        os.close(folder)
+
+
+def _restore(store: ArtifactStore, root: str, record: dict[str, Json]) -> bool:
+    folder, name = _parent(root, str(record["path"]), create=True)
+    try:
+        found = _look(folder, name)
+        if "link" in record:
+            return _put_link(folder, name, found, str(record["link"]))
+        mode = int(record["mode"])
+        if record.get("folder"):
+            return _put_folder(folder, name, found, mode)
+        return _put_file(store, folder, name, found, record)
+    finally:
+        os.close(folder)
+
+
+def _look(folder: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _clear(folder: int, name: str, found: os.stat_result | None) -> None:
+    """Make room for something of another kind."""
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        os.rmdir(name, dir_fd=folder)
+    elif found is not None:
+        os.unlink(name, dir_fd=folder)
+
+
+def _put_link(folder: int, name: str, found: os.stat_result | None, target: str) -> bool:
+    if found is not None and stat.S_ISLNK(found.st_mode) and os.readlink(name, dir_fd=folder) == target:
+        return False
+    _clear(folder, name, found)
+    os.symlink(target, name, dir_fd=folder)
+    os.fsync(folder)
+    return True
+
+
+def _put_folder(folder: int, name: str, found: os.stat_result | None, mode: int) -> bool:
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        if stat.S_IMODE(found.st_mode) == mode:
+            return False
+    else:
+        _clear(folder, name, found)
+        os.mkdir(name, dir_fd=folder)
+    inner = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        os.fchmod(inner, mode)
+    finally:
+        os.close(inner)
+    os.fsync(folder)
+    return True
+
+
+def _put_file(
+    store: ArtifactStore, folder: int, name: str, found: os.stat_result | None, record: dict[str, Json]
+) -> bool:
+    digest, mode = str(record["sha256"]), int(record["mode"])
+    if not store.is_whole(digest):
+        raise Refused("its saved copy is missing or damaged")
+    alike = found is not None and stat.S_ISREG(found.st_mode) and found.st_size == record["size"]
+    if found is not None and alike and _digest(folder, name) == digest:
+        if stat.S_IMODE(found.st_mode) == mode:
+            return False
+        os.chmod(name, mode, dir_fd=folder)
+        return True
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        _clear(folder, name, found)
+    _stage(store, folder, name, digest, mode)
+    return True
+
+
+def _digest(folder: int, name: str) -> str:
+    import hashlib  # late: loads OpenSSL
+
+    try:
+        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except PermissionError:
+        return ""
+    with os.fdopen(handle, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _stage(store: ArtifactStore, folder: int, name: str, digest: str, mode: int) -> None:
+    """Write beside, make durable, rename: readers see the file as it was or as it is, never a part."""
+    staged = f".{name[:200]}.{digest[:12]}.planrunner"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(staged, flags, 0o600, dir_fd=folder)
+    try:
+        with os.fdopen(handle, "wb") as target, store.open(digest) as source:
+            while data := source.read(1 << 20):
+                target.write(data)
+            target.flush()
+            os.fchmod(target.fileno(), mode)
+            os.fsync(target.fileno())
+        os.rename(staged, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        os.unlink(staged, dir_fd=folder)
+        raise
+    os.fsync(folder)

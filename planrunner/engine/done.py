@@ -1,0 +1,57 @@
+"""What is asked about a task that may be done already, and what is kept of one that is."""
+
+from __future__ import annotations
+
+import os
+
+from planrunner.engine.calls import Place, call_of, digest, rendered
+from planrunner.engine.effects import Forget, Look, Remember
+from planrunner.machine.commands import Start
+from planrunner.machine.events import FreshnessAsked
+from planrunner.machine.scope import TaskScope
+from planrunner.plan.expressions.problem import EvaluationError, TemplateError
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.machine.state import State
+
+
+def asks_fresh(state: State, number: int, place: Place) -> tuple[FreshnessAsked, Look]:
+    """The question whether a task is done already. A call that cannot be rendered is one that was never made."""
+    task, scope = state.specs[number], TaskScope(state, number)
+    fresh = task.fresh
+    assert fresh is not None
+    by_files = bool(fresh.inputs or fresh.outputs)
+    directory, call = place.directory, ""
+    inputs, outputs = fresh.inputs, fresh.outputs
+    try:
+        if number not in state.holders:
+            made = call_of(state, task, Start(number, 1), place, "")
+            directory, call = made.directory, digest(made)
+        inputs = tuple([str(rendered(pattern, scope)) for pattern in inputs])
+        outputs = tuple([str(rendered(pattern, scope)) for pattern in outputs])
+    except (TemplateError, EvaluationError):
+        by_files = False
+    look = Look(
+        task.id, _name(state, task.id), call, os.path.normpath(place.directory), directory, inputs, outputs, by_files
+    )
+    return FreshnessAsked(task.id, call), look
+
+
+def remembered(state: State, name: str) -> Remember | None:
+    """What is kept of a task that has just been done; None where nobody asked."""
+    number = state.index[name]
+    seen, found = state.freshness.get(number), state.tasks[number]
+    if seen is None or not seen.inputs or found.outcome is None:
+        return None
+    outcome = found.outcome
+    return Remember(_name(state, name), state.run_id, seen.inputs, outcome.outputs, outcome.artifacts)
+
+
+def forgotten(state: State, name: str) -> Forget | None:
+    """A task that was undone is not done any more; None for one that never said when it is."""
+    return Forget(_name(state, name)) if state.specs[state.index[name]].fresh is not None else None
+
+
+def _name(state: State, task: str) -> str:
+    return f"{state.plan.id}\n{task}"

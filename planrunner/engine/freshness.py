@@ -1,0 +1,117 @@
+"""Looks whether a task is done already: the digests of its input files, and the record of the time when it was done.
+
+The record of a task is a small file in ``cache/fresh`` of the state directory. Losing it costs only time.
+"""
+
+from __future__ import annotations
+
+import os
+
+from planrunner.engine.effects import Forget, Look, Remember
+from planrunner.engine.patterns import Refused, inside, matching
+from planrunner.jsontext import read_json, stable_json, write_json
+from planrunner.lean import sha256
+from planrunner.machine.events import FreshnessSeen
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = Any
+
+_CHUNK = 1 << 20
+
+
+def look(state_dir: str, effect: Look) -> FreshnessSeen:
+    """What is to be said about the freshness of a task. A pattern that leads out of the directory, or a file that
+    cannot be read, lets nothing count as done."""
+    answer = FreshnessSeen(effect.task)
+    try:
+        now = _inputs(effect)
+        made = [pattern for pattern in effect.outputs if not _any(effect, pattern)]
+    except (Refused, OSError) as error:
+        return answer._replace(why=f"its files cannot be looked at: {error}")
+    answer = answer._replace(inputs=_digest(effect.call, now))
+    kept = _read(_path(state_dir, effect.name))
+    if kept is None:
+        return answer._replace(why="it was not done before")
+    answer = answer._replace(since=str(kept["run"]), outputs=kept["outputs"], artifacts=tuple(kept["artifacts"]))
+    if made:
+        return answer._replace(why=f"nothing fits its output {made[0]}")
+    if kept["inputs"] != answer.inputs:
+        return answer._replace(why=f"its inputs have changed since run {answer.since}")
+    return answer._replace(same=effect.by_files)
+
+
+def _inputs(effect: Look) -> dict[str, str]:
+    """Path and digest of every input file; folders count by what they hold, links by where they lead."""
+    root, found = effect.root, {}
+    for pattern in effect.inputs:
+        relative = inside(root, effect.directory, pattern)
+        paths = list(matching(root, relative))
+        if not paths:
+            found[relative] = "missing"
+        for path in paths:
+            whole = os.path.join(root, path)
+            if os.path.islink(whole):
+                found[path] = f"link {os.readlink(whole)}"
+            elif os.path.isfile(whole):
+                found[path] = _of_file(whole)
+    return found
+
+
+def _any(effect: Look, pattern: str) -> bool:
+    return next(iter(matching(effect.root, inside(effect.root, effect.directory, pattern))), None) is not None
+
+
+def _of_file(path: str) -> str:
+    digest = sha256()
+    with open(path, "rb") as file:
+        while data := file.read(_CHUNK):
+            digest.update(data)
+    return digest.hexdigest()
+
+
+def _digest(call: str, inputs: dict[str, str]) -> str:
+    return sha256(stable_json([call, inputs]).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def remember(state_dir: str, effect: Remember) -> None:
+    """Keep that a task is done. The file is whole or not there; it is a cache, so nothing waits for the disk."""
+    path = _path(state_dir, effect.name)
+    record = {
+        "task": effect.name,
+        "run": effect.run_id,
+        "inputs": effect.inputs,
+        "outputs": effect.outputs,
+        "artifacts": effect.artifacts,
+    }
+    staged = f"{path}.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(staged, "w", encoding="utf-8", errors="surrogatepass") as file:
+            file.write(write_json(record))
+        os.replace(staged, path)
+    except OSError:
+        return  # the task is done again the next time
+
+
+def forget(state_dir: str, effect: Forget) -> None:
+    """What was undone is not done any more."""
+    try:
+        os.unlink(_path(state_dir, effect.name))
+    except OSError:
+        return
+
+
+def _path(state_dir: str, name: str) -> str:
+    return os.path.join(state_dir, "cache", "fresh", sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:40])
+
+
+def _read(path: str) -> dict[str, Json] | None:
+    try:
+        with open(path, encoding="utf-8", errors="surrogatepass") as file:
+            record = read_json(file.read())
+        return record if record.keys() >= {"run", "inputs", "outputs", "artifacts"} else None
+    except (OSError, ValueError, AttributeError):
+        return None

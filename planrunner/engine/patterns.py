@@ -1,0 +1,84 @@
+"""Patterns of files below a directory, found without following a link: what backups save and freshness looks at."""
+
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatchcase
+
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_MAGIC = frozenset("*?[")
+
+
+class Refused(Exception):
+    """Files cannot be taken: the message says which and why."""
+
+
+def inside(root: str, directory: str, pattern: str) -> str:
+    """A pattern of ``directory`` as one of ``root``; raises Refused for one that leads out of it."""
+    if not pattern or "\0" in pattern:
+        raise Refused(f"{pattern!r} is no path")
+    relative = os.path.relpath(os.path.join(directory, pattern), root)
+    if relative == ".":
+        raise Refused(f"{pattern} is the whole directory of the run: name what the task changes")
+    if relative.split("/")[0] == "..":
+        raise Refused(f"{pattern} is outside the directory of the run")
+    return relative
+
+
+def matching(root: str, pattern: str) -> Iterator[str]:
+    """What there is below ``root`` that fits: files, links and folders. A folder stands for all that it holds."""
+    parts = pattern.split("/")
+    for path in _fitting(root, "", parts):
+        yield path
+        if _is_folder(os.path.join(root, path)):
+            yield from _below(root, path)
+
+
+def _fitting(root: str, at: str, parts: Sequence[str]) -> Iterator[str]:
+    part, rest = parts[0], parts[1:]
+    folder = os.path.join(root, at) if at else root
+    if part == "**":
+        yield from _fitting(root, at, rest) if rest else (_join(at, name) for name in _names(folder))
+        for name in _names(folder):
+            if _is_folder(os.path.join(folder, name)):
+                yield from _fitting(root, _join(at, name), parts)
+        return
+    magic = not _MAGIC.isdisjoint(part)
+    for name in [name for name in _names(folder) if fnmatchcase(name, part)] if magic else [part]:
+        path = os.path.join(folder, name)
+        if not rest:
+            if os.path.lexists(path):
+                yield _join(at, name)
+        elif _is_folder(path):
+            yield from _fitting(root, _join(at, name), rest)
+        elif not magic and os.path.islink(path):
+            raise Refused(f"{_join(at, '/'.join(parts))} leads through `{name}`, which is a link")
+
+
+def _below(root: str, at: str) -> Iterator[str]:
+    for name in _names(os.path.join(root, at)):
+        path = _join(at, name)
+        yield path
+        if _is_folder(os.path.join(root, path)):
+            yield from _below(root, path)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise Refused(f"{folder} cannot be read: {error.strerror}") from None
+
+
+def _join(at: str, name: str) -> str:
+    return f"{at}/{name}" if at else name
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)

@@ -1,0 +1,85 @@
+"""From a decision to undo to the call itself, and the files that are saved before a task starts."""
+
+from __future__ import annotations
+
+import os
+
+from planrunner.engine.calls import Place, call_of, digest, rendered
+from planrunner.engine.effects import UNDO, Restore, Save, StartCall
+from planrunner.machine.commands import Start, Undo
+from planrunner.machine.events import BackupAsked, BackupMade, Outcome, UndoStarted
+from planrunner.machine.rollback import reserve
+from planrunner.machine.scope import TaskScope
+from planrunner.plan.expressions.problem import EvaluationError, TemplateError
+from planrunner.plan.model import Task
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from planrunner.engine.effects import Effect
+    from planrunner.machine.state import State
+
+
+class PreparedUndo(NamedTuple):
+    """The intent, and the effect or (when a template has no value) the outcome that takes its place."""
+
+    intent: UndoStarted
+    effect: Effect | None
+    outcome: Outcome = Outcome()
+
+
+def prepare_undo(state: State, command: Undo, place: Place, now: float) -> PreparedUndo:
+    """Render what undoes a task: it reads the outputs of the visit that it undoes, and everything else as it is now."""
+    assert state.debts is not None
+    owed = state.debts.owed[command.owed]
+    task = state.specs[owed.number]
+    key = f"{state.run_id}:{task.id}:undo:{command.attempt}"
+    intent = UndoStarted(task.id, command.attempt, key, command.owed, owed.kind, "", command.reissue)
+    if owed.kind == "files":
+        effect = Restore(UNDO + task.id, command.attempt, place.directory, owed.patterns, owed.files)
+        return PreparedUndo(intent, effect)
+    start = Start(owed.number, command.attempt, command.reissue)
+    found = state.tasks[owed.number]
+    present = found.outputs, found.outcome
+    if owed.outputs is not None:
+        found.outputs, found.outcome = owed.outputs, Outcome(outputs=owed.outputs)
+    try:
+        call = call_of(state, _action(task), start, place, key)
+    except (TemplateError, EvaluationError) as error:
+        return PreparedUndo(intent, None, Outcome("logic", str(error)))
+    finally:
+        found.outputs, found.outcome = present
+    limits = [limit for limit in (call.timeout, reserve(state, now)) if limit is not None]
+    call = call._replace(timeout=min(limits) if limits else None, env={**call.env, "PLANRUNNER_UNDO": "1"})
+    call = call._replace(once=f"{state.run_id}:{task.id}:undo:{owed.visit}")
+    return PreparedUndo(intent._replace(inputs=digest(call)), StartCall(call))
+
+
+def _action(task: Task) -> Task:
+    """What undoes a task, as a task that is called: it has the task's surroundings and nothing else of it."""
+    action = task.rollback
+    assert action is not None
+    return Task(
+        UNDO + task.id,
+        uses=action.uses,
+        inputs=action.inputs,
+        run=action.run,
+        script=action.script,
+        timeout=action.timeout,
+        env=task.env,
+        cwd=task.cwd,
+        shell=task.shell,
+    )
+
+
+def prepare_save(state: State, number: int, place: Place) -> tuple[BackupAsked, Save | BackupMade]:
+    """The intent to save the files that a task names, and the effect; or the answer where that cannot be rendered."""
+    from planrunner.engine.patterns import Refused, inside  # late: few tasks name files to save
+
+    task, visit = state.specs[number], state.tasks[number].visit
+    scope = TaskScope(state, number)
+    try:
+        directory = os.path.join(place.directory, str(rendered(task.cwd, scope))) if task.cwd else place.directory
+        given = tuple(inside(place.directory, directory, rendered(pattern, scope)) for pattern in task.backup)
+    except (Refused, TemplateError, EvaluationError) as error:
+        return BackupAsked(task.id, visit, task.backup), BackupMade(task.id, visit, task.backup, (), str(error))
+    return BackupAsked(task.id, visit, given), Save(task.id, visit, place.directory, given)

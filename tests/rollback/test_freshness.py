@@ -1,0 +1,154 @@
+"""Tasks that find that they are done already, and say so."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planrunner.app.execute import ExecRequest, RunResult, execute, go_on
+from planrunner.app.rollback import RollbackRequest, roll_back
+from planrunner.journal.sqlite import open_journal
+from planrunner.machine.events import Entry, TasksReset
+from planrunner.machine.explain import why
+from planrunner.plan.model import Plan
+
+
+class Silent:
+    """A watch that shows nothing."""
+
+    def started(self, run_id: str, plan: Plan, state: object) -> None: ...
+
+    def event(self, entry: Entry) -> None: ...
+
+    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None: ...
+
+    def tick(self, now: float) -> None: ...
+
+    def ended(self, result: RunResult) -> None: ...
+
+
+class Project:
+    """A directory with a plan whose task ``build`` makes ``built`` out of ``src``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / ".planrunner").mkdir()
+        (folder / "src").mkdir()
+        (folder / "src" / "a.c").write_text("1")
+        self.task: dict[str, Any] = {
+            "id": "build",
+            "run": 'cat src/* > built; echo "n=7" >> "$PLANRUNNER_OUTPUT"; echo did >> log',
+            "outputs": {"n": "int"},
+            "fresh": {"inputs": ["src/**"], "outputs": ["built"]},
+            "rollback": {"run": "echo undid >> log"},
+        }
+
+    def run(self, **keys: Any) -> RunResult:
+        use = {"id": "use", "needs": ["build"], "run": "test {{ tasks.build.outputs.n }} = 7"}
+        (self.folder / "plan.json").write_text(json.dumps({"plan": "p", "tasks": [{**self.task, **keys}, use]}))
+        result = execute(ExecRequest(str(self.folder / "plan.json"), state=str(self.folder / ".planrunner")), Silent())
+        assert result.status == "completed", result.state.tasks[0].detail
+        return result
+
+    def did(self) -> int:
+        return (self.folder / "log").read_text().split().count("did")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def test_a_task_whose_inputs_and_call_are_as_they_were_is_not_done_again(project: Project) -> None:
+    first = project.run()
+    second = project.run()
+    assert project.did() == 1
+    found = second.state.tasks[0]
+    assert (found.status, found.reason, found.attempts, found.outputs) == ("completed", "fresh", 0, {"n": 7})
+    assert why(second.state, "build")[0].endswith(f"done already: inputs unchanged since run {first.run_id}")
+
+
+def test_a_changed_input_a_new_one_and_one_that_is_gone_are_seen(project: Project) -> None:
+    project.run()
+    (project.folder / "src" / "a.c").write_text("2")
+    project.run()
+    (project.folder / "src" / "b.c").write_text("3")
+    project.run()
+    os.unlink(project.folder / "src" / "b.c")
+    project.run()
+    assert project.did() == 4
+
+
+def test_a_missing_output_is_made_again(project: Project) -> None:
+    project.run()
+    os.unlink(project.folder / "built")
+    project.run()
+    assert project.did() == 2
+
+
+def test_another_call_is_another_thing(project: Project) -> None:
+    project.run()
+    project.run(run=project.task["run"] + "; true")
+    assert project.did() == 2
+
+
+def test_a_failed_task_is_not_remembered(project: Project) -> None:
+    project.task["expect"] = ["exit_code == 0"]
+    (project.folder / "plan.json").write_text(
+        json.dumps({"plan": "p", "tasks": [{**project.task, "run": project.task["run"] + "; exit 1"}]})
+    )
+    request = ExecRequest(str(project.folder / "plan.json"), state=str(project.folder / ".planrunner"))
+    for _ in range(2):
+        assert execute(request, Silent()).status == "failed"
+    assert project.did() == 2
+
+
+def test_what_was_undone_is_not_done_already(project: Project) -> None:
+    project.run()
+    roll_back(RollbackRequest("last"), str(project.folder / ".planrunner"), Silent())
+    project.run()
+    assert project.did() == 2
+
+
+def test_what_somebody_runs_again_is_done_again(project: Project) -> None:
+    project.run()
+    reset = TasksReset(("build",), "rerun", "ada")
+    result = go_on("last", str(project.folder / ".planrunner"), Silent(), lambda _: [reset], "rerun")
+    assert (result.status, project.did()) == ("completed", 2)
+
+
+def test_a_condition_over_facts_says_that_it_is_done(project: Project) -> None:
+    project.task["outputs"] = {}
+    project.task["fresh"] = {"when": "host.cpus > 0"}
+    path = project.folder / "plan.json"
+    path.write_text(json.dumps({"plan": "p", "tasks": [project.task]}))
+    result = execute(ExecRequest(str(path), state=str(project.folder / ".planrunner")), Silent())
+    assert (result.state.tasks[0].reason, result.state.tasks[0].detail) == ("fresh", "done already: `host.cpus > 0`")
+    assert not (project.folder / "log").exists()
+
+
+def test_a_damaged_record_costs_only_time(project: Project) -> None:
+    project.run()
+    (record,) = (project.folder / ".planrunner" / "cache" / "fresh").iterdir()
+    record.write_text('{"run": ')
+    project.run()
+    assert project.did() == 2
+    project.run()
+    assert project.did() == 2
+
+
+def test_the_run_is_replayed_with_what_was_seen(project: Project) -> None:
+    from planrunner.engine.replaying import replay
+
+    project.run()
+    result = project.run()
+    journal = open_journal(str(project.folder / ".planrunner"), readonly=True)
+    try:
+        walked = replay(result.state.plan, result.run_id, journal.entries(result.run_id))
+    finally:
+        journal.close()
+    assert walked.difference is None
