@@ -11,10 +11,11 @@ from planrunner.cli.steering import finish, report
 @click.command("cancel")
 @click.argument("run")
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
+@click.option("--task", default="", metavar="TASK", help="Stop only what this task does now; the run goes on.")
 @click.option("--now", is_flag=True, help="Kill what runs at once, and leave out what stands under `finally`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, run: str, reason: str, now: bool, as_json: bool) -> int:
+def command(ctx: click.Context, /, run: str, reason: str, task: str, now: bool, as_json: bool) -> int:
     """Stop a run for good. RUN is an id, the start of one, or `last`.
 
     What runs is asked to end and killed when it does not; what has not started is cancelled; tasks under `finally` run.
@@ -24,11 +25,14 @@ def command(ctx: click.Context, /, run: str, reason: str, now: bool, as_json: bo
     Examples:
       planrunner cancel last --reason "wrong branch"
       planrunner cancel 20261121 --now
+      planrunner cancel last --task "fetch[3]"
     """
     from planrunner.app.control import steer
 
     given = given_settings(ctx)
     body = {**({"reason": reason} if reason else {}), **({"now": True} if now else {})}
+    if task:
+        return report(steer(run, "cancel", {**body, "task": task}, given.state), as_json)
     steered = steer(run, "cancel", body, given.state)
     if steered.answer.applied and not steered.held and not steered.ended:
         steered = finish(given, steered)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from planrunner.engine.calls import Place, with_values
 from planrunner.engine.decisions import Decisions
-from planrunner.engine.effects import AT_ONCE, UNDO, StartCall
+from planrunner.engine.effects import AT_ONCE, UNDO, Cancel, StartCall
 from planrunner.journal.records import Answer
 from planrunner.machine.decide import next_time
-from planrunner.machine.events import AttemptEnded, Entry, Outcome, StopRequested, UndoEnded
+from planrunner.machine.events import AttemptEnded, AttemptStopping, Entry, Outcome, StopRequested, UndoEnded
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import STOPS
@@ -202,6 +202,8 @@ class Driver:
                     event = StopRequested("killed", comment="interrupted twice")
             elif type(event) is AttemptEnded:
                 event = with_values(self.state, event) if UNDO not in event.task else _undone(event)
+            elif type(event) is AttemptStopping:
+                self._todo.append(Cancel(event.task, event.attempt, event.detail, event.failure))
             self.record(event)
 
 

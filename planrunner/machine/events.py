@@ -368,7 +368,7 @@ class Warned(NamedTuple):
 
 class AttemptStopping(NamedTuple):
     """An attempt has to end now and is stopped: ``failure`` is the class it ends with, unless it was done before the
-    stop reached it; ``reason`` is timebox or watchdog, ``detail`` the sentence people read."""
+    stop reached it; ``reason`` is timebox, watchdog or request, ``detail`` the sentence people read."""
 
     task: str
     attempt: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from planrunner.machine.events import (
     AttemptEnded,
+    AttemptStopping,
     BackupMade,
     BudgetExtended,
     DoubtSettled,
@@ -82,6 +83,8 @@ def is_input(state: State, event: Event) -> bool:
         return event.reason == "person" or bool(event.by)
     if isinstance(event, DoubtSettled) and event.by == BY_RULE:
         return False
+    if isinstance(event, AttemptStopping):
+        return event.reason == "request"
     decided = isinstance(event, StopRequested) and event.reason in ("budget", "deadline")
     return event.__class__ in INPUTS or (isinstance(event, StopRequested) and not decided)
 

@@ -62,6 +62,11 @@ def _pause(state: State, body: dict[str, Json], by: str) -> Reply:
 
 
 def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
+    if body.get("task"):
+        from planrunner.machine.watch import called_off  # late: few tasks are looked after
+
+        found = called_off(state, str(body["task"]), by, str(body.get("reason", "")))
+        return refused(found) if isinstance(found, str) else Reply((found,), True, f"`{found.task}` is stopped")
     reason = "killed" if body.get("now") else "cancelled"
     if STOPS[state.stop_reason] >= STOPS[reason]:
         return refused(f"the run comes to its end already: {state.stop_reason}")

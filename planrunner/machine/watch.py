@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from planrunner.plan.model import Task
 
 
+REQUEST = "request"
+"""Why an attempt ends that somebody called off."""
+
+
 # Folds
 
 
@@ -67,8 +71,8 @@ def warned(state: State, event: Warned, at: float) -> None:
 
 
 def stopping(state: State, event: AttemptStopping, at: float) -> None:
-    number, alarms = state.index[event.task], state.alarms
-    assert alarms is not None
+    number, alarms = state.index[event.task], state.alarms or Alarms()
+    state.alarms = alarms
     alarms.drop(number)
     alarms.stopping[number] = (event.failure, event.detail)
 
@@ -126,6 +130,19 @@ def _acts(state: State, number: int) -> bool:
     if state.stop_reason in ("interrupted", "terminated", "storage", "killed"):
         return False
     return found.status == "running" and found.outcome is None and not found.uncertain
+
+
+def called_off(state: State, name: str, by: str, why: str) -> AttemptStopping | str:
+    """The event that stops one attempt because somebody asks for it, or why there is nothing to stop."""
+    number = state.index.get(name)
+    if number is None:
+        return f"the run has no task `{name}`"
+    if number in state.holders:
+        return f"`{name}` holds others: name one of those that run inside it"
+    if state.status != "running" or not _acts(state, number):
+        return f"`{name}` does not run: it is {state.tasks[number].status}"
+    detail = f"by {by}" + (f": {why}" if why else "")
+    return AttemptStopping(name, state.tasks[number].attempts, "cancelled", REQUEST, detail)
 
 
 def time_left(state: State, task: Task, due: float) -> bool:

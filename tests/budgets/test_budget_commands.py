@@ -224,3 +224,40 @@ tasks:
     done = run("exec", "p.yaml", "--json")
     assert done.code == 0
     assert done.data["tasks"]["flaky"]["attempts"] == 2
+
+
+def test_somebody_stops_what_one_task_does_and_the_run_goes_on(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    write(
+        tmp_path,
+        """\
+plan: calling-off
+defaults: {timeout: 30s}
+tasks:
+  - id: stuck
+    run: touch began; sleep 30
+  - id: other
+    run: while ! test -e enough; do sleep 0.05; done
+  - id: after
+    run: echo fine
+    needs: [other]
+""",
+    )
+    command = [sys.executable, "-m", "planrunner", "exec", "p.yaml", "--json"]
+    found = environment(tmp_path / "state")
+    runner = subprocess.Popen(command, cwd=tmp_path, env=found, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "began").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert run("cancel", "last", "--task", "nobody").code == 2
+    assert "does not run" in run("cancel", "last", "--task", "after").err
+    assert run("cancel", "last", "--task", "stuck", "--reason", "not needed").code == 0
+    (tmp_path / "enough").touch()
+    out, _ = runner.communicate(timeout=40)
+    tasks = json.loads(out)["tasks"]
+    assert {name: task["status"] for name, task in tasks.items()} == {
+        "stuck": "cancelled",
+        "other": "completed",
+        "after": "completed",
+    }
+    assert "not needed" in tasks["stuck"]["detail"]
+    assert run("replay", "last").code == 0
