@@ -5,33 +5,36 @@ In books on event sourcing a command goes into the decider; here, as in durable-
 
 from __future__ import annotations
 
-from planrunner.machine.events import (
-    AttemptStopping,
-    BudgetWarned,
-    DoubtSettled,
-    FailureResolved,
-    FrameClosing,
-    GateDecided,
-    GateEscalated,
-    GateOpened,
-    ResetPlanned,
-    RetryScheduled,
-    RollbackEnded,
-    RollbackStarted,
-    RunParked,
-    StopRequested,
-    TaskDelayed,
-    TaskQueued,
-    TaskSettled,
-    TasksReset,
-    UndoScheduled,
-    UndoSettled,
-    Warned,
-)
+from planrunner.machine.events import TaskSettled
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any, Union
+
+    from planrunner.machine.events import (
+        AttemptStopping,
+        BudgetWarned,
+        DoubtSettled,
+        FailureResolved,
+        FrameClosing,
+        GateDecided,
+        GateEscalated,
+        GateOpened,
+        ResetPlanned,
+        RetryScheduled,
+        RollbackEnded,
+        RollbackStarted,
+        RunParked,
+        StopRequested,
+        TaskDelayed,
+        TaskQueued,
+        TasksReset,
+        TaskStatus,
+        UndoScheduled,
+        UndoSettled,
+        Warned,
+    )
+    from planrunner.plan.model import Task
 
     Json = Any
 
@@ -143,3 +146,12 @@ class End(NamedTuple):
 
 if TYPE_CHECKING:
     Command = Union[Start, Open, Close, AskFacts, AskFresh, AskPeople, AskProbe, Save, Undo, Record, End]
+
+
+_new = tuple.__new__
+"""Makes a NamedTuple in half the time of its constructor: every task is settled once."""
+
+
+def settle(task: Task, status: TaskStatus, reason: str, detail: str = "", failure: str = "") -> Record:
+    """The record of a task that reaches a status."""
+    return _new(Record, (_new(TaskSettled, (task.id, status, reason, detail, failure)),))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from planrunner.machine.decide import stop_text
 from planrunner.machine.joins import needs_verdict
 from planrunner.machine.routes import fired, routes_verdict
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State, TaskState
+from planrunner.machine.stops import stop_text
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 
 

@@ -66,7 +66,7 @@ def summary(terminal: Terminal, state: State, run_id: str, now: float | None = N
 def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
     lines = []
     if state.stop_by and state.status != "completed":
-        from planrunner.machine.decide import stop_text  # late: few runs are stopped by somebody
+        from planrunner.machine.stops import stop_text  # late: few runs are stopped by somebody
         from planrunner.views.terminal import harmless
 
         lines.append(f"  {harmless(stop_text(state))}")

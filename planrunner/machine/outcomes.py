@@ -1,0 +1,70 @@
+"""What follows from the end of an attempt: done, asked about, tried again, sent back or failed."""
+
+from __future__ import annotations
+
+from planrunner.machine.commands import AskPeople, Record, settle
+from planrunner.machine.events import RetryScheduled
+from planrunner.machine.evolve import CUT_OFF
+from planrunner.machine.judge import judge
+from planrunner.machine.starting import at_gate
+from planrunner.machine.statuses import FINAL_STOPS
+from planrunner.machine.stops import closed, give_up, is_given_up, outlives, stopped
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.machine.commands import Command
+    from planrunner.machine.state import State
+    from planrunner.plan.model import Task
+
+
+def after_attempt(state: State, number: int, now: float) -> Command | None:
+    task = state.specs[number]
+    found = state.tasks[number]
+    if found.outcome is None:
+        if number in state.holders:
+            from planrunner.machine.containers import step  # late: many plans are flat
+
+            return step(state, number, now)
+        if not found.uncertain:
+            return None
+        if is_given_up(state, number):
+            return give_up(state, number)
+        rests = state.stop_reason not in ("", "budget") and not outlives(state, number)
+        return None if rests else recover_attempt(state, number)
+    if found.outcome.failure in CUT_OFF:
+        return stopped(state, task, "stopped: ")
+    if found.outcome.failure == "cancelled":
+        return settle(task, "cancelled", "stopped", found.outcome.message)
+    verdict = judge(state, number)
+    if not verdict.failure:
+        if verdict.words and "criteria" not in found.cleared:
+            asked = found.gate is not None and (found.gate.stage, found.gate.attempt) == ("criteria", found.attempts)
+            return at_gate(state, number, now) if asked else AskPeople(number, "criteria")
+        return settle(task, "completed", "")
+    from planrunner.machine.retry import again, delay  # late: most attempts do what they should
+
+    ends = state.stop_reason in FINAL_STOPS and not outlives(state, number)
+    ends = ends or (bool(state.closing) and closed(state, number) == "budget")
+    if not ends and again(task.retry, found.attempts - found.past, verdict.failure):
+        key = f"{state.seed}:{task.id}:{found.attempts}"
+        due = now + delay(task.retry, found.attempts - found.past, key)
+        if task.timebox is None or _in_timebox(state, task, due):
+            return Record(RetryScheduled(task.id, found.attempts, due, verdict.failure))
+    if number in state.shape.reworks and not ends:
+        from planrunner.machine.rework import by_edge  # late, as above
+
+        if back := by_edge(state, number, verdict.detail):
+            return back
+    return settle(task, "failed", verdict.reason, verdict.detail, verdict.failure)
+
+
+def _in_timebox(state: State, task: Task, due: float) -> bool:
+    from planrunner.machine.watch import time_left  # late: few tasks have a timebox
+
+    return time_left(state, task, due)
+
+
+def recover_attempt(state: State, number: int) -> Command | None:
+    from planrunner.machine.recovery import recover  # late: only a resumed run has attempts whose end nobody saw
+
+    return recover(state, number)

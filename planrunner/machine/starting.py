@@ -1,0 +1,222 @@
+"""What a task that has not begun waits for, and what it begins with: needs, edges, conditions, gates, a slot."""
+
+from __future__ import annotations
+
+from planrunner.machine.commands import AskFacts, AskPeople, Record, Start, settle
+from planrunner.machine.events import TaskQueued
+from planrunner.machine.joins import needs_verdict
+from planrunner.machine.judge import unmet
+from planrunner.machine.moves import main_part_done
+from planrunner.machine.scope import TaskScope, facts_read
+from planrunner.machine.statuses import FINAL_STOPS
+from planrunner.machine.stops import cut, outlives, stop_detail, stopped
+from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.machine.commands import Command
+    from planrunner.machine.fitting import Fitting
+    from planrunner.machine.frame import Frame
+    from planrunner.machine.state import State
+    from planrunner.plan.model import Task
+
+_new = tuple.__new__
+
+
+def before_attempt(state: State, number: int, now: float, ready: list[int]) -> Command | None:
+    task = state.specs[number]
+    found = state.tasks[number]
+    if state.stop_reason and not outlives(state, number):
+        return stopped(state, task)
+    frame = found.frame
+    if found.gate is not None and not found.gate.is_behind:
+        return at_gate(state, number, now)
+    if task.finally_ and (not main_part_done(state, frame) or _undoes_first(state, frame)):
+        return None
+    if found.due is not None:
+        if found.due <= now:
+            return _begin(state, number, ready)
+        failing = cut(state, number)
+        return None if failing is None else settle(task, "cancelled", "stopped", stop_detail(state, failing))
+    verdict, why = needs_verdict(state, number)
+    if verdict != "unmet" and number in state.shape.routes_in:
+        from planrunner.machine.routes import routes_verdict  # late: few plans have edges
+
+        route, why_route = routes_verdict(state, number)
+        if route != "met":
+            verdict, why = route, why_route
+    if verdict == "unmet":
+        return settle(task, "omitted", "join", why)
+    if verdict == "waiting":
+        return None
+    if state.failing and (failing := cut(state, number)) is not None:
+        return settle(task, "cancelled", "stopped", stop_detail(state, failing))
+    if frame.limit and number >= frame.limit:
+        return None
+    return _conditions(state, number, ready)
+
+
+def _undoes_first(state: State, frame: Frame) -> bool:
+    if frame is not state.top or (state.debts is None and state.plan.on_failure != "rollback"):
+        return False
+    from planrunner.machine.rollback import comes_first  # late, as above
+
+    return comes_first(state)
+
+
+def at_gate(state: State, number: int, now: float) -> Command | None:
+    """A task that asks people, or has their answer. Where its level fails, only work that is done still asks."""
+    from planrunner.machine.gates import step  # late: few tasks ask anybody
+
+    gate = state.tasks[number].gate
+    assert gate is not None
+    if state.failing and gate.stage != "criteria" and not gate.decision and (failing := cut(state, number)) is not None:
+        return settle(state.specs[number], "cancelled", "stopped", stop_detail(state, failing))
+    return step(state, number, now)
+
+
+def while_queued(state: State, number: int) -> Command | None:
+    task = state.specs[number]
+    if state.stop_reason and not outlives(state, number):
+        return stopped(state, task)
+    if state.failing and (failing := cut(state, number)) is not None:
+        return settle(task, "cancelled", "stopped", stop_detail(state, failing))
+    return None
+
+
+def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
+    """Needs and edges allow the task: ``when``, preconditions and what kind of work it is decide."""
+    task = state.specs[number]
+    found = state.tasks[number]
+    if task.when is not None:
+        try:
+            if not truth(task.when.tree, TaskScope(state, number)):
+                return settle(task, "skipped", "when", f"`{task.when.text}` is false")
+        except EvaluationError as error:
+            return settle(task, "failed", "when", f"`{task.when.text}` has no value: {error}", "logic")
+    if task.preconditions:
+        command = _preconditions(state, number)
+        if command is not None or (found.facts is None and facts_read(task)):
+            return command
+    if task.labels and (state.plan.gated or found.frame.owner >= 0):
+        from planrunner.machine.gates import demanded  # late, as above
+
+        if stage := demanded(state, number):
+            return AskPeople(number, stage)
+    if task.gate is not None and number not in state.holders:
+        return AskPeople(number, "gate")
+    waits_for = None if number in state.holders else _by_hand(task)
+    if waits_for:
+        return None if found.status == "blocked" else settle(task, "blocked", waits_for[0], waits_for[1])
+    blocked = found.status == "blocked" and found.reason != "budget"
+    return None if blocked else _begin(state, number, ready)
+
+
+def _begin(state: State, number: int, ready: list[int]) -> Command | None:
+    """A task that holds others begins at once; any other waits for a slot."""
+    if state.specs[number].fresh is not None:
+        from planrunner.machine.freshness import before  # late: few tasks tell when they are done already
+
+        if number in state.asked:
+            return None
+        if command := before(state, number):
+            return command
+    if number in state.holders:
+        from planrunner.machine.containers import begin  # late: many plans are flat
+
+        return begin(state, number)
+    ready.append(number)
+    return None
+
+
+def _preconditions(state: State, number: int) -> Command | None:
+    task = state.specs[number]
+    found = state.tasks[number]
+    names = facts_read(task)
+    if names and found.facts is None:
+        return AskFacts(number, names)
+    scope = TaskScope(state, number)
+    words = []
+    for criterion in task.preconditions:
+        if criterion.expression is None:
+            words.append(criterion.text)
+            continue
+        why = unmet(criterion, scope)
+        if why:
+            return settle(task, "failed", "precondition", "precondition not met: " + why, "precondition")
+    return AskPeople(number, "preconditions") if words and "preconditions" not in found.cleared else None
+
+
+def _by_hand(task: Task) -> tuple[str, str] | None:
+    """Why a task waits for somebody instead of starting."""
+    if task.uses:
+        return None
+    if task.command:
+        return "instruction", "nobody here carries out an instruction in plain words: " + task.command.strip()
+    if task.steps or task.subplan:
+        return "instruction", "its steps are in plain words and nobody here carries them out"
+    return "instruction", "nothing says how to do it: no `uses`, `run` or `command`"
+
+
+def admit(state: State, ready: list[int], commands: list[Command], fitting: Fitting | None = None) -> None:
+    """Give slots to the best of those that became ready and those that wait; the rest of the former queue up."""
+    tasks = state.specs
+    slow: list[tuple[int, int]] = []
+    waiting: list[tuple[int, int]] = []
+    for number in ready:
+        if not state.trait(tasks[number]).instant:
+            slow.append((-tasks[number].priority, number))
+        elif fitting is None or fitting.take(number):
+            commands.append(_start(state, number, fitting))
+        else:
+            waiting.append((-tasks[number].priority, number))
+    free = state.max_parallel - state.slots
+    chosen = _choose(state, slow, free, fitting) if free > 0 and (slow or state.queue.lines) else []
+    commands.extend(_start(state, number, fitting) for number in chosen)
+    if slow or waiting:
+        started = set(chosen)
+        commands.extend(
+            Record(TaskQueued(tasks[number].id)) for _, number in sorted(slow + waiting) if number not in started
+        )
+
+
+def _start(state: State, number: int, fitting: Fitting | None) -> Start:
+    """The next attempt, or the same one again where a doubt was settled that way."""
+    found = state.tasks[number]
+    if found.uncertain:
+        from planrunner.machine.recovery import reissue  # late: only resumed runs have such attempts
+
+        return reissue(state, number)
+    if fitting is None:
+        return _new(Start, (number, found.attempts + 1, 0, {}, False))
+    return Start(number, found.attempts + 1, 0, *fitting.chosen(number))
+
+
+def _choose(state: State, fresh: list[tuple[int, int]], free: int, fitting: Fitting | None) -> list[int]:
+    """The tasks that start now, best first, as slots, label limits and budgets allow."""
+    if state.stop_reason and state.stop_reason not in FINAL_STOPS:
+        return []
+    if fitting is None and not (state.queue.lines or state.limits) and len(fresh) <= free:
+        return [number for _, number in sorted(fresh)]
+    room = {label: limit - state.labels_running.get(label, 0) for label, limit in state.limits.items()}
+    most = free if fitting is None else free + fitting.PATIENCE
+    lines: dict[tuple[str, ...], list[tuple[int, int]]] = {
+        labels: [(-priority, -minus) for priority, minus in line[-most:]] for labels, line in state.queue.lines.items()
+    }
+    for entry in fresh:
+        lines.setdefault(state.limited_labels(state.specs[entry[1]]), []).append(entry)
+    for line in lines.values():
+        line.sort(reverse=True)
+    chosen: list[int] = []
+    while len(chosen) < free:
+        allowed = [labels for labels, line in lines.items() if line and all(room[label] > 0 for label in labels)]
+        if not allowed or (fitting is not None and fitting.misfits > fitting.PATIENCE):
+            break
+        labels = min(allowed, key=lambda key: lines[key][-1])
+        number = lines[labels].pop()[1]
+        if fitting is not None and not fitting.take(number):
+            continue
+        chosen.append(number)
+        for label in labels:
+            room[label] -= 1
+    return chosen

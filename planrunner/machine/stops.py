@@ -1,0 +1,91 @@
+"""Why nothing of a task starts any more: the run was stopped, its level fails, or what it belongs to is closing."""
+
+from __future__ import annotations
+
+from planrunner.machine.commands import settle
+from planrunner.machine.statuses import FINAL_STOPS
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.machine.commands import Command
+    from planrunner.machine.frame import Frame
+    from planrunner.machine.state import State
+    from planrunner.plan.model import Task
+
+
+def closed(state: State, number: int) -> str:
+    """Why a frame around a task is being stopped; empty where none is."""
+    frame = state.tasks[number].frame
+    while frame.owner >= 0:
+        if frame.closing:
+            return frame.closing
+        frame = state.tasks[frame.owner].frame
+    return ""
+
+
+def cut(state: State, number: int) -> Frame | None:
+    """The frame that is failing around a task that is neither a handler nor under ``finally`` there."""
+    while number >= 0:
+        if state.specs[number].finally_:
+            return None
+        frame = state.tasks[number].frame
+        if frame.failing and number not in state.shape.tolerant:
+            return frame
+        number = frame.owner
+    return None
+
+
+def stop_detail(state: State, frame: Frame) -> str:
+    failed = ", ".join(f"`{state.specs[number].id}`" for number in frame.failures[:3])
+    return f"not started: {failed} failed and the plan's `on_failure` is {frame.on_failure}"
+
+
+def outlives(state: State, number: int) -> bool:
+    """What stands under ``finally`` comes after every stop that ends the run in order."""
+    if state.stop_reason not in ("budget", "deadline", "rollback", "cancelled"):
+        return False
+    while number >= 0:
+        if state.specs[number].finally_:
+            return True
+        number = state.tasks[number].frame.owner
+    return False
+
+
+def stopped(state: State, task: Task, before: str = "") -> Command | None:
+    """Nothing starts any more: a used-up budget and a cancelled run cancel for good, after a pause and an interruption
+    the task is left for the resume."""
+    if state.stop_reason == "deadline":
+        return settle(task, "cancelled", "budget", f"{before}{_late(state)}")
+    if state.stop_reason == "budget":
+        return settle(task, "cancelled", "budget", before + state.stop_comment)
+    if state.stop_reason in FINAL_STOPS:
+        return settle(task, "cancelled", state.stop_reason, before + stop_text(state))
+    return None
+
+
+def _late(state: State) -> str:
+    limit = state.plan.budgets.time
+    if limit is None or (state.active < limit and state.plan.deadline is not None and state.active_since is None):
+        return "the deadline of the plan has passed"
+    return "the time budget of the plan is used up"
+
+
+def stop_text(state: State) -> str:
+    """Who stopped the run and why, as a sentence."""
+    words = {"pause": "paused", "rollback": "rolled back", "storage": "parked, its storage failed"}
+    text = f"the run was {words.get(state.stop_reason, state.stop_reason)}"
+    if state.stop_by:
+        text += f" by {state.stop_by}"
+    return f"{text}: {state.stop_comment}" if state.stop_comment else text
+
+
+def is_given_up(state: State, number: int) -> bool:
+    """A cancelled run asks nobody what became of an attempt; a probe that is under way may still tell."""
+    cancelled = state.stop_reason in ("rollback", "cancelled", "killed") and not outlives(state, number)
+    return cancelled and number not in state.asked
+
+
+def give_up(state: State, number: int) -> Command:
+    found = state.tasks[number]
+    detail = f"whether attempt {found.attempts} took effect is not known, and {stop_text(state)}"
+    return settle(state.specs[number], "cancelled", state.stop_reason, detail)
