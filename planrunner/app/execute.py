@@ -322,7 +322,7 @@ class _Held:
         result = RunResult(
             state.run_id, state.plan.id, self._digest, state.status, code, state, self._handle.last_seq, site.state_dir
         )
-        if state.counts.get("failed") or state.counts.get("in_doubt"):
+        if any(state.counts.get(status) for status in ("failed", "in_doubt", "rolled_back")):
             result = result._replace(source=site.journal.plan(self._digest).source())
         site.watch.ended(result)
         return result

@@ -65,7 +65,10 @@ complete -c planrunner -f -a "(__planrunner_complete)"
 }
 
 _TAKES_FILES = frozenset({"exec", "lint", "fmt", "convert", "graph", "init", "preview", "test", "chaos"})
-_TAKES_RUN = frozenset({"resume", "retry", "rerun", "rollback", "show", "logs", "events", "why"})
+_TAKES_RUN = frozenset(
+    {"resume", "retry", "rerun", "rollback", "show", "logs", "events", "why", "gates", "approve", "reject", "answer"}
+)
+_TAKES_GATE = frozenset({"approve", "reject", "answer"})
 _TAKES_TASK = frozenset({"logs", "why"})
 _VALUED = ("--state", "--color")
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -136,6 +139,8 @@ def _for_command(words: list[str], last: str, state: str | None) -> list[str]:
         return [*_runs(state), *(_tasks("last", state, last) if command == "why" else [])]
     if command in _TAKES_TASK and len(places) == 1:
         return _tasks(places[0], state, last)
+    if command in _TAKES_GATE and len(places) == 1:
+        return _gates(places[0], state)
     if command == "completion":
         return sorted(SCRIPTS)
     if command == "rule":
@@ -165,6 +170,13 @@ def _tasks(run: str, state: str | None, last: str) -> list[str]:
     if len(found) > _MOST:
         found = sorted(found, key=_depth)[:_MOST]
     return [f"{task.id}\t{task.title}" for task in found]
+
+
+def _gates(run: str, state: str | None) -> list[str]:
+    from planrunner.app.gates import waiting
+
+    (found,) = waiting(run, state)
+    return [f"{found.state.specs[number].id}\t{found.state.tasks[number].detail}" for number in found.gates]
 
 
 _MOST = 200

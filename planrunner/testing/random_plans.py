@@ -16,13 +16,26 @@ Command = Callable[[str], str]
 
 
 def nested_plan(seed: int, command: Command = lambda task: "true", size: int = 7) -> dict[str, Json]:
-    """A random plan some of whose tasks hold others: loops, fan-outs and subplans, at most three deep, and edges that
-    send back."""
+    """A random plan some of whose tasks hold others: loops, fan-outs and subplans, at most three deep; with edges that
+    send back, actions that undo, and sometimes a rollback after a failure."""
     plan = random_plan(seed, command, size)
     rng = random.Random(f"nested {seed}")
     plan["tasks"] = [_perhaps_nested(rng, task, command, 1) for task in plan["tasks"]]
     _reworks(rng, plan["tasks"])
+    _undos(rng, plan["tasks"], command)
+    if rng.random() < 0.4:
+        plan["on_failure"] = "rollback"
+        plan["rollback"] = {"mode": rng.choice(["best_effort", "strict"])}
     return plan
+
+
+def _undos(rng: random.Random, tasks: list[dict[str, Json]], command: Command) -> None:
+    """Actions that undo, for some of the tasks that act."""
+    for task in tasks:
+        if "run" in task and rng.random() < 0.5:
+            task["rollback"] = {"run": command(f"undo_{task['id']}"), "retry": rng.randint(1, 3)}
+        _undos(rng, task.get("subplan", []), command)
+        _undos(rng, task.get("loop", {}).get("tasks", []), command)
 
 
 def _perhaps_nested(rng: random.Random, task: dict[str, Json], command: Command, depth: int) -> dict[str, Json]:

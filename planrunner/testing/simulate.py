@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from planrunner.app.proof.lives import PLACE, RUN_ID, START, Broken, Crash, Disk, Nobody
 from planrunner.capabilities.contract import Call
 from planrunner.engine.drive import Driver
-from planrunner.engine.effects import StartCall
+from planrunner.engine.effects import UNDO, StartCall
 from planrunner.engine.imagined import ImaginedEffects, Script
 from planrunner.engine.replaying import replay
 from planrunner.machine.budgets import limit_of, scope_of
@@ -22,12 +22,15 @@ from planrunner.machine.events import (
     DoubtSettled,
     Entry,
     Outcome,
+    RollbackStarted,
     RunEnded,
     RunResumed,
     RunStarted,
     StopRequested,
     TaskSettled,
     TasksReset,
+    UndoSettled,
+    UndoStarted,
 )
 from planrunner.machine.evolve import CUT_OFF, evolve, fold
 from planrunner.machine.state import State
@@ -67,6 +70,11 @@ class WatchedEffects(ImaginedEffects):
             (entry.event.task, entry.event.attempt, entry.event.key)
             for entry in self.disk.entries
             if isinstance(entry.event, AttemptStarted)
+        }
+        intents |= {
+            (UNDO + entry.event.task, entry.event.attempt, entry.event.key)
+            for entry in self.disk.entries
+            if isinstance(entry.event, UndoStarted)
         }
         for effect in effects:
             if isinstance(effect, StartCall):
@@ -183,6 +191,7 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
     _check_settled_once(entries)
     _check_slots(world, state, entries)
     _check_unsafe(world, entries, acted)
+    _check_undos(entries)
     if state.ledger is not None:
         check_budgets(world.plan, entries)
     if state.ended_at is None:
@@ -214,6 +223,28 @@ def _check_settled_once(entries: Sequence[Entry]) -> None:
             ended.add((event.task, event.attempt))
         elif isinstance(event, AttemptStarted) and event.task in settled:
             raise Broken(f"P1: {event.task} started after it was settled")
+
+
+def _check_undos(entries: Sequence[Entry]) -> None:
+    """The last attempt to begin is undone first, one at a time, and nothing that is undone is undone again."""
+    began: dict[str, int] = {}
+    order: list[int] = []
+    undone: set[int] = set()
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, AttemptStarted):
+            began[event.task] = entry.seq
+        elif isinstance(event, RollbackStarted):
+            order = list(event.owed)
+            once = [began[task] for at, task in enumerate(event.tasks) if task not in event.tasks[:at]]
+            if once != sorted(once, reverse=True):
+                raise Broken(f"a rollback does not undo the last attempt first, at entry {entry.seq}")
+        elif isinstance(event, UndoStarted):
+            if event.owed in undone or not order or event.owed not in order:
+                raise Broken(f"a rollback undoes {event.task} out of its turn, at entry {entry.seq}")
+            order = order[order.index(event.owed) :]
+        elif isinstance(event, UndoSettled) and event.status == "undone":
+            undone.add(event.owed)
 
 
 def _check_slots(world: World, state: State, entries: Sequence[Entry]) -> None:

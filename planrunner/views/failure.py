@@ -41,12 +41,17 @@ def failure_blocks(terminal: Terminal, state: State, run_id: str, source: Source
 
 
 def _matters(state: State, number: int, found: TaskState) -> bool:
-    if found.status == "failed":
+    if found.status == "failed" or _undone(found):
         if found.standing in ("completed", "tolerated", "skipped"):
             return False
     elif found.status != "in_doubt":
         return False
     return not state.holders or (by_its_own(state, number) and stands(state, number))
+
+
+def _undone(found: TaskState) -> bool:
+    """It failed, and a rollback has undone what it had begun: why it failed is still what people want to know."""
+    return found.status == "rolled_back" and found.standing == "failed"
 
 
 def failure_block(
@@ -98,11 +103,12 @@ def _fact(terminal: Terminal, name: str, lines: Sequence[str]) -> list[str]:
 
 def _headline(terminal: Terminal, task: Task, found: TaskState) -> str:
     kind = f" ({found.failure})" if found.failure else ""
-    facts = [f"{task.id} {found.status.replace('_', ' ')}{kind}", attempt_text(task, found.attempts, found.past)]
+    status = "failed" if _undone(found) else found.status
+    facts = [f"{task.id} {status.replace('_', ' ')}{kind}", attempt_text(task, found.attempts, found.past)]
     if found.outcome is not None and found.outcome.duration:
         facts.append(f"after {duration_text(found.outcome.duration)}")
     text = ", ".join(fact for fact in facts if fact)
-    return f"{terminal.sign(found.status)} {terminal.paint(text, 'bold')}"
+    return f"{terminal.sign(status)} {terminal.paint(text, 'bold')}"
 
 
 def _why(found: TaskState) -> str:

@@ -161,7 +161,7 @@ def test_signs_are_ascii_where_the_encoding_is_not_utf8():
 
 
 def test_completion_knows_commands_options_choices_rules_and_files():
-    assert [line.split("\t")[0] for line in candidates(["re"])] == ["resume"]
+    assert [line.split("\t")[0] for line in candidates(["resu"])] == ["resume"]
     assert [line.split("\t")[0] for line in candidates(["exec", "--pro"])] == ["--progress"]
     assert candidates(["exec", "p.yaml", "--progress", "t"]) == ["tree"]
     assert candidates(["--color", "a"]) == ["auto", "always"]

@@ -235,6 +235,11 @@ tasks:
     assert tasks["sub/inner"]["status"] == "completed"
 
 
+def test_completion_knows_the_gates_that_wait(project: Any) -> None:
+    waits(project)
+    assert project("__complete", "approve", "last", "").out == "sign\tRelease it?\n"
+
+
 def test_json_tells_what_the_gates_ask(project: Any) -> None:
     release(project)
     done = project("exec", "p.yaml", "--json")
