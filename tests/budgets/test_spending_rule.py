@@ -1,0 +1,37 @@
+"""Lint asks for a limit where a capability spends what a budget limits."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from planrunner.plan.load import load
+from planrunner.plan.model import Capability
+from planrunner.plan.rules import spending
+from planrunner.plan.rules.view import view_of
+from planrunner.plugins import Registry
+from planrunner.source import Source
+
+SPENDING = {"shell": Capability("shell", takes_run=True, spends=("cost", "calls"))}
+
+
+def found(*tasks: dict[str, Any], **keys: Any) -> list[str]:
+    source = Source(json.dumps({"plan": "p", "tasks": list(tasks), **keys}), "p.json", "json")
+    plan = load(source, Registry()).plan
+    assert plan is not None
+    return [finding.message for finding in spending.check(view_of(plan, source, SPENDING))]
+
+
+def test_spending_without_a_limit_of_its_own_is_found_at_any_depth() -> None:
+    task = {"id": "a", "run": "work"}
+    [message] = found(task, budgets={"cost": "$1"})
+    assert "`shell` of `a` spends cost" in message
+    assert len(found({"id": "sub", "subplan": [task], "budgets": {"cost": "$1"}})) == 1
+    assert len(found({"id": "loop", "loop": {"max": 2, "tasks": [task]}}, budgets={"cost": "$1"})) == 1
+
+
+def test_what_says_its_limit_or_is_not_limited_is_fine() -> None:
+    capped = {"id": "a", "run": "work", "budgets": {"cost": "$0.10"}}
+    assert not found(capped, budgets={"cost": "$1"})
+    assert not found({"id": "a", "run": "work"}, budgets={"calls": 5, "tokens": 10})
+    assert not found({"id": "a", "run": "work"}, budgets={"cost": "$1"}, defaults={"budgets": {"cost": "$0.10"}})
