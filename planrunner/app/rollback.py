@@ -12,7 +12,7 @@ from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import AttemptStarted, RollbackStarted
 from planrunner.machine.evolve import evolve
-from planrunner.machine.rollback import bare, outstanding, selected, started
+from planrunner.machine.owing import bare, outstanding, selected, started
 from planrunner.machine.state import State
 from planrunner.plan.model import RollbackPolicy
 from planrunner.plan.nearest import nearest

@@ -22,25 +22,14 @@ from planrunner.engine.attempts import (
     with_usage,
 )
 from planrunner.engine.clocks import Clock
-from planrunner.engine.effects import (
-    AT_ONCE,
-    Cancel,
-    Examine,
-    Forget,
-    Look,
-    Observe,
-    Remember,
-    Restore,
-    Save,
-    StartCall,
-)
+from planrunner.engine.effects import AT_ONCE, Cancel, Examine, Probe, StartCall
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
 from planrunner.engine.signals import Signals
 from planrunner.engine.tails import Record
 from planrunner.lean import partial, signal
-from planrunner.machine.events import AttemptEnded, FactsObserved, GateExamined, Outcome, StopRequested
+from planrunner.machine.events import AttemptEnded, GateExamined, Outcome, StopRequested
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -112,33 +101,16 @@ class LiveEffects:
         for effect in effects:
             if isinstance(effect, StartCall):
                 self._start(effect.call)
-            elif isinstance(effect, Observe):
-                from planrunner.engine.facts import observe  # late: few plans have preconditions about the world
-
-                facts = observe(effect.names, self._settings.state_dir)
-                self._events.append(FactsObserved(effect.task, facts))
             elif isinstance(effect, Cancel):
                 self._call_off(effect)
-            elif isinstance(effect, (Look, Remember, Forget)):
-                self._freshness(effect)
-            elif isinstance(effect, (Save, Restore)):
-                from planrunner.engine.backups import saved_or_restored  # late: few tasks name files to save
-
-                self._events.append(saved_or_restored(self._settings.state_dir, effect))
             elif isinstance(effect, Examine):
                 self._examine(effect)
-            else:
+            elif isinstance(effect, Probe):
                 self._probe(effect.call)
+            else:
+                from planrunner.engine.aside import act  # late: most tasks are only called
 
-    def _freshness(self, effect: Look | Remember | Forget) -> None:
-        from planrunner.engine import freshness  # late: few tasks tell when they are done already
-
-        if isinstance(effect, Look):
-            self._events.append(freshness.look(self._settings.state_dir, effect))
-        elif isinstance(effect, Remember):
-            freshness.remember(self._settings.state_dir, effect)
-        else:
-            freshness.forget(self._settings.state_dir, effect)
+                self._events += act(self._settings.state_dir, effect)
 
     def _start(self, call: Call) -> None:
         binding = self._bindings.get(call.task.uses)

@@ -148,9 +148,9 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
             state.candidates[number] = None
     state.unattended = False
     if state.debts is not None:
-        from planrunner.machine import rollback  # late, as below
+        from planrunner.machine import compensation  # late, as below
 
-        rollback.resumed(state)
+        compensation.resumed(state)
 
 
 def _reopened(state: State, event: RunReopened, at: float) -> None:
@@ -219,7 +219,7 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
 
         breakers.attempt_started(state, number)
     if event.undo:
-        from planrunner.machine.rollback import register  # late: most tasks say nothing about being undone
+        from planrunner.machine.compensation import register  # late: most tasks say nothing about being undone
 
         register(state, event)
 
@@ -444,9 +444,9 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
 
             self.update(rework.FOLDS)
         else:
-            from planrunner.machine import rollback
+            from planrunner.machine import compensation
 
-            self.update(rollback.FOLDS)
+            self.update(compensation.FOLDS)
         return self[kind]
 
 

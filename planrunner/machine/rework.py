@@ -149,7 +149,7 @@ def _begin_anew(state: State, number: int) -> None:
     if found.status != "pending":
         move(state, number, found, "pending")
         if state.debts is not None:
-            from planrunner.machine.rollback import keep_outputs  # late: most tasks say nothing about being undone
+            from planrunner.machine.compensation import keep_outputs  # late: most tasks say nothing about being undone
 
             keep_outputs(state, number)
         found.visit += 1

@@ -8,105 +8,22 @@ under way is issued again with its key, those that ended are never repeated.
 from __future__ import annotations
 
 from planrunner.machine.commands import Record, Save, Start, Undo
-from planrunner.machine.events import (
-    AttemptStarted,
-    BackupAsked,
-    BackupMade,
-    LeftAlone,
-    RollbackEnded,
-    RollbackStarted,
-    TaskSettled,
-    UndoEnded,
-    UndoScheduled,
-    UndoSettled,
-    UndoStarted,
-)
-from planrunner.machine.moves import after_settling, drop_timer, free_slot, main_part_done, move, set_timer
-from planrunner.machine.statuses import FINAL_STOPS, SETTLED, IllegalMove
+from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettled, UndoScheduled, UndoSettled
+from planrunner.machine.moves import main_part_done
+from planrunner.machine.owing import bare, current, is_saved, mine, outstanding, position, selected, started
+from planrunner.machine.statuses import FINAL_STOPS
 from planrunner.machine.undoing import Debts, Owed
 from planrunner.plan.model import Retry, RollbackPolicy
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
     from planrunner.machine.commands import Command
     from planrunner.machine.state import State
 
-CUT_OFF = ("interrupted", "unstarted", "cancelled")
 _GOES_ON = ("", "deadline", "rollback", "budget")
 """Reasons for a stop that do not keep a rollback from going on."""
-
-
-# What is owed
-
-
-def mine(state: State, number: int) -> list[int]:
-    """The positions of what the present visit of a task owes, the first to undo first."""
-    debts = state.debts
-    if debts is None:
-        return []
-    visit = state.tasks[number].visit
-    return _in_order(debts, [at for at in debts.of.get(number, ()) if debts.owed[at].visit == visit])
-
-
-def outstanding(state: State) -> list[int]:
-    """The positions of everything that is owed and not undone, in the order of undoing."""
-    debts = state.debts
-    return [] if debts is None else _in_order(debts, range(len(debts.owed)))
-
-
-def _in_order(debts: Debts, positions: Iterable[int]) -> list[int]:
-    acted = [at for at in positions if debts.owed[at].attempt and debts.owed[at].fate != "undone"]
-    return sorted(acted, key=lambda at: -debts.owed[at].rank)
-
-
-def selected(state: State, positions: Iterable[int], names: Sequence[str]) -> list[int]:
-    """Those of ``positions`` whose task, or one that holds it, has one of ``names`` as id, last part of it or label."""
-    if not names:
-        return list(positions)
-    wanted = frozenset(names)
-    assert state.debts is not None
-    return [at for at in positions if not wanted.isdisjoint(_names(state, state.debts.owed[at].number))]
-
-
-def _names(state: State, number: int) -> set[str]:
-    found: set[str] = set()
-    for around in _around(state, number):
-        task = state.specs[around]
-        found |= {task.id, task.id.rpartition("/")[2], *task.labels}
-    return found
-
-
-def bare(state: State) -> list[int]:
-    """The tasks that may have changed something and do not say how that is undone, nor does one that holds them."""
-    debts = state.debts
-    of = debts.of if debts is not None else {}
-    return [
-        number
-        for number, found in enumerate(state.tasks)
-        if found.attempts
-        and number not in state.holders
-        and state.trait(state.specs[number]).effect not in ("pure", "read")
-        and not any(holder in of for holder in _around(state, number))
-    ]
-
-
-def _around(state: State, number: int) -> Iterator[int]:
-    while number >= 0:
-        yield number
-        number = state.tasks[number].frame.owner
-
-
-def started(state: State, by: RollbackStarted, positions: Sequence[int]) -> RollbackStarted:
-    """The event that undoes ``positions`` in this order."""
-    owed = state.debts.owed if state.debts is not None else []
-    names = tuple(state.specs[owed[at].number].id for at in positions)
-    return by._replace(tasks=names, owed=tuple(positions))
-
-
-# Decisions
 
 
 def comes_first(state: State) -> bool:
@@ -130,10 +47,10 @@ def busy(state: State) -> bool:
     debts = state.debts
     if debts is None or not debts.active:
         return False
-    current = _current(debts)
-    if current is None or current.cut:
+    doing = current(debts)
+    if doing is None or doing.cut:
         return False
-    return current.due is None or state.stop_reason in _GOES_ON
+    return doing.due is None or state.stop_reason in _GOES_ON
 
 
 def undoing(state: State, number: int, by: str = "") -> RollbackStarted | None:
@@ -147,18 +64,18 @@ def step(state: State, now: float) -> list[Command]:
     debts = state.debts
     if debts is None or not debts.active:
         return [_by_failure(state)] if is_due(state) else []
-    current = _current(debts)
+    doing = current(debts)
     if state.stop_reason not in _GOES_ON:
-        given_up = state.stop_reason in FINAL_STOPS and (current is None or current.cut)
+        given_up = state.stop_reason in FINAL_STOPS and (doing is None or doing.cut)
         return [Record(RollbackEnded("rollback_failed"))] if given_up else []
-    if current is None:
+    if doing is None:
         return _next(state, debts, now)
-    if current.cut:
+    if doing.cut:
         assert debts.current is not None
-        return [Undo(debts.current, current.last, current.reissues + 1)]
-    if current.due is not None:
-        return [_undo(debts, _position(debts))] if current.due <= now else []
-    return [] if current.outcome is None else [_after(state, debts, current, now)]
+        return [Undo(debts.current, doing.last, doing.reissues + 1)]
+    if doing.due is not None:
+        return [_undo(debts, position(debts))] if doing.due <= now else []
+    return [] if doing.outcome is None else [_after(state, debts, doing, now)]
 
 
 def _by_failure(state: State) -> Record:
@@ -201,17 +118,17 @@ def reserve(state: State, now: float) -> float | None:
     return policy.budgets.time - (now - debts.began)
 
 
-def _undo(debts: Debts, position: int) -> Undo:
-    return Undo(position, debts.counts.get(debts.owed[position].number, 0) + 1)
+def _undo(debts: Debts, at: int) -> Undo:
+    return Undo(at, debts.counts.get(debts.owed[at].number, 0) + 1)
 
 
 def _after(state: State, debts: Debts, owed: Owed, now: float) -> Record:
     """The end of an attempt to undo: undone, tried again, or given up."""
-    task, position = state.specs[owed.number], _position(debts)
+    task, at = state.specs[owed.number], position(debts)
     outcome = owed.outcome
     assert outcome is not None
     if not outcome.failure:
-        return Record(UndoSettled(task.id, position, "undone"))
+        return Record(UndoSettled(task.id, at, "undone"))
     from planrunner.machine.retry import again, delay  # late: most undo what they should at once
 
     retry = task.rollback.retry if task.rollback is not None and owed.kind == "action" else Retry()
@@ -219,7 +136,7 @@ def _after(state: State, debts: Debts, owed: Owed, now: float) -> Record:
     if again(retry, owed.tries, outcome.failure) and (left is None or left > 0):
         due = now + delay(retry, owed.tries, f"{state.seed}:{task.id}:undo:{owed.last}")
         return Record(UndoScheduled(task.id, owed.last, due, outcome.failure))
-    return Record(UndoSettled(task.id, position, "failed", f"{outcome.failure}: {outcome.message}"))
+    return Record(UndoSettled(task.id, at, "failed", f"{outcome.failure}: {outcome.message}"))
 
 
 def _settle_doubt(state: State, debts: Debts, number: int, positions: tuple[int, ...]) -> Record:
@@ -230,44 +147,6 @@ def _settle_doubt(state: State, debts: Debts, number: int, positions: tuple[int,
     why = next(debts.owed[at].detail for at in positions if debts.owed[at].fate != "undone")
     detail = f"attempt {found.attempts} was cut off, and what it may have done could not be undone: {why}"
     return Record(TaskSettled(task.id, "in_doubt", "ask", detail))
-
-
-# Folds
-
-
-def register(state: State, event: AttemptStarted) -> None:
-    """From the intent of an attempt on its task has to be undone, whatever becomes of it."""
-    number = state.index[event.task]
-    visit = state.tasks[number].visit
-    debts = _debts(state)
-    for position in debts.of.get(number, ()):
-        owed = debts.owed[position]
-        if owed.visit == visit:
-            owed.attempt = event.attempt
-            if owed.kind == "action":
-                debts.rank(owed)
-                return
-    if state.specs[number].rollback is not None:
-        owed = Owed("action", number, visit)
-        owed.attempt = event.attempt
-        debts.add(owed)
-
-
-def backup_asked(state: State, event: BackupAsked, at: float) -> None:
-    state.asked.add(state.index[event.task])
-
-
-def backup_made(state: State, event: BackupMade, at: float) -> None:
-    number = state.index[event.task]
-    state.asked.discard(number)
-    state.candidates[number] = None
-    debts = _debts(state)
-    if event.problem:
-        debts.problems[number] = event.problem
-        return
-    owed = Owed("files", number, event.visit)
-    owed.files, owed.patterns = event.files, event.patterns
-    debts.add(owed)
 
 
 def saved_first(state: State, commands: Sequence[Command]) -> list[Command]:
@@ -291,164 +170,3 @@ def _unsaved(state: State, number: int) -> Save | Record | None:
         return Save(number)
     detail = f"not started, since its files could not be saved: {problem}"
     return Record(TaskSettled(task.id, "failed", "backup", detail, "policy"))
-
-
-def is_saved(state: State, number: int) -> bool:
-    """Whether files were saved already for the visit that a task is in."""
-    debts, visit = state.debts, state.tasks[number].visit
-    if debts is None:
-        return False
-    return any((debts.owed[at].kind, debts.owed[at].visit) == ("files", visit) for at in debts.of.get(number, ()))
-
-
-def keep_outputs(state: State, number: int) -> None:
-    """A task begins anew: what its visit gave is kept for undoing it."""
-    found = state.tasks[number]
-    _debts(state).problems.pop(number, None)
-    for position in _debts(state).of.get(number, ()):
-        owed = _debts(state).owed[position]
-        if owed.visit == found.visit:
-            owed.outputs = found.outputs
-
-
-def rollback_started(state: State, event: RollbackStarted, at: float) -> None:
-    debts = _debts(state)
-    if not debts.active:
-        debts.began, debts.status = at, ""
-        debts.reason, debts.strict, debts.by, debts.comment = event.reason, event.strict, event.by, event.comment
-        debts.todo, debts.done, debts.doubts, debts.active = [], {}, {}, True
-        debts.bare = event.bare
-    elif event.reason != "doubt":
-        debts.reason, debts.strict, debts.by = event.reason, event.strict, event.by
-    if event.reason != "doubt":
-        debts.through = debts.ranks
-    for position in event.owed:
-        if position not in debts.todo:
-            debts.todo.append(position)
-            owed = debts.owed[position]
-            owed.fate, owed.detail, owed.tries = "", "", 0
-    if event.reason == "doubt":
-        number = state.index[event.tasks[0]]
-        debts.doubts[number] = event.owed
-        _hold_in_doubt(state, number)
-    elif event.reason == "person":
-        _stop(state, debts)
-
-
-def _hold_in_doubt(state: State, number: int) -> None:
-    found = state.tasks[number]
-    free_slot(state, number)
-    move(state, number, found, "in_doubt")
-    found.reason, found.detail = "rollback", f"attempt {found.attempts} was cut off; what it may have done is undone"
-    state.candidates.pop(number, None)
-
-
-def _stop(state: State, debts: Debts) -> None:
-    """A person rolls the run back: nothing else starts any more."""
-    state.stop_reason, state.stop_by, state.stop_comment = "rollback", debts.by, debts.comment
-    for number, found in enumerate(state.tasks):
-        if found.status not in SETTLED:
-            state.candidates[number] = None
-
-
-def undo_started(state: State, event: UndoStarted, at: float) -> None:
-    debts = _debts(state)
-    owed = debts.owed[event.owed]
-    drop_timer(state, owed.number, state.tasks[owed.number])
-    debts.current = event.owed
-    debts.counts[owed.number] = max(event.attempt, debts.counts.get(owed.number, 0))
-    owed.tries += not event.reissue
-    owed.last, owed.reissues = event.attempt, event.reissue
-    owed.cut, owed.outcome, owed.due = False, None, None
-    if owed.tries == 1 and not event.reissue:
-        owed.began = at
-
-
-def undo_ended(state: State, event: UndoEnded, at: float) -> None:
-    debts = _debts(state)
-    owed = _current(debts)
-    if owed is None or owed.last != event.attempt or state.specs[owed.number].id != event.task:
-        raise IllegalMove(f"attempt {event.attempt} to undo task `{event.task}` ended without having started")
-    owed.cut = event.outcome.failure in CUT_OFF
-    owed.outcome = None if owed.cut else event.outcome
-    owed.ended = at
-
-
-def undo_scheduled(state: State, event: UndoScheduled, at: float) -> None:
-    owed = _current(_debts(state))
-    assert owed is not None
-    owed.outcome, owed.due = None, event.due
-    set_timer(state, owed.number, event.due)
-
-
-def undo_settled(state: State, event: UndoSettled, at: float) -> None:
-    debts = _debts(state)
-    owed = debts.owed[event.owed]
-    owed.fate, owed.detail, owed.outcome, owed.ended = event.status, event.detail, None, at
-    debts.current = None
-    debts.todo.remove(event.owed)
-    debts.done[event.owed] = None
-    _mark(state, debts, owed)
-
-
-def _mark(state: State, debts: Debts, owed: Owed) -> None:
-    """The task is rolled back once nothing of its last visit is left to undo; one that cannot be says so."""
-    found = state.tasks[owed.number]
-    if found.visit != owed.visit or found.status not in SETTLED:
-        return
-    if owed.fate != "undone":
-        found.reason, found.detail = "rollback_failed", owed.detail
-    elif found.status != "rolled_back" and not mine(state, owed.number):
-        was = found.status
-        move(state, owed.number, found, "rolled_back")
-        if found.standing in ("completed", "tolerated"):
-            found.standing = "cancelled"
-        found.reason, found.detail = "rolled_back", f"it had {was}, and was undone"
-
-
-def rollback_ended(state: State, event: RollbackEnded, at: float) -> None:
-    debts = _debts(state)
-    debts.active, debts.status, debts.current = False, event.status, None
-    after_settling(state, state.top)
-
-
-def left_alone(state: State, event: LeftAlone, at: float) -> None:
-    state.unattended = True
-
-
-def resumed(state: State) -> None:
-    """A runner took the run over: the end of an undo that was under way was not seen."""
-    debts = _debts(state)
-    current = _current(debts)
-    if debts.active and current is not None and current.outcome is None and current.due is None:
-        current.cut = True
-    if debts.active and debts.reason == "person":
-        _stop(state, debts)
-
-
-def _debts(state: State) -> Debts:
-    if state.debts is None:
-        state.debts = Debts()
-    return state.debts
-
-
-def _current(debts: Debts) -> Owed | None:
-    return None if debts.current is None else debts.owed[debts.current]
-
-
-def _position(debts: Debts) -> int:
-    assert debts.current is not None
-    return debts.current
-
-
-FOLDS: dict[type, Callable[[State, Any, float], None]] = {
-    LeftAlone: left_alone,
-    BackupAsked: backup_asked,
-    BackupMade: backup_made,
-    RollbackStarted: rollback_started,
-    UndoStarted: undo_started,
-    UndoEnded: undo_ended,
-    UndoScheduled: undo_scheduled,
-    UndoSettled: undo_settled,
-    RollbackEnded: rollback_ended,
-}

@@ -29,9 +29,13 @@ def completed(**tasks: str) -> Ending:
 
 
 ENDINGS: dict[str, Ending] = {
+    "alternates.yaml": completed(
+        fetch="failed", mirror="failed", cache="completed", nothing="omitted", use="completed"
+    ),
     "anchors.yaml": completed(slow="completed", other="completed"),
     "artifacts.yaml": completed(write="completed", count="completed"),
     "budgets.yaml": completed(summarise="completed", polish="skipped", publish="completed"),
+    "breaker.yaml": completed(first="failed", second="failed", third="completed", fourth="completed"),
     "carry.yaml": completed(shrink="completed", show="completed"),
     "conditions.yaml": completed(deploy="skipped", announce="omitted", summary="completed"),
     "criteria-in-words.yaml": Ending(8, "blocked", {"change": "blocked", "release": "pending"}),
@@ -47,6 +51,7 @@ ENDINGS: dict[str, Ending] = {
     "gate-checks.yaml": completed(small="completed", fits="completed", green="completed", publish="completed"),
     "gate-decision.yaml": Ending(8, "blocked", {"way": "blocked", "publish": "pending", "note": "pending"}),
     "gate-label.yaml": Ending(8, "blocked", {"test": "completed", "deploy": "blocked"}),
+    "fresh.yaml": completed(build="completed", show="completed"),
     "gate-nested.yaml": Ending(
         8, "blocked", {"edit#1/book/each[0]/sign": "blocked", "edit#1/book/each[1]/sign": "blocked", "bind": "pending"}
     ),
@@ -70,6 +75,12 @@ ENDINGS: dict[str, Ending] = {
     "preconditions.yaml": completed(unpack="completed", read="completed"),
     "retries.yaml": completed(flaky="completed", clean="completed"),
     "rework.yaml": completed(draft="completed", review="completed", publish="completed"),
+    "rollback-doubt.yaml": completed(charge="completed", invoice="omitted"),
+    "rollback.yaml": Ending(
+        1,
+        "failed",
+        {"settings": "rolled_back", "release": "rolled_back", "announce": "failed", "report": "completed"},
+    ),
     "scheduling.yaml": completed(done="completed"),
     "subplan.yaml": completed(**{"build@2/pack": "completed", "announce/send[1]": "completed", "clean": "completed"}),
     "time-limits.yaml": completed(attempt="completed", whole="completed", talkative="completed", watched="completed"),

@@ -25,7 +25,8 @@ from planrunner.machine.events import (
     UndoStarted,
 )
 from planrunner.machine.evolve import fold
-from planrunner.machine.rollback import outstanding, started, undoing
+from planrunner.machine.owing import outstanding, started
+from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan

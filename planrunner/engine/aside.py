@@ -1,0 +1,34 @@
+"""Effects that are over at once and call no capability: looks at the world, files saved and put back, and what is known
+of tasks that are done already."""
+
+from __future__ import annotations
+
+from planrunner.engine.effects import Forget, Look, Observe, Remember, Restore, Save
+from planrunner.machine.events import FactsObserved
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.machine.events import AttemptEnded, BackupMade, FreshnessSeen
+
+    Aside = Observe | Look | Remember | Forget | Save | Restore
+
+
+def act(state_dir: str, effect: Aside) -> list[AttemptEnded | BackupMade | FactsObserved | FreshnessSeen]:
+    """Do what the effect asks for; the events that follow. Raises StorageFailed when a copy cannot be kept."""
+    if isinstance(effect, Observe):
+        from planrunner.engine.facts import observe  # late: few plans have preconditions about the world
+
+        return [FactsObserved(effect.task, observe(effect.names, state_dir))]
+    if isinstance(effect, (Save, Restore)):
+        from planrunner.engine.backups import saved_or_restored  # late: few tasks name files to save
+
+        return [saved_or_restored(state_dir, effect)]
+    from planrunner.engine import freshness  # late: few tasks tell when they are done already
+
+    if isinstance(effect, Look):
+        return [freshness.look(state_dir, effect)]
+    if isinstance(effect, Remember):
+        freshness.remember(state_dir, effect)
+    else:
+        freshness.forget(state_dir, effect)
+    return []

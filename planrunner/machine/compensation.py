@@ -1,0 +1,208 @@
+"""The folds of undoing: what is owed from the intent of an attempt on, and what became of it."""
+
+from __future__ import annotations
+
+from planrunner.machine.events import (
+    AttemptStarted,
+    BackupAsked,
+    BackupMade,
+    LeftAlone,
+    RollbackEnded,
+    RollbackStarted,
+    UndoEnded,
+    UndoScheduled,
+    UndoSettled,
+    UndoStarted,
+)
+from planrunner.machine.moves import after_settling, drop_timer, free_slot, move, set_timer
+from planrunner.machine.owing import current, mine
+from planrunner.machine.statuses import SETTLED, IllegalMove
+from planrunner.machine.undoing import Debts, Owed
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from planrunner.machine.state import State
+
+CUT_OFF = ("interrupted", "unstarted", "cancelled")
+
+
+def register(state: State, event: AttemptStarted) -> None:
+    """From the intent of an attempt on its task has to be undone, whatever becomes of it."""
+    number = state.index[event.task]
+    visit = state.tasks[number].visit
+    debts = _debts(state)
+    for position in debts.of.get(number, ()):
+        owed = debts.owed[position]
+        if owed.visit == visit:
+            owed.attempt = event.attempt
+            if owed.kind == "action":
+                debts.rank(owed)
+                return
+    if state.specs[number].rollback is not None:
+        owed = Owed("action", number, visit)
+        owed.attempt = event.attempt
+        debts.add(owed)
+
+
+def backup_asked(state: State, event: BackupAsked, at: float) -> None:
+    state.asked.add(state.index[event.task])
+
+
+def backup_made(state: State, event: BackupMade, at: float) -> None:
+    number = state.index[event.task]
+    state.asked.discard(number)
+    state.candidates[number] = None
+    debts = _debts(state)
+    if event.problem:
+        debts.problems[number] = event.problem
+        return
+    owed = Owed("files", number, event.visit)
+    owed.files, owed.patterns = event.files, event.patterns
+    debts.add(owed)
+
+
+def keep_outputs(state: State, number: int) -> None:
+    """A task begins anew: what its visit gave is kept for undoing it."""
+    found = state.tasks[number]
+    _debts(state).problems.pop(number, None)
+    for position in _debts(state).of.get(number, ()):
+        owed = _debts(state).owed[position]
+        if owed.visit == found.visit:
+            owed.outputs = found.outputs
+
+
+def rollback_started(state: State, event: RollbackStarted, at: float) -> None:
+    debts = _debts(state)
+    if not debts.active:
+        debts.began, debts.status = at, ""
+        debts.reason, debts.strict, debts.by, debts.comment = event.reason, event.strict, event.by, event.comment
+        debts.todo, debts.done, debts.doubts, debts.active = [], {}, {}, True
+        debts.bare = event.bare
+    elif event.reason != "doubt":
+        debts.reason, debts.strict, debts.by = event.reason, event.strict, event.by
+    if event.reason != "doubt":
+        debts.through = debts.ranks
+    for position in event.owed:
+        if position not in debts.todo:
+            debts.todo.append(position)
+            owed = debts.owed[position]
+            owed.fate, owed.detail, owed.tries = "", "", 0
+    if event.reason == "doubt":
+        number = state.index[event.tasks[0]]
+        debts.doubts[number] = event.owed
+        _hold_in_doubt(state, number)
+    elif event.reason == "person":
+        _stop(state, debts)
+
+
+def _hold_in_doubt(state: State, number: int) -> None:
+    found = state.tasks[number]
+    free_slot(state, number)
+    move(state, number, found, "in_doubt")
+    found.reason, found.detail = "rollback", f"attempt {found.attempts} was cut off; what it may have done is undone"
+    state.candidates.pop(number, None)
+
+
+def _stop(state: State, debts: Debts) -> None:
+    """A person rolls the run back: nothing else starts any more."""
+    state.stop_reason, state.stop_by, state.stop_comment = "rollback", debts.by, debts.comment
+    for number, found in enumerate(state.tasks):
+        if found.status not in SETTLED:
+            state.candidates[number] = None
+
+
+def undo_started(state: State, event: UndoStarted, at: float) -> None:
+    debts = _debts(state)
+    owed = debts.owed[event.owed]
+    drop_timer(state, owed.number, state.tasks[owed.number])
+    debts.current = event.owed
+    debts.counts[owed.number] = max(event.attempt, debts.counts.get(owed.number, 0))
+    owed.tries += not event.reissue
+    owed.last, owed.reissues = event.attempt, event.reissue
+    owed.cut, owed.outcome, owed.due = False, None, None
+    if owed.tries == 1 and not event.reissue:
+        owed.began = at
+
+
+def undo_ended(state: State, event: UndoEnded, at: float) -> None:
+    debts = _debts(state)
+    owed = current(debts)
+    if owed is None or owed.last != event.attempt or state.specs[owed.number].id != event.task:
+        raise IllegalMove(f"attempt {event.attempt} to undo task `{event.task}` ended without having started")
+    owed.cut = event.outcome.failure in CUT_OFF
+    owed.outcome = None if owed.cut else event.outcome
+    owed.ended = at
+
+
+def undo_scheduled(state: State, event: UndoScheduled, at: float) -> None:
+    owed = current(_debts(state))
+    assert owed is not None
+    owed.outcome, owed.due = None, event.due
+    set_timer(state, owed.number, event.due)
+
+
+def undo_settled(state: State, event: UndoSettled, at: float) -> None:
+    debts = _debts(state)
+    owed = debts.owed[event.owed]
+    owed.fate, owed.detail, owed.outcome, owed.ended = event.status, event.detail, None, at
+    debts.current = None
+    debts.todo.remove(event.owed)
+    debts.done[event.owed] = None
+    _mark(state, debts, owed)
+
+
+def _mark(state: State, debts: Debts, owed: Owed) -> None:
+    """The task is rolled back once nothing of its last visit is left to undo; one that cannot be says so."""
+    found = state.tasks[owed.number]
+    if found.visit != owed.visit or found.status not in SETTLED:
+        return
+    if owed.fate != "undone":
+        found.reason, found.detail = "rollback_failed", owed.detail
+    elif found.status != "rolled_back" and not mine(state, owed.number):
+        was = found.status
+        move(state, owed.number, found, "rolled_back")
+        if found.standing in ("completed", "tolerated"):
+            found.standing = "cancelled"
+        found.reason, found.detail = "rolled_back", f"it had {was}, and was undone"
+
+
+def rollback_ended(state: State, event: RollbackEnded, at: float) -> None:
+    debts = _debts(state)
+    debts.active, debts.status, debts.current = False, event.status, None
+    after_settling(state, state.top)
+
+
+def left_alone(state: State, event: LeftAlone, at: float) -> None:
+    state.unattended = True
+
+
+def resumed(state: State) -> None:
+    """A runner took the run over: the end of an undo that was under way was not seen."""
+    debts = _debts(state)
+    doing = current(debts)
+    if debts.active and doing is not None and doing.outcome is None and doing.due is None:
+        doing.cut = True
+    if debts.active and debts.reason == "person":
+        _stop(state, debts)
+
+
+def _debts(state: State) -> Debts:
+    if state.debts is None:
+        state.debts = Debts()
+    return state.debts
+
+
+FOLDS: dict[type, Callable[[State, Any, float], None]] = {
+    LeftAlone: left_alone,
+    BackupAsked: backup_asked,
+    BackupMade: backup_made,
+    RollbackStarted: rollback_started,
+    UndoStarted: undo_started,
+    UndoEnded: undo_ended,
+    UndoScheduled: undo_scheduled,
+    UndoSettled: undo_settled,
+    RollbackEnded: rollback_ended,
+}
