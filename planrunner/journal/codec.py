@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from planrunner.errors import StorageFailed
 from planrunner.journal.fields import reader_of, renderer_of
-from planrunner.machine.events import EVENTS, Entry
+from planrunner.machine import events
+from planrunner.machine.events import KINDS, Entry
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -81,9 +82,13 @@ def kind_of(event: type) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
 
 
+def _class_name(kind: str) -> str:
+    return "".join([word.capitalize() for word in kind.split("_")])
+
+
 def event_types() -> dict[str, type]:
     """Every kind of event by its name in the journal."""
-    return {kind_of(event): event for event in EVENTS}
+    return {kind_of(event): event for event in events.EVENTS}
 
 
 def version_of(kind: str) -> int:
@@ -118,7 +123,7 @@ class _Writers(dict["type", "tuple[str, int, Render]"]):
     """Made when a kind is first written: a short run writes few."""
 
     def __missing__(self, event: type) -> tuple[str, int, Render]:
-        if event not in EVENTS:
+        if event.__name__ not in KINDS:
             raise TypeError(f"{event.__name__} is not an event")
         kind = kind_of(event)
         self[event] = (kind, version_of(kind), renderer_of(event))
@@ -131,13 +136,13 @@ class _Readers(dict["tuple[str, int]", "Read"]):
     def __missing__(self, key: tuple[str, int]) -> Read:
         if key not in self:
             raise KeyError(key)
-        self[key] = reader_of(event_types()[key[0]])
+        self[key] = reader_of(getattr(events, _class_name(key[0])))
         return self[key]
 
     def __contains__(self, key: object) -> bool:
         if super().__contains__(key):
             return True
-        return any(key == (kind, version_of(kind)) for kind in event_types())
+        return isinstance(key, tuple) and _class_name(key[0]) in KINDS and key[1] == version_of(key[0])
 
 
 _WRITERS = _Writers()

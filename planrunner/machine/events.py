@@ -11,6 +11,88 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from typing import Any, Literal, Union
 
+    from planrunner.machine.anew_events import (
+        FreshnessAsked as FreshnessAsked,
+    )
+    from planrunner.machine.anew_events import (
+        FreshnessSeen as FreshnessSeen,
+    )
+    from planrunner.machine.anew_events import (
+        LeftAlone as LeftAlone,
+    )
+    from planrunner.machine.anew_events import (
+        ResetPlanned as ResetPlanned,
+    )
+    from planrunner.machine.anew_events import (
+        RunForked as RunForked,
+    )
+    from planrunner.machine.anew_events import (
+        RunReopened as RunReopened,
+    )
+    from planrunner.machine.anew_events import (
+        TaskDelayed as TaskDelayed,
+    )
+    from planrunner.machine.anew_events import (
+        TasksReset as TasksReset,
+    )
+    from planrunner.machine.gate_events import (
+        GateDecided as GateDecided,
+    )
+    from planrunner.machine.gate_events import (
+        GateEscalated as GateEscalated,
+    )
+    from planrunner.machine.gate_events import (
+        GateExamined as GateExamined,
+    )
+    from planrunner.machine.gate_events import (
+        GateOpened as GateOpened,
+    )
+    from planrunner.machine.gate_events import (
+        GateReopened as GateReopened,
+    )
+    from planrunner.machine.gate_events import (
+        GateRequested as GateRequested,
+    )
+    from planrunner.machine.gate_events import (
+        GateVoted as GateVoted,
+    )
+    from planrunner.machine.limit_events import (
+        AttemptStopping as AttemptStopping,
+    )
+    from planrunner.machine.limit_events import (
+        BudgetExtended as BudgetExtended,
+    )
+    from planrunner.machine.limit_events import (
+        BudgetWarned as BudgetWarned,
+    )
+    from planrunner.machine.limit_events import (
+        Warned as Warned,
+    )
+    from planrunner.machine.undo_events import (
+        BackupAsked as BackupAsked,
+    )
+    from planrunner.machine.undo_events import (
+        BackupMade as BackupMade,
+    )
+    from planrunner.machine.undo_events import (
+        RollbackEnded as RollbackEnded,
+    )
+    from planrunner.machine.undo_events import (
+        RollbackStarted as RollbackStarted,
+    )
+    from planrunner.machine.undo_events import (
+        UndoScheduled as UndoScheduled,
+    )
+    from planrunner.machine.undo_events import (
+        UndoSettled as UndoSettled,
+    )
+    from planrunner.machine.undo_events import (
+        UndoStarted as UndoStarted,
+    )
+
+    EVENTS: tuple[type[Event], ...]
+    """Every class of ``Event``."""
+
     Json = Any
     TaskStatus = Literal[
         "pending",
@@ -75,37 +157,10 @@ class RunResumed(NamedTuple):
     attended: bool = False
 
 
-class RunForked(NamedTuple):
-    """What came before is a copy of the first ``seq`` entries of the run ``parent``; from here on it is the run
-    ``run``, in which attempts that were under way never began. ``params`` are those that are set anew, ``idle`` the
-    seconds since the entry before."""
-
-    run: str
-    parent: str
-    seq: int
-    params: dict[str, Json] = {}
-    idle: float = 0.0
-    by: str = ""
-
-
-class LeftAlone(NamedTuple):
-    """Nobody is there to ask until the run is taken up again: what is in doubt and can be undone is undone."""
-
-
 class TaskQueued(NamedTuple):
     """Ready, but no slot is free."""
 
     task: str
-
-
-class TaskDelayed(NamedTuple):
-    """Ready, but held back by an open circuit breaker; looked at again at ``due`` (seconds since 1970). ``breaker`` is
-    the pattern of what it watches."""
-
-    task: str
-    due: float
-    breaker: str
-    detail: str = ""
 
 
 class FactsRequested(NamedTuple):
@@ -118,27 +173,6 @@ class FactsRequested(NamedTuple):
 class FactsObserved(NamedTuple):
     task: str
     facts: dict[str, Json]
-
-
-class FreshnessAsked(NamedTuple):
-    """Is the task done already? ``call`` is the digest of what it would be called with."""
-
-    task: str
-    call: str = ""
-
-
-class FreshnessSeen(NamedTuple):
-    """What was seen of a task that may be done already. ``inputs`` is the digest of its input files and its call as
-    they are now; with ``same`` they are those of the time when run ``since`` did it, and its outputs exist; ``why``
-    tells what is not. ``outputs`` and ``artifacts`` are what it gave then."""
-
-    task: str
-    same: bool = False
-    inputs: str = ""
-    since: str = ""
-    outputs: dict[str, Json] = {}
-    artifacts: tuple[dict[str, Json], ...] = ()
-    why: str = ""
 
 
 class AttemptStarted(NamedTuple):
@@ -160,83 +194,10 @@ class AttemptStarted(NamedTuple):
     undo: bool = False
 
 
-class BackupAsked(NamedTuple):
-    """The files that fit ``patterns``, relative to the directory of the run, are saved before a task starts; once for
-    each ``visit``."""
-
-    task: str
-    visit: int
-    patterns: tuple[str, ...]
-
-
-class BackupMade(NamedTuple):
-    """What was saved, to be put back when the task is rolled back. Each of ``files`` has a ``path`` relative to the
-    directory of the run and ``mode``, with ``sha256`` and ``size`` (kept as an artifact) or ``folder``; or ``link``:
-    where it leads. What fits the patterns and is not among them did not exist. With a ``problem`` nothing was saved,
-    and the task cannot start."""
-
-    task: str
-    visit: int
-    patterns: tuple[str, ...]
-    files: tuple[dict[str, Json], ...] = ()
-    problem: str = ""
-
-
-class RollbackStarted(NamedTuple):
-    """What ``tasks`` did is undone from now on, in this order, one after the other. ``owed`` are their positions in the
-    list of what the run owes. ``reason`` is failure, doubt or person; ``strict`` stops at the first that fails.
-    ``bare`` are tasks that acted as well and do not say how they are undone."""
-
-    reason: Literal["failure", "doubt", "person"]
-    tasks: tuple[str, ...]
-    owed: tuple[int, ...]
-    strict: bool = False
-    by: str = ""
-    comment: str = ""
-    bare: tuple[str, ...] = ()
-
-
-class UndoStarted(NamedTuple):
-    """The intent to undo a task, durable before the act. ``key`` is ``run:task:undo:attempt``, kept when the same
-    attempt is issued again after a crash; ``kind`` is action (what the task's ``rollback`` says) or files."""
-
-    task: str
-    attempt: int
-    key: str
-    owed: int
-    kind: Literal["action", "files"] = "action"
-    inputs: str = ""
-    reissue: int = 0
-
-
 class UndoEnded(NamedTuple):
     task: str
     attempt: int
     outcome: Outcome
-
-
-class UndoScheduled(NamedTuple):
-    """The failed attempt to undo a task is followed by another one at ``due`` (seconds since 1970)."""
-
-    task: str
-    attempt: int
-    due: float
-    failure: str
-
-
-class UndoSettled(NamedTuple):
-    """What a task did is ``undone``; or that ``failed``; or it was ``left`` as it is."""
-
-    task: str
-    owed: int
-    status: Literal["undone", "failed", "left"]
-    detail: str = ""
-
-
-class RollbackEnded(NamedTuple):
-    """Nothing is undone any more. ``status`` is rolled_back (all of it) or rollback_failed."""
-
-    status: Literal["rolled_back", "rollback_failed"]
 
 
 class FrameOpened(NamedTuple):
@@ -257,35 +218,6 @@ class FrameClosing(NamedTuple):
 
     task: str
     reason: str
-
-
-class TasksReset(NamedTuple):
-    """Tasks begin anew as if they had never run: ``reason`` is rework, retry or rerun, ``cause`` the task that sent
-    back, ``comment`` what was said. Those of ``unless_same`` keep their result if they would be called as before."""
-
-    tasks: tuple[str, ...]
-    reason: str
-    by: str = ""
-    cause: str = ""
-    comment: str = ""
-    unless_same: tuple[str, ...] = ()
-
-
-class RunReopened(NamedTuple):
-    """A run that has ended acts again, for a ``reason``: retry, rerun or rollback."""
-
-    reason: str
-    by: str = ""
-
-
-class ResetPlanned(NamedTuple):
-    """Tasks are to begin anew once those among them that run have ended; until then none of them starts."""
-
-    tasks: tuple[str, ...]
-    reason: str
-    by: str = ""
-    cause: str = ""
-    comment: str = ""
 
 
 class AttemptEnded(NamedTuple):
@@ -331,150 +263,6 @@ class DoubtSettled(NamedTuple):
     resolution: Literal["retry", "completed", "failed", "unknown"]
     by: str = ""
     failure: str = ""
-
-
-class BudgetWarned(NamedTuple):
-    """So much of a limit is spent that people want to know (``reason`` threshold), or an attempt of the task ``scope``
-    used more (``spent``) than it had set aside (``limit``; ``reason`` overshoot). ``scope`` is a task with everything
-    inside it, empty for the plan; cost is in dollars, time in seconds."""
-
-    scope: str
-    what: str
-    spent: float
-    limit: float
-    reason: str = "threshold"
-
-
-class BudgetExtended(NamedTuple):
-    """A person added ``amount`` to the limit of a task (empty: the plan) for ``what``: time (seconds), cost (dollars),
-    tokens, calls, attempts or iterations."""
-
-    scope: str
-    what: str
-    amount: float
-    by: str = ""
-    comment: str = ""
-
-
-class Warned(NamedTuple):
-    """A step of the watchdog of a task: its attempt still runs after ``after`` seconds. ``do`` is warn, or ask:
-    somebody should look and decide."""
-
-    task: str
-    attempt: int
-    after: float
-    do: str
-
-
-class AttemptStopping(NamedTuple):
-    """An attempt has to end now and is stopped: ``failure`` is the class it ends with, unless it was done before the
-    stop reached it; ``reason`` is timebox, watchdog or request, ``detail`` the sentence people read."""
-
-    task: str
-    attempt: int
-    failure: str
-    reason: str
-    detail: str = ""
-
-
-class GateRequested(NamedTuple):
-    """A task waits for a decision. ``stage`` says of what: ``gate`` (the task is one), ``preconditions`` or
-    ``criteria`` (those in plain words), ``label:NAME`` (a label demands one before the task starts). ``request`` is
-    what is asked with every template filled in: kind, ask, options, form, words, inputs, and under ``looks`` what has
-    to be looked at in the world."""
-
-    task: str
-    visit: int
-    stage: str
-    attempt: int = 0
-    request: dict[str, Json] = {}
-
-
-class GateExamined(NamedTuple):
-    """What was found of a gate's evidence: for each thing its kind, name, digest, what is shown of it and, where it
-    speaks against the gate, the ``problem``. ``policy`` is the digest of the project's policy."""
-
-    task: str
-    visit: int
-    evidence: tuple[dict[str, Json], ...] = ()
-    policy: str = ""
-
-
-class GateOpened(NamedTuple):
-    """People are asked; the task is blocked until they have decided. ``need`` of those with one of ``roles`` or among
-    ``people`` (anybody where both are empty) decide. ``shown`` is the digest of everything an approval is for: run,
-    task, visit, plan, policy, the question and the evidence. ``expires_at`` is seconds since 1970 on the run's time
-    line."""
-
-    task: str
-    visit: int
-    attempt: int
-    stage: str
-    kind: str
-    ask: str
-    shown: str
-    options: tuple[dict[str, Json], ...] = ()
-    form: tuple[dict[str, Json], ...] = ()
-    evidence: tuple[dict[str, Json], ...] = ()
-    roles: tuple[str, ...] = ()
-    people: tuple[str, ...] = ()
-    need: int = 1
-    not_starter: bool = False
-    expires_at: float | None = None
-
-
-class GateReopened(NamedTuple):
-    """What was shown has changed before the decision: votes so far are void, ``shown`` is the digest of what there is
-    now."""
-
-    task: str
-    visit: int
-    request: dict[str, Json]
-    evidence: tuple[dict[str, Json], ...]
-    policy: str
-    shown: str
-    changed: tuple[str, ...] = ()
-
-
-class GateVoted(NamedTuple):
-    """One person's word on what ``shown`` stands for. ``user`` is who the system says it was, ``by`` the name they
-    gave; ``claimed`` are roles nobody but the voter vouches for."""
-
-    task: str
-    visit: int
-    verdict: Literal["approve", "reject"]
-    by: str
-    shown: str
-    user: str = ""
-    roles: tuple[str, ...] = ()
-    claimed: tuple[str, ...] = ()
-    reason: str = ""
-    choice: str = ""
-    fields: dict[str, Json] = {}
-
-
-class GateEscalated(NamedTuple):
-    """Nobody decided in time: from now on others may."""
-
-    task: str
-    visit: int
-    roles: tuple[str, ...]
-    people: tuple[str, ...]
-    need: int
-    not_starter: bool
-    expires_at: float | None
-
-
-class GateDecided(NamedTuple):
-    """``decision`` is passed or failed (by checks), approved, rejected or expired. ``by`` are those whose votes made
-    it, ``reason`` is what they said or which check failed; ``outputs`` become those of a task that is a gate."""
-
-    task: str
-    visit: int
-    decision: Literal["passed", "failed", "approved", "rejected", "expired"]
-    by: tuple[str, ...] = ()
-    reason: str = ""
-    outputs: dict[str, Json] = {}
 
 
 class StopRequested(NamedTuple):
@@ -548,52 +336,57 @@ if TYPE_CHECKING:
     ]
 
 
-EVENTS = (
+_HERE = (
     RunStarted,
     RunResumed,
-    LeftAlone,
-    RunForked,
     TaskQueued,
-    TaskDelayed,
     FactsRequested,
     FactsObserved,
-    FreshnessAsked,
-    FreshnessSeen,
     AttemptStarted,
-    BackupAsked,
-    BackupMade,
-    RollbackStarted,
-    UndoStarted,
     UndoEnded,
-    UndoScheduled,
-    UndoSettled,
-    RollbackEnded,
     FrameOpened,
     FrameClosing,
-    ResetPlanned,
-    TasksReset,
-    RunReopened,
     AttemptEnded,
     RetryScheduled,
     TaskSettled,
     FailureResolved,
     DoubtSettled,
-    BudgetWarned,
-    BudgetExtended,
-    Warned,
-    AttemptStopping,
-    GateRequested,
-    GateExamined,
-    GateOpened,
-    GateReopened,
-    GateVoted,
-    GateEscalated,
-    GateDecided,
     StopRequested,
     RunParked,
     RunEnded,
 )
-"""Every class of ``Event``."""
+_ANEW = frozenset(
+    "RunForked RunReopened TasksReset ResetPlanned FreshnessAsked FreshnessSeen TaskDelayed LeftAlone".split()
+)
+_UNDO = frozenset("BackupAsked BackupMade RollbackStarted UndoStarted UndoScheduled UndoSettled RollbackEnded".split())
+_LIMIT = frozenset("BudgetWarned BudgetExtended Warned AttemptStopping".split())
+_GATE = frozenset("GateRequested GateExamined GateOpened GateReopened GateVoted GateEscalated GateDecided".split())
+"""Kinds that few runs meet, by the module that holds them; it is loaded when one of them is asked for here."""
+
+KINDS: frozenset[str] = _ANEW | _UNDO | _LIMIT | _GATE | {kind.__name__ for kind in _HERE}
+"""The names of all kinds of events."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "EVENTS":
+        return (*_HERE, *map(__getattr__, sorted(_ANEW | _UNDO | _LIMIT | _GATE)))
+    if name in _ANEW:
+        from planrunner.machine import anew_events
+
+        return getattr(anew_events, name)
+    if name in _UNDO:
+        from planrunner.machine import undo_events
+
+        return getattr(undo_events, name)
+    if name in _LIMIT:
+        from planrunner.machine import limit_events
+
+        return getattr(limit_events, name)
+    if name in _GATE:
+        from planrunner.machine import gate_events
+
+        return getattr(gate_events, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Entry(NamedTuple):

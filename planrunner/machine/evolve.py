@@ -5,43 +5,29 @@ from __future__ import annotations
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
-    AttemptStopping,
-    BudgetExtended,
-    BudgetWarned,
-    DoubtSettled,
     Entry,
     FactsObserved,
     FactsRequested,
-    FailureResolved,
-    FrameClosing,
-    FrameOpened,
-    FreshnessAsked,
-    FreshnessSeen,
-    Outcome,
-    ResetPlanned,
     RetryScheduled,
     RunEnded,
-    RunForked,
     RunParked,
-    RunReopened,
     RunResumed,
     RunStarted,
-    StopRequested,
-    TaskDelayed,
     TaskQueued,
     TaskSettled,
-    TasksReset,
-    Warned,
 )
 from planrunner.machine.moves import (
     after_settling,
     drop_timer,
     free_slot,
+    give_back,
+    has_next,
     move,
     offer_routes,
     set_timer,
     stand,
     take_slot,
+    tell_recovering,
 )
 from planrunner.machine.state import State, Trait
 from planrunner.machine.statuses import SETTLED, IllegalMove, check_run
@@ -151,15 +137,6 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
         from planrunner.machine import compensation  # late, as below
 
         compensation.resumed(state)
-
-
-def _reopened(state: State, event: RunReopened, at: float) -> None:
-    check_run(state.status, "paused")
-    state.status = "paused"
-    state.reason = event.reason
-    state.ended_at = None
-    if state.debts is not None:
-        state.debts.status = state.debts.reason = ""
 
 
 def _queued(state: State, event: TaskQueued, at: float) -> None:
@@ -284,7 +261,7 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
         return
     found.ended = at
     if state.ledger is not None:
-        _give_up(state, number)
+        give_back(state, number)
     frame = found.frame
     if task.finally_:
         frame.finals_open -= 1
@@ -305,83 +282,16 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
     elif any(route.edge.recovers for route in state.shape.routes_out.get(number, ())):
         state.recovering[number] = None
         offer_routes(state, number)
-    elif state.recovering and _has_next(state, number):
+    elif state.recovering and has_next(state, number):
         stand(state, number, "skipped")
     else:
         stand(state, number, "failed")
-    _tell_recovering(state, number)
+    tell_recovering(state, number)
     if frame.limit and frame.limit < frame.first + frame.size:
         state.candidates[frame.limit] = None
         frame.limit += 1
     if not frame.open:
         after_settling(state, frame)
-
-
-def _has_next(state: State, number: int) -> bool:
-    from planrunner.machine.routes import has_next  # late: few failures have handlers
-
-    return has_next(state, number)
-
-
-def _tell_recovering(state: State, number: int) -> None:
-    """A handler is decided: the task that it handles looks again, and so do those that come after it in line."""
-    if state.recovering:
-        for route in state.shape.routes_in.get(number, ()):
-            if route.source in state.recovering:
-                state.candidates[route.source] = None
-                offer_routes(state, route.source)
-
-
-def _give_up(state: State, number: int) -> None:
-    """What an attempt had set aside counts as spent."""
-    from planrunner.machine import budgets  # late, as above
-
-    budgets.given_up(state, number)
-
-
-def _failure_resolved(state: State, event: FailureResolved, at: float) -> None:
-    number = state.index[event.task]
-    found = state.tasks[number]
-    del state.recovering[number]
-    state.candidates.pop(number, None)
-    if event.recovered_by:
-        found.recovered_by = event.recovered_by
-        found.outputs = state.tasks[state.index[event.recovered_by]].outputs
-        stand(state, number, "completed")
-    else:
-        stand(state, number, "skipped" if state.recovering and _has_next(state, number) else "failed")
-    _tell_recovering(state, number)
-    after_settling(state, found.frame)
-
-
-def _doubt_settled(state: State, event: DoubtSettled, at: float) -> None:
-    number = state.index[event.task]
-    found = state.tasks[number]
-    if found.status not in ("in_doubt", "running"):
-        raise IllegalMove(f"task `{event.task}` is not in doubt")
-    state.asked.discard(number)
-    if event.resolution in ("retry", "unknown"):
-        found.uncertain, found.reason = True, event.resolution
-    else:
-        failure = (event.failure or "doubt") if event.resolution == "failed" else ""
-        found.uncertain = False
-        found.outcome = Outcome(failure=failure, message="its end was settled " + _by(event.by))
-        found.reason = "settled"
-        found.judged = False
-        if state.ledger is not None:
-            _give_up(state, number)
-    state.candidates[number] = None
-
-
-def _by(who: str) -> str:
-    return f"by {who}" if who else "by rule"
-
-
-def _stop_requested(state: State, event: StopRequested, at: float) -> None:
-    state.stop_reason, state.stop_by, state.stop_comment = event.reason, event.by, event.comment
-    for number, task in enumerate(state.tasks):
-        if task.status in ("pending", "queued", "blocked", "running", "in_doubt"):
-            state.candidates[number] = None
 
 
 def _parked(state: State, event: RunParked, at: float) -> None:
@@ -411,49 +321,34 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
     """What few runs meet is loaded with the first event of its kind."""
 
     def __missing__(self, kind: type) -> Callable[[State, Any, float], None]:
-        if kind is FrameOpened or kind is FrameClosing:
-            from planrunner.machine import containers
-
-            self.update(containers.FOLDS)
-        elif kind is BudgetWarned or kind is BudgetExtended:
-            from planrunner.machine import budgets
-
-            self.update(budgets.FOLDS)
-        elif kind is Warned or kind is AttemptStopping:
-            from planrunner.machine import watch
-
-            self.update(watch.FOLDS)
-        elif kind.__name__.startswith("Gate"):
-            from planrunner.machine import gates
-
-            self.update(gates.FOLDS)
-        elif kind is RunForked:
-            from planrunner.machine import forks
-
-            self.update(forks.FOLDS)
-        elif kind is FreshnessAsked or kind is FreshnessSeen:
-            from planrunner.machine import freshness
-
-            self.update(freshness.FOLDS)
-        elif kind is TaskDelayed:
-            from planrunner.machine import breakers
-
-            self.update(breakers.FOLDS)
-        elif kind is ResetPlanned or kind is TasksReset:
-            from planrunner.machine import rework
-
-            self.update(rework.FOLDS)
+        name = kind.__name__
+        if name in ("FrameOpened", "FrameClosing"):
+            from planrunner.machine.containers import FOLDS
+        elif name in ("BudgetWarned", "BudgetExtended"):
+            from planrunner.machine.budgets import FOLDS
+        elif name in ("Warned", "AttemptStopping"):
+            from planrunner.machine.watch import FOLDS
+        elif name.startswith("Gate"):
+            from planrunner.machine.gates import FOLDS
+        elif name in ("FailureResolved", "DoubtSettled", "StopRequested"):
+            from planrunner.machine.resolutions import FOLDS
+        elif name == "RunForked":
+            from planrunner.machine.forks import FOLDS
+        elif name.startswith("Freshness"):
+            from planrunner.machine.freshness import FOLDS
+        elif name == "TaskDelayed":
+            from planrunner.machine.breakers import FOLDS
+        elif name in ("RunReopened", "ResetPlanned", "TasksReset"):
+            from planrunner.machine.rework import FOLDS
         else:
-            from planrunner.machine import compensation
-
-            self.update(compensation.FOLDS)
+            from planrunner.machine.compensation import FOLDS
+        self.update(FOLDS)
         return self[kind]
 
 
 _HANDLERS = _Handlers(
     {
         RunStarted: _started,
-        RunReopened: _reopened,
         RunResumed: _resumed,
         TaskQueued: _queued,
         FactsRequested: _facts_requested,
@@ -462,9 +357,6 @@ _HANDLERS = _Handlers(
         AttemptEnded: _attempt_ended,
         RetryScheduled: _retry_scheduled,
         TaskSettled: _settled,
-        FailureResolved: _failure_resolved,
-        DoubtSettled: _doubt_settled,
-        StopRequested: _stop_requested,
         RunParked: _parked,
         RunEnded: _run_ended,
     }

@@ -124,3 +124,25 @@ def after_settling(state: State, frame: Frame) -> None:
                 state.candidates[number] = None
     elif frame.owner >= 0:
         state.candidates[frame.owner] = None
+
+
+def has_next(state: State, number: int) -> bool:
+    from planrunner.machine.routes import has_next  # late: few failures have handlers
+
+    return has_next(state, number)
+
+
+def tell_recovering(state: State, number: int) -> None:
+    """A handler is decided: the task that it handles looks again, and so do those that come after it in line."""
+    if state.recovering:
+        for route in state.shape.routes_in.get(number, ()):
+            if route.source in state.recovering:
+                state.candidates[route.source] = None
+                offer_routes(state, route.source)
+
+
+def give_back(state: State, number: int) -> None:
+    """What an attempt had set aside counts as spent."""
+    from planrunner.machine import budgets  # late, as above
+
+    budgets.given_up(state, number)

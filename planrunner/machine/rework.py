@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from planrunner.machine.commands import Record
 from planrunner.machine.containers import time_limit
-from planrunner.machine.events import ResetPlanned, TasksReset
+from planrunner.machine.events import ResetPlanned, RunReopened, TasksReset
 from planrunner.machine.moves import drop_timer, free_slot, move, set_timer
 from planrunner.machine.routes import edge_fired
-from planrunner.machine.statuses import SETTLED
+from planrunner.machine.statuses import SETTLED, check_run
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -175,4 +175,17 @@ def _count_needs(state: State, number: int) -> None:
                 found.broken = need
 
 
-FOLDS: dict[type, Callable[[State, Any, float], None]] = {ResetPlanned: reset_planned, TasksReset: tasks_reset}
+def run_reopened(state: State, event: RunReopened, at: float) -> None:
+    check_run(state.status, "paused")
+    state.status = "paused"
+    state.reason = event.reason
+    state.ended_at = None
+    if state.debts is not None:
+        state.debts.status = state.debts.reason = ""
+
+
+FOLDS: dict[type, Callable[[State, Any, float], None]] = {
+    RunReopened: run_reopened,
+    ResetPlanned: reset_planned,
+    TasksReset: tasks_reset,
+}

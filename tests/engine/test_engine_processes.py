@@ -207,7 +207,9 @@ class TestStarting:
         assert bench.run(uses="sum").stdout.split()[0] == hashlib.sha256(data).hexdigest()
 
     def test_a_process_knows_its_run_task_attempt_and_key_and_has_no_input(self, bench) -> None:
-        script = "env | grep ^PLANRUNNER_ | grep -v -e OUTPUT= -e USAGE= | sort; cat; ps -o sid= -p $$ | tr -d ' '; echo $$"
+        script = (
+            "env | grep ^PLANRUNNER_ | grep -v -e OUTPUT= -e USAGE= | sort; cat; ps -o sid= -p $$ | tr -d ' '; echo $$"
+        )
         lines = bench.run(script).stdout.splitlines()
         assert lines[:5] == [
             "PLANRUNNER_ATTEMPT=1",

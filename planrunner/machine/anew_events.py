@@ -1,0 +1,87 @@
+"""Events that few runs meet: forks, runs that act again, tasks that begin anew, are done already or held back."""
+
+from __future__ import annotations
+
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = Any
+
+
+class RunForked(NamedTuple):
+    """What came before is a copy of the first ``seq`` entries of the run ``parent``; from here on it is the run
+    ``run``, in which attempts that were under way never began. ``params`` are those that are set anew, ``idle`` the
+    seconds since the entry before."""
+
+    run: str
+    parent: str
+    seq: int
+    params: dict[str, Json] = {}
+    idle: float = 0.0
+    by: str = ""
+
+
+class RunReopened(NamedTuple):
+    """A run that has ended acts again, for a ``reason``: retry, rerun or rollback."""
+
+    reason: str
+    by: str = ""
+
+
+class TasksReset(NamedTuple):
+    """Tasks begin anew as if they had never run: ``reason`` is rework, retry or rerun, ``cause`` the task that sent
+    back, ``comment`` what was said. Those of ``unless_same`` keep their result if they would be called as before."""
+
+    tasks: tuple[str, ...]
+    reason: str
+    by: str = ""
+    cause: str = ""
+    comment: str = ""
+    unless_same: tuple[str, ...] = ()
+
+
+class ResetPlanned(NamedTuple):
+    """Tasks are to begin anew once those among them that run have ended; until then none of them starts."""
+
+    tasks: tuple[str, ...]
+    reason: str
+    by: str = ""
+    cause: str = ""
+    comment: str = ""
+
+
+class FreshnessAsked(NamedTuple):
+    """Is the task done already? ``call`` is the digest of what it would be called with."""
+
+    task: str
+    call: str = ""
+
+
+class FreshnessSeen(NamedTuple):
+    """What was seen of a task that may be done already. ``inputs`` is the digest of its input files and its call as
+    they are now; with ``same`` they are those of the time when run ``since`` did it, and its outputs exist; ``why``
+    tells what is not. ``outputs`` and ``artifacts`` are what it gave then."""
+
+    task: str
+    same: bool = False
+    inputs: str = ""
+    since: str = ""
+    outputs: dict[str, Json] = {}
+    artifacts: tuple[dict[str, Json], ...] = ()
+    why: str = ""
+
+
+class TaskDelayed(NamedTuple):
+    """Ready, but held back by an open circuit breaker; looked at again at ``due`` (seconds since 1970). ``breaker`` is
+    the pattern of what it watches."""
+
+    task: str
+    due: float
+    breaker: str
+    detail: str = ""
+
+
+class LeftAlone(NamedTuple):
+    """Nobody is there to ask until the run is taken up again: what is in doubt and can be undone is undone."""

@@ -1,0 +1,54 @@
+"""Events that few runs meet. Limits: budgets, and attempts that run too long."""
+
+from __future__ import annotations
+
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = Any
+
+
+class BudgetWarned(NamedTuple):
+    """So much of a limit is spent that people want to know (``reason`` threshold), or an attempt of the task ``scope``
+    used more (``spent``) than it had set aside (``limit``; ``reason`` overshoot). ``scope`` is a task with everything
+    inside it, empty for the plan; cost is in dollars, time in seconds."""
+
+    scope: str
+    what: str
+    spent: float
+    limit: float
+    reason: str = "threshold"
+
+
+class BudgetExtended(NamedTuple):
+    """A person added ``amount`` to the limit of a task (empty: the plan) for ``what``: time (seconds), cost (dollars),
+    tokens, calls, attempts or iterations."""
+
+    scope: str
+    what: str
+    amount: float
+    by: str = ""
+    comment: str = ""
+
+
+class Warned(NamedTuple):
+    """A step of the watchdog of a task: its attempt still runs after ``after`` seconds. ``do`` is warn, or ask:
+    somebody should look and decide."""
+
+    task: str
+    attempt: int
+    after: float
+    do: str
+
+
+class AttemptStopping(NamedTuple):
+    """An attempt has to end now and is stopped: ``failure`` is the class it ends with, unless it was done before the
+    stop reached it; ``reason`` is timebox, watchdog or request, ``detail`` the sentence people read."""
+
+    task: str
+    attempt: int
+    failure: str
+    reason: str
+    detail: str = ""
