@@ -18,7 +18,7 @@ from planrunner.errors import UsageError
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.workspace import find_project, find_state
-from planrunner.machine.events import Entry, LeftAlone, RunReopened, RunResumed, RunStarted
+from planrunner.machine.events import Entry, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plugins import Registry
@@ -217,7 +217,11 @@ def resume(
     """
     from planrunner.app.settling import answers  # late: only a run that was cut off has doubts
 
-    alone: list[Event] = [LeftAlone()] if unattended else []
+    alone: list[Event] = []
+    if unattended:
+        from planrunner.machine.events import LeftAlone  # late: mostly somebody can be asked
+
+        alone.append(LeftAlone())
     return go_on(run, state, watch, lambda found: [*alone, *answers(found, settle, user())])
 
 
@@ -254,7 +258,11 @@ def _go_on(site: _Site, run_id: str, then: Callable[[State], Sequence[Event]], r
         following = then(state)
         _reap(run_id)
         site.watch.started(run_id, state.plan, state)
-        first: list[Event] = [] if state.ended_at is None else [RunReopened(reopening, user())]
+        first: list[Event] = []
+        if state.ended_at is not None:
+            from planrunner.machine.events import RunReopened  # late: most runs end once
+
+            first.append(RunReopened(reopening, user()))
         away = max(0.0, clock.now() - line.last)
         first.append(RunResumed(handle.epoch, user(), here, away, _is_attended(site.watch)))
         result = held.drive((*first, *following), _live(site, state, clock, handle.epoch))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from planrunner.capabilities.binding import Binding, bind
+from planrunner.capabilities.binding import Binding, bind, not_json
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Spawn
 from planrunner.engine.effects import UNDO
 from planrunner.engine.lognames import log_name
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
+    from planrunner.capabilities.binding import Result
     from planrunner.engine.processes import Process
     from planrunner.engine.threads import Job, Workers
     from planrunner.plan.model import Artifact
@@ -247,3 +248,32 @@ def timed_out(timeout: float | None) -> Outcome:
     from planrunner.plan.expressions.quantities import format_duration
 
     return Outcome("timeout", f"ran longer than its timeout of {format_duration(timeout or 0.0)}")
+
+
+def exited(call: Call, spawn: Spawn, ended: Exit) -> Outcome:
+    """The outcome of a process that ended, by itself or not."""
+    if not (ended.timed_out or ended.interrupted):
+        return finished(spawn, ended)
+    outcome = timed_out(call.timeout) if ended.timed_out else INTERRUPTED
+    return outcome._replace(exit_code=ended.code, duration=ended.duration, **tails(ended))
+
+
+def returned(attempt: Attempt, result: Result) -> Result:
+    """What a function came to: success before a stop reached it counts, success past the timeout does not."""
+    if attempt.reason == "timeout":
+        return timed_out(attempt.call.timeout)
+    if attempt.reason and (not isinstance(result, Outcome) or result.failure):
+        return INTERRUPTED
+    if isinstance(result, Outcome) and (why := not_json(result.outputs, "the result")):
+        return Outcome("logic", why)
+    return result
+
+
+def with_texts(attempt: Attempt, outcome: Outcome) -> Outcome:
+    """The outcome of an attempt that was no process, with how long it took and what it wrote."""
+    stdout, stderr = attempt.record.texts()
+    return outcome._replace(
+        duration=outcome.duration or time.monotonic() - attempt.started,
+        stdout=outcome.stdout or stdout,
+        stderr=outcome.stderr or stderr,
+    )

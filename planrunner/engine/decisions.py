@@ -24,15 +24,12 @@ from planrunner.machine.commands import (
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
     AttemptEnded,
-    AttemptStopping,
-    BackupMade,
     FactsRequested,
     FrameClosing,
     Outcome,
     RunEnded,
     TaskSettled,
     UndoEnded,
-    UndoSettled,
 )
 from planrunner.machine.evolve import forget_candidates
 from planrunner.machine.state import State
@@ -43,7 +40,7 @@ if TYPE_CHECKING:
 
     from planrunner.engine.effects import Effect
     from planrunner.machine.commands import Command
-    from planrunner.machine.events import Event
+    from planrunner.machine.events import Event, UndoSettled
 
     Sink = Callable[[Event, float], None]
     """Takes an event that was decided at a time and folds it into the state."""
@@ -100,12 +97,10 @@ class Decisions:
             self._record(event, self._now)
             if type(event) is FrameClosing and event.reason != "budget":
                 self._stop_inside(event)
-            elif type(event) is AttemptStopping:
-                self._todo.append(Cancel(event.task, event.attempt, event.detail, event.failure))
             elif type(event) is TaskSettled and event.status == "completed" and self.state.freshness:
                 self._remember(event)
-            elif type(event) is UndoSettled and event.status == "undone":
-                self._forget(event)
+            elif type(event).__name__ in ("AttemptStopping", "UndoSettled"):
+                self._act_on(event)
         elif isinstance(command, (Open, Close)):
             self._turn(command)
         elif isinstance(command, Undo):
@@ -159,8 +154,17 @@ class Decisions:
         if effect := forgotten(self.state, event.task):
             self._todo.append(effect)
 
+    def _act_on(self, event: Event) -> None:
+        from planrunner.machine.events import AttemptStopping, UndoSettled  # late: few attempts are stopped or undone
+
+        if isinstance(event, AttemptStopping):
+            self._todo.append(Cancel(event.task, event.attempt, event.detail, event.failure))
+        elif isinstance(event, UndoSettled) and event.status == "undone":
+            self._forget(event)
+
     def _save(self, command: Save) -> None:
         from planrunner.engine.undoing import prepare_save  # late: few tasks name files to save
+        from planrunner.machine.events import BackupMade
 
         asked_for, follows = prepare_save(self.state, command.number, self._place)
         self._record(asked_for, self._now)

@@ -13,8 +13,10 @@ from collections.abc import Iterator, Sequence
 from glob import glob
 from typing import Any
 
+from planrunner.engine.effects import Examine
 from planrunner.errors import UsageError
 from planrunner.jsontext import stable_json
+from planrunner.machine.events import GateExamined
 from planrunner.safety.people import read_project
 
 Json = Any
@@ -45,6 +47,11 @@ _FAULTS = (
     *(ValueError, RecursionError),
 )
 """Whatever a look at foreign data may end in: a gate that cannot be examined stays closed."""
+
+
+def examined(effect: Examine) -> GateExamined:
+    """What is found of the evidence that a gate asks for."""
+    return GateExamined(effect.task, effect.visit, *examine(effect.looks, effect.directory))
 
 
 def examine(looks: Sequence[Record], directory: str) -> tuple[tuple[Record, ...], str]:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import time
 
-from planrunner.capabilities.binding import Binding, Result, invoke, not_json, probe
-from planrunner.capabilities.contract import Call, Exit, Pause, Spawn
+from planrunner.capabilities.binding import Binding, Result, invoke, probe
+from planrunner.capabilities.contract import Call, Pause, Spawn
 from planrunner.engine.attempts import (
     INTERRUPTED,
     Attempt,
     answered,
-    finished,
+    exited,
     located,
     log_path,
     make_scratch,
     markers,
+    returned,
     settled,
-    tails,
     timed_out,
+    with_texts,
     with_usage,
 )
 from planrunner.engine.clocks import Clock
@@ -29,7 +30,7 @@ from planrunner.engine.programs import SpawnFailed
 from planrunner.engine.signals import Signals
 from planrunner.engine.tails import Record
 from planrunner.lean import partial, signal
-from planrunner.machine.events import AttemptEnded, GateExamined, Outcome, StopRequested
+from planrunner.machine.events import AttemptEnded, Outcome, StopRequested
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -38,9 +39,10 @@ if TYPE_CHECKING:
 
     from planrunner.engine.effects import Effect
     from planrunner.engine.threads import Workers
-    from planrunner.machine.events import Event
+    from planrunner.machine.events import Event, GateExamined
 
     Json = Any
+
 _REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated"}
 
 
@@ -157,19 +159,20 @@ class LiveEffects:
         call, record = attempt.call, attempt.record
         record.keep = spawn.keep
         make_scratch(call)
-        given, ended = markers(call, self._settings.epoch), partial(self._exited, attempt, spawn)
-        launch = Launch(spawn, given, call.timeout, record, ended)
+        given = markers(call, self._settings.epoch)
+        launch = Launch(
+            spawn, given, call.timeout, record, lambda ended: self._end(attempt, exited(call, spawn, ended))
+        )
         try:
             attempt.process = self._supervisor.start(launch)
         except SpawnFailed as failed:
             self._end(attempt, Outcome(failed.failure, failed.message))
 
     def _start_pause(self, attempt: Attempt, pause: Pause) -> None:
-        timeout = attempt.call.timeout
-        if timeout is not None and timeout < pause.seconds:
-            attempt.timer = self._poller.after(timeout, partial(self._end, attempt, timed_out(timeout)))
-        else:
-            attempt.timer = self._poller.after(pause.seconds, partial(self._end, attempt, pause.outcome))
+        seconds, outcome = pause.seconds, pause.outcome
+        if attempt.call.timeout is not None and attempt.call.timeout < seconds:
+            seconds, outcome = attempt.call.timeout, timed_out(attempt.call.timeout)
+        attempt.timer = self._poller.after(seconds, partial(self._end, attempt, outcome))
 
     def _in_threads(self) -> Workers:
         if self._workers is None:
@@ -181,15 +184,15 @@ class LiveEffects:
         return self._workers
 
     def _examine(self, effect: Examine) -> None:
-        from planrunner.engine.evidence import examine  # late: few plans have gates
+        from planrunner.engine.evidence import examined  # late: few plans have gates
 
         self._examined += 1
-        self._in_threads().submit(partial(examine, effect.looks, effect.directory), partial(self._seen, effect))
+        self._in_threads().submit(partial(examined, effect), self._seen)
 
-    def _seen(self, effect: Examine, found: tuple[tuple[dict[str, Json], ...], str]) -> None:
+    def _seen(self, found: GateExamined) -> None:
         self._examined -= 1
         self._supervisor.foreign_children = self._workers is not None and self._workers.busy > 0
-        self._events.append(GateExamined(effect.task, effect.visit, *found))
+        self._events.append(found)
 
     def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
         workers = self._in_threads()
@@ -203,28 +206,12 @@ class LiveEffects:
         answer = probe(binding, Attempt(call, Record("")).context) if isinstance(binding, Binding) else None
         self._events.append(answered(call, answer))
 
-    def _exited(self, attempt: Attempt, spawn: Spawn, ended: Exit) -> None:
-        if ended.timed_out:
-            outcome = timed_out(attempt.call.timeout)
-        elif ended.interrupted:
-            outcome = INTERRUPTED
-        else:
-            self._end(attempt, finished(spawn, ended))
-            return
-        self._end(attempt, outcome._replace(exit_code=ended.code, duration=ended.duration, **tails(ended)))
-
     def _returned(self, attempt: Attempt, result: Result) -> None:
         """A function in a thread is done: success before a stop reached it counts, success past the timeout not."""
         self._poller.cancel(attempt.timer)
         self._supervisor.foreign_children = self._workers is not None and self._workers.busy > 0
         attempt.job = None
-        if attempt.reason == "timeout":
-            result = timed_out(attempt.call.timeout)
-        elif attempt.reason and (not isinstance(result, Outcome) or result.failure):
-            result = INTERRUPTED
-        if isinstance(result, Outcome) and (why := not_json(result.outputs, "the result")):
-            result = Outcome("logic", why)
-        self._go_on(attempt, result)
+        self._go_on(attempt, returned(attempt, result))
 
     def _end(self, attempt: Attempt, outcome: Outcome) -> None:
         if self._attempts.pop(attempt.call.key, None) is None:
@@ -238,12 +225,7 @@ class LiveEffects:
         if attempt.process is None:
             if problem := record.close():
                 self._supervisor.problems.append(problem)
-            stdout, stderr = record.texts()
-            outcome = outcome._replace(
-                duration=outcome.duration or time.monotonic() - attempt.started,
-                stdout=outcome.stdout or stdout,
-                stderr=outcome.stderr or stderr,
-            )
+            outcome = with_texts(attempt, outcome)
         self._report(attempt.call, settled(attempt.call, outcome, self._settings.keep))
 
     def _report(self, call: Call, outcome: Outcome) -> None:
@@ -281,14 +263,11 @@ class LiveEffects:
                 self._events.append(StopRequested(_REASONS[number]))
             else:
                 self.forced = True
-                self._stop(forced=True)
+                self.stop(forced=True)
                 self._events.append(StopRequested(_REASONS[number], comment=AT_ONCE))
 
     def stop(self, forced: bool = False) -> None:
         self._poller.turn(0.0)  # what is over already was not interrupted
-        self._stop(forced)
-
-    def _stop(self, forced: bool) -> None:
         for attempt in list(self._attempts.values()):
             self._stop_one(attempt, forced)
 
@@ -331,7 +310,7 @@ class LiveEffects:
         if self._closed:
             return
         self._closed = True
-        self._stop(forced=True)
+        self.stop(forced=True)
         deadline = time.monotonic() + 5
         while self._supervisor.running and time.monotonic() < deadline:
             self._poller.turn(0.1)
