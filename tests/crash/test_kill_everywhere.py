@@ -20,7 +20,8 @@ from planrunner.app.execute import ExecRequest, RunResult, execute, resume
 from planrunner.app.reading import stored_state
 from planrunner.errors import PlanInvalid
 from planrunner.journal.sqlite import Journal, open_journal
-from planrunner.machine.events import Entry
+from planrunner.machine.events import Entry, UndoStarted
+from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Plan
 from planrunner.testing.random_plans import nested_plan, random_plan
 from planrunner.testing.simulate import summary
@@ -51,12 +52,12 @@ def write_plan(seed: int, folder: Path) -> tuple[Path, dict[str, int]]:
         fails[task] = rng.choice([0, 0, 0, 1, 2, 9])
         code = rng.choice([1, 75])
         return (
-            f'printf "%s %s\\n" "$PLANRUNNER_TASK" "$PLANRUNNER_ATTEMPT" >> "{folder}/effects"; '
+            f'printf "%s %s\\n" "${{PLANRUNNER_UNDO:+undo:}}$PLANRUNNER_TASK" "$PLANRUNNER_ATTEMPT" >> "{folder}/effects"; '
             f'if [ "$PLANRUNNER_ATTEMPT" -le {fails[task]} ]; then exit {code}; fi'
         )
 
     document = nested_plan(seed, command, size=5) if seed % 2 else random_plan(seed, command, size=7)
-    document["on_failure"] = "continue"
+    document["on_failure"] = "rollback" if seed % 4 == 1 else "continue"
     without_classes(document["tasks"])
     path = folder / "plan.json"
     path.write_text(json.dumps(document))
@@ -193,6 +194,18 @@ def test_killed_at_every_journal_write_a_run_ends_as_if_nothing_had_happened(num
             check_one(tmp_path / f"{write}-{stored}", seed, (write, stored), summary(result.state))
 
 
+def twice_undone(folder: Path, run: str, state: Path) -> list[tuple[str, int]]:
+    """Attempts to undo that acted again after they were known to have ended."""
+    journal = open_journal(str(state))
+    try:
+        events = [entry.event for entry in journal.entries(run)]
+    finally:
+        journal.close()
+    began = [(event.task, event.attempt) for event in events if isinstance(event, UndoStarted)]
+    acts = [(task.removeprefix("undo:"), attempt) for task, attempt in acted(folder) if task.startswith("undo:")]
+    return [key for key in set(acts) if acts.count(key) > began.count(key)]
+
+
 def cut_points(tmp_path: Path, seed: int) -> int:
     folder = tmp_path / "count"
     folder.mkdir()
@@ -239,8 +252,11 @@ def check_one(folder: Path, seed: int, cut: tuple[int, bool], calm: list[Any]) -
     found = look(state, run)[0]
     if found.ended_at is None:
         found = finish(folder, state, run, fails)
-    assert summary(found) == calm, (seed, cut)
+    if found.plan.on_failure == "continue":  # otherwise what had begun by then decides what is stopped and undone
+        assert summary(found) == calm, (seed, cut)
+    assert not [task.id for task, each in zip(found.specs, found.tasks) if each.status not in SETTLED]
     unsafe = {task.id for task in found.specs if found.trait(task).effect == "unsafe"}
     doubles = [key for key in acted(folder) if key[0] in unsafe and acted(folder).count(key) > 1]
+    doubles += twice_undone(folder, run, state)
     assert not doubles, (seed, cut, doubles)
     assert not leftovers(run)

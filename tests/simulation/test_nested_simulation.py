@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from planrunner.machine.events import RunEnded, TasksReset
+from planrunner.machine.events import RunEnded, TasksReset, UndoSettled
 from planrunner.plan.load import load
 from planrunner.plugins import Registry
 from planrunner.source import Source
@@ -60,14 +60,27 @@ def test_a_crash_at_any_journal_write_of_a_nested_run_leads_to_the_same_final_st
                 assert crashed.state.status == calm.state.status
 
 
+def test_a_crash_at_any_journal_write_of_a_run_that_is_undone_breaks_no_promise() -> None:
+    undone = 0
+    for found in worlds(range(500, 540), on_failure="rollback"):
+        calm = simulate(found)
+        undone += any(isinstance(entry.event, UndoSettled) for entry in calm.entries)
+        for write in range(1, calm.writes + 1):
+            for stored in (False, True):
+                assert simulate(found, {write: stored}).state.ended_at is not None
+    assert undone > 5
+
+
 def test_crashes_break_no_promise_under_any_policy() -> None:
-    back = 0
-    for policy in ("stop", "continue"):
+    back = undone = 0
+    for policy in ("stop", "continue", "rollback"):
         for found in worlds(range(300, 420), on_failure=policy):
             rng = random.Random(found.seed)
             calm = simulate(found)
             back += any(isinstance(entry.event, TasksReset) for entry in calm.entries)
+            undone += any(isinstance(entry.event, UndoSettled) for entry in calm.entries)
             for _ in range(4):
                 dies = {write: rng.random() < 0.5 for write in rng.sample(range(1, calm.writes + 4), 2)}
                 assert simulate(found, dies).state.ended_at is not None
-    assert back >= 0
+    assert back > 20
+    assert undone > 20
