@@ -69,10 +69,8 @@ class LiveSettings(NamedTuple):
 
 
 class LiveEffects:
-    """``Effects`` on the real world. Use from one thread; signals are caught when that is the main one.
-
-    ``forced`` becomes True at the second Ctrl-C: everything is killed.
-    """
+    """``Effects`` on the real world. Use from one thread; signals are caught when that is the main one. ``forced``
+    becomes True at the second Ctrl-C: everything is killed."""
 
     def __init__(self, settings: LiveSettings) -> None:
         self.forced = False
