@@ -161,7 +161,9 @@ def budget_object(state: State, now: float) -> dict[str, Json]:
     limits = {name: limit for name, limit in state.plan.budgets._asdict().items() if name in _QUANTITIES}
     used = {
         "time": round(state.spent_time(now), 3),
-        "attempts": sum(found.attempts + found.reissues for found in state.tasks),
+        "attempts": sum(
+            found.attempts + found.reissues for at, found in enumerate(state.tasks) if at not in state.holders
+        ),
     }
     names = [name for name, limit in limits.items() if limit is not None or name in used]
     found: dict[str, Json] = {name: {"used": used.get(name), "limit": limits[name]} for name in names}
