@@ -9,10 +9,6 @@ from __future__ import annotations
 import sys
 
 from planrunner.cli.table import COMMANDS, module_of
-from planrunner.record import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from planrunner.plan.model import Task
 
 FILES = ":files"
 
@@ -168,7 +164,7 @@ def _tasks(run: str, state: str | None, last: str) -> list[str]:
 
     found = [task for task in look(run, state).state.specs if task.id.startswith(last)]
     if len(found) > _MOST:
-        found = sorted(found, key=_depth)[:_MOST]
+        found = sorted(found, key=lambda task: _depth(task.id))[:_MOST]
     return [f"{task.id}\t{task.title}" for task in found]
 
 
@@ -182,8 +178,8 @@ def _gates(run: str, state: str | None) -> list[str]:
 _MOST = 200
 
 
-def _depth(task: Task) -> int:
-    return sum(task.id.count(sign) for sign in "/[#@")
+def _depth(path: str) -> int:
+    return sum(path.count(sign) for sign in "/[#@")
 
 
 def _rules() -> list[str]:

@@ -130,7 +130,12 @@ def undo_started(state: State, event: UndoStarted, at: float) -> None:
 def undo_ended(state: State, event: UndoEnded, at: float) -> None:
     debts = _debts(state)
     owed = current(debts)
-    if owed is None or owed.last != event.attempt or state.specs[owed.number].id != event.task:
+    if (
+        owed is None
+        or owed.outcome is not None
+        or owed.last != event.attempt
+        or state.specs[owed.number].id != event.task
+    ):
         raise IllegalMove(f"attempt {event.attempt} to undo task `{event.task}` ended without having started")
     owed.cut = event.outcome.failure in CUT_OFF
     owed.outcome = None if owed.cut else event.outcome

@@ -67,14 +67,9 @@ class WatchedEffects(ImaginedEffects):
 
     def start(self, effects: Sequence[Effect]) -> None:
         intents = {
-            (entry.event.task, entry.event.attempt, entry.event.key)
+            (UNDO * isinstance(entry.event, UndoStarted) + entry.event.task, entry.event.attempt, entry.event.key)
             for entry in self.disk.entries
-            if isinstance(entry.event, AttemptStarted)
-        }
-        intents |= {
-            (UNDO + entry.event.task, entry.event.attempt, entry.event.key)
-            for entry in self.disk.entries
-            if isinstance(entry.event, UndoStarted)
+            if isinstance(entry.event, (AttemptStarted, UndoStarted))
         }
         for effect in effects:
             if isinstance(effect, StartCall):

@@ -64,10 +64,18 @@ class Zoo:
         )
 
     def ended(self, process: subprocess.Popen[bytes]) -> tuple[int, int]:
-        """Exit code and peak memory in bytes."""
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        return process.returncode, usage.ru_maxrss * 1024
+        """Exit code and peak memory in bytes: that of the program alone, since what the system counts for a child
+        begins with the memory of the process that forked it."""
+        peak = 0
+        while process.poll() is None:
+            try:
+                status = Path(f"/proc/{process.pid}/status").read_text()
+            except OSError:
+                continue
+            found = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")]
+            peak = max([peak, *found])
+            time.sleep(0.02)
+        return process.returncode, peak * 1024
 
     def until_all_began(self) -> None:
         end = time.monotonic() + 30

@@ -7,17 +7,30 @@ from planrunner.machine.replay import INPUTS
 
 DECIDED = {
     "AttemptStarted",
+    "BackupAsked",
+    "BudgetWarned",
     "FactsRequested",
     "FailureResolved",
     "FrameClosing",
     "FrameOpened",
+    "FreshnessAsked",
+    "GateDecided",
+    "GateEscalated",
+    "GateOpened",
+    "GateRequested",
     "RetryScheduled",
+    "RollbackEnded",
     "RunEnded",
     "RunParked",
+    "TaskDelayed",
     "TaskQueued",
     "TaskSettled",
+    "UndoScheduled",
+    "UndoSettled",
+    "UndoStarted",
+    "Warned",
 }
-EITHER = {"ResetPlanned", "StopRequested", "TasksReset"}
+EITHER = {"AttemptStopping", "ResetPlanned", "RollbackStarted", "StopRequested", "TasksReset"}
 """Decided, or asked for by people: ``is_input`` tells them apart."""
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from planrunner.engine.replaying import replay
+from planrunner.journal import codec
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outcome, RunStarted, TaskSettled
-from planrunner.machine.replay import Difference, kind_of
+from planrunner.machine.replay import INPUTS, Difference, kind_of
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins import Registry
@@ -22,7 +23,7 @@ from planrunner.testing.simulate import RUN_ID, World, simulate
 
 REGISTRY = Registry()
 TRAITS = {"shell": ["unsafe", False, False], "noop": ["pure", True, False]}
-FROM_OUTSIDE = ("attempt_ended", "doubt_settled", "facts_observed", "run_resumed", "run_started", "stop_requested")
+FROM_OUTSIDE = frozenset([codec.kind_of(kind) for kind in INPUTS]) | {"stop_requested"}
 
 Mutant = tuple[str, list[Entry], int]
 """What was done, the entries after it, and the seq of the entry it was done to."""
@@ -129,7 +130,7 @@ def test_a_changed_field_is_named_with_both_sides() -> None:
             assert found.task == getattr(changed, "task", "")
             if name == "task":
                 assert (found.expected, found.got) == (changed.task, event.task)  # type: ignore[union-attr]
-            elif name in ("outputs", "waiting", "names"):
+            elif name in ("outputs", "waiting", "names", "reserved", "values"):
                 assert found.field.startswith(name)
             else:
                 assert found.field == name

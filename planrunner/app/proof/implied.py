@@ -34,7 +34,7 @@ def implied(plan: Plan, path: str, started: Container[str]) -> Iterator[Case]:
         elif is_container(task):
             continue
         elif name in started:
-            yield from _failures(whole, name, task)
+            yield from _failures(whole, plan, name, task)
         else:
             yield from _later_failures(whole, plan, name)
     yield from _values(whole, plan)
@@ -68,10 +68,11 @@ def _decision_text(word: Json) -> str:
     return word if isinstance(word, str) else str(word["option"])
 
 
-def _failures(whole: Case, name: str, task: Task) -> Iterator[Case]:
+def _failures(whole: Case, plan: Plan, name: str, task: Task) -> Iterator[Case]:
     bad = _bad(task)
+    undone = plan.on_failure == "rollback" and (task.rollback is not None or bool(task.backup))
     retried = task.retry.attempts > 1
-    certain = "/" not in name and not any(edge.rework for edge in task.edges) and task.fanout is None
+    certain = not undone and "/" not in name and not any(edge.rework for edge in task.edges) and task.fanout is None
     once = whole._replace(name=f"`{name}` fails once", world=whole.world._replace(replies={name: (bad, Reply())}))
     yield _expecting(once, name, "completed" if retried else "failed", certain)
     if retried:

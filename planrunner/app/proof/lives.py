@@ -9,7 +9,7 @@ from planrunner.app.proof.names import matches
 from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, timeout_of, with_values
 from planrunner.engine.drive import Driver
-from planrunner.engine.effects import StartCall
+from planrunner.engine.effects import UNDO, StartCall
 from planrunner.engine.imagined import ImaginedEffects, Script, in_time
 from planrunner.machine.events import (
     AttemptEnded,
@@ -19,6 +19,7 @@ from planrunner.machine.events import (
     RunResumed,
     RunStarted,
     StopRequested,
+    UndoStarted,
 )
 from planrunner.machine.evolve import fold
 from planrunner.machine.state import State
@@ -147,9 +148,9 @@ class WatchedEffects(ImaginedEffects):
 
     def _check_intents(self, calls: Sequence[Call]) -> None:
         intents = {
-            (entry.event.task, entry.event.attempt, entry.event.key)
+            (UNDO * isinstance(entry.event, UndoStarted) + entry.event.task, entry.event.attempt, entry.event.key)
             for entry in self._disk.entries
-            if isinstance(entry.event, AttemptStarted)
+            if isinstance(entry.event, (AttemptStarted, UndoStarted))
         }
         for call in calls:
             if (call.task.id, call.attempt, call.key) not in intents:

@@ -138,9 +138,12 @@ def differences(calm: State, other: State) -> list[str]:
     """What a crash has changed about the end of a run; empty where nothing has.
 
     In a plan that stops at the first failure, which tasks had begun by then is a matter of timing: tasks that one of
-    the two runs cancelled, and what follows them, are not compared.
+    the two runs cancelled, and what follows them, are not compared. Nor is a run in which a doubt was settled by the
+    task's own rule as a failure: there the plan itself says that a crash makes a difference.
     """
-    found = []
+    found: list[str] = []
+    if any(task.failure == "doubt" for task in other.tasks):
+        return found
     if calm.status != other.status or calm.reason != other.reason:
         found.append(f"the run is {_ending(other)} instead of {_ending(calm)}")
     before, after = standing(calm), standing(other)

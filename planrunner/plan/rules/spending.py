@@ -15,16 +15,16 @@ _PRICED = ("cost", "tokens")
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
-    if view.whole and any(capability.spends for capability in view.capabilities.values()):
+    if view.whole:
         yield from _within(view, view.plan.tasks, (view.plan.budgets,))
 
 
 def _within(view: PlanView, tasks: Iterable[Task], around: tuple[Budgets, ...]) -> Iterator[Diagnostic]:
+    limited = [what for what in _PRICED if any(getattr(budgets, what) is not None for budgets in around)]
     for task in tasks:
-        capability = view.capabilities.get(task.uses)
+        capability = view.capabilities.get(task.uses) if limited else None
         for what in capability.spends if capability is not None else ():
-            limited = any(getattr(budgets, what, None) is not None for budgets in around)
-            if what in _PRICED and limited and getattr(task.budgets, what) is None:
+            if what in limited and getattr(task.budgets, what) is None:
                 message = (
                     f"`{task.uses}` of `{task.id}` spends {what}, which a budget limits, without a limit of its own"
                 )
