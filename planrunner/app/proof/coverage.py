@@ -7,7 +7,7 @@ from typing import Any
 
 from planrunner.app.proof.lives import Lived
 from planrunner.app.proof.names import home, paths, walk
-from planrunner.machine.events import GateDecided, RetryScheduled, TaskSettled, TasksReset
+from planrunner.machine.events import GateDecided, RetryScheduled, TaskSettled, TasksReset, UndoSettled
 from planrunner.machine.routes import fired
 from planrunner.plan.model import Edge, Gate, Plan, Task
 from planrunner.record import NamedTuple
@@ -127,8 +127,6 @@ def _reached(lived: Lived, every: Container[str]) -> set[Point]:
             found.add(Point("conditions", path, f"when `{task.when.text}` is false"))
         if seen.status == "failed" and task.allow_failure:
             found.add(Point("failures", path, "fails with leave"))
-        if seen.status == "rolled_back":
-            found.add(Point("failures", path, "is rolled back"))
         for route in state.shape.routes_out.get(number, ()):
             text = edge_text(route.edge)
             verdict = fired(state, route)
@@ -153,6 +151,8 @@ def _from_entries(lived: Lived, every: Container[str]) -> set[Point]:
         elif isinstance(event, TaskSettled):
             if event.failure:
                 found.add(Point("failures", home(event.task, every), f"fails as {event.failure}"))
+        elif isinstance(event, UndoSettled) and event.status == "undone":
+            found.add(Point("failures", home(event.task, every), "is rolled back"))
         elif isinstance(event, GateDecided):
             found.add(Point("gates", home(event.task, every), event.decision))
         elif isinstance(event, TasksReset) and event.cause in state.index:

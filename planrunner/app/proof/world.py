@@ -7,6 +7,7 @@ from typing import Any
 
 from planrunner.app.proof.names import best, inner, is_container, matches, walk, written
 from planrunner.capabilities.contract import Call, Exit, Failure
+from planrunner.engine.effects import Examine
 from planrunner.engine.imagined import Script
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import facts_read
@@ -81,7 +82,17 @@ def script(world: World) -> Script:
         lambda call: outcome(world, call, reply_to(world, call.task, call.attempt)),
         lambda names: {name: world.facts.get(name) for name in names},
         probe,
+        lambda effect: _evidence(world, effect),
     )
+
+
+def _evidence(world: World, effect: Examine) -> tuple[dict[str, Json], ...]:
+    """What is found of the evidence of a gate: nothing against it, unless the case says that it rejects."""
+    judges = any(look["kind"] in ("junit", "schema") for look in effect.looks)
+    if not judges or best(world.gates, effect.task) is None or decision(world, effect.task, effect.visit) != "reject":
+        return ()
+    said = f"the case says that `{effect.task}` rejects"
+    return ({"kind": "checks", "name": effect.task, "digest": "", "problem": said},)
 
 
 def outcome(world: World, call: Call, reply: Reply) -> Outcome:
