@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.app.proof.lives import PLACE, RUN_ID, START, Broken, Crash, Disk, Nobody
+from planrunner.app.proof.promises import check_settled_once, check_slots
 from planrunner.capabilities.contract import Call
 from planrunner.engine.drive import Driver
 from planrunner.engine.effects import UNDO, StartCall
@@ -28,7 +29,6 @@ from planrunner.machine.events import (
     RunStarted,
     StopRequested,
     TaskSettled,
-    TasksReset,
     UndoSettled,
     UndoStarted,
 )
@@ -183,8 +183,8 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
     replayed = replay(world.plan, RUN_ID, entries)
     if replayed.difference is not None:
         raise Broken(f"P14: the replay differs at entry {replayed.difference.seq}: {replayed.difference}")
-    _check_settled_once(entries)
-    _check_slots(world, state, entries)
+    check_settled_once(entries)
+    check_slots(state, entries)
     _check_unsafe(world, entries, acted)
     _check_undos(entries)
     if state.ledger is not None:
@@ -199,25 +199,6 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
     failed = any(found.standing == "failed" for found in state.tasks[: len(world.plan.tasks)])
     if (state.status == "failed") != failed and state.reason != "budget":
         raise Broken(f"the run is {state.status} and failed tasks: {failed}")
-
-
-def _check_settled_once(entries: Sequence[Entry]) -> None:
-    settled: set[str] = set()
-    ended: set[tuple[str, int]] = set()
-    for entry in entries:
-        event = entry.event
-        if isinstance(event, TasksReset):
-            settled.difference_update(event.tasks)
-        if isinstance(event, TaskSettled) and event.status in SETTLED:
-            if event.task in settled:
-                raise Broken(f"P1: {event.task} was settled twice")
-            settled.add(event.task)
-        elif isinstance(event, AttemptEnded) and event.outcome.failure not in CUT_OFF:
-            if (event.task, event.attempt) in ended:
-                raise Broken(f"P1: attempt {event.attempt} of {event.task} ended twice")
-            ended.add((event.task, event.attempt))
-        elif isinstance(event, AttemptStarted) and event.task in settled:
-            raise Broken(f"P1: {event.task} started after it was settled")
 
 
 def _check_undos(entries: Sequence[Entry]) -> None:
@@ -240,23 +221,6 @@ def _check_undos(entries: Sequence[Entry]) -> None:
             order = order[order.index(event.owed) :]
         elif isinstance(event, UndoSettled) and event.status == "undone":
             undone.add(event.owed)
-
-
-def _check_slots(world: World, state: State, entries: Sequence[Entry]) -> None:
-    labels = {task.id: task.labels for number, task in enumerate(state.specs) if number not in state.holders}
-    running: set[str] = set()
-    for entry in entries:
-        event = entry.event
-        if isinstance(event, AttemptStarted) and event.task in labels:
-            running.add(event.task)
-        elif isinstance(event, (AttemptEnded, DoubtSettled, TaskSettled)):
-            running.discard(event.task)
-        if len(running) > world.plan.max_parallel:
-            raise Broken(f"{len(running)} tasks run at entry {entry.seq}, {world.plan.max_parallel} may")
-        for label, limit in world.plan.limits:
-            taken = sum(label in labels[task] for task in running)
-            if taken > limit:
-                raise Broken(f"{taken} tasks with label {label} run at entry {entry.seq}, {limit} may")
 
 
 def check_budgets(plan: Plan, entries: Sequence[Entry]) -> None:
