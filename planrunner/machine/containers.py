@@ -13,6 +13,7 @@ from planrunner.machine.frame import Frame
 from planrunner.machine.moves import after_settling, drop_timer, main_part_done, set_timer, wake
 from planrunner.machine.scope import FrameScope
 from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.plan.model import Plan
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def frame_opened(state: State, event: FrameOpened, at: float) -> None:
         frame.tolerate = tolerated(task.fanout, len(body))
         if task.fanout.max_parallel and task.fanout.max_parallel < len(body):
             frame.limit = frame.first + task.fanout.max_parallel
+    if task.sub is not None or found.frame.owner >= 0:
+        named = _limited(state, number, task.sub, named)
     state.add(frame, body, named)
     state.index.update({task.id: frame.first + at for at, task in enumerate(named)})
     if event.number > 1 and task.loop is not None and task.loop.breaker and found.inner is not None:
@@ -80,6 +83,29 @@ def _body(state: State, number: int, event: FrameOpened) -> tuple[list[Task], li
     else:
         body = list(task.subplan if task.sub is None else task.sub.tasks)
     return body, [_named(inner, f"{prefix}/{inner.id}") for inner in body]
+
+
+def _limited(state: State, number: int, sub: Plan | None, named: list[Task]) -> list[Task]:
+    """The tasks with the limits of the linked plans around them: such a limit counts as one of a label that only they
+    have, the path of the task that links the plan and, for a label of that plan, its name."""
+    marks = {label for label in state.specs[number].labels if label.endswith("/")}
+    limits: dict[str, str] = {}
+    while sub is None and number >= 0:
+        frame = state.tasks[number].frame
+        sub, number = frame.linked, frame.owner
+    if sub is None or not (marks or sub.limits or sub.max_parallel != Plan("").max_parallel):
+        return named
+    path = state.specs[number].id
+    if sub.max_parallel != Plan("").max_parallel:
+        marks.add(f"{path}/")
+        state.limits[f"{path}/"] = sub.max_parallel
+    for label, limit in sub.limits:
+        limits[label] = f"{path}/{label}"
+        state.limits[limits[label]] = limit
+    return [
+        task._replace(labels=(*task.labels, *sorted(marks), *[limits[each] for each in task.labels if each in limits]))
+        for task in named
+    ]
 
 
 def _named(task: Task, name: str) -> Task:

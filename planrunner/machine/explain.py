@@ -58,7 +58,7 @@ def _waiting(state: State, number: int) -> list[str]:
     if found.status == "queued":
         lines = [f"it is ready and waits for a slot: {state.slots} of {state.max_parallel} are taken"]
         lines += [
-            f"label `{label}` allows {state.limits[label]} at a time, {state.labels_running.get(label, 0)} run"
+            f"{_limit_name(label)} allows {state.limits[label]} at a time, {state.labels_running.get(label, 0)} run"
             for label in state.limited_labels(task)
         ]
         if state.ledger is not None:
@@ -185,3 +185,11 @@ def _attempts(state: State, number: int) -> list[str]:
     elif outcome is not None:
         text += ": ended well" + (f" after {outcome.duration:.2f} s" if number not in state.holders else "")
     return [text]
+
+
+def _limit_name(label: str) -> str:
+    """A linked plan has limits of its own, which count as labels of its tasks (``containers``)."""
+    path, sign, name = label.rpartition("/")
+    if not sign:
+        return f"label `{label}`"
+    return f"label `{name}` of `{path}`" if name else f"`{path}`"

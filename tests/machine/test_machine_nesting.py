@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
-from planrunner.machine.events import AttemptStarted, FrameOpened, Outcome
+from planrunner.machine.events import AttemptEnded, AttemptStarted, FrameOpened, Outcome
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins import Registry
@@ -313,3 +314,47 @@ def test_what_runs_beside_ends_before_the_tasks_begin_anew() -> None:
     ran = rehearse(plan(*tasks), {"test": [BAD, Outcome(exit_code=0)], "docs": [Outcome(exit_code=0, duration=50.0)]})
     assert ran.state.status == "completed"
     assert ran.order == ["code", "test", "docs", "code", "test", "docs", "more"]
+
+
+# Linked plans
+
+
+def linked(tmp_path: Path, **keys: Any) -> Plan:
+    tasks = [{"id": f"t{n}", "run": "x", "labels": ["db"] if n < 4 else []} for n in range(6)]
+    (tmp_path / "part.yaml").write_text(
+        json.dumps({"plan": "part", "defaults": {"timeout": "1h"}, "tasks": tasks, **keys})
+    )
+    outer = {
+        "plan": "p",
+        "max_parallel": 20,
+        "tasks": [{"id": "one", "subplan": "part.yaml"}, {"id": "two", "subplan": "part.yaml"}],
+    }
+    path = tmp_path / "outer.json"
+    path.write_text(json.dumps(outer))
+    loaded = load(Source(path.read_text(), str(path), "json"), Registry())
+    assert loaded.plan is not None, [finding.message for finding in loaded.findings]
+    return loaded.plan
+
+
+def most_at_once(ran: Rehearsal, *prefixes: str) -> int:
+    most = now = 0
+    for entry in ran.entries:
+        event = entry.event
+        if isinstance(event, (AttemptStarted, AttemptEnded)) and event.task.startswith(prefixes):
+            now += 1 if isinstance(event, AttemptStarted) else -1
+            most = max(most, now)
+    return most
+
+
+def test_a_linked_plan_brings_its_own_limits(tmp_path: Path) -> None:
+    free = rehearse(linked(tmp_path))
+    assert (most_at_once(free, "one/"), most_at_once(free, "one/", "two/")) == (6, 12)
+    narrow = rehearse(linked(tmp_path, max_parallel=2))
+    assert (most_at_once(narrow, "one/"), most_at_once(narrow, "two/"), most_at_once(narrow, "one/", "two/")) == (
+        2,
+        2,
+        4,
+    )
+    labelled = rehearse(linked(tmp_path, limits={"db": 1}))
+    held = tuple(f"one/t{n}" for n in range(4))
+    assert (most_at_once(labelled, *held), most_at_once(labelled, "one/")) == (1, 3)
