@@ -245,3 +245,23 @@ def test_a_dry_run_is_held_to_the_preview_as_well(write: Write, call: Call) -> N
     saved(write, call)
     assert call("exec", "p.yaml", "--preview", "p.json", "--dry-run", "--progress", "quiet")[0] == 0
     assert call("exec", "p.yaml", "--preview", "p.json", "--dry-run", "-p", "stage=x")[0] == 10
+
+
+LABELLED = """
+plan: p
+defaults: {timeout: 10s}
+policy: {gates: {prod: {ask: "prod?", approvers: {roles: [release]}}}}
+tasks:
+  - {id: a, run: "true", labels: [prod]}
+  - {id: s, subplan: [{id: b, run: "true", labels: [prod]}, {id: c, run: "true"}]}
+"""
+
+
+def test_who_is_asked_because_of_a_label_is_listed(write: Write, data: Data, call: Call) -> None:
+    path = write("p.yaml", LABELLED)
+    _, found = data("preview", path)
+    assert found["envelope"]["asks"] == ["a", "s/b"]
+    assert found["envelope"]["tasks"][0]["first"] == ["approval by role release, not the starter (label prod)"]
+    _, out, _ = call("preview", path)
+    assert "asks first: approval by role release, not the starter (label prod)" in out
+    assert "people    a, s/b" in out
