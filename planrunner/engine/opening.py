@@ -172,7 +172,9 @@ def closed(state: State, command: Close) -> AttemptEnded:
 
 def _outputs(state: State, task: Task, frame: Frame) -> dict[str, Json]:
     if frame.kind == "items":
-        return _collected(state, frame)
+        item = state.holders[frame.owner]
+        assert item is not None, "a fan-out has the task it multiplies"
+        return _collected(state, frame, item.outputs if item.sub is None else (*item.sub.outputs, *item.outputs))
     scope = FrameScope(state, frame)
     declared: tuple[Output, ...] = task.outputs if task.sub is None else (*task.sub.outputs, *task.outputs)
     given = {} if task.loop is None else {**_last_carried(task.loop, frame, scope), "rounds": frame.round}
@@ -188,8 +190,8 @@ def _last_carried(loop: Loop, frame: Frame, scope: FrameScope) -> dict[str, Json
         return frame.values or {}
 
 
-def _collected(state: State, frame: Frame) -> dict[str, Json]:
+def _collected(state: State, frame: Frame, declared: tuple[Output, ...]) -> dict[str, Json]:
     """Each output of the items as a list in the order of the items, None where an item has none."""
     rows = [state.tasks[number].outputs for number in range(frame.first, frame.first + frame.size)]
-    names = dict.fromkeys(name for row in rows for name in row)
+    names = dict.fromkeys([*[output.name for output in declared], *[name for row in rows for name in row]])
     return {name: [row.get(name) for row in rows] for name in names}
