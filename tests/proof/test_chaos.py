@@ -258,3 +258,19 @@ def test_a_real_run_whose_plan_gives_up_after_a_crash_is_not_compared() -> None:
     failed = {"status": "failed", "tasks": {"a": {"status": "failed", "failure": "logic"}}}
     assert real_differences(calm, given_up) == []
     assert real_differences(calm, failed) == ["the run is failed instead of completed", "`a` is failed instead of completed"]
+
+
+def test_a_task_that_waits_for_a_slot_does_not_begin_as_what_holds_it_is_stopped(write: Write, data: Data) -> None:
+    plan = """
+plan: p
+max_parallel: 1
+on_failure: continue
+defaults: {timeout: 30s}
+tasks:
+  - {id: a, run: one}
+  - id: hold
+    timeout: 1500ms
+    loop: {max: 3, tasks: [{id: s, run: two}]}
+"""
+    code, found = data("chaos", write("p.yaml", plan))
+    assert code == 0, found["violation"]
