@@ -21,7 +21,7 @@ def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
         return None
     from planrunner.plan.expressions.quantities import parse_percent
 
-    share = parse_percent(value)
+    share = parse_percent(value if value.rstrip().endswith("%") else f"{value}%")
     if share is None or share > 1:
         raise click.BadParameter(f"`{value}` is not a percentage such as 80%", ctx, param)
     return share
@@ -62,7 +62,7 @@ def command(
         _write_junit(junit, found)
     if as_json:
         screen.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
-    else:
+    elif tested.results or not tested.invalid:
         from planrunner.views.tests import test_lines
 
         screen.write("".join(f"{line}\n" for line in test_lines(screen, found, coverage)))

@@ -173,7 +173,9 @@ def admit(state: State, ready: list[int], commands: list[Command], fitting: Fitt
     free = state.max_parallel - state.slots
     chosen = _choose(state, slow, free, fitting) if free > 0 and (slow or state.queue.lines) else []
     if chosen and state.queue.lines:  # one that waits may be settled by this very decision
-        over = {each.event.task for each in commands if isinstance(each, Record) and isinstance(each.event, TaskSettled)}
+        over = {
+            each.event.task for each in commands if isinstance(each, Record) and isinstance(each.event, TaskSettled)
+        }
         chosen = [number for number in chosen if tasks[number].id not in over]
     commands.extend(_start(state, number, fitting) for number in chosen)
     if slow or waiting:

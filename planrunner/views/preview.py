@@ -108,7 +108,9 @@ _COUNTED = (
 
 def _time(time: dict[str, Json], parallel: int) -> str:
     if time["critical_path"] is None or time["at_most"] is None:
-        text = f"unknown: no timeout for {_named(time['unknown'])}"
+        why = [f"no timeout for {_named(time['unknown'])}"] if time["unknown"] else []
+        why += [f"only the run can tell how many items {_named(time['uncounted'])} has"] if time["uncounted"] else []
+        text = f"unknown: {'; '.join(why)}"
     else:
         along = " → ".join(time["along"][:8]) + (" …" if len(time["along"]) > 8 else "")
         path = duration_text(time["critical_path"])

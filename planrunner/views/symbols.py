@@ -39,7 +39,7 @@ def plural(count: int, noun: str) -> str:
 def duration_text(seconds: float) -> str:
     """A duration for people: ``250ms``, ``12.3s``, ``4m05s``, ``2h03m``, ``3d04h``."""
     if seconds < 0.9995:
-        return f"{seconds * 1000:.0f}ms"
+        return f"{max(0, round(seconds * 1000))}ms"  # an imagined clock may be a hair behind
     if seconds < 59.95:
         return f"{seconds:.1f}s"
     minutes, rest = divmod(round(seconds), 60)

@@ -363,7 +363,8 @@ def test_too_little_coverage_is_code_one(write: Write, call: Call) -> None:
     code, _, told = call("test", "release.yaml", "--min-coverage", "80%")
     assert code == 1
     assert "80% is wanted" in told
-    assert call("test", "release.yaml", "--min-coverage", "80")[0] == 2
+    assert call("test", "release.yaml", "--min-coverage", "80")[0] == code
+    assert call("test", "release.yaml", "--min-coverage", "800")[0] == 2
 
 
 def test_cases_are_chosen_by_a_part_of_their_name(write: Write, data: Data, call: Call) -> None:
@@ -490,3 +491,29 @@ def test_a_case_decides_about_a_task_behind_a_gate_of_its_label(write: Write, da
     code, _, err = call("test", write("p.test.yaml", text))
     assert code == 5
     assert "people decide `a`, `s/b`" in err
+
+
+def test_a_file_that_cannot_be_used_has_no_sum_and_an_empty_one_tells_what_belongs_in_it(
+    write: Write, call: Call
+) -> None:
+    code, out, err = call("test", write("p.test.yaml", ""))
+    assert (code, out) == (5, "")
+    assert "a test file has `plan:` and `cases:`" in err
+    assert "planrunner init" not in err
+
+
+def test_what_holds_other_tasks_is_no_gate(write: Write, call: Call) -> None:
+    plan = """
+plan: p
+defaults: {timeout: 10s}
+tasks:
+  - {id: lp, loop: {max: 2, tasks: [{id: x, run: one}]}}
+  - {id: sub, subplan: [{id: y, run: two}]}
+  - {id: ok, gate: approval}
+"""
+    write("p.yaml", plan)
+    text = "plan: p.yaml\ncases: [{name: no, gates: {lp/x: reject}, expect: {status: failed}}]\n"
+    code, _, err = call("test", write("p.test.yaml", text))
+    assert code == 5
+    assert "people decide `ok`" in err
+    assert "`lp`," not in err

@@ -135,7 +135,7 @@ def test_a_fan_out_over_what_is_not_known_is_open_unless_it_has_a_limit(write: W
     text = ("plan: p\ntasks:\n  - {id: a, run: x, timeout: 1s, outputs: {l: list}}\n"
             "  - {id: b, needs: [a], foreach: tasks.a.outputs.l, run: y, timeout: 10s}\n")  # fmt: skip
     write("p.yaml", text)
-    assert data("preview", "p.yaml")[1]["envelope"]["time"]["unknown"] == ["b"]
+    assert data("preview", "p.yaml")[1]["envelope"]["time"]["uncounted"] == ["b"]
     write("q.yaml", text.replace("run: y", "max_items: 7, run: y"))
     time = data("preview", "q.yaml")[1]["envelope"]["time"]
     assert time["critical_path"] == 1 + 20  # seven items, five at once
@@ -284,3 +284,16 @@ def test_a_matrix_of_millions_is_refused_before_any_combination_is_made(
     assert code == 1
     assert "there are 10000000 items" in err
     assert not made
+
+
+def test_a_number_of_items_that_only_the_run_can_tell_is_no_missing_timeout(write: Write, call: Call) -> None:
+    plan = """
+plan: p
+defaults: {timeout: 10s}
+tasks:
+  - {id: list, run: ls, outputs: {names: list}}
+  - {id: each, needs: [list], foreach: tasks.list.outputs.names, run: one}
+"""
+    _, out, _ = call("preview", write("p.yaml", plan))
+    assert "unknown: only the run can tell how many items each has" in out
+    assert "no timeout" not in out

@@ -55,6 +55,7 @@ def test_wide_characters_take_two_columns_and_marks_none():
     ("seconds", "text"),
     [
         (0, "0ms"),
+        (-0.0001, "0ms"),
         (0.25, "250ms"),
         (0.9999, "1.0s"),
         (12.34, "12.3s"),

@@ -34,6 +34,8 @@ class Bound(NamedTuple):
     unpriced: tuple[str, ...] = ()
     """Tasks that may cost something and have no budget for it."""
     counted: tuple[str, ...] = ()
+    uncounted: tuple[str, ...] = ()
+    """Fan-outs of which only the run can tell how many items they have: to blame for the time as well."""
 
 
 _PRICED = ("llm", "agent")
@@ -88,6 +90,7 @@ def _all_of(bounds: Sequence[Bound]) -> Bound:
         _total(each.tokens for each in bounds),
         tuple(dict.fromkeys(task for each in bounds for task in each.open)),
         tuple(dict.fromkeys(task for each in bounds for task in each.unpriced)),
+        uncounted=tuple(dict.fromkeys(task for each in bounds for task in each.uncounted)),
     )
 
 
@@ -164,7 +167,8 @@ def _limited(bound: Bound, limit: float | None, name: str) -> Bound:
     if limit is None:
         return bound
     path = limit if bound.path is None else min(bound.path, limit)
-    return bound._replace(path=path, open=tuple(each for each in bound.open if not _under(each, name)))
+    left = [tuple(each for each in names if not _under(each, name)) for names in (bound.open, bound.uncounted)]
+    return bound._replace(path=path, open=left[0], uncounted=left[1])
 
 
 def _under(task: str, name: str) -> bool:
@@ -199,7 +203,7 @@ def _fanned(task: Task, count: Count, parallel: int, prefix: str) -> Bound:
         items = fanout.max_items
     name = prefix + task.id
     if items is None:
-        return item._replace(path=None, work=None, attempts=None, open=(name,))
+        return item._replace(path=None, work=None, attempts=None, uncounted=(*item.uncounted, name))
     side_by_side = min(fanout.max_parallel or parallel, parallel) or 1
     rounds = -(-items // side_by_side)
     return _repeated(item, items)._replace(path=_times(item.path, rounds))

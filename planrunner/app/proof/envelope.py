@@ -116,6 +116,7 @@ def _time(plan: Plan, worst: Bound, parallel: int) -> dict[str, Json]:
         "at_most": with_slots(worst, parallel),
         "limit": min(limits, default=None),
         "unknown": list(worst.open),
+        "uncounted": list(worst.uncounted),
     }
 
 

@@ -56,7 +56,9 @@ def read_tests(source: Source, load_plan: LoadPlan) -> Suite:
     """The cases of a test file. Faults of the file are findings; those of its plans raise as ``load_plan`` does."""
     parsed = syntax.parse(source)
     if parsed.tree is None:
-        return Suite(source, (), arrange(parsed.findings))
+        empty = "a test file has `plan:` and `cases:`"
+        findings = [each._replace(help=empty) if not source.text.strip() else each for each in parsed.findings]
+        return Suite(source, (), arrange(findings))
     findings = [*parsed.findings, *(each._replace(fix=None) for each in check_shape(parsed.tree))]
     if has_errors(findings) or not isinstance(parsed.tree, Mapping):
         return Suite(source, (), arrange(findings))
