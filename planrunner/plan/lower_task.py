@@ -143,15 +143,15 @@ def _finish_gate(draft: Draft) -> None:
 def _finish_times(draft: Draft) -> None:
     nodes, fields, low = draft.nodes, draft.fields, draft.low
     if "timeout" in nodes:
-        fields["timeout"] = values.duration(low, nodes["timeout"])
+        fields["timeout"] = values.lasting(low, nodes["timeout"])
     if "retry" in nodes:
         fields["retry"] = flow.retry(low, nodes["retry"], draft.defaults.get("retry", Retry()))
     if "budgets" in nodes:
         fields["budgets"] = parts.budgets(low, nodes["budgets"], draft.defaults.get("budgets", Budgets()))
     if "timebox" in nodes:
-        fields["timebox"] = values.duration(low, nodes["timebox"])
+        fields["timebox"] = values.lasting(low, nodes["timebox"])
     if "heartbeat" in nodes:
-        fields["heartbeat"] = values.duration(low, nodes["heartbeat"])
+        fields["heartbeat"] = values.lasting(low, nodes["heartbeat"])
     if "watchdog" in nodes:
         fields["watchdog"] = actions.watchdog(low, nodes["watchdog"])
     limit, timeout = fields.get("timebox"), fields.get("timeout")
