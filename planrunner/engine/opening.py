@@ -4,6 +4,7 @@ outputs."""
 from __future__ import annotations
 
 import itertools
+import math
 from typing import TYPE_CHECKING, Any
 
 from planrunner.engine.calls import plain_data, rendered
@@ -103,10 +104,13 @@ def items(fanout: Fanout, scope: TaskScope) -> list[Json]:
         found = _listed(evaluate(fanout.foreach.tree, scope), f"`foreach: {fanout.foreach.text}`")
     else:
         found = _listed(rendered(fanout.items, scope), "`foreach`")
-    most = fanout.max_items or MAX_ITEMS
-    if len(found) > most:
-        raise _Unfit(f"there are {len(found)} items and `max_items` is {most}")
+    _check_number(len(found), fanout.max_items or MAX_ITEMS)
     return list(plain_data(found))
+
+
+def _check_number(count: int, most: int) -> None:
+    if count > most:
+        raise _Unfit(f"there are {count} items and `max_items` is {most}")
 
 
 def _listed(value: Json, what: str) -> list[Json]:
@@ -130,6 +134,10 @@ def _combinations(fanout: Fanout, scope: TaskScope) -> list[Json]:
         if name not in ("include", "exclude")
     }
     left_out = rendered(matrix.get("exclude") or [], scope)
+    most = fanout.max_items or MAX_ITEMS
+    # before any is made: a few axes have millions of combinations; what `exclude` leaves is counted afterwards
+    if axes:
+        _check_number(math.prod(map(len, axes.values())), max(most, MAX_ITEMS) if left_out else most)
     found = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())] if axes else []
     found = [one for one in found if not any(_fits(one, pattern) for pattern in left_out)]
     for extra in rendered(matrix.get("include") or [], scope):
