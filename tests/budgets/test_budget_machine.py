@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
@@ -20,6 +21,7 @@ from planrunner.machine.events import (
     TaskSettled,
 )
 from planrunner.machine.evolve import evolve
+from planrunner.machine.explain import why
 from planrunner.machine.requests import reply
 from planrunner.machine.state import State
 from planrunner.plan.load import load
@@ -28,7 +30,10 @@ from planrunner.plugins import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import TRAITS, Rehearsal, rehearse
 from planrunner.testing.simulate import check_budgets
+from planrunner.views import progress_plain
 from planrunner.views.run import run_object
+from planrunner.views.terminal import Terminal
+from planrunner.views.tree import tree
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 
@@ -326,6 +331,21 @@ def test_what_is_cut_off_keeps_what_it_set_aside_until_somebody_settles_it() -> 
     assert run_object(state, "", None, 0.0)["budget"]["cost"] == account
     evolve(state, DoubtSettled("a", 1, "completed", "ada"), 0.0)
     assert run_object(state, "", None, 0.0)["budget"]["cost"] == {"used": 1.0, "reserved": 0.0, "limit": 2.0}
+
+
+def test_what_is_done_instead_is_told() -> None:
+    cheap = {"uses": "noop", "with": {"value": "cached"}}
+    tasks = [task("a", "$1"), task("b", "$1", needs=["a"], degraded=cheap, outputs={"value": "string"})]
+    found = plan(*tasks, budgets={"cost": "$1.5", "on_exhausted": "degrade"})
+    ran = run(found, {"b": [Outcome(outputs={"value": "cached"})]})
+    told = run_object(ran.state, "", 0, 0.0)["tasks"]
+    assert told["b"]["degraded"] is True
+    assert "degraded" not in told["a"]
+    assert "a budget ran short: its `degraded` action ran instead of what it does otherwise" in why(ran.state, "b")
+    screen = Terminal(io.StringIO(), unicode=False)
+    assert "did its `degraded` action" in "\n".join(tree(screen, ran.state, 0.0))
+    [start] = [each for each in events(ran, AttemptStarted) if each.degraded]
+    assert "its `degraded` action runs instead" in progress_plain._started(screen, ran.state, start, 0.0)
 
 
 # Items that are tried again
