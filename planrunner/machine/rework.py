@@ -181,6 +181,8 @@ def run_reopened(state: State, event: RunReopened, at: float) -> None:
     state.status = "paused"
     state.reason = event.reason
     state.ended_at = None
+    if event.reason != "rollback":  # whoever begins something anew takes back what stopped the run
+        state.stop_reason = state.stop_by = state.stop_comment = ""
     if state.debts is not None:
         state.debts.status = state.debts.reason = ""
 
