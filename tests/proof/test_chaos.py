@@ -253,9 +253,9 @@ def test_a_write_that_the_run_does_not_have_is_refused(write: Write, call: Call)
 
 
 def test_a_real_run_whose_plan_gives_up_after_a_crash_is_not_compared() -> None:
-    calm = {"status": "completed", "tasks": {"a": {"status": "completed", "failure": ""}}}
-    given_up = {"status": "failed", "tasks": {"a": {"status": "rolled_back", "failure": "doubt"}}}
-    failed = {"status": "failed", "tasks": {"a": {"status": "failed", "failure": "logic"}}}
+    calm = {"status": "completed", "tasks": {"a": {"status": "completed", "reason": ""}}}
+    given_up = {"status": "failed", "tasks": {"a": {"status": "rolled_back", "reason": "doubt"}}}
+    failed = {"status": "failed", "tasks": {"a": {"status": "failed", "reason": "logic"}}}
     assert real_differences(calm, given_up) == []
     assert real_differences(calm, failed) == ["the run is failed instead of completed", "`a` is failed instead of completed"]
 

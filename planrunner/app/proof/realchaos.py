@@ -120,7 +120,7 @@ def real_differences(calm: dict[str, Json], other: dict[str, Json]) -> list[str]
     """What a kill changed: statuses of the run and its tasks. What tasks give back may hold times and is not
     compared."""
     found: list[str] = []
-    if any(task["failure"] == "doubt" for task in other["tasks"].values()):
+    if any(task["reason"] == "doubt" for task in other["tasks"].values()):
         return found  # the plan itself says that a crash makes a difference: a doubt settled by a rule of the task
     if calm["status"] != other["status"]:
         found.append(f"the run is {other['status']} instead of {calm['status']}")
