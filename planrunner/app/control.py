@@ -48,7 +48,7 @@ def steer(wanted: str, kind: str, body: dict[str, Any], state: str | None, patie
     try:
         run_id = journal.find_run(wanted)
         row = journal.run(run_id)
-        if row.status:
+        if row.status and kind != "budget":
             raise UsageError(f"run {run_id} has ended: it is {row.status}", f"planrunner show {run_id}")
         number = journal.post(run_id, Request(kind, body, user(), at=time.time()))
         answer = _answer(journal, run_id, number, patience)

@@ -222,7 +222,16 @@ def resume(
         from planrunner.machine.events import LeftAlone  # late: mostly somebody can be asked
 
         alone.append(LeftAlone())
-    return go_on(run, state, watch, lambda found: [*alone, *answers(found, settle, user())])
+    return go_on(run, state, watch, lambda found: [*alone, *answers(found, settle, user()), *_with_more(found)])
+
+
+def _with_more(state: State) -> list[Event]:
+    """What a run that had ended and got a larger budget since begins anew."""
+    if (state.status, state.reason) != ("paused", "budget"):
+        return []
+    from planrunner.machine.rerun import reset_event, retried  # late: few runs have limits
+
+    return [reset_event(state, retried(state, ()), "retry", user())]
 
 
 def go_on(

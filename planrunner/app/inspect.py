@@ -14,7 +14,7 @@ from planrunner.errors import NotFound
 from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.events import AttemptEnded, Entry, RunForked, RunParked
+from planrunner.machine.events import AttemptEnded, Entry, RunForked, RunParked, RunReopened
 from planrunner.machine.evolve import fold
 from planrunner.machine.explain import why
 from planrunner.machine.paths import picked
@@ -107,6 +107,8 @@ def _parked(journal: Journal, row: RunRow) -> tuple[str, str]:
     for entry in journal.entries(row.run, row.last_seq - 1):
         if isinstance(entry.event, RunParked):
             return ("blocked" if entry.event.reason == "waiting" else "paused"), entry.event.reason
+        if isinstance(entry.event, RunReopened):
+            return "paused", entry.event.reason
         if isinstance(entry.event, RunForked):
             return "paused", "forked"
     return "paused", "cut off"

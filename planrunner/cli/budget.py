@@ -40,7 +40,8 @@ def _amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 def command(ctx: click.Context, /, run: str, add: dict[str, float], task: str, reason: str, as_json: bool) -> int:
     """Show what a run has used, set aside and may use, or add to a limit. RUN is an id, the start of one, or `last`.
 
-    A run that waits because a budget is used up goes on with `planrunner resume`.
+    A run that waits because a budget is used up goes on with `planrunner resume`, one that ended for it with
+    `planrunner retry`.
 
     \b
     Examples:

@@ -24,7 +24,8 @@ class RunForked(NamedTuple):
 
 
 class RunReopened(NamedTuple):
-    """A run that has ended acts again, for a ``reason``: retry, rerun or rollback."""
+    """A run that has ended acts again, for a ``reason``: retry, rerun, rollback or budget (it has more
+    to spend, and waits for somebody to go on with it)."""
 
     reason: str
     by: str = ""

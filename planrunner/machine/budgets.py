@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.machine.commands import Command
-    from planrunner.machine.frame import Frame
 
     Json = Any
 
@@ -126,8 +125,8 @@ def need(state: State, number: int) -> dict[str, int] | str:
     """What the next attempt of a task sets aside, in whole numbers; or what it may spend without a limit though one
     holds for it, which nobody can answer for.
 
-    The task's own budgets bound all its attempts together; an item of a fan-out may use an equal share of that of the
-    fan-out.
+    The task's own budgets bound all its attempts together. An attempt of an item of a fan-out may use an equal share of
+    that of the fan-out, one that tries it again what is left where that is less.
     """
     task, ledger = state.specs[number], ledger_of(state)
     spends = state.trait(task).spends
@@ -135,8 +134,7 @@ def need(state: State, number: int) -> dict[str, int] | str:
     for what in SPENDABLE:
         own = limit_of(state, number, what)
         if own is None:
-            own = _share(state, state.tasks[number].frame, what)
-            left = own
+            own = left = _share(state, number, what)
         else:
             account = ledger.accounts.get(number)
             left = own - (account.spent.get(what, 0) if account is not None else 0)
@@ -150,11 +148,23 @@ def need(state: State, number: int) -> dict[str, int] | str:
     return found
 
 
-def _share(state: State, frame: Frame, what: str) -> int | None:
+def _share(state: State, number: int, what: str) -> int | None:
+    frame = state.tasks[number].frame
     if frame.kind != "items":
         return None
     whole = limit_of(state, frame.owner, what)
-    return None if whole is None else max(whole // frame.size, 1) if whole else 0
+    if not whole:
+        return whole
+    share = max(whole // frame.size, 1)
+    if is_another(state, number):
+        share = max(min(share, whole - ledger_of(state).account(frame.owner).spent.get(what, 0)), 1)
+    return share
+
+
+def is_another(state: State, number: int) -> bool:
+    """Whether an attempt of an item would try it again after one that failed."""
+    found = state.tasks[number]
+    return found.frame.kind == "items" and found.attempts > found.past and not found.uncertain
 
 
 def fits(
@@ -313,7 +323,7 @@ def extension(state: State, body: Mapping[str, Json], by: str) -> tuple[BudgetEx
         return f"the run has no task `{scope}`"
     number = scope_number(state, scope)
     where = f"`{scope}`" if scope else "the plan"
-    if state.stop_reason in ("budget", "deadline"):
+    if state.stop_reason in ("budget", "deadline") and state.ended_at is None:
         return f"the run comes to its end already: {state.stop_reason}"
     found = []
     for what, more in body["add"].items():

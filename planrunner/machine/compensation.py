@@ -159,13 +159,17 @@ def undo_settled(state: State, event: UndoSettled, at: float) -> None:
     _mark(state, debts, owed)
 
 
+_UNDO_FAILED = "; what undoes it failed as well: "
+
+
 def _mark(state: State, debts: Debts, owed: Owed) -> None:
     """The task is rolled back once nothing of its last visit is left to undo; one that cannot be says so."""
     found = state.tasks[owed.number]
     if found.visit != owed.visit or found.status not in SETTLED:
         return
     if owed.fate != "undone":
-        found.reason, found.detail = "rollback_failed", owed.detail
+        own = found.detail.partition(_UNDO_FAILED)[0] if found.status == "failed" else ""
+        found.reason, found.detail = "rollback_failed", f"{own}{_UNDO_FAILED}{owed.detail}" if own else owed.detail
     elif found.status != "rolled_back" and not mine(state, owed.number):
         was = found.status
         move(state, owed.number, found, "rolled_back")

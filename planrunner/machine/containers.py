@@ -133,7 +133,7 @@ def frame_closing(state: State, event: FrameClosing, at: float) -> None:
     number = state.index[event.task]
     frame = state.tasks[number].inner
     assert frame is not None
-    frame.closing = event.reason
+    frame.closing, frame.why = event.reason, event.comment
     drop_timer(state, number, state.tasks[number])
     state.closing += 1
     state.candidates.pop(number, None)
@@ -192,7 +192,7 @@ def _verdict(state: State, frame: Frame) -> tuple[str, str]:
     if frame.closing == "timeout":
         return "timeout", "ran longer than its timeout"
     if frame.closing == "budget":
-        return "budget", "a budget of it is used up"
+        return "budget", frame.why or "a budget of it is used up"
     if frame.closing:
         return "cancelled", f"stopped: {frame.closing}"
     if len(frame.failures) > frame.tolerate:

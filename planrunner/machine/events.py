@@ -214,10 +214,11 @@ class FrameOpened(NamedTuple):
 
 class FrameClosing(NamedTuple):
     """Nothing of what a task holds starts any more; what runs is stopped. ``reason`` is timeout, cancelled or
-    budget."""
+    budget, ``comment`` the sentence people read."""
 
     task: str
     reason: str
+    comment: str = ""
 
 
 class AttemptEnded(NamedTuple):

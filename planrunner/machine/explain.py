@@ -32,6 +32,8 @@ def why(state: State, task_id: str) -> list[str]:
     lines += _routes(state, number)
     if state.specs[number].when is not None and found.status not in ("pending",):
         lines.append(_when(state, number))
+    if number in state.degraded:
+        lines.append("a budget ran short: its `degraded` action ran instead of what it does otherwise")
     lines += _attempts(state, number)
     return lines
 

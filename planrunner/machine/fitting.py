@@ -6,6 +6,7 @@ from planrunner.machine.budgets import (
     Shortage,
     chain,
     fits,
+    is_another,
     ledger_of,
     limit_of,
     need,
@@ -203,14 +204,23 @@ def exhausted(state: State, number: int, short: Shortage) -> Command:
         return Record(TaskSettled(task.id, "blocked", "budget", f"{detail}; `planrunner budget` can extend it"))
     if short.scope == number or task.finally_:
         return Record(TaskSettled(task.id, "failed", "budget", detail, "budget"))
+    if short.scope == state.tasks[number].frame.owner and is_another(state, number):
+        return Record(TaskSettled(task.id, "failed", "budget", f"{detail}{_after(state, number)}", "budget"))
     return stop(state, short)
+
+
+def _after(state: State, number: int) -> str:
+    """What the attempt came to that another one should have followed."""
+    found = state.tasks[number]
+    said = found.outcome.message if found.outcome is not None else ""
+    return f": no attempt {found.attempts - found.past + 1} after: {said}" if said else ""
 
 
 def stop(state: State, short: Shortage) -> Command:
     """Nothing new starts inside the scope of a limit; what runs may end."""
     if short.scope == PLAN:
         return Record(StopRequested("budget", "", sentence(state, short)))
-    return Record(FrameClosing(state.specs[short.scope].id, "budget"))
+    return Record(FrameClosing(state.specs[short.scope].id, "budget", sentence(state, short)))
 
 
 def next_round(state: State, number: int) -> Command | None:

@@ -42,6 +42,7 @@ class Frame:
         "size",
         "tolerate",
         "values",
+        "why",
     )
 
     def __init__(self, kind: Kind, owner: int, first: int, size: int) -> None:
@@ -58,6 +59,8 @@ class Frame:
         self.tolerate = 0
         self.closing = ""
         """Why nothing of it starts any more: ``timeout``, ``cancelled`` or ``budget``; empty while it goes on."""
+        self.why = ""
+        """The sentence for that, where there is one."""
         self.values: Json = None
         self.round = 0
         self.same = self.alike = 0

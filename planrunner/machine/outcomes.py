@@ -13,6 +13,7 @@ from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.machine.commands import Command
+    from planrunner.machine.judge import Verdict
     from planrunner.machine.state import State
     from planrunner.plan.model import Task
 
@@ -50,6 +51,7 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
         due = now + delay(task.retry, found.attempts - found.past, key)
         if task.timebox is None or _in_timebox(state, task, due):
             return Record(RetryScheduled(task.id, found.attempts, due, verdict.failure))
+        verdict = _no_room(task, verdict)
     if number in state.shape.reworks and not ends:
         from planrunner.machine.rework import by_edge  # late, as above
 
@@ -62,6 +64,12 @@ def _in_timebox(state: State, task: Task, due: float) -> bool:
     from planrunner.machine.watch import time_left  # late: few tasks have a timebox
 
     return time_left(state, task, due)
+
+
+def _no_room(task: Task, verdict: Verdict) -> Verdict:
+    from planrunner.machine.watch import no_room  # late, as above
+
+    return verdict._replace(failure="timeout", reason="timebox", detail=no_room(task, verdict.detail))
 
 
 def recover_attempt(state: State, number: int) -> Command | None:

@@ -37,7 +37,7 @@ def reply(state: State, kind: str, body: dict[str, Json], by: str) -> Reply:
     rule = RULES.get(kind)
     if rule is None:
         return refused(f"this version of planrunner knows no request `{kind}`")
-    if state.ended_at is not None:
+    if state.ended_at is not None and (kind != "budget" or state.status == "completed"):
         return refused(f"the run has ended: it is {state.status}")
     try:
         return rule(state, body, by)
@@ -82,6 +82,11 @@ def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
     found = extension(state, body, by)
     if isinstance(found, str):
         return refused(found)
+    if state.ended_at is not None:
+        from planrunner.machine.events import RunReopened  # late, as above
+
+        words = f"the budget is extended; `planrunner retry {state.run_id}` goes on with it"
+        return Reply((*found, RunReopened("budget", by)), True, words)
     waits = sum(task.status == "blocked" and task.reason == "budget" for task in state.tasks)
     words = f"; {waits} tasks waited for it" if waits > 1 else "; a task waited for it" if waits else ""
     return Reply(found, True, f"the budget is extended{words}")

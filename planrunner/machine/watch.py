@@ -145,6 +145,11 @@ def called_off(state: State, name: str, by: str, why: str) -> AttemptStopping | 
     return AttemptStopping(name, state.tasks[number].attempts, "cancelled", REQUEST, detail)
 
 
+def no_room(task: Task, why: str) -> str:
+    """Why a task fails that would have been tried again: the sentence for people."""
+    return f"its timebox of {format_duration(task.timebox or 0.0)} leaves no room for another attempt after: {why}"
+
+
 def time_left(state: State, task: Task, due: float) -> bool:
     """Whether an attempt at ``due`` still lies in the timebox of its task."""
     number = state.index[task.id]

@@ -41,7 +41,8 @@ def ending(terminal: Terminal, state: State, run_id: str, source: Source | None 
     if state.ledger is not None:
         from planrunner.views.budget import budget_line  # late: few runs have limits
 
-        lines.append("  " + budget_line(state, state.ended_at or 0.0))
+        text = budget_line(state, state.ended_at or 0.0)
+        lines += [f"  {text}"] if text else []
     if any(state.counts.get(status) for status in ("failed", "in_doubt", "rolled_back")):
         # Late: only runs with trouble pay for it.
         from planrunner.views.failure import failure_blocks

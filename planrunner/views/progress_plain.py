@@ -135,7 +135,8 @@ def _started(terminal: Terminal, state: State, event: AttemptStarted, _at: float
         return ""  # what it opens follows, and says more
     attempt = attempt_text(state.specs[number], event.attempt, state.tasks[number].past)
     again = " again, its end was not seen" if event.reissue else ""
-    return f"{terminal.sign('running')} {event.task} started{again}" + (f" ({attempt})" if attempt else "")
+    instead = ": a budget runs short, its `degraded` action runs instead" if event.degraded else ""
+    return f"{terminal.sign('running')} {event.task} started{again}" + (f" ({attempt})" if attempt else "") + instead
 
 
 def _foreign(terminal: Terminal, text: str) -> str:

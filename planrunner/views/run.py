@@ -33,6 +33,7 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
             task.id: task_object(state, found)
             | (inner_object(state, found) if found.inner is not None else {})
             | (account_object(state, number) if state.ledger is not None else {})
+            | ({"degraded": True} if number in state.degraded else {})
             for number, (task, found) in enumerate(pairs(state))
         },
         "budget": budget_object(state, now),

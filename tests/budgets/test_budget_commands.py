@@ -261,3 +261,47 @@ tasks:
     }
     assert "not needed" in tasks["stuck"]["detail"]
     assert run("replay", "last").code == 0
+
+
+@pytest.mark.parametrize("onward", ["retry", "resume"])
+def test_a_run_that_ended_for_lack_of_budget_goes_on_with_more(
+    onward: str, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    write(tmp_path, SPENDER.replace("HOW", "stop"))
+    assert run("exec", "p.yaml").code == 6
+    said = run("budget", "last", "--add", "cost=$5")
+    assert said.code == 0
+    assert "retry" in said.err
+    listed = run("runs", "--json").data["runs"][0]
+    assert (listed["status"], listed["reason"]) == ("paused", "budget")
+    assert run("replay", "last").code == 0
+    done = run(onward, "last", "--json")
+    assert done.code == 0, done.err
+    assert {name: task["attempts"] for name, task in done.data["tasks"].items()} == {"one": 1, "two": 1, "three": 1}
+    assert run("replay", "last").code == 0
+    refused = run("budget", "last", "--add", "cost=$5")
+    assert refused.code == 2
+    assert "has ended: it is completed" in refused.err
+
+
+def test_a_task_out_of_its_own_budget_goes_on_with_more(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    write(
+        tmp_path,
+        """\
+plan: own
+defaults: {timeout: 20s}
+tasks:
+  - id: dear
+    run: |
+      echo 'cost=$0.50' > "$PLANRUNNER_USAGE"
+      test -e ready
+    budgets: {cost: $0.50}
+    retry: {attempts: 3, delay: 10ms}
+""",
+    )
+    first = run("exec", "p.yaml", "--json")
+    assert "cost budget of `dear`" in first.data["tasks"]["dear"]["detail"]
+    (tmp_path / "ready").touch()
+    assert run("budget", "last", "--task", "dear", "--add", "cost=$1").code == 0
+    assert run("retry", "last").code == 0
+    assert run("replay", "last").code == 0

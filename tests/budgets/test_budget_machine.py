@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
@@ -20,6 +21,7 @@ from planrunner.machine.events import (
     TaskSettled,
 )
 from planrunner.machine.evolve import evolve
+from planrunner.machine.explain import why
 from planrunner.machine.requests import reply
 from planrunner.machine.state import State
 from planrunner.plan.load import load
@@ -28,7 +30,10 @@ from planrunner.plugins import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import TRAITS, Rehearsal, rehearse
 from planrunner.testing.simulate import check_budgets
+from planrunner.views import progress_plain
 from planrunner.views.run import run_object
+from planrunner.views.terminal import Terminal
+from planrunner.views.tree import tree
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 
@@ -164,7 +169,7 @@ def test_a_subplan_out_of_budget_fails_alone_and_its_handler_runs() -> None:
         "sub/z": "cancelled",
     }
     assert ran.state.tasks[0].failure == "budget"
-    assert events(ran, FrameClosing) == [FrameClosing("sub", "budget")]
+    assert [event[:2] for event in events(ran, FrameClosing)] == [("sub", "budget")]
     assert ran.state.status == "completed"
 
 
@@ -326,3 +331,55 @@ def test_what_is_cut_off_keeps_what_it_set_aside_until_somebody_settles_it() -> 
     assert run_object(state, "", None, 0.0)["budget"]["cost"] == account
     evolve(state, DoubtSettled("a", 1, "completed", "ada"), 0.0)
     assert run_object(state, "", None, 0.0)["budget"]["cost"] == {"used": 1.0, "reserved": 0.0, "limit": 2.0}
+
+
+def test_what_is_done_instead_is_told() -> None:
+    cheap = {"uses": "noop", "with": {"value": "cached"}}
+    tasks = [task("a", "$1"), task("b", "$1", needs=["a"], degraded=cheap, outputs={"value": "string"})]
+    found = plan(*tasks, budgets={"cost": "$1.5", "on_exhausted": "degrade"})
+    ran = run(found, {"b": [Outcome(outputs={"value": "cached"})]})
+    told = run_object(ran.state, "", 0, 0.0)["tasks"]
+    assert told["b"]["degraded"] is True
+    assert "degraded" not in told["a"]
+    assert "a budget ran short: its `degraded` action ran instead of what it does otherwise" in why(ran.state, "b")
+    screen = Terminal(io.StringIO(), unicode=False)
+    assert "did its `degraded` action" in "\n".join(tree(screen, ran.state, 0.0))
+    [start] = [each for each in events(ran, AttemptStarted) if each.degraded]
+    assert "its `degraded` action runs instead" in progress_plain._started(screen, ran.state, start, 0.0)
+
+
+# Items that are tried again
+
+
+def _four(**keys: Any) -> dict[str, Any]:
+    return {"id": "fan", "run": "work {{ item }}", "foreach": [1, 2, 3, 4], "budgets": {"cost": "$1"}, **keys}
+
+
+def _bad(cost: float) -> Outcome:
+    return spent("logic", cost=cost)
+
+
+def test_an_item_that_is_tried_again_uses_what_the_others_have_left() -> None:
+    fan = _four(retry={"attempts": 2, "delay": "1s"})
+    outcomes = {f"fan[{number}]": [spent(cost=0.2)] for number in range(4)}
+    ran = run(plan(fan), {**outcomes, "fan[1]": [_bad(0.2), spent(cost=0.2)]})
+    assert ran.state.status == "completed"
+    assert reserved(ran)["fan[1]"] == [0.25, 0.2]
+
+
+def test_an_item_that_cannot_pay_for_another_attempt_fails_alone() -> None:
+    fan = _four(retry={"attempts": 4, "delay": "1s"}, tolerate=1)
+    outcomes = {f"fan[{number}]": [spent(cost=0.2)] for number in range(4)}
+    ran = run(plan(fan), {**outcomes, "fan[1]": [_bad(0.2)] * 4})
+    assert ran.state.status == "completed"
+    item = ran.state.tasks[ran.state.index["fan[1]"]]
+    assert (item.status, item.failure, item.attempts) == ("failed", "budget", 2)
+    assert item.detail == "the cost budget of `fan` ($1) is used up: no attempt 3 after: x"
+
+
+def test_a_fan_out_out_of_budget_names_the_limit_what_is_needed_and_what_is_left() -> None:
+    fan = _four(max_parallel=1)
+    ran = run(plan(fan), {f"fan[{number}]": [spent(cost=0.3)] for number in range(4)})
+    found = ran.state.tasks[ran.state.index["fan"]]
+    assert found.failure == "budget"
+    assert found.detail == "the cost budget of `fan` is too small: $0.25 needed, $0.10 left of $1"

@@ -70,7 +70,9 @@ def test_no_attempt_is_scheduled_past_the_timebox() -> None:
     }
     ran = rehearse(plan(a), {"a": [FLAKY]})
     assert ran.state.tasks[0].attempts == 1
-    assert ran.state.tasks[0].failure == "transient"
+    assert (ran.state.tasks[0].failure, ran.state.tasks[0].reason) == ("timeout", "timebox")
+    said = "its timebox of 10s leaves no room for another attempt after: "
+    assert ran.state.tasks[0].detail.startswith(said)
     assert ran.entries[-1].at - START == 4.0
 
 

@@ -359,3 +359,12 @@ def test_a_task_whose_files_cannot_be_saved_does_not_start() -> None:
     assert (ran.statuses(), ran.state.tasks[0].failure) == ({"a": "failed"}, "policy")
     assert "the whole directory of the run" in ran.state.tasks[0].detail
     assert ran.order == []
+
+
+def test_a_task_keeps_why_it_failed_beside_the_failure_of_what_undoes_it() -> None:
+    acts = task("a", outputs={"v": "string"}, rollback={"run": "undo {{ tasks.a.outputs.v }}"})
+    ran = rehearse(plan(acts), {"a": [BAD]})
+    found = ran.state.tasks[0]
+    assert found.reason == "rollback_failed"
+    assert found.detail.startswith("exit code 1; what undoes it failed as well: ")
+    assert "`v`" in found.detail
