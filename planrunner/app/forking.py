@@ -166,6 +166,9 @@ def _params(journal: Journal, row: RunRow, request: ForkRequest) -> dict[str, Js
 
     plan = stored_plan(journal, row.plan_digest)
     given = dict(request.params)
+    if not given.keys() <= {one.name for one in plan.params}:
+        strange = [problem for problem in bind_params(plan, given).problems if "has no parameter" in problem]
+        raise UsageError("; ".join(strange))
     bound = bind_params(plan._replace(params=tuple(one for one in plan.params if one.name in given)), given)
     if bound.problems:
         raise UsageError("; ".join(bound.problems))

@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from planrunner.errors import NotFound, StorageFailed
+from planrunner.errors import NotFound, StorageFailed, UsageError
 from planrunner.journal.codec import decode_rows, encode_rows
 from planrunner.journal.records import StoredPlan
 from planrunner.journal.sqlite import open_journal
@@ -60,14 +60,18 @@ def written(history: History) -> str:
 
 
 def export(wanted: str, state: str | None, path: str) -> History:
-    """Write a run to a file, which must not exist. Raises NotFound, StorageFailed."""
+    """Write a run to a file, which must not exist. Raises NotFound, UsageError."""
     history = history_of(wanted, state)
     try:
         with open(path, "x", encoding="utf-8") as file:
             file.write(written(history))
     except OSError as error:
-        raise StorageFailed(f"`{path}` cannot be written: {error.strerror}") from error
+        raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
     return history
+
+
+class _Unusable(ValueError):
+    """A file that is no history: the message says why."""
 
 
 def is_history(wanted: str) -> bool:
@@ -76,16 +80,17 @@ def is_history(wanted: str) -> bool:
 
 
 def read_history(path: str) -> History:
-    """The history in a file. Raises NotFound, and StorageFailed for one that is damaged or of a newer format."""
+    """The history in a file. Raises NotFound, and UsageError for one that is damaged or of a newer format."""
     try:
         with open(path, encoding="utf-8") as file:
             head, *lines = [json.loads(line) for line in file]
         if head.get("type") != "history" or head["format"] > FORMAT:
-            raise ValueError("it is no history of a format that is known here")
+            raise _Unusable("it is no history of a format that is known here")
         rows = [(one["seq"], one["at"], one["kind"], one["version"], json.dumps(one["body"])) for one in lines]
         plan = StoredPlan(head["digest"], head["text"], head["name"], head["notation"])
         return History(head["run"], head["plan"], plan, tuple(decode_rows(rows)))
     except OSError as error:
         raise NotFound(f"`{path}` cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StorageFailed(f"the history `{path}` cannot be used: {error}", "export it again") from error
+    except (StorageFailed, ValueError, KeyError, TypeError, AttributeError) as error:
+        why = str(error) if isinstance(error, _Unusable) else "it is damaged, or no file that `events --export` wrote"
+        raise UsageError(f"the history `{path}` cannot be used: {why}", "export it again") from error

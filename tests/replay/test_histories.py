@@ -13,7 +13,7 @@ from planrunner.app.histories import History, read_history, written
 from planrunner.app.reading import plan_of
 from planrunner.app.replay import replay_run
 from planrunner.engine.replaying import replay
-from planrunner.errors import StorageFailed
+from planrunner.errors import UsageError
 from planrunner.machine.events import TaskSettled
 from planrunner.machine.evolve import fold
 
@@ -68,7 +68,7 @@ def test_what_is_exported_replays_without_the_journal(run: Run, tmp_path: Path) 
     (tmp_path / "p.yaml").write_text("plan: p\ntasks:\n  - {id: a, run: echo ü, timeout: 5s}\n")
     assert run("exec", "p.yaml").code == 0
     assert run("events", "last", "--export", "run.jsonl").code == 0
-    assert run("events", "last", "--export", "run.jsonl").code == 11  # never written over
+    assert run("events", "last", "--export", "run.jsonl").code == 2  # never written over
     history = read_history(str(tmp_path / "run.jsonl"))
     state = fold(plan_of(history.plan), history.run_id, history.entries)
     assert (state.status, state.tasks[0].outcome.stdout) == ("completed", "ü\n")  # type: ignore[union-attr]
@@ -92,8 +92,16 @@ def test_what_is_exported_replays_without_the_journal(run: Run, tmp_path: Path) 
 def test_a_file_that_is_no_history_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(text)
-    with pytest.raises(StorageFailed, match="cannot be used"):
+    with pytest.raises(UsageError, match=r"cannot be used: it is (damaged|no history)"):
         read_history(str(path))
+
+
+def test_a_damaged_file_and_a_place_that_cannot_be_written_are_misuse(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"format": 1}\nnot json\n')
+    assert run("replay", "x.jsonl").code == 2
+    (tmp_path / "p.yaml").write_text("plan: p\ntasks:\n  - {id: a, uses: noop}\n")
+    assert run("exec", "p.yaml").code == 0
+    assert run("events", "last", "--export", "nowhere/x.jsonl").code == 2
 
 
 def test_an_entry_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
@@ -102,7 +110,7 @@ def test_an_entry_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     lines[2] = json.dumps({**entry, "kind": "task_dreamed"})
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(StorageFailed):
+    with pytest.raises(UsageError):
         read_history(str(path))
 
 

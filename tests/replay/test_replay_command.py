@@ -179,6 +179,7 @@ def test_places_that_are_none_are_refused(run: Run, ran: str) -> None:
         (("--at", "3", "--from", "two"), 2, "not both"),
         (("--from", "three"), 3, "no checkpoint `three`"),
         (("--from", "two", "-p", "lost=1"), 2, "no parameter `lost`"),
+        (("--from", "two", "-p", "lats=1"), 2, "no parameter `lats`; did you mean `last`?"),
     ):
         done = run("fork", ran, *arguments)
         assert (done.code, said in done.err) == (code, True), done.err
