@@ -185,7 +185,9 @@ def test_a_heading_of_the_logs_begins_on_a_line_of_its_own(run, plan):
 
 def test_a_retry_says_that_the_plan_file_was_edited(run, plan):
     text = "plan: p\ntasks:\n  - {id: a, run: test -e ready || { touch ready; exit 1; }, timeout: 1m}\n"
-    assert run("exec", plan(text.replace("test -e ready || { touch ready; exit 1; }", "mkdir made && exit 1"))).code == 1
+    assert (
+        run("exec", plan(text.replace("test -e ready || { touch ready; exit 1; }", "mkdir made && exit 1"))).code == 1
+    )
     plan(text)
     assert "the plan file was edited since" in run("retry", "last").err
 
