@@ -205,11 +205,13 @@ def _document(path: str, data: bytes) -> Json:
 
 
 def _diff(look: Record, directory: str) -> Iterator[Record]:
-    """The changes of the working tree, or of a range of commits. Without a range what git does not know yet is part of
-    it."""
+    """The changes of the working tree, or of a range of commits; what is named as a range and is a path that exists
+    stands for the changes of that path. Without a range what git does not know yet is part of it."""
     range_, paths = str(look.get("range") or ""), [str(path) for path in look.get("paths", ())]
     if range_.startswith("-"):
         raise _Unfit("a range of commits does not begin with a dash")
+    if range_ and (any(sign in range_ for sign in "*?[") or os.path.lexists(os.path.join(directory, range_))):
+        range_, paths = "", [range_, *paths]
     options = ("--no-color", "--no-ext-diff", "--no-textconv", "--binary")
     data = _git(directory, "diff", *options, range_ or "HEAD", "--", *paths)
     new = [] if range_ else _unknown_files(directory, paths)
@@ -250,7 +252,12 @@ def _git(directory: str, *arguments: str) -> bytes:
     except FileNotFoundError:
         raise _Unfit("git is not installed") from None
     if done.returncode:
-        raise _Unfit(f"git: {done.stderr.decode('utf-8', 'replace').strip()[:300]}")
+        words = done.stderr.decode("utf-8", "replace").strip()
+        if "not a git repository" in words.casefold() or "must be run in a work tree" in words:
+            raise _Unfit("this is no work tree of git")
+        if "bad revision" in words:
+            raise _Unfit("there is no such file, and git knows no such range of commits")
+        raise _Unfit(f"git: {words[:300]}")
     return done.stdout
 
 

@@ -184,9 +184,9 @@ def _explicit(item: Json) -> list[dict[str, Json]]:
     if "schema" in item:
         return [{"kind": "schema", "path": item.get("file", item.get("path")), "schema": item["schema"]}]
     if "diff" in item:
-        paths = item.get("paths", [])
-        range_ = item["diff"] if isinstance(item["diff"], str) else ""
-        return [{"kind": "diff", "range": range_, "paths": [paths] if isinstance(paths, str) else paths}]
+        what, paths = item["diff"], item.get("paths", [])
+        named = [*(what if isinstance(what, list) else []), *([paths] if isinstance(paths, str) else paths)]
+        return [{"kind": "diff", "range": what if isinstance(what, str) else "", "paths": named}]
     found: list[dict[str, Json]] = []
     for key, value in item.items():
         kind = {"file": "file", "files": "file", "path": "file", "junit": "junit", "tests": "junit"}.get(key)

@@ -4,6 +4,7 @@ outputs."""
 from __future__ import annotations
 
 import itertools
+import math
 from typing import TYPE_CHECKING, Any
 
 from planrunner.engine.calls import plain_data, rendered
@@ -103,10 +104,13 @@ def items(fanout: Fanout, scope: TaskScope) -> list[Json]:
         found = _listed(evaluate(fanout.foreach.tree, scope), f"`foreach: {fanout.foreach.text}`")
     else:
         found = _listed(rendered(fanout.items, scope), "`foreach`")
-    most = fanout.max_items or MAX_ITEMS
-    if len(found) > most:
-        raise _Unfit(f"there are {len(found)} items and `max_items` is {most}")
+    _check_number(len(found), fanout.max_items or MAX_ITEMS)
     return list(plain_data(found))
+
+
+def _check_number(count: int, most: int) -> None:
+    if count > most:
+        raise _Unfit(f"there are {count} items and `max_items` is {most}")
 
 
 def _listed(value: Json, what: str) -> list[Json]:
@@ -130,6 +134,10 @@ def _combinations(fanout: Fanout, scope: TaskScope) -> list[Json]:
         if name not in ("include", "exclude")
     }
     left_out = rendered(matrix.get("exclude") or [], scope)
+    most = fanout.max_items or MAX_ITEMS
+    # before any is made: a few axes have millions of combinations; what `exclude` leaves is counted afterwards
+    if axes:
+        _check_number(math.prod(map(len, axes.values())), max(most, MAX_ITEMS) if left_out else most)
     found = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())] if axes else []
     found = [one for one in found if not any(_fits(one, pattern) for pattern in left_out)]
     for extra in rendered(matrix.get("include") or [], scope):
@@ -172,7 +180,9 @@ def closed(state: State, command: Close) -> AttemptEnded:
 
 def _outputs(state: State, task: Task, frame: Frame) -> dict[str, Json]:
     if frame.kind == "items":
-        return _collected(state, frame)
+        item = state.holders[frame.owner]
+        assert item is not None, "a fan-out has the task it multiplies"
+        return _collected(state, frame, item.outputs if item.sub is None else (*item.sub.outputs, *item.outputs))
     scope = FrameScope(state, frame)
     declared: tuple[Output, ...] = task.outputs if task.sub is None else (*task.sub.outputs, *task.outputs)
     given = {} if task.loop is None else {**_last_carried(task.loop, frame, scope), "rounds": frame.round}
@@ -188,8 +198,8 @@ def _last_carried(loop: Loop, frame: Frame, scope: FrameScope) -> dict[str, Json
         return frame.values or {}
 
 
-def _collected(state: State, frame: Frame) -> dict[str, Json]:
+def _collected(state: State, frame: Frame, declared: tuple[Output, ...]) -> dict[str, Json]:
     """Each output of the items as a list in the order of the items, None where an item has none."""
     rows = [state.tasks[number].outputs for number in range(frame.first, frame.first + frame.size)]
-    names = dict.fromkeys(name for row in rows for name in row)
+    names = dict.fromkeys([*[output.name for output in declared], *[name for row in rows for name in row]])
     return {name: [row.get(name) for row in rows] for name in names}

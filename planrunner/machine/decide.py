@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planrunner.machine.commands import End, Record, settle
-from planrunner.machine.events import FailureResolved, RunParked, StopRequested
+from planrunner.machine.events import FailureResolved, FrameClosing, RunParked, StopRequested
 from planrunner.machine.outcomes import after_attempt, recover_attempt
 from planrunner.machine.starting import admit, before_attempt, while_queued
 from planrunner.machine.state import State
@@ -53,6 +53,9 @@ def decide(state: State, now: float) -> Decision:
             left = tuple(numbers[position:])
             break
         _look(state, number, now, commands, ready)
+        if state.holders and commands and _closes(commands[-1]):
+            left = tuple(numbers[position + 1 :])  # what stands inside is looked at once that is known
+            break
     else:
         left = ()
     if state.ledger is None:
@@ -77,6 +80,10 @@ def decide(state: State, now: float) -> Decision:
         if not commands and rollback.busy(state):
             return _NOTHING
     return Decision(commands or _finish(state), left)
+
+
+def _closes(command: Command) -> bool:
+    return isinstance(command, Record) and isinstance(command.event, FrameClosing)
 
 
 def _first(state: State, now: float) -> list[Command]:

@@ -90,6 +90,7 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
         kept = found.outcome if state.specs[number].id in event.unless_same and found.status == "completed" else None
         _begin_anew(state, number)
         found.rework, found.kept = said, kept
+        found.insisted = event.reason != "rework"
     for number in numbers:
         _count_needs(state, number)
         state.candidates[number] = None
@@ -106,7 +107,7 @@ def _reopen_around(state: State, number: int, at: float) -> None:
         move(state, owner, found, "running")
         found.standing = found.reason = found.detail = found.failure = found.recovered_by = ""
         found.outcome = found.ended = None
-        found.judged = False
+        found.judged, found.insisted = False, True
         if inner.closing:
             inner.closing = ""
             state.closing -= 1

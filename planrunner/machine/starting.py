@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planrunner.machine.commands import AskFacts, AskPeople, Record, Start, settle
-from planrunner.machine.events import TaskQueued
+from planrunner.machine.events import TaskQueued, TaskSettled
 from planrunner.machine.joins import needs_verdict
 from planrunner.machine.judge import unmet
 from planrunner.machine.moves import main_part_done
@@ -172,6 +172,9 @@ def admit(state: State, ready: list[int], commands: list[Command], fitting: Fitt
             waiting.append((-tasks[number].priority, number))
     free = state.max_parallel - state.slots
     chosen = _choose(state, slow, free, fitting) if free > 0 and (slow or state.queue.lines) else []
+    if chosen and state.queue.lines:  # one that waits may be settled by this very decision
+        over = {each.event.task for each in commands if isinstance(each, Record) and isinstance(each.event, TaskSettled)}
+        chosen = [number for number in chosen if tasks[number].id not in over]
     commands.extend(_start(state, number, fitting) for number in chosen)
     if slow or waiting:
         started = set(chosen)

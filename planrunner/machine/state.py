@@ -55,6 +55,7 @@ class TaskState:
         "gate",
         "inner",
         "inputs",
+        "insisted",
         "judged",
         "kept",
         "missing",
@@ -78,6 +79,8 @@ class TaskState:
         self.visit = 1
         self.past = 0
         self.inputs = ""
+        self.insisted = False
+        """Somebody asked for it by name: it begins though its level fails."""
         self.kept: Outcome | None = None
         """How the task ended before it was begun anew; it stands if the next call is the same."""
         self.rework: dict[str, Json] | None = None

@@ -28,8 +28,9 @@ def cut(state: State, number: int) -> Frame | None:
     while number >= 0:
         if state.specs[number].finally_:
             return None
-        frame = state.tasks[number].frame
-        if frame.failing and number not in state.shape.tolerant:
+        found = state.tasks[number]
+        frame = found.frame
+        if frame.failing and number not in state.shape.tolerant and not found.insisted:
             return frame
         number = frame.owner
     return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from planrunner.plan.ancestry import sweep, sweep_components
 from planrunner.plan.cycles import components, path, shortest_cycle
+from planrunner.plan.families import meant_by
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.roles import chooses, roles_of
 
@@ -65,7 +66,7 @@ class Graph:
         self._order: list[int] | None = None
         self._levels: list[int] = []
         self._components: list[list[int]] | None = None
-        self._families = [(name[:-1], at) for at, name in enumerate(self.ids) if name[-1:] == "*"]
+        self._families = [at for at, name in enumerate(self.ids) if name[-1:] == "*"]
         self._connect()
 
     def _connect(self) -> None:
@@ -98,8 +99,8 @@ class Graph:
         found = self.index.get(name, -1)
         if found >= 0:
             return found
-        for prefix, position in self._families:
-            if name.startswith(prefix):
+        for position in self._families:
+            if meant_by(self.tasks[position], name):
                 return position
         return -1
 

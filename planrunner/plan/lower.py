@@ -70,7 +70,7 @@ def _policies(low: Lowering, nodes: dict[str, Node], fields: dict[str, Any], not
         if key in nodes:
             fields[field] = read(low, nodes[key])
     if "deadline" in nodes:
-        fields["deadline"] = policy.deadline(nodes["deadline"])
+        fields["deadline"] = policy.deadline(low, nodes["deadline"])
         if fields["deadline"] is not None:
             del notes["deadline"]
 

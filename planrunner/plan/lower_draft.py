@@ -74,7 +74,9 @@ def _inputs(draft: Draft, node: Node) -> None:
 
 
 def _run(draft: Draft, node: Node) -> None:
-    draft.fields["run"] = actions.script(node)
+    draft.fields["run"] = found = actions.script(node)
+    if found and any("\0" in part for part in ([found] if isinstance(found, str) else found)):
+        draft.low.report("PLAN006", "no command can hold the character NUL", node.span, "take `\\0` out")
 
 
 def _priority(draft: Draft, node: Node) -> None:

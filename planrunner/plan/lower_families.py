@@ -3,12 +3,13 @@ starts."""
 
 from __future__ import annotations
 
+from planrunner.plan.families import meant_by
 from planrunner.plan.model import Task
 
 
 def joined(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
     """The tasks of one list, with needs and edges to ``dive-1`` leading to the family ``dive-*``."""
-    families = [task.id for task in tasks if task.id[-1:] == "*"]
+    families = [task for task in tasks if task.id[-1:] == "*"]
     if not families:
         return tasks
     ids = {task.id for task in tasks}
@@ -16,7 +17,7 @@ def joined(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
     def meant(name: str) -> str:
         if name in ids:
             return name
-        return next((family for family in families if name.startswith(family[:-1])), name)
+        return next((family.id for family in families if meant_by(family, name)), name)
 
     return tuple([_led(task, {name: meant(name) for name in _named(task)}) for task in tasks])
 

@@ -177,6 +177,7 @@ def fanout(low: Lowering, parts: dict[str, Node]) -> Fanout:
     for key, field in _FANOUT.items():
         if key in parts:
             found[field] = values.text(parts[key]) if key == "as" else values.data(parts[key])
+    _check_fanout(low, parts)
     source = parts.get("foreach")
     if isinstance(source, Sequence):
         found["items"] = values.data(source)
@@ -186,6 +187,30 @@ def fanout(low: Lowering, parts: dict[str, Node]) -> Fanout:
         found["matrix"] = values.data(parts["matrix"])
         found["axes"] = _axes(low, parts["matrix"])
     return Fanout(**found)
+
+
+_TAKEN = frozenset({"params", "tasks", "env", "plan", "run", "loop", "carry", "index", "matrix"})
+
+
+def _check_fanout(low: Lowering, parts: dict[str, Node]) -> None:
+    name, share = (values.text(parts[key]) if key in parts else "" for key in ("as", "tolerate"))
+    if name in _TAKEN:
+        message = f"an item cannot be called `{name}`, which names something else in expressions"
+        low.report("PLAN006", message, parts["as"].span, "choose another name")
+    if re.fullmatch(r"\d+(?:\.\d+)?%", share) and float(share[:-1]) > 100:
+        low.report("PLAN006", f"`{share}` is more than all items", parts["tolerate"].span, "write `100%` at most")
+    matrix = parts.get("matrix")
+    left_out = matrix.get("exclude") if isinstance(matrix, Mapping) else None
+    if not isinstance(matrix, Mapping) or not isinstance(left_out, Sequence):
+        return
+    known = {str(key.value) for key, _ in matrix.entries} - {"include", "exclude"}
+    for item in left_out.items:
+        for key, _ in item.entries if isinstance(item, Mapping) else ():
+            if key.value not in known:
+                message = f"this entry leaves nothing out: the matrix has no axis `{key.value}`"
+                low.report(
+                    "PLAN206", message, key.span, f"its axes are {', '.join(sorted(known)[:8])}" if known else ""
+                )
 
 
 def _axes(low: Lowering, node: Node) -> tuple[Axis, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from planrunner.diagnostics import Label
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import CHECKS, criteria
@@ -22,7 +23,60 @@ def gate(low: Lowering, nodes: dict[str, Node]) -> Gate:
     kind = values.text(nodes["gate"]) if "gate" in nodes else ""
     found: dict[str, Any] = {name: read(low, nodes[name]) for name, read in _READERS.items() if name in nodes}
     found |= found.pop("approvers", {})
+    _report_missing(low, kind, nodes)
+    _report_alike(low, found.get("options", ()))
     return Gate(kind or ("checks" if "checks" in nodes else "approval"), **found)
+
+
+_NEEDED = {
+    "checks": (("checks",), "what has to hold: `checks: [tasks.test.exit_code == 0]`"),
+    "invariants": (("checks",), "what has to hold: `checks: [tasks.test.exit_code == 0]`"),
+    "decision": (("options", "form"), "what there is to choose from: `options: [now, later]`"),
+    "schema": (("evidence",), "the data and its schema: `evidence: [{schema: FILE, file: FILE}]`"),
+    "tests": (("evidence",), "the reports in JUnit format: `evidence: [report.xml]`"),
+}
+"""What a kind of gate cannot decide without, and how it is said."""
+
+
+def _report_missing(low: Lowering, kind: str, nodes: dict[str, Node]) -> None:
+    """A gate that would open without having looked at anything, or wait for somebody who is not named."""
+    keys, help_ = _NEEDED.get(kind, ((), ""))
+    if keys and not any(_says(kind, key, nodes[key]) for key in keys if key in nodes):
+        there = next((nodes[key].span for key in keys if key in nodes), nodes["gate"].span)
+        low.report(
+            "PLAN004", f"a gate of the kind `{kind}` needs {_WANTED.get(kind, f'`{keys[0]}`')}", there, f"say {help_}"
+        )
+    expiry = nodes.get("on_expiry")
+    if expiry is not None and values.text(expiry) == "escalate" and "escalate" not in nodes:
+        message = "`on_expiry: escalate` needs `escalate`"
+        low.report("PLAN004", message, expiry.span, "say who decides then: `escalate: {roles: [lead]}`")
+
+
+_WANTED = {"schema": "a schema under `evidence`", "tests": "a report under `evidence`"}
+
+
+def _says(kind: str, key: str, node: Node) -> bool:
+    """Whether a value gives the gate something to go by; a template may give anything."""
+    items = node.items if isinstance(node, Sequence) else [node]
+    if key != "evidence":
+        return bool(items)
+    return any(_is_looked_at(kind, item) for item in items)
+
+
+def _is_looked_at(kind: str, item: Node) -> bool:
+    if isinstance(item, Mapping):
+        names = {"schema"} if kind == "schema" else {"junit", "tests"}
+        return any(key.value in names for key, _ in item.entries)
+    return bool(word := values.text(item)) and (kind == "tests" or "{{" in word)
+
+
+def _report_alike(low: Lowering, options: tuple[Option, ...]) -> None:
+    first: dict[str, Option] = {}
+    for option in options:
+        other = first.setdefault(option.name, option)
+        if other is not option:
+            label = Label(other.span, "the other one stands here")
+            low.report("PLAN006", f"two options are called `{option.name}`", option.span, "give each an id", label)
 
 
 def approvers(node: Node) -> Approvers:

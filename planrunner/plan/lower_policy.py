@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
 from planrunner.plan.expressions.quantities import parse_duration
@@ -60,6 +62,14 @@ def gated(low: Lowering, node: Node) -> tuple[tuple[str, Gate], ...]:
     return tuple(found.items())
 
 
-def deadline(node: Node) -> float | None:
+def deadline(low: Lowering, node: Node) -> float | None:
     """Seconds where a deadline is a duration; None for a date or words, which people read."""
-    return parse_duration(values.text(node))
+    word = values.text(node)
+    seconds = parse_duration(word)
+    if seconds is None and re.fullmatch(_TIMELIKE, word):
+        message = f"`{word[:40]}` looks like a duration and is none"
+        low.report("PLAN006", message, node.span, "write `30m`, `2h` or `1d12h`, or a date")
+    return seconds
+
+
+_TIMELIKE = r"(?i)(?:\d+(?:\.\d+)?\s*(?!jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]+\s*)+"

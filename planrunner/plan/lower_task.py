@@ -12,6 +12,7 @@ from planrunner.plan import lower_actions as actions
 from planrunner.plan import lower_flow as flow
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
+from planrunner.plan.families import makes
 from planrunner.plan.lower_draft import CRITERIA, Draft
 from planrunner.plan.lower_expressions import condition, criteria
 from planrunner.plan.lower_families import joined
@@ -142,15 +143,15 @@ def _finish_gate(draft: Draft) -> None:
 def _finish_times(draft: Draft) -> None:
     nodes, fields, low = draft.nodes, draft.fields, draft.low
     if "timeout" in nodes:
-        fields["timeout"] = values.duration(low, nodes["timeout"])
+        fields["timeout"] = values.lasting(low, nodes["timeout"])
     if "retry" in nodes:
         fields["retry"] = flow.retry(low, nodes["retry"], draft.defaults.get("retry", Retry()))
     if "budgets" in nodes:
         fields["budgets"] = parts.budgets(low, nodes["budgets"], draft.defaults.get("budgets", Budgets()))
     if "timebox" in nodes:
-        fields["timebox"] = values.duration(low, nodes["timebox"])
+        fields["timebox"] = values.lasting(low, nodes["timebox"])
     if "heartbeat" in nodes:
-        fields["heartbeat"] = values.duration(low, nodes["heartbeat"])
+        fields["heartbeat"] = values.lasting(low, nodes["heartbeat"])
     if "watchdog" in nodes:
         fields["watchdog"] = actions.watchdog(low, nodes["watchdog"])
     limit, timeout = fields.get("timebox"), fields.get("timeout")
@@ -288,7 +289,8 @@ def task_id(node: Node) -> str:
 
 
 def report_twins(low: Lowering, tasks: Row[Task]) -> None:
-    """Two tasks of one id; capitals do not tell ids apart, as file systems may not either."""
+    """Two tasks of one id, which a family may make; capitals do not tell ids apart, as file systems may not either."""
+    _report_members(low, tasks)
     if len({task.id.casefold() for task in tasks}) == len(tasks):
         return
     first: dict[str, Task] = {}
@@ -303,6 +305,17 @@ def report_twins(low: Lowering, tasks: Row[Task]) -> None:
         alike = f"`{task.id}` and `{other.id}` differ only in capitals"
         message = f"two tasks are called `{task.id}`" if same else alike
         low.report("PLAN102", message, task.span, label=label)
+
+
+def _report_members(low: Lowering, tasks: Row[Task]) -> None:
+    """Tasks and families that have the id of a member of another family."""
+    for family in [task for task in tasks if task.id[-1:] == "*"]:
+        for task in tasks:
+            name = f"{task.id[:-1]}1" if task.id[-1:] == "*" and task.fanout is not None else task.id
+            if task is not family and task.id != family.id and makes(family, name):
+                message = f"`{name}` is also what the family `{family.id}` calls one of its tasks"
+                label = Label(family.span, f"`{family.id}` is defined here")
+                low.report("PLAN102", message, task.span, "give one of them another id", label)
 
 
 def defaults_of(low: Lowering, node: Node | None) -> dict[str, Any]:

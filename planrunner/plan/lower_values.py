@@ -116,6 +116,14 @@ def duration(low: Lowering, node: Node) -> float | None:
     return _quantity(low, node, _seconds, "a duration such as `30s`, `5m` or `1h30m`")
 
 
+def lasting(low: Lowering, node: Node) -> float | None:
+    """Like ``duration`` where nothing could happen in no time at all."""
+    found = duration(low, node)
+    if found == 0:
+        low.report("PLAN006", f"`{text(node)}` leaves no time", node.span, "write more, or leave it out")
+    return found
+
+
 def money(low: Lowering, node: Node) -> float | None:
     """Dollars of ``$2``; a bare number counts dollars."""
     return _quantity(low, node, parse_money, "an amount such as `$2` or `$0.50`")

@@ -179,11 +179,22 @@ def _bracket(problem: _Problem, text: str) -> Diagnostic | None:
     between = text[problem.begin : problem.at]
     if "\n" in between or not text[problem.at :].strip():
         return _at(problem.begin, f"this `{bracket}` is never closed", f"close the {what} with `{close}`")
+    if text[problem.at] == "?":
+        help = f"quote the text that has it: {_quoted(problem, text)}"
+        return _at(problem.at, "a `?` in braces or brackets must be quoted", help)
     return _at(
         problem.at,
         f"a comma is missing in this {what}",
         "separate the items with commas, quote an item that has `:` or quotes in it",
     )
+
+
+def _quoted(problem: _Problem, text: str) -> str:
+    """The value around a question mark, in quotes: libyaml ends it there, though YAML 1.2 does not."""
+    start = max(text.rfind(sign, 0, problem.at) for sign in (", ", ": ", "[", "{")) + 1
+    end = re.compile(r"[^,\]}\n]*").match(text, problem.at)
+    value = text[start : end.end() if end else problem.at].strip()
+    return f'"{value}"' if value and len(value) < 60 and not set(value) & set('"\\\n') else '"…?"'
 
 
 def _unclosed(text: str) -> Diagnostic:

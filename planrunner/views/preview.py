@@ -49,6 +49,8 @@ def _tasks(screen: Terminal, rows: list[dict[str, Json]], longest: int, depth: i
 
 def _facts(row: dict[str, Json]) -> Iterator[str]:
     yield row["why"]
+    if row.get("first"):
+        yield f"asks first: {' and '.join(row['first'])}"
     if row.get("items") is not None:
         yield plural(row["items"], "item")
     if row.get("rounds"):

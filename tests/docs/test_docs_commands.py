@@ -13,6 +13,9 @@ from types import ModuleType
 
 import pytest
 
+from planrunner.source import Source
+from planrunner.syntax import parse
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -81,6 +84,20 @@ def _lint(name: str, text: str, folder: Path) -> list[dict[str, str]]:
     )
     findings: list[dict[str, str]] = json.loads(done.stdout)["findings"]
     return findings
+
+
+def _pieces() -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        if page.name == "rules.md":  # it shows broken plans
+            continue
+        for block in blocks.blocks(page):
+            if block.language == "yaml" and not block.marks.get("finds") and block.body[:1] != "#":
+                yield f"{_name(page)}:{block.line}", block.body
+
+
+@pytest.mark.parametrize(("place", "text"), [pytest.param(*row, id=row[0]) for row in _pieces()])
+def test_pieces_of_plans_shown_can_be_read(place: str, text: str) -> None:
+    assert [found.message for found in parse(Source(text, place, "yaml")).findings if found.severity == "error"] == []
 
 
 def _links() -> Iterator[tuple[str, str]]:

@@ -176,8 +176,24 @@ def test_a_diff_of_a_range_cannot_smuggle_options(tree: Path) -> None:
     assert one(tree, kind="diff", range="HEAD..HEAD")["counts"]["files"] == 0
 
 
+def test_a_diff_of_a_path_shows_what_changed_there_alone(tree: Path) -> None:
+    (tree / "a.txt").write_text("two\n")
+    (tree / "src").mkdir()
+    (tree / "src" / "new.py").write_text("x\n")
+    found = one(tree, kind="diff", range="a.txt")
+    assert (found["name"], found["counts"]) == ("git diff -- a.txt", {"files": 1, "added": 1, "removed": 1})
+    assert "new file src/new.py" in one(tree, kind="diff", range="src")["text"]
+    assert one(tree, kind="diff", range="*.py")["counts"]["files"] == 1
+
+
+def test_a_diff_of_what_is_neither_a_path_nor_a_range_is_a_problem(tree: Path) -> None:
+    problem = one(tree, kind="diff", range="nowhere")["problem"]
+    assert problem == "nowhere: there is no such file, and git knows no such range of commits"
+
+
 def test_a_diff_where_there_is_no_repository_is_a_problem(tmp_path: Path) -> None:
-    assert "git" in one(tmp_path, kind="diff")["problem"]
+    assert one(tmp_path, kind="diff", range="a.txt")["problem"] == "a.txt: this is no work tree of git"
+    assert one(tmp_path, kind="diff")["problem"] == "diff: this is no work tree of git"
 
 
 def test_the_policy_of_the_project_has_a_digest_that_people_do_not_change(tmp_path: Path) -> None:

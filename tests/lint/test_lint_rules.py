@@ -378,13 +378,24 @@ def test_a_default_that_a_run_takes_is_no_finding_and_binds(param: str) -> None:
     assert bind_params(loaded.plan, {"x": "1"} if "required" in param else {}).problems == ()
 
 
-@pytest.mark.parametrize("kind", ["approval", "checks", "schema", "invariants", "tests", "diff", "decision"])
-def test_a_gate_of_any_kind_is_sound(kind: str) -> None:
-    text = f"plan: p\ntasks:\n  - {{id: a, uses: noop}}\n  - {{id: g, needs: [a], gate: {kind}}}\n"
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "approval",
+        "checks, checks: [a.ok]",
+        "schema, evidence: [{schema: s.json, file: d.json}]",
+        "invariants, checks: [a.ok]",
+        "tests, evidence: [r.xml]",
+        "diff",
+        "decision, options: [now, later]",
+    ],
+)
+def test_a_gate_of_any_kind_is_sound(keys: str) -> None:
+    text = f"plan: p\ntasks:\n  - {{id: a, uses: noop}}\n  - {{id: g, needs: [a], gate: {keys}}}\n"
     loaded = load(Source(text, "p.yaml"), Registry())
     assert loaded.plan is not None
     gate = loaded.plan.tasks[1].gate
-    assert loaded.findings == () and gate is not None and gate.kind == kind
+    assert loaded.findings == () and gate is not None and gate.kind == keys.partition(",")[0]
 
 
 LIMITED = "plan: p\n# limits: {dbb: 1}\nlimits: {dbb: 1, net: 2}\ntasks:\n  - {id: a, uses: noop, labels: [db, net]}\n"

@@ -358,3 +358,11 @@ def test_a_linked_plan_brings_its_own_limits(tmp_path: Path) -> None:
     labelled = rehearse(linked(tmp_path, limits={"db": 1}))
     held = tuple(f"one/t{n}" for n in range(4))
     assert (most_at_once(labelled, *held), most_at_once(labelled, "one/")) == (1, 3)
+
+
+def test_a_fan_out_over_nothing_gives_empty_lists() -> None:
+    fan = {"id": "fan", "run": "x {{ item }}", "foreach": "params.xs", "outputs": {"v": "int"}}
+    use = {"id": "use", "needs": ["fan"], "run": "x {{ item }}", "foreach": "tasks.fan.outputs.v"}
+    ran = rehearse(plan(fan, use, params={"xs": {"type": "list", "default": []}}), params={"xs": []})
+    assert ran.statuses() == {"fan": "completed", "use": "completed"}
+    assert ran.state.tasks[0].outputs == {"v": []}

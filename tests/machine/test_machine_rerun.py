@@ -11,7 +11,7 @@ import pytest
 from planrunner import syntax
 from planrunner.engine.drive import Driver
 from planrunner.engine.imagined import ImaginedEffects, Script
-from planrunner.machine.events import Outcome, RunReopened, RunResumed
+from planrunner.machine.events import Outcome, RunReopened, RunResumed, RunStarted
 from planrunner.machine.evolve import fold
 from planrunner.machine.rerun import Anew, Unfit, reset_event, retried, run_again
 from planrunner.machine.state import State
@@ -19,8 +19,8 @@ from planrunner.plan.canonical import canonical
 from planrunner.plan.lower import lower
 from planrunner.plan.model import Plan
 from planrunner.source import Source
-from planrunner.testing.rehearse import Rehearsal, rehearse
-from planrunner.testing.simulate import PLACE, RUN_ID, Disk, Nobody
+from planrunner.testing.rehearse import TRAITS, Rehearsal, rehearse
+from planrunner.testing.simulate import PLACE, RUN_ID, START, Crash, Disk, Nobody
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 
@@ -138,3 +138,33 @@ def test_what_belongs_to_a_round_that_is_over_cannot_begin_anew() -> None:
 def test_nothing_failed_and_nothing_to_retry() -> None:
     with pytest.raises(Unfit, match="no task of the run failed"):
         retried(rehearse(plan(*CHAIN), {"a": [given(v=1)]}).state, [])
+
+
+def test_a_task_that_somebody_names_begins_though_its_level_fails() -> None:
+    fan = {"id": "fan", "run": "x {{ item }}", "foreach": [1, 2, 3], "max_parallel": 1}
+    ran = rehearse(plan(fan), {"fan[1]": [BAD]})
+    pick = lambda state: run_again(state, names("fan[0]")(state), all_after=False, only_failed=False)  # noqa: E731
+    state, acted = again(ran, pick)
+    assert acted == ["fan[0]"]
+    assert state.tasks[state.index["fan[0]"]].status == "completed"
+    assert state.status == "failed"
+
+
+def test_what_ran_out_of_time_while_nobody_ran_it_starts_nothing() -> None:
+    hold = {"id": "hold", "timeout": "10s", "subplan": [{"id": "s", "run": "x", "effect": "idempotent"}]}
+    held = plan(hold)
+    disk = Disk({1: True})
+    effects = ImaginedEffects(Script(lambda call: Outcome(exit_code=0, duration=5.0), lambda names: {}), START)
+    state = fold(held, RUN_ID, [])
+    driver = Driver(state, disk.append, effects, PLACE, Nobody(), 0)
+    driver.record(RunStarted("sha256:x", {}, 7, traits=TRAITS))
+    with pytest.raises(Crash):
+        driver.run()
+    acted: list[str] = []
+    later = ImaginedEffects(Script(lambda call: acted.append(call.task.id) or Outcome(), lambda names: {}), START + 60)  # type: ignore[func-returns-value]
+    state = fold(held, RUN_ID, disk.entries)
+    again_ = Driver(state, disk.append, later, PLACE, Nobody(), len(disk.entries))
+    again_.record(RunResumed(2))
+    again_.run()
+    assert acted == []
+    assert [found.status for found in state.tasks] == ["failed", "cancelled"]

@@ -265,7 +265,7 @@ def test_what_makes_a_task_a_gate(body: str, kind: str) -> None:
 def test_all_keys_of_a_gate() -> None:
     gate = task_of(
         "gate: approval\nneeds: [b]\nask: Release?\nchecks: ['tasks.b.status == \"completed\"', looks right]\napprovers: {roles: [ops], count: 2}\n"
-        "expires: 4h\non_expiry: escalate\non_reject: fail\nevidence: [report.html]"
+        "expires: 4h\non_expiry: escalate\nescalate: [ann]\non_reject: fail\nevidence: [report.html]"
     ).gate
     assert (gate.ask, gate.expires, gate.on_expiry, gate.on_reject.action) == ("Release?", 14400.0, "escalate", "fail")
     assert [check.expression is None for check in gate.checks] == [False, True]

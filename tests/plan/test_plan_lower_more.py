@@ -224,3 +224,10 @@ def test_who_needs_a_member_waits_for_its_family() -> None:
     )
     assert result.plan is not None, errors(result)
     assert [task.needs for task in result.plan.tasks[2:]] == [("dive-*", "dive-in"), ("dive-*",)]
+
+
+def test_an_entry_that_excludes_by_an_axis_the_matrix_lacks_is_a_warning() -> None:
+    text = "plan: p\ntasks:\n  - {id: a, matrix: {os: [linux], exclude: [{oss: linux}]}, uses: noop}\n"
+    found = [one for one in loaded(text).findings if one.code == "PLAN206"]
+    assert [text[one.span.start : one.span.end] for one in found] == ["oss"]
+    assert found[0].severity == "warning" and "no axis `oss`" in found[0].message

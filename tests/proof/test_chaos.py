@@ -12,6 +12,7 @@ import pytest
 from planrunner.app.proof.chaos import ChaosRequest, chaos, chaos_object, imagined_stage
 from planrunner.app.proof.lives import Acted, Broken, Disk, Lived, Mishap, live
 from planrunner.app.proof.promises import check, check_settled_once, check_slots, check_unsafe, differences
+from planrunner.app.proof.realchaos import real_differences
 from planrunner.app.proof.testing import runnable
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, Outcome, TaskSettled
 
@@ -219,3 +220,57 @@ tasks:
     assert (found["runs"], found["real"], found["status"]) == (6, True, "completed")
     assert not (tmp_path / "made").exists()
     assert not any((tmp_path / ".planrunner").iterdir())
+
+
+WATCHED = """
+plan: p
+on_failure: continue
+defaults: {timeout: 30s}
+tasks:
+  - {id: w, run: one, watchdog: [{after: 500ms, do: fail}], retry: {attempts: 2, delay: 10ms}}
+  - {id: c, run: two, watchdog: [{after: 400ms, do: cancel}]}
+  - {id: t, run: three, timebox: 600ms, retry: {attempts: 2, delay: 10ms}}
+"""
+
+
+def test_where_all_goes_well_no_watchdog_and_no_timebox_ends_an_attempt(write: Write, data: Data) -> None:
+    code, found = data("chaos", write("p.yaml", WATCHED))
+    assert (code, found["status"]) == (0, "completed"), found["violation"]
+
+
+@pytest.mark.parametrize("seed", ["1", "2", "3"])
+def test_a_kill_before_a_watchdog_ends_an_attempt_changes_nothing(write: Write, data: Data, seed: str) -> None:
+    plan = WATCHED.replace("  - {id: t, run: three, timebox: 600ms, retry: {attempts: 2, delay: 10ms}}\n", "")
+    code, found = data("chaos", write("p.yaml", plan), "--seed", seed)
+    assert found["status"] == "failed"
+    assert code == 0, found["violation"]
+
+
+def test_a_write_that_the_run_does_not_have_is_refused(write: Write, call: Call) -> None:
+    code, _, err = call("chaos", write("p.yaml", WATCHED), "--only-write", "9999")
+    assert code == 2
+    assert "there is no write 9999: the run has " in err
+
+
+def test_a_real_run_whose_plan_gives_up_after_a_crash_is_not_compared() -> None:
+    calm = {"status": "completed", "tasks": {"a": {"status": "completed", "failure": ""}}}
+    given_up = {"status": "failed", "tasks": {"a": {"status": "rolled_back", "failure": "doubt"}}}
+    failed = {"status": "failed", "tasks": {"a": {"status": "failed", "failure": "logic"}}}
+    assert real_differences(calm, given_up) == []
+    assert real_differences(calm, failed) == ["the run is failed instead of completed", "`a` is failed instead of completed"]
+
+
+def test_a_task_that_waits_for_a_slot_does_not_begin_as_what_holds_it_is_stopped(write: Write, data: Data) -> None:
+    plan = """
+plan: p
+max_parallel: 1
+on_failure: continue
+defaults: {timeout: 30s}
+tasks:
+  - {id: a, run: one}
+  - id: hold
+    timeout: 1500ms
+    loop: {max: 3, tasks: [{id: s, run: two}]}
+"""
+    code, found = data("chaos", write("p.yaml", plan))
+    assert code == 0, found["violation"]

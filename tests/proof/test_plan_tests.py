@@ -459,3 +459,34 @@ def test_generated_cases_fill_fan_outs_and_end_loops(write: Write, data: Data) -
     code, found = data("test", "nested.yaml")
     assert code == 0, found["cases"]
     assert found["share"] == 1
+
+
+LABELLED = """
+plan: p
+defaults: {timeout: 10s}
+policy: {gates: {prod: {ask: "prod?"}}}
+tasks:
+  - {id: a, run: "true", labels: [prod]}
+  - {id: s, subplan: [{id: b, run: "true", labels: [prod]}, {id: c, run: "true"}]}
+"""
+
+
+def test_the_cases_that_follow_from_a_plan_say_no_where_a_label_demands_a_gate(write: Write, data: Data) -> None:
+    code, found = data("test", write("p.yaml", LABELLED))
+    assert code == 0
+    names = [case["name"] for case in found["cases"]]
+    assert "`a` is decided: reject" in names
+    assert "`s/b` is decided: reject" in names
+    assert found["coverage"]["p.yaml"]["kinds"]["gates"] == {"reached": 4, "all": 4}
+
+
+def test_a_case_decides_about_a_task_behind_a_gate_of_its_label(write: Write, data: Data, call: Call) -> None:
+    write("p.yaml", LABELLED)
+    text = "plan: p.yaml\ncases: [{name: no, gates: {a: reject}, expect: {status: failed, never: [a]}}]\n"
+    code, found = data("test", write("p.test.yaml", text))
+    assert code == 0
+    assert found["coverage"]["p.yaml"]["kinds"]["gates"]["reached"] == 2  # `a` rejected, `s/b` approved
+    text = "plan: p.yaml\ncases: [{name: no, gates: {s: reject}, expect: {status: failed}}]\n"
+    code, _, err = call("test", write("p.test.yaml", text))
+    assert code == 5
+    assert "people decide `a`, `s/b`" in err

@@ -245,3 +245,42 @@ def test_a_dry_run_is_held_to_the_preview_as_well(write: Write, call: Call) -> N
     saved(write, call)
     assert call("exec", "p.yaml", "--preview", "p.json", "--dry-run", "--progress", "quiet")[0] == 0
     assert call("exec", "p.yaml", "--preview", "p.json", "--dry-run", "-p", "stage=x")[0] == 10
+
+
+LABELLED = """
+plan: p
+defaults: {timeout: 10s}
+policy: {gates: {prod: {ask: "prod?", approvers: {roles: [release]}}}}
+tasks:
+  - {id: a, run: "true", labels: [prod]}
+  - {id: s, subplan: [{id: b, run: "true", labels: [prod]}, {id: c, run: "true"}]}
+"""
+
+
+def test_who_is_asked_because_of_a_label_is_listed(write: Write, data: Data, call: Call) -> None:
+    path = write("p.yaml", LABELLED)
+    _, found = data("preview", path)
+    assert found["envelope"]["asks"] == ["a", "s/b"]
+    assert found["envelope"]["tasks"][0]["first"] == ["approval by role release, not the starter (label prod)"]
+    _, out, _ = call("preview", path)
+    assert "asks first: approval by role release, not the starter (label prod)" in out
+    assert "people    a, s/b" in out
+
+
+@pytest.mark.parametrize("more", ["", "max_items: 10", "max_items: 10, exclude: true"])
+@pytest.mark.limit(5)
+def test_a_matrix_of_millions_is_refused_before_any_combination_is_made(
+    write: Write, call: Call, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    made: list[object] = []
+    monkeypatch.setattr("planrunner.engine.opening.itertools.product", lambda *axes: made.append(axes) or iter(()))
+    axes = ", ".join(f"a{number}: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]" for number in range(7))
+    axes += ", exclude: [{a0: 1}]" if "exclude" in more else ""
+    limit = more.partition(",")[0]
+    plan = f"plan: p\ntasks:\n  - {{id: m, run: 'true', timeout: 1s, matrix: {{{axes}}}{', ' * bool(limit)}{limit}}}\n"
+    code, _, err = call("preview", write("p.yaml", plan))
+    assert code == 0, err
+    code, _, err = call("exec", "p.yaml", "--progress", "quiet")
+    assert code == 1
+    assert "there are 10000000 items" in err
+    assert not made

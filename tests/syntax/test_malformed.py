@@ -102,6 +102,7 @@ FILES = [
     ("mapping-as-key.yaml", "PLAN013 1:1"),
     ("merge-of-a-word.yaml", "PLAN013 3:7"),
     ("missing-comma.yaml", "PLAN001 1:16"),
+    ("question-mark.yaml", "PLAN001 3:39"),
     ("missing-key.yaml", "PLAN001 2:1"),
     ("not-a-number.yaml", "PLAN013 2:6"),
     ("only-a-marker.yaml", "PLAN001 1:1"),
@@ -286,3 +287,10 @@ def test_a_text_full_of_faults_gives_a_bounded_number_of_findings() -> None:
     start = time.process_time()
     assert 50 <= len(parse(source).findings) <= 200
     assert time.process_time() - start < SECONDS
+
+
+def test_a_question_mark_in_braces_is_told_to_be_quoted() -> None:
+    text = "plan: p\ntasks: [{id: go, ask: Deploy to production?, approvers: [ann]}]\n"
+    finding = parse(Source(text, "p.yaml", "yaml")).findings[0]
+    assert finding.message == "a `?` in braces or brackets must be quoted"
+    assert finding.help == 'quote the text that has it: "Deploy to production?"'

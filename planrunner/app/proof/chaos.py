@@ -66,6 +66,7 @@ def chaos(request: ChaosRequest, progress: Callable[[int, int], None] = lambda d
     stage = imagined_stage(plan, request)
     calm = live(stage)
     check(stage.plan, calm)
+    check_reached(request, calm.writes)
     todo = list(_kills(request, calm.writes))
     began = time.monotonic()
     trials: list[Trial] = []
@@ -78,6 +79,14 @@ def chaos(request: ChaosRequest, progress: Callable[[int, int], None] = lambda d
             break
     left = 0 if trials and trials[-1].wrong else len(todo) - len(trials)
     return Chaos(calm, tuple(trials), left)
+
+
+def check_reached(request: ChaosRequest, writes: int) -> None:
+    """Raises UsageError where the first write that is asked for comes after the end of the run; a later kill of
+    several may hit the recovery, which writes more."""
+    first = min((write for write, _ in request.only), default=1)
+    if first > writes:
+        raise UsageError(f"there is no write {first}: the run has {writes}", "`--only-write` counts them from 1")
 
 
 def imagined_stage(plan: Plan, request: ChaosRequest) -> Stage:

@@ -6,7 +6,7 @@ from collections.abc import Container
 from typing import Any
 
 from planrunner.app.proof.lives import Lived
-from planrunner.app.proof.names import home, paths, walk
+from planrunner.app.proof.names import demands, home, paths, walk
 from planrunner.machine.events import GateDecided, RetryScheduled, TaskSettled, TasksReset, UndoSettled
 from planrunner.machine.routes import fired
 from planrunner.plan.model import Edge, Gate, Plan, Task
@@ -28,6 +28,7 @@ class Point(NamedTuple):
 def points(plan: Plan) -> list[Point]:
     """Everything in a plan that its tests should reach, in the order of the plan."""
     found: list[Point] = []
+    labelled = demands(plan)
     for path, task in walk(plan.tasks):
         found.append(Point("tasks", path, "starts"))
         found += [
@@ -35,8 +36,9 @@ def points(plan: Plan) -> list[Point]:
         ]
         for edge in task.edges:
             found += [Point("edges", path, edge_text(edge)), Point("edges", path, edge_text(edge) + " not taken")]
-        if task.gate is not None:
-            found += [Point("gates", path, word) for word in _decisions(task.gate)]
+        gates = [gate for _, gate in labelled.get(path, ())] if task.gate is None else [task.gate]
+        words = dict.fromkeys(word for gate in gates for word in _decisions(gate))
+        found += [Point("gates", path, word) for word in words]
         found += [Point("failures", path, text) for text in _failures(task)]
     return found
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planrunner.app.proof.bounds import Bound, bound_of, compared, task_bound, with_slots
-from planrunner.app.proof.names import inner, walk
+from planrunner.app.proof.names import asks, demands, inner, walk
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.shape import Shape
 from planrunner.machine.state import State
@@ -26,13 +26,14 @@ _REACHES_OUT = frozenset({"unsafe"})
 class Sight:
     """A plan with the values that are known before it runs."""
 
-    __slots__ = ("_scope", "plan", "selected", "state", "traits")
+    __slots__ = ("_scope", "demanded", "plan", "selected", "state", "traits")
 
     def __init__(
         self, plan: Plan, params: Mapping[str, Json], traits: Mapping[str, Json], env: Mapping[str, str]
     ) -> None:
         self.plan = plan
         self.traits = traits
+        self.demanded = demands(plan)
         self.state = State(plan, "")
         self.state.params = dict(params)
         self.state.environment = {"env": dict(env)}
@@ -101,7 +102,7 @@ def envelope(sight: Sight, parallel: int) -> dict[str, Json]:
         "budgets": compared(plan, {**worst._asdict(), "time": with_slots(worst, parallel), "calls": worst.attempts}),
         "writes": _writes(sight, running),
         "irreversible": _irreversible(sight, running),
-        "asks": _asks(running),
+        "asks": _asks(sight, running),
         "max_parallel": parallel,
         "on_failure": plan.on_failure,
     }
@@ -225,6 +226,8 @@ def _row(sight: Sight, task: Task, prefix: str, wave: int, fate: tuple[str, str]
     row["effect"] = effect_of(sight, task)
     row["attempts"] = task.retry.attempts
     row["worst"] = bound.path
+    if row["task"] in sight.demanded:
+        row["first"] = [f"{who_decides(gate)} (label {label})" for label, gate in sight.demanded[row["task"]]]
     if task.gate is not None and task.gate.expires is not None:
         row["expires"] = f"{format_duration(task.gate.expires)}, then {task.gate.on_expiry or 'reject'}"
     if task.fresh is not None:
@@ -281,11 +284,6 @@ def _irreversible(sight: Sight, tasks: Sequence[Task]) -> list[str]:
     ]
 
 
-def _asks(tasks: Sequence[Task]) -> list[str]:
+def _asks(sight: Sight, tasks: Sequence[Task]) -> list[str]:
     """Tasks that wait for a person."""
-    found = []
-    for path, task in walk(tasks):
-        words = any(each.expression is None for each in (*task.preconditions, *task.expect, *task.postconditions))
-        if task.gate is not None or words or not (task.uses or inner(task) or task.fanout is not None):
-            found.append(path)
-    return found
+    return [path for path, task in walk(tasks) if asks(task) or path in sight.demanded]

@@ -7,11 +7,11 @@ from collections.abc import Container, Iterator
 from typing import Any
 
 from planrunner.app.proof.cases import Case, Expectation
-from planrunner.app.proof.names import is_container, walk
+from planrunner.app.proof.names import demands, is_container, walk
 from planrunner.app.proof.people import SAMPLES
 from planrunner.app.proof.world import Reply, World
 from planrunner.plan.expressions.paths import children
-from planrunner.plan.model import Expression, Plan, Task
+from planrunner.plan.model import Expression, Gate, Plan, Task
 
 Json = Any
 
@@ -28,9 +28,12 @@ def implied(plan: Plan, path: str, started: Container[str]) -> Iterator[Case]:
     """The other cases of a plan without tests; ``started`` holds the written paths of tasks that start when all goes
     well."""
     whole = all_goes_well(plan, path)._replace(expect=())
+    labelled = demands(plan)
     for name, task in walk(plan.tasks):
+        for _, gate in labelled.get(name, ()):
+            yield from _decisions(whole, name, gate)
         if task.gate is not None:
-            yield from _decisions(whole, name, task)
+            yield from _decisions(whole, name, task.gate)
         elif is_container(task):
             continue
         elif name in started:
@@ -49,14 +52,13 @@ def required(plan: Plan) -> dict[str, Json]:
     }
 
 
-def _decisions(whole: Case, name: str, task: Task) -> Iterator[Case]:
-    assert task.gate is not None
+def _decisions(whole: Case, name: str, gate: Gate) -> Iterator[Case]:
     words: list[Json] = ["reject"]
-    if task.gate.on_reject.action == "rework":
+    if gate.on_reject.action == "rework":
         words.append(["reject", "approve"])
-    if task.gate.expires is not None:
+    if gate.expires is not None:
         words.append("expire")
-    words += [{"decision": "approve", "option": option.name} for option in task.gate.options[1:]]
+    words += [{"decision": "approve", "option": option.name} for option in gate.options[1:]]
     for word in words:
         world = whole.world._replace(gates={name: word})
         yield whole._replace(name=f"`{name}` is decided: {_decision_text(word)}", world=world, guess=True)

@@ -28,7 +28,7 @@ from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.engine.effects import Effect
-    from planrunner.machine.events import Event
+    from planrunner.machine.events import Event, Outcome
 
 Json = Any
 
@@ -270,4 +270,16 @@ def _settled(stage: Stage, state: State, number: int, acted: Sequence[Acted]) ->
     if not any(one.task == task.id and one.attempt == found.attempts for one in acted):
         return [DoubtSettled(task.id, found.attempts, "retry", "test")]
     call = Call(RUN_ID, task, found.attempts, "", task.inputs or {}, "", (), {}, {}, "/", "", timeout_of(task))
-    return [with_values(state, AttemptEnded(task.id, found.attempts, in_time(call, stage.script.outcome(call))))]
+    return [with_values(state, AttemptEnded(task.id, found.attempts, _watched(call, stage.script.outcome(call))))]
+
+
+def _watched(call: Call, outcome: Outcome) -> Outcome:
+    """What somebody saw of an attempt: its watchdog or its timeout ended it where it went on for too long."""
+    found = in_time(call, outcome)
+    ends = [step for step in call.task.watchdog if step.do in ("fail", "cancel") and step.after < found.duration]
+    if not ends:
+        return found
+    first = min(ends, key=lambda step: step.after)
+    failure = "cancelled" if first.do == "cancel" else "timeout"
+    message = f"stopped by its watchdog after {first.after:g} s"
+    return found._replace(failure=failure, message=message, outputs={}, exit_code=None, duration=first.after)

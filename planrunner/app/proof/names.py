@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache
 
 from planrunner.machine.state import holds
-from planrunner.plan.model import Plan, Task
+from planrunner.plan.model import Gate, Plan, Task
 
 _NUMBERS = re.compile(r"\[[^\]]*\]|#\d+|@\d+")
 
@@ -52,6 +52,29 @@ def paths(plan: Plan) -> dict[str, Task]:
 def is_container(task: Task) -> bool:
     """Whether a task holds others instead of doing something itself; each item of a fan-out does something."""
     return bool(task.loop is not None or task.sub is not None or _acts(task))
+
+
+def demands(plan: Plan) -> dict[str, tuple[tuple[str, Gate], ...]]:
+    """The gates that labels demand before tasks, with the label, by written path; what the plan says about a label
+    comes before what a linked one says."""
+    found: dict[str, tuple[tuple[str, Gate], ...]] = {}
+    todo = [("", plan.tasks, dict(plan.gated))]
+    while todo:
+        prefix, tasks, gated = todo.pop()
+        for task in tasks:
+            path = prefix + task.id
+            asked = tuple((label, gate) for label, gate in gated.items() if label in task.labels)
+            if asked and task.gate is None:
+                found[path] = asked
+            linked = {} if task.sub is None else dict(task.sub.gated)
+            todo.append((f"{path}/", inner(task), {**linked, **gated}))
+    return found
+
+
+def asks(task: Task) -> bool:
+    """Whether a person may have to say something about a task by what it is, whatever its labels demand."""
+    words = any(each.expression is None for each in (*task.expect, *task.postconditions, *task.preconditions))
+    return task.gate is not None or words or not (task.uses or is_container(task))
 
 
 def matches(pattern: str, task: str) -> bool:

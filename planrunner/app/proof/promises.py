@@ -139,10 +139,11 @@ def differences(calm: State, other: State) -> list[str]:
 
     In a plan that stops at the first failure, which tasks had begun by then is a matter of timing: tasks that one of
     the two runs cancelled, and what follows them, are not compared. Nor is a run in which a doubt was settled by the
-    task's own rule as a failure: there the plan itself says that a crash makes a difference.
+    task's own rule as a failure: there the plan itself says that a crash makes a difference. It says so too where a
+    time ran out that goes on while nobody acts on the run: a timebox, or the timeout of what holds other tasks.
     """
     found: list[str] = []
-    if any(task.failure == "doubt" for task in other.tasks):
+    if any(task.failure == "doubt" for task in other.tasks) or _out_of_time(other) - _out_of_time(calm):
         return found
     if calm.status != other.status or calm.reason != other.reason:
         found.append(f"the run is {_ending(other)} instead of {_ending(calm)}")
@@ -156,6 +157,15 @@ def differences(calm: State, other: State) -> list[str]:
     if calm.outputs != other.outputs and not untold:
         found.append(f"the outputs are {other.outputs} instead of {calm.outputs}")
     return sorted(found)
+
+
+def _out_of_time(state: State) -> set[str]:
+    """Tasks that ended since a time was over that a crash does not stop."""
+    return {
+        task.id
+        for number, (task, found) in enumerate(zip(state.specs, state.tasks))
+        if found.failure == "timeout" and (task.timebox is not None or number in state.holders)
+    }
 
 
 def _is_inside(task: str, names: set[str]) -> bool:

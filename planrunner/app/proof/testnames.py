@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from planrunner.app.proof.names import known, matches, paths, written
+from planrunner.app.proof.names import asks, demands, known, matches, paths, written
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.expressions.problem import ExpressionError
 from planrunner.plan.model import Plan, Task
@@ -44,10 +44,11 @@ class Names:
         fault = self.task(node)
         if fault is not None:
             return fault
-        found = self._meant(str(node.value))
-        if not found or any(_asks(task) for task in found):
+        labelled = demands(self._plan)
+        gates = [path for path, task in self._paths.items() if asks(task) or path in labelled]
+        meant = written(str(node.value))
+        if not self._meant(meant) or any(matches(meant, path) for path in gates):
             return None
-        gates = [path for path, task in self._paths.items() if _asks(task)]
         help_ = _listing("people decide", gates) if gates else "no task of this plan waits for a person"
         return Diagnostic("PLAN201", f"nobody decides about `{node.value}`: it is no gate", node.span, help=help_)
 
@@ -146,12 +147,6 @@ def duration_faults(node: Scalar) -> Iterable[Diagnostic]:
         return
     for problem in problems:
         yield Diagnostic(problem.code, problem.message, node.span, help="write a comparison such as `< 10m`")
-
-
-def _asks(task: Task) -> bool:
-    """Whether a person may have to say something about a task."""
-    words = any(each.expression is None for each in (*task.expect, *task.postconditions, *task.preconditions))
-    return task.gate is not None or words or not task.uses
 
 
 def _meant(near: str | None) -> str:

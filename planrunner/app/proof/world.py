@@ -143,7 +143,9 @@ NO_DIGEST = "0" * 64
 def _takes(world: World, call: Call, reply: Reply) -> float:
     if reply.takes is not None:
         return reply.takes
-    return world.seconds if call.timeout is None else min(world.seconds, call.timeout / 2)
+    ending = [step.after for step in call.task.watchdog if step.do in ("fail", "cancel")]
+    limits = [limit for limit in (call.timeout, call.task.timebox, *ending) if limit is not None]
+    return min(world.seconds, *(limit / 2 for limit in limits)) if limits else world.seconds
 
 
 def _classified(call: Call, code: int, reply: Reply) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
+from planrunner.plan.families import size
 from planrunner.plan.model import Reject, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.view import PlanView, find_word, names
@@ -54,6 +55,9 @@ def _undefined(view: PlanView, name: str, span: Span, kind: str) -> Diagnostic:
         "rework": f"sends back to `{name}`, which no task is called",
         "from": f"comes from `{name}`, which no task is called",
     }[kind]
+    members = _members(view, name)
+    if members:
+        return Diagnostic("PLAN101", f"{message}: {members}", span)
     close = nearest(name, view.graph.ids)
     if close is None:
         way = "" if len(view.graph) > 8 else f"the tasks are {names(view.graph.ids)}"
@@ -62,6 +66,17 @@ def _undefined(view: PlanView, name: str, span: Span, kind: str) -> Diagnostic:
     written = view.source.text[span.start : span.end] == name
     fix = Fix(f"name `{close}`", (Edit(span, close),), safe=False) if written else None
     return Diagnostic("PLAN101", f"{message}, did you mean `{close}`?", span, labels=(label,), fix=fix)
+
+
+def _members(view: PlanView, name: str) -> str:
+    """What the family makes that a name looks like a member of, or nothing."""
+    for task in view.plan.tasks:
+        count = size(task) if task.id[-1:] == "*" and name.startswith(task.id[:-1]) else None
+        if count is not None:
+            stem = task.id[:-1]
+            made = f"`{stem}1` to `{stem}{count}`" if count > 1 else f"`{stem}1` alone" if count else "no tasks"
+            return f"the family `{task.id}` makes {made}"
+    return ""
 
 
 def _inside(view: PlanView, name: str, span: Span) -> Span:
