@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from planrunner.app.rerun import RerunRequest, Stale, begin_anew, preview
-from planrunner.cli.running import report, watch
+from planrunner.cli.running import report, tell_edited, watch
 from planrunner.cli.settings import Settings
 from planrunner.errors import OK
 
@@ -21,7 +21,9 @@ def begin(given: Settings, request: RerunRequest, only_tell: bool, as_json: bool
     (sys.stdout if only_tell else sys.stderr).write(_told(stale))
     if only_tell:
         return OK
-    return report(begin_anew(request, given.state, watch(given, "auto")), as_json)
+    result = begin_anew(request, given.state, watch(given, "auto"))
+    tell_edited(result)
+    return report(result, as_json)
 
 
 def _told(stale: Stale) -> str:

@@ -13,6 +13,7 @@ from planrunner.cli.settings import Settings, messages
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.gates import gate_lines, waiting_gates
+from planrunner.views.terminal import harmless
 
 if TYPE_CHECKING:
     from planrunner.app.execute import RunResult, Watch
@@ -89,6 +90,8 @@ class Desk:
         if line is None:
             return
         body = form.take(line)
+        if form.wrong:
+            self._screen.write(f"{form.wrong}\n")
         if body is not None:
             form.sent = self._votes().post(state.run_id, {**body, "gate": state.specs[form.number].id})
         elif not self._left:
@@ -137,6 +140,8 @@ class _Form:
         self._options = [str(option["name"]) for option in request.get("options", ())]
         self._fields = list(request.get("form", ()))
         self._body: dict[str, Json] = {}
+        self.wrong = ""
+        """What could not be made of the last answer; empty where it was understood."""
 
     def prompt(self) -> str:
         if not self._body:
@@ -155,6 +160,7 @@ class _Form:
 
     def take(self, line: str) -> dict[str, Json] | None:
         """The next answer; the data of the vote once everything is said."""
+        self.wrong = ""
         if not self._body:
             self._decide(line)
             return None
@@ -163,6 +169,7 @@ class _Form:
             self._body["fields"][field["name"]] = line
             return None
         if self._body["verdict"] == "reject" and not line:
+            self.wrong = "a rejection needs a reason"
             return None
         given = {name: value for name, value in self._body["fields"].items() if value != ""}
         return {**self._body, "fields": given, "reason": line, "shown": self.shown}
@@ -170,7 +177,9 @@ class _Form:
     def _decide(self, line: str) -> None:
         if line in self._options:
             self._body = {"verdict": "approve", "choice": line, "fields": {}}
-        elif line.lower() in ("y", "yes") and not self._options:
+        elif line.lower() in ("y", "yes", "approve") and not self._options:
             self._body = {"verdict": "approve", "fields": {}}
-        elif line.lower() in ("n", "no"):
+        elif line.lower() in ("n", "no", "reject"):
             self._body = {"verdict": "reject", "fields": {}}
+        elif line:
+            self.wrong = f"`{harmless(line)}` is no answer: say {' or '.join([*(self._options or ['yes']), 'no'])}"

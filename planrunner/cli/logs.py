@@ -39,29 +39,36 @@ def command(
 
     given = given_settings(ctx)
     printed: dict[tuple[str, int], int] = {}
+    last = b"\n"
     sys.stdout.flush()
     while True:
         found = look(run, given.state)
         chosen = logs(found, task, attempt)
         for log in chosen:
-            _print(given, log, tail, printed, heading=task is None or len(chosen) > 1)
+            heading = f"==> {log.task}, attempt {log.attempt} <==\n" if task is None or len(chosen) > 1 else ""
+            if heading and not last.endswith(b"\n"):
+                heading = f"\n{heading}"
+            last = _print(given, log, tail, printed, heading) or last
         if not (follow and found.row.held):
             return 0
         time.sleep(POLL)
 
 
-def _print(given: Settings, log: Log, tail: int | None, printed: dict[tuple[str, int], int], heading: bool) -> None:
-    """Print what was not printed yet, byte for byte. Headings are messages, the text is data."""
+def _print(given: Settings, log: Log, tail: int | None, printed: dict[tuple[str, int], int], heading: str) -> bytes:
+    """Print what was not printed yet, byte for byte; its last piece. Headings are messages, the text is data."""
     from planrunner.app.inspect import read_log
 
     key = (log.task, log.attempt)
     first = key not in printed
     after = printed.get(key, 0)
+    piece = b""
+    piece = b""
     for piece in read_log(log, after, tail if first else None):
         if heading:
-            messages(given).write(f"==> {log.task}, attempt {log.attempt} <==\n")
-            heading = False
+            messages(given).write(heading)
+            heading = ""
         sys.stdout.buffer.write(piece)
         after += len(piece)
     sys.stdout.buffer.flush()
     printed[key] = after if tail is None or not first else log.size()
+    return piece

@@ -54,9 +54,14 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
     seen = watch(given, options.progress)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
     result = resume(options.run, options.settle, given.state, onlooker, options.unattended)
+    tell_edited(result)
+    return report(result, options.json)
+
+
+def tell_edited(result: RunResult) -> None:
+    """That a run which goes on leaves an edit of its plan file for the next one."""
     if result.plan_changed:
         sys.stderr.write("the plan file was edited since: this run goes on with the plan it started with\n")
-    return report(result, options.json)
 
 
 def attended(given: Settings, seen: Watch) -> Watch:

@@ -33,7 +33,7 @@ def command(ctx: click.Context, /, limit: int, status: str | None, as_json: bool
     given = given_settings(ctx)
     found = recent_runs(given.state, limit, status)
     if as_json:
-        click.echo(json.dumps({"format": 1, "runs": [run._asdict() for run in found]}, indent=2))
+        click.echo(json.dumps({"format": 1, "runs": [run._asdict() | {"run_id": run.run} for run in found]}, indent=2))
         return 0
     if not found:
         click.echo("no runs" + (f" that are {status}" if status else ""), err=True)

@@ -150,9 +150,7 @@ def need(state: State, number: int) -> dict[str, int] | str:
 
 def _share(state: State, number: int, what: str) -> int | None:
     frame = state.tasks[number].frame
-    if frame.kind != "items":
-        return None
-    whole = limit_of(state, frame.owner, what)
+    whole = limit_of(state, frame.owner, what) if frame.kind == "items" else None
     if not whole:
         return whole
     share = max(whole // frame.size, 1)

@@ -53,7 +53,7 @@ def refused(message: str) -> Reply:
 def _pause(state: State, body: dict[str, Json], by: str) -> Reply:
     if state.status in ("paused", "blocked"):
         words = f"{state.status} ({state.reason})" if state.reason else state.status
-        return Reply((), True, f"nobody acts on the run: it is {words}")
+        return Reply((), True, f"the run is parked already and starts nothing before a resume: it is {words}")
     if state.stop_reason:
         return refused(f"the run comes to rest already: {state.stop_reason}")
     left = len(state.running)

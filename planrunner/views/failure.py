@@ -181,7 +181,7 @@ def _idle(state: State, number: int) -> set[int]:
         if state.tasks[at].status in ("omitted", "cancelled", "pending") and state.tasks[at].reason != "not_selected"
     }
     frame = state.tasks[number].frame
-    if number in frame.failures:
+    if len(frame.failures) > frame.tolerate and frame.failures[frame.tolerate] == number:
         found.update(
             at
             for at in range(frame.first, frame.first + frame.size)
@@ -204,6 +204,7 @@ def _following(state: State, number: int) -> set[int]:
 def _ways_on(program: str, task: Task, found: TaskState, run_id: str) -> list[str]:
     """The commands to go on with; they are never cut, because people copy them."""
     if found.status == "in_doubt":
-        return [f"{program} resume {run_id} --settle {word(task.id)}=retry|completed|failed"]
+        undo = "|rollback" if task.rollback is not None or task.backup else ""
+        return [f"{program} resume {run_id} --settle {word(task.id)}=retry|completed|failed{undo}"]
     name = word(task.id)
     return [f"{program} logs {run_id} {name}", f"{program} why {run_id} {name}"]

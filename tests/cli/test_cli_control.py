@@ -169,7 +169,7 @@ def test_a_pause_of_a_run_that_nobody_holds_says_so_and_changes_nothing(run, pla
     count = len(run("events", "last").out.splitlines())
     paused = run("pause", "last")
     assert paused.code == 0
-    assert "nobody acts on the run: it is blocked" in paused.err
+    assert "the run is parked already and starts nothing before a resume: it is blocked" in paused.err
     assert len(run("events", "last").out.splitlines()) == count
     assert shown(run)["status"] == "blocked"
 

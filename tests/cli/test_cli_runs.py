@@ -175,6 +175,29 @@ def test_logs_are_printed_byte_for_byte_by_task_attempt_and_tail(run, plan):
     assert wrong.code == 3
 
 
+def test_a_heading_of_the_logs_begins_on_a_line_of_its_own(run, plan):
+    text = "plan: p\ntasks:\n  - {id: a, run: printf one, timeout: 1m}\n  - {id: b, run: echo two, needs: [a]}\n"
+    assert run("exec", plan(text)).code == 0
+    both = run("logs", "last")
+    assert both.out == "onetwo\n"
+    assert both.err == "==> a, attempt 1 <==\n\n==> b, attempt 1 <==\n"
+
+
+def test_a_retry_says_that_the_plan_file_was_edited(run, plan):
+    text = "plan: p\ntasks:\n  - {id: a, run: test -e ready || { touch ready; exit 1; }, timeout: 1m}\n"
+    assert (
+        run("exec", plan(text.replace("test -e ready || { touch ready; exit 1; }", "mkdir made && exit 1"))).code == 1
+    )
+    plan(text)
+    assert "the plan file was edited since" in run("retry", "last").err
+
+
+def test_the_list_of_runs_names_them_as_other_commands_do(run, plan):
+    assert run("exec", plan(FAILS)).code == 1
+    [listed] = json.loads(run("runs", "--json").out)["runs"]
+    assert listed["run_id"] == listed["run"]
+
+
 def test_logs_follow_a_run_to_its_end(run, plan, tmp_path):
     name = plan("plan: p\ntasks:\n  - {id: a, run: 'echo one; sleep 1; echo two', timeout: 1m}\n")
     going = _start(tmp_path, "exec", name)

@@ -275,7 +275,9 @@ def test_a_request_for_a_run_whose_runner_was_killed_finds_nobody_to_stop() -> N
     journal.fault = None
     run.numbers.append(journal.post("run", PAUSE))
     run.live()
-    assert run.answers() == [Answer(True, "nobody acts on the run: it is paused (cut off)")]
+    assert run.answers() == [
+        Answer(True, "the run is parked already and starts nothing before a resume: it is paused (cut off)")
+    ]
     assert run.events(StopRequested) == []
 
 

@@ -297,7 +297,10 @@ def test_at_a_terminal_the_question_is_put_and_the_answer_taken(project: Any) ->
     shell = AtTerminal(project, "exec", "p.yaml")
     shell.until("yes/no, q to leave it > ")
     assert "all is well" in shell.seen
-    shell.type("yes\n")
+    shell.type("perhaps\n")
+    shell.until("`perhaps` is no answer: say yes or no")
+    shell.until("yes/no, q to leave it > ")
+    shell.type("approve\n")
     shell.until("reason > ")
     shell.type("looks good\n")
     assert shell.code() == 0

@@ -11,7 +11,7 @@ from planrunner.machine.events import (
     RunParked,
     TaskSettled,
 )
-from planrunner.plan.model import Edge, Task
+from planrunner.plan.model import Action, Edge, Task
 from planrunner.views.ending import ending
 from planrunner.views.failure import command_text, failure_block, failure_blocks
 
@@ -72,6 +72,24 @@ def test_a_task_in_doubt_shows_how_to_settle_it(story, shell_task, screen):
     assert lines[0].startswith("◷ demo blocked (waiting)")
     assert "  waits for pay" in lines
     assert lines[-1] == "  go on    planrunner resume r7 --settle pay=retry|completed|failed"
+
+
+def test_a_doubt_about_what_can_be_undone_may_be_settled_by_a_rollback(story, shell_task, screen):
+    told = story(shell_task("pay", rollback=Action("shell", {}, run="refund")))
+    told.tell(AttemptStarted("pay", 1, "k"), TaskSettled("pay", "in_doubt", "ask", "not known"))
+    lines = failure_block(screen()[0], told.state, 0, "r7")
+    assert lines[-1] == "  go on    planrunner resume r7 --settle pay=retry|completed|failed|rollback"
+
+
+def test_only_the_failure_that_stopped_a_level_counts_what_it_cut_off(story, shell_task, screen):
+    told = story(shell_task("a"), shell_task("b"), shell_task("c"))
+    told.tell(AttemptStarted("b", 1, "k-b"))
+    _fail(told, "a")
+    told.tell(AttemptEnded("b", 1, Outcome("logic", "exit code 1", exit_code=1)))
+    told.tell(TaskSettled("b", "failed", "failed", "exit code 1", "logic"))
+    told.tell(TaskSettled("c", "cancelled", "stopped", "not started: `a` failed"))
+    assert "  then     1 not started" in failure_block(screen()[0], told.state, 0, "r")
+    assert not any("not started" in line for line in failure_block(screen()[0], told.state, 1, "r"))
 
 
 def test_failures_are_the_last_thing_on_the_screen_and_at_most_ten(story, shell_task, screen):
