@@ -257,7 +257,10 @@ def test_a_real_run_whose_plan_gives_up_after_a_crash_is_not_compared() -> None:
     given_up = {"status": "failed", "tasks": {"a": {"status": "rolled_back", "reason": "doubt"}}}
     failed = {"status": "failed", "tasks": {"a": {"status": "failed", "reason": "logic"}}}
     assert real_differences(calm, given_up) == []
-    assert real_differences(calm, failed) == ["the run is failed instead of completed", "`a` is failed instead of completed"]
+    assert real_differences(calm, failed) == [
+        "the run is failed instead of completed",
+        "`a` is failed instead of completed",
+    ]
 
 
 def test_a_task_that_waits_for_a_slot_does_not_begin_as_what_holds_it_is_stopped(write: Write, data: Data) -> None:
