@@ -33,7 +33,10 @@ def _undos(rng: random.Random, tasks: list[dict[str, Json]], command: Command) -
     """Actions that undo, for some of the tasks that act."""
     for task in tasks:
         if "run" in task and rng.random() < 0.5:
-            task["rollback"] = {"run": command(f"undo_{task['id']}"), "retry": rng.randint(1, 3)}
+            task["rollback"] = {
+                "run": command(f"undo_{task['id']}"),
+                "retry": {"attempts": rng.randint(1, 3), "delay": "10ms"},
+            }
         _undos(rng, task.get("subplan", []), command)
         _undos(rng, task.get("loop", {}).get("tasks", []), command)
 
