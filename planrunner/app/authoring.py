@@ -15,7 +15,7 @@ from planrunner.plan.load import Capabilities, File, Loaded, load, named
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
 from planrunner.record import NamedTuple
-from planrunner.source import Source, notation_of
+from planrunner.source import Source
 from planrunner.syntax.tree import Mapping as MappingNode
 from planrunner.syntax.tree import Node, Scalar
 from planrunner.syntax.tree import Sequence as SequenceNode
@@ -74,11 +74,6 @@ def capability(name: str) -> Capability:
             f"did you mean `{near}`?" if near else "`planrunner capabilities` lists them",
         )
     return found
-
-
-def source_of(text: str, name: str) -> File:
-    """A plan that came by standard input, under the name it is known by."""
-    return File(Source(text, name, notation_of(name)))
 
 
 def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checked:

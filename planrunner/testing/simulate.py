@@ -7,11 +7,11 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from planrunner.app.proof.lives import PLACE, RUN_ID, START, Broken, Crash, Disk, Nobody
+from planrunner.app.proof.lives import PLACE, RUN_ID, START, Broken, Crash, Disk, Nobody, check_intents
 from planrunner.app.proof.promises import check_settled_once, check_slots
 from planrunner.capabilities.contract import Call
 from planrunner.engine.drive import Driver
-from planrunner.engine.effects import UNDO, StartCall
+from planrunner.engine.effects import StartCall
 from planrunner.engine.imagined import ImaginedEffects, Script
 from planrunner.engine.replaying import replay
 from planrunner.machine.budgets import limit_of, scope_of
@@ -66,17 +66,10 @@ class WatchedEffects(ImaginedEffects):
         return super().wait(until)
 
     def start(self, effects: Sequence[Effect]) -> None:
-        intents = {
-            (UNDO * isinstance(entry.event, UndoStarted) + entry.event.task, entry.event.attempt, entry.event.key)
-            for entry in self.disk.entries
-            if isinstance(entry.event, (AttemptStarted, UndoStarted))
-        }
-        for effect in effects:
-            if isinstance(effect, StartCall):
-                call = effect.call
-                if (call.task.id, call.attempt, call.key) not in intents:
-                    raise Broken(f"P2: attempt {call.attempt} of {call.task.id} acted before its intent was durable")
-                self.acted.append((call.task.id, call.attempt))
+        calls = [effect.call for effect in effects if isinstance(effect, StartCall)]
+        if calls:
+            check_intents(self.disk.entries, calls)
+        self.acted += [(call.task.id, call.attempt) for call in calls]
         super().start(effects)
 
 

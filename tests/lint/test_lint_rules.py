@@ -15,7 +15,7 @@ from planrunner.plan.params import bind_params
 from planrunner.plugins import Registry
 from planrunner.source import Source, notation_of
 
-QUIET = {"PLAN020", "PLAN010", "PLAN602"}
+QUIET = {"PLAN020", "PLAN010"}
 """What small plans have beside the point."""
 
 
@@ -510,3 +510,12 @@ def test_lint_ends_with_a_verdict_for_any_shape_of_tasks(data: st.DataObject) ->
     text = json.dumps(plan, indent=data.draw(st.sampled_from([None, 1])))
     for finding in findings(text, "p.json"):
         assert 0 <= finding.span.start <= finding.span.end <= len(text)
+
+
+def test_checkpoints_that_a_loop_asks_for_are_said_to_be_left_out() -> None:
+    text = "plan: p\ndefaults: {timeout: 5m}\ntasks:\n  - {id: a, loop: {max: 2, checkpoint: 1, tasks: [{id: b, run: x}]}}\n"
+    found = [finding for finding in findings(text) if finding.code == "PLAN020"]
+    assert [finding.message for finding in found] == [
+        "`checkpoint` of the loop `a` is not executed by this version: nothing is kept for it"
+    ]
+    assert text[found[0].span.start : found[0].span.end] == "loop"

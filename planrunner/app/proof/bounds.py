@@ -216,11 +216,6 @@ def with_slots(bound: Bound, parallel: int) -> float | None:
     return bound.work / parallel + bound.path * (1.0 - 1.0 / parallel)
 
 
-def plan_bound(plan: Plan, tasks: Sequence[Task], count: Count, parallel: int) -> Bound:
-    """The bound of what a run does: ``tasks`` are those of the plan that it may start."""
-    return bound_of(tasks, count, parallel)
-
-
 def compared(plan: Plan, worst: Mapping[str, float | None]) -> list[dict[str, Json]]:
     """Each limit of the plan with the worst case: ``fits``, ``may run out``, or ``unknown``."""
     rows = []

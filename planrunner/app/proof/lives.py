@@ -123,7 +123,7 @@ class WatchedEffects(ImaginedEffects):
     def start(self, effects: Sequence[Effect]) -> None:
         calls = [effect.call for effect in effects if isinstance(effect, StartCall)]
         if calls:
-            self._check_intents(calls)
+            check_intents(self._disk.entries, calls)
         self.acted.extend(Acted(self._life, call.task.id, call.attempt) for call in calls)
         super().start(effects)
 
@@ -146,15 +146,17 @@ class WatchedEffects(ImaginedEffects):
                 return mishap
         return None
 
-    def _check_intents(self, calls: Sequence[Call]) -> None:
-        intents = {
-            (UNDO * isinstance(entry.event, UndoStarted) + entry.event.task, entry.event.attempt, entry.event.key)
-            for entry in self._disk.entries
-            if isinstance(entry.event, (AttemptStarted, UndoStarted))
-        }
-        for call in calls:
-            if (call.task.id, call.attempt, call.key) not in intents:
-                raise Broken(f"P2: attempt {call.attempt} of `{call.task.id}` acted before its intent was durable")
+
+def check_intents(entries: Sequence[Entry], calls: Sequence[Call]) -> None:
+    """Every call that begins has its intent among the durable ``entries``; raises Broken."""
+    intents = {
+        (UNDO * isinstance(entry.event, UndoStarted) + entry.event.task, entry.event.attempt, entry.event.key)
+        for entry in entries
+        if isinstance(entry.event, (AttemptStarted, UndoStarted))
+    }
+    for call in calls:
+        if (call.task.id, call.attempt, call.key) not in intents:
+            raise Broken(f"P2: attempt {call.attempt} of `{call.task.id}` acted before its intent was durable")
 
 
 class Stage(NamedTuple):
