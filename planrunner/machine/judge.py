@@ -6,11 +6,11 @@ from planrunner.machine.events import Outcome
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.conditions import EvaluationError, explain, truth
-from planrunner.plan.model import Criterion, Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.plan.expressions.values import Scope
+    from planrunner.plan.model import Criterion, Task
 
 
 class Verdict(NamedTuple):
