@@ -31,8 +31,6 @@ def judge(state: State, number: int) -> Verdict:
     assert outcome is not None
     if found.reason == "settled":
         return Verdict(outcome.failure, "doubt" if outcome.failure else "", outcome.message if outcome.failure else "")
-    if not (outcome.failure or task.expect or task.postconditions or task.failure_modes):
-        return _DONE
     scope = TaskScope(state, number)
     mode = _failure_mode(task, scope)
     if mode is not None:
