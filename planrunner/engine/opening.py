@@ -14,6 +14,7 @@ from planrunner.machine.events import AttemptEnded, AttemptStarted, FrameOpened,
 from planrunner.machine.scope import FrameScope, TaskScope
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
+from planrunner.plan.model import MAX_ITEMS
 
 if TYPE_CHECKING:
     from planrunner.machine.commands import Close, Open
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from planrunner.plan.model import Fanout, Loop, Output, Task
 
 Json = Any
-
-MAX_ITEMS = 100_000
-"""Items of a fan-out that declares no ``max_items``."""
 
 
 class _Unfit(Exception):

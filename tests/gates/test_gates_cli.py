@@ -341,10 +341,35 @@ def test_at_a_terminal_one_may_leave_the_gate_waiting(project: Any, keys: str, c
     assert project("gates", "--json").data["gates"]
 
 
-@pytest.mark.parametrize("arguments", [["exec", "p.yaml", "--no-wait"], ["--no-input", "exec", "p.yaml"]])
+@pytest.mark.parametrize(
+    "arguments", [["exec", "p.yaml", "--no-wait"], ["exec", "p.yaml", "--unattended"], ["--no-input", "exec", "p.yaml"]]
+)
 def test_at_a_terminal_nobody_is_asked_who_does_not_want_to_be(project: Any, arguments: list[str]) -> None:
     release(project)
     assert AtTerminal(project, *arguments).code() == 8
+
+
+@pytest.mark.parametrize("command", [["retry", "last"], ["rerun", "last", "build", "--downstream"]])
+def test_what_begins_anew_at_a_terminal_asks_as_well_unless_nobody_is_there(project: Any, command: list[str]) -> None:
+    waits(project)
+    assert project("reject", "last", "sign", "--reason", "not yet", "--resume").code == 7
+    assert AtTerminal(project, *command, "--unattended").code() == 8
+    assert project("reject", "last", "sign", "--reason", "not yet", "--resume").code == 7
+    assert AtTerminal(project, *command, "--no-wait").code() == 8
+    assert project("reject", "last", "sign", "--reason", "not yet", "--resume").code == 7
+    shell = AtTerminal(project, *command)
+    shell.until("yes/no, q to leave it > ")
+    shell.type("yes\n\n")
+    assert shell.code() == 0
+
+
+@pytest.mark.parametrize("command", [["exec", "p.yaml"], ["retry", "last"], ["rerun", "last", "build"]])
+def test_a_run_that_begins_with_nobody_there_keeps_so_in_its_record(project: Any, command: list[str]) -> None:
+    waits(project)
+    assert project("reject", "last", "sign", "--reason", "not yet", "--resume").code == 7
+    assert project(*command, "--unattended").code == 8
+    assert project.events("left_alone")
+    assert project("replay", "last").code == 0
 
 
 def test_the_folder_of_the_plan_is_where_evidence_is_looked_for(project: Any, tmp_path: Path) -> None:
