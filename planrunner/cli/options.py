@@ -7,7 +7,7 @@ from __future__ import annotations
 
 PROGRESS = ("auto", "tree", "plain", "github", "jsonl", "quiet")
 
-UNATTENDED = "Ask nobody: undo and fail what is in doubt, where it says how; leave with code 8 where a gate waits."
+UNATTENDED = "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."
 
 Pairs = tuple[tuple[str, str], ...]
 

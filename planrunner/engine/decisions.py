@@ -191,7 +191,7 @@ class Decisions:
             self._record(event, self._now)
 
     def _stop_inside(self, event: FrameClosing) -> None:
-        from planrunner.machine.containers import inside  # late, as above
+        from planrunner.machine.stops import inside  # late, as above
 
         state = self.state
         owner = state.index[event.task]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from planrunner.machine.events import FreshnessSeen, ResetPlanned, RunStatus, TaskStatus
     from planrunner.machine.gate import GateState
     from planrunner.machine.ledger import Ledger
+    from planrunner.machine.stint import Stint
     from planrunner.machine.undoing import Debts
     from planrunner.plan.model import EffectClass
 
@@ -187,6 +188,7 @@ class State:
         "specs",
         "started_at",
         "status",
+        "stints",
         "stop_by",
         "stop_comment",
         "stop_reason",
@@ -226,6 +228,8 @@ class State:
         """What is spent and set aside; None while nothing is limited and nothing was spent."""
         self.alarms: Alarms | None = None
         """When somebody looks after what runs; None where nobody does."""
+        self.stints: dict[int, Stint] = {}
+        """The time budgets of tasks that hold others, while they run."""
         self.degraded: dict[int, Task] = {}
         """Tasks that do what they declare for when a budget runs short, as the plan has them."""
         if plan.budgets != _FREE:
