@@ -62,6 +62,15 @@ class Examine(NamedTuple):
     directory: str
 
 
+class Weigh(NamedTuple):
+    """Look again at the evidence of a gate on which somebody votes, below ``directory``; there is no answer, what is
+    found, with the digest of the project's policy, is appended to ``found``."""
+
+    looks: tuple[dict[str, Json], ...]
+    directory: str
+    found: list[tuple[tuple[dict[str, Json], ...], str]]
+
+
 class Look(NamedTuple):
     """Look whether a task is done already; the answer is FreshnessSeen.
 
@@ -115,7 +124,7 @@ class Restore(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Effect = Union[StartCall, Observe, Probe, Cancel, Examine, Look, Remember, Forget, Save, Restore]
+    Effect = Union[StartCall, Observe, Probe, Cancel, Examine, Weigh, Look, Remember, Forget, Save, Restore]
 
     class Effects(Protocol):
         """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970)

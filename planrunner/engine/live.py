@@ -23,7 +23,7 @@ from planrunner.engine.attempts import (
     with_usage,
 )
 from planrunner.engine.clocks import Clock
-from planrunner.engine.effects import AT_ONCE, Cancel, Examine, Probe, StartCall
+from planrunner.engine.effects import AT_ONCE, Cancel, Examine, Probe, StartCall, Weigh
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from planrunner.engine.effects import Effect
     from planrunner.engine.threads import Workers
-    from planrunner.machine.events import Event, GateExamined
+    from planrunner.machine.events import Event
 
     Json = Any
 
@@ -103,7 +103,7 @@ class LiveEffects:
                 self._start(effect.call)
             elif isinstance(effect, Cancel):
                 self._call_off(effect)
-            elif isinstance(effect, Examine):
+            elif isinstance(effect, (Examine, Weigh)):
                 self._examine(effect)
             elif isinstance(effect, Probe):
                 self._probe(effect.call)
@@ -181,16 +181,20 @@ class LiveEffects:
         self._supervisor.foreign_children = True
         return self._workers
 
-    def _examine(self, effect: Examine) -> None:
-        from planrunner.engine.evidence import examined  # late: few plans have gates
+    def _examine(self, effect: Examine | Weigh) -> None:
+        from planrunner.engine.evidence import examine, examined  # late: few plans have gates
 
         self._examined += 1
-        self._in_threads().submit(partial(examined, effect), self._seen)
+        if isinstance(effect, Examine):
+            self._in_threads().submit(partial(examined, effect), partial(self._seen, None))
+        else:
+            work = partial(examine, effect.looks, effect.directory)
+            self._in_threads().submit(work, partial(self._seen, effect.found))
 
-    def _seen(self, found: GateExamined) -> None:
+    def _seen(self, into: list[Any] | None, found: Any) -> None:
         self._examined -= 1
         self._supervisor.foreign_children = self._workers is not None and self._workers.busy > 0
-        self._events.append(found)
+        (self._events if into is None else into).append(found)
 
     def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
         workers = self._in_threads()

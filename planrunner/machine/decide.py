@@ -207,8 +207,10 @@ def _resolve(state: State, number: int) -> Command | None:
 
 def _finish(state: State) -> list[Command]:
     """Nothing to start and nothing to record: wait, park or end."""
-    if state.asked or any(state.tasks[number].outcome is None for number in state.running):
+    if any(state.tasks[number].outcome is None for number in state.running):
         return []
+    if state.asked and (not state.stop_reason or state.stop_reason in FINAL_STOPS):
+        return []  # after any other stop it is asked again when the run goes on
     undoing = state.debts is not None and state.debts.active
     if state.open or state.finals_open or state.recovering or undoing:
         if state.stop_reason and state.stop_reason not in FINAL_STOPS:

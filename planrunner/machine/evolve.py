@@ -270,6 +270,7 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
             state.asked.add(number)
         return
     found.ended = at
+    state.asked.discard(number)
     if state.ledger is not None:
         give_back(state, number)
     frame = found.frame
