@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.engine.calls import Place
-    from planrunner.engine.effects import Weigh
+    from planrunner.engine.rare_effects import Weigh
     from planrunner.journal.records import Request
     from planrunner.machine.state import State
 

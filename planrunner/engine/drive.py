@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from planrunner.engine.calls import Place, with_values
 from planrunner.engine.decisions import Decisions
-from planrunner.engine.effects import AT_ONCE, UNDO, Cancel, StartCall, Weigh
-from planrunner.journal.records import Answer
+from planrunner.engine.effects import AT_ONCE, UNDO, StartCall
 from planrunner.machine.decide import next_time
-from planrunner.machine.events import AttemptEnded, AttemptStopping, Entry, Outcome, StopRequested, UndoEnded
+from planrunner.machine.events import AttemptEnded, Entry, Outcome, StopRequested, UndoEnded
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import STOPS
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
 
     from planrunner.engine.effects import Effect, Effects
     from planrunner.engine.inbox import Inbox
-    from planrunner.journal.records import Request
+    from planrunner.engine.rare_effects import Weigh
+    from planrunner.journal.records import Answer, Request
     from planrunner.machine.events import Event
 
 TICK = 0.12
@@ -183,6 +183,7 @@ class Driver:
         if not (asked or self._weighing):
             return False
         from planrunner.engine.answering import looks  # late: few runs are steered
+        from planrunner.engine.rare_effects import Weigh
 
         seen = [each for each in self._weighing.values() if each[1].found]
         for request, weighed in seen:
@@ -201,6 +202,7 @@ class Driver:
 
     def _answer(self, request: Request, weighed: Weigh | None) -> None:
         from planrunner.engine.answering import answer  # late, as above
+        from planrunner.journal.records import Answer
 
         found = answer(self.state, request, self._place, self._effects.now(), weighed)
         self._arrived(found.events)
@@ -222,9 +224,16 @@ class Driver:
                     event = StopRequested("killed", comment="interrupted twice")
             elif type(event) is AttemptEnded:
                 event = with_values(self.state, event) if UNDO not in event.task else _undone(event)
-            elif type(event) is AttemptStopping:
-                self._todo.append(Cancel(event.task, event.attempt, event.detail, event.failure))
+            elif type(event).__name__ == "AttemptStopping":
+                self._call_off(event)
             self.record(event)
+
+    def _call_off(self, event: Event) -> None:
+        from planrunner.engine.rare_decisions import stopping  # late: few attempts are stopped
+        from planrunner.machine.events import AttemptStopping
+
+        assert isinstance(event, AttemptStopping)
+        self._todo.append(stopping(event))
 
 
 def _undone(event: AttemptEnded) -> AttemptEnded | UndoEnded:

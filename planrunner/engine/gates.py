@@ -15,8 +15,8 @@ from planrunner.machine.scope import TaskScope
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 
 if TYPE_CHECKING:
-    from planrunner.engine.effects import Weigh
-    from planrunner.machine.commands import AskPeople
+    from planrunner.engine.rare_effects import Weigh
+    from planrunner.machine.rare_commands import AskPeople
     from planrunner.machine.state import State
     from planrunner.plan.model import Gate
 

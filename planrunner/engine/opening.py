@@ -12,14 +12,14 @@ from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
 from planrunner.machine.events import AttemptEnded, AttemptStarted, FrameOpened, Outcome
 from planrunner.machine.scope import FrameScope, TaskScope
+from planrunner.plan.blocks import MAX_ITEMS
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
-from planrunner.plan.model import MAX_ITEMS
 
 if TYPE_CHECKING:
-    from planrunner.machine.commands import Close, Open
     from planrunner.machine.events import Event
     from planrunner.machine.frame import Frame
+    from planrunner.machine.rare_commands import Close, Open
     from planrunner.machine.state import State
     from planrunner.plan.expressions.values import Scope
     from planrunner.plan.model import Fanout, Loop, Output, Task
