@@ -10,11 +10,12 @@ import hashlib
 import os
 import stat
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from glob import glob
 from typing import Any, BinaryIO
 
-from planrunner.engine.rare_effects import Examine
+from planrunner.engine.rare_effects import Examine, Weigh
 from planrunner.errors import UsageError
 from planrunner.jsontext import stable_json
 from planrunner.machine.events import GateExamined
@@ -48,6 +49,13 @@ _FAULTS = (
     *(ValueError, RecursionError),
 )
 """Whatever a look at foreign data may end in: a gate that cannot be examined stays closed."""
+
+
+def looking(effect: Examine | Weigh) -> tuple[Callable[[], Any], list[Any] | None]:
+    """What a thread does for the effect, and the list that its result belongs into; None: among the events."""
+    if isinstance(effect, Examine):
+        return partial(examined, effect), None
+    return partial(examine, effect.looks, effect.directory), effect.found
 
 
 def examined(effect: Examine) -> GateExamined:

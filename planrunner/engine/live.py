@@ -188,15 +188,11 @@ class LiveEffects:
         return self._workers
 
     def _examine(self, effect: Examine | Weigh) -> None:
-        from planrunner.engine.evidence import examine, examined  # late: few plans have gates
-        from planrunner.engine.rare_effects import Examine
+        from planrunner.engine.evidence import looking  # late: few plans have gates
 
+        work, into = looking(effect)
         self._examined += 1
-        if isinstance(effect, Examine):
-            self._in_threads().submit(partial(examined, effect), partial(self._seen, None))
-        else:
-            work = partial(examine, effect.looks, effect.directory)
-            self._in_threads().submit(work, partial(self._seen, effect.found))
+        self._in_threads().submit(work, partial(self._seen, into))
 
     def _seen(self, into: list[Any] | None, found: Any) -> None:
         self._examined -= 1
