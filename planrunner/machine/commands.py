@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         GateDecided,
         GateEscalated,
         GateOpened,
+        PeopleAwaited,
         ResetPlanned,
         RetryScheduled,
         RollbackEnded,
@@ -72,6 +73,7 @@ class Record(NamedTuple):
         | UndoSettled
         | BudgetWarned
         | Warned
+        | PeopleAwaited
         | AttemptStopping
         | GateOpened
         | GateEscalated
