@@ -191,13 +191,13 @@ class Decisions:
             self._record(event, self._now)
 
     def _stop_inside(self, event: FrameClosing) -> None:
-        from planrunner.machine.containers import inside  # late, as above
+        from planrunner.machine.owing import is_within  # late, as above
 
         state = self.state
         owner = state.index[event.task]
         for number in state.running:
             found = state.tasks[number]
-            if found.outcome is None and inside(state, number, owner):
+            if found.outcome is None and is_within(state, number, owner):
                 self._todo.append(Cancel(state.specs[number].id, found.attempts, event.reason))
 
     def _ask(self, command: AskPeople) -> None:

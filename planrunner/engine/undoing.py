@@ -8,6 +8,7 @@ from planrunner.engine.calls import Place, call_of, digest, rendered
 from planrunner.engine.effects import UNDO, Restore, Save, StartCall
 from planrunner.machine.commands import Start, Undo
 from planrunner.machine.events import BackupAsked, BackupMade, Outcome, UndoStarted
+from planrunner.machine.owing import under
 from planrunner.machine.rollback import reserve
 from planrunner.machine.scope import TaskScope
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
@@ -34,6 +35,7 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
     task = state.specs[owed.number]
     key = f"{state.run_id}:{task.id}:undo:{command.attempt}"
     intent = UndoStarted(task.id, command.attempt, key, command.owed, owed.kind, "", command.reissue)
+    intent = intent._replace(reserved=command.reserved)
     if owed.kind == "files":
         effect = Restore(UNDO + task.id, command.attempt, place.directory, owed.patterns, owed.files)
         return PreparedUndo(intent, effect)
@@ -45,10 +47,10 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
     try:
         call = call_of(state, _action(task), start, place, key)
     except (TemplateError, EvaluationError) as error:
-        return PreparedUndo(intent, None, Outcome("logic", str(error)))
+        return PreparedUndo(intent, None, Outcome("logic", str(error), usage=dict.fromkeys(command.reserved, 0)))
     finally:
         found.outputs, found.outcome = present
-    limits = [limit for limit in (call.timeout, reserve(state, now)) if limit is not None]
+    limits = [limit for limit in (call.timeout, reserve(state, under(state.debts, command.owed), now)) if limit is not None]
     call = call._replace(timeout=min(limits) if limits else None, env={**call.env, "PLANRUNNER_UNDO": "1"})
     call = call._replace(once=f"{state.run_id}:{task.id}:undo:{owed.visit}")
     return PreparedUndo(intent._replace(inputs=digest(call)), StartCall(call))

@@ -78,8 +78,12 @@ def scope_of(state: State, number: int) -> Scope | None:
 def _budgets(state: State, number: int) -> tuple[Budgets, ...]:
     if number == PLAN:
         return (state.plan.budgets,)
-    if number == ROLLBACK:
-        return (state.plan.rollback.budgets,) if state.plan.rollback is not None else ()
+    if number <= ROLLBACK:
+        policy = state.plan.rollback
+        if number < ROLLBACK:
+            assert state.debts is not None
+            policy = state.debts.rollbacks[ROLLBACK - number - 1].policy
+        return () if policy is None else (policy.budgets,)
     task = state.specs[number]
     return (task.budgets,) if task.sub is None else (task.budgets, task.sub.budgets)
 
@@ -169,10 +173,10 @@ def fits(
     state: State, number: int, wanted: Mapping[str, int], claims: Mapping[tuple[int, str], int] = {}
 ) -> Shortage | None:
     """The first limit, from the task outwards, into which an attempt that sets ``wanted`` aside does not fit; None when
-    it fits everywhere. ``claims`` are amounts that others come first for. ``number`` may be ``ROLLBACK``."""
+    it fits everywhere. ``claims`` are amounts that others come first for."""
     ledger = ledger_of(state)
     passing = None
-    for scope in [ROLLBACK] if number == ROLLBACK else chain(state, number):
+    for scope in chain(state, number):
         found = scope_of(state, scope)
         if found is None:
             continue

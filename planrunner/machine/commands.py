@@ -101,11 +101,12 @@ class Save(NamedTuple):
 
 class Undo(NamedTuple):
     """Undo what stands at the position ``owed``; ``reissue`` above 0 begins the same attempt again, with the same
-    key."""
+    key. ``reserved`` is as in UndoStarted."""
 
     owed: int
     attempt: int
     reissue: int = 0
+    reserved: dict[str, Json] = {}
 
 
 class Record(NamedTuple):

@@ -81,6 +81,9 @@ def _with_levels_above(state: State, number: int) -> set[int]:
     while owner >= 0:
         if state.tasks[owner].inner is not state.tasks[number].frame:
             raise Unfit(f"`{state.specs[number].id}` belongs to a round or an attempt that is over")
+        undoing = state.tasks[number].frame.undoing
+        if undoing is not None and undoing.active:
+            raise Unfit(f"what `{state.specs[owner].id}` did is being undone")
         found.update(downstream(state, owner)[:])
         found.discard(owner)
         number, owner = owner, state.tasks[owner].frame.owner
