@@ -154,9 +154,16 @@ class Driver:
         return reason not in ("deadline", "rollback", "cancelled") or bool(self.state.open)
 
     def _leave_out(self, effects: Sequence[Effect]) -> None:
-        calls = [effect.call for effect in effects if isinstance(effect, StartCall)]
-        self.record(*(_undone(AttemptEnded(call.task.id, call.attempt, NOT_BEGUN)) for call in calls))
-        self._effects.start([effect for effect in effects if not isinstance(effect, StartCall)])
+        undoes = self.state.stop_reason in ("deadline", "rollback")  # what failed inside is undone all the same
+        left = [
+            effect.call
+            for effect in effects
+            if isinstance(effect, StartCall) and not (undoes and effect.call.task.id.startswith(UNDO))
+        ]
+        self.record(*(_undone(AttemptEnded(call.task.id, call.attempt, NOT_BEGUN)) for call in left))
+        self._effects.start(
+            [effect for effect in effects if not (isinstance(effect, StartCall) and effect.call in left)]
+        )
 
     def _wait(self) -> list[Event]:
         """What happens next; empty when a timer is due or the time budget is used up."""
