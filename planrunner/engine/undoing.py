@@ -50,7 +50,9 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
         return PreparedUndo(intent, None, Outcome("logic", str(error), usage=dict.fromkeys(command.reserved, 0)))
     finally:
         found.outputs, found.outcome = present
-    limits = [limit for limit in (call.timeout, reserve(state, under(state.debts, command.owed), now)) if limit is not None]
+    limits = [
+        limit for limit in (call.timeout, reserve(state, under(state.debts, command.owed), now)) if limit is not None
+    ]
     call = call._replace(timeout=min(limits) if limits else None, env={**call.env, "PLANRUNNER_UNDO": "1"})
     call = call._replace(once=f"{state.run_id}:{task.id}:undo:{owed.visit}")
     return PreparedUndo(intent._replace(inputs=digest(call)), StartCall(call))

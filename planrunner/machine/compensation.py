@@ -223,7 +223,7 @@ def rollback_ended(state: State, event: RollbackEnded, at: float) -> None:
         number = debts.owed[rollback.current].number
         debts.doing.pop(number, None)
         drop_timer(state, number, state.tasks[number])
-    rollback.active, rollback.status, rollback.current = False, event.status, None
+    rollback.active, rollback.status, rollback.current, rollback.ended = False, event.status, None, at
     if owner < 0:
         after_settling(state, state.top)
         return

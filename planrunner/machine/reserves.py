@@ -6,7 +6,8 @@ An undo sets aside an equal share of what is left, so that none is refused for w
 from __future__ import annotations
 
 from planrunner.machine.events import UndoEnded, UndoStarted
-from planrunner.machine.ledger import ROLLBACK, amount, units
+from planrunner.machine.ledger import COUNTED, ROLLBACK, amount, units
+from planrunner.machine.undoing import Rollback
 from planrunner.plan.model import Budgets
 from planrunner.record import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.machine.state import State
-    from planrunner.machine.undoing import Rollback
 
     Json = Any
 
@@ -111,14 +111,25 @@ def given_up(state: State, position: int) -> None:
 def standing(state: State) -> list[tuple[str, dict[str, dict[str, float | None]]]]:
     """What each rollback used, has set aside and may use, by the task that links the plan which is undone (empty: the
     run); for a run that was not rolled back what is reserved for that."""
-    from planrunner.machine import budgets  # late, as above
+    found = [] if state.debts is None else list(state.debts.rollbacks)
+    if state.plan.rollback is not None and all(each.owner >= 0 for each in found):
+        found.append(Rollback())
+        found[-1].policy, found[-1].account = state.plan.rollback, ROLLBACK
+    return [(_within(state, each), amounts) for each in found if (amounts := _amounts(state, each))]
 
-    debts = state.debts
-    rollbacks = [] if debts is None else debts.rollbacks
-    found = [(_within(state, each), budgets.standing(state, each.account)) for each in rollbacks]
-    if state.plan.rollback is not None and not any(not within for within, _ in found):
-        found.append(("", budgets.standing(state, ROLLBACK)))
-    return [each for each in found if each[1]]
+
+def _amounts(state: State, rollback: Rollback) -> dict[str, dict[str, float | None]]:
+    reserved = budgets_of(rollback)
+    found: dict[str, dict[str, float | None]] = {}
+    if reserved.time is not None:
+        used = 0.0 if rollback.ended is None else rollback.ended - rollback.began
+        found["time"] = {"used": round(used, 3), "limit": reserved.time}
+    if state.ledger is not None:
+        from planrunner.machine import budgets  # late, as above
+
+        return found | budgets.standing(state, rollback.account)
+    limits = {what: getattr(reserved, what) for what in COUNTED if getattr(reserved, what) is not None}
+    return found | {what: {"used": 0, "reserved": 0, "limit": limit} for what, limit in limits.items()}
 
 
 def _within(state: State, rollback: Rollback) -> str:

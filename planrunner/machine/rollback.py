@@ -135,7 +135,9 @@ def _given_up(state: State, debts: Debts, rollback: Rollback, at: int, now: floa
         return f"not tried: `{task}` could not be undone and the rollback is strict"
     left = reserve(state, rollback, now)
     what = "time" if left is not None and left <= 0 else reserves.used_up(state, rollback, at)
-    return f"not tried: the {what} reserved for the rollback {'are' if what[-1] == 's' else 'is'} used up" if what else ""
+    return (
+        f"not tried: the {what} reserved for the rollback {'are' if what[-1] == 's' else 'is'} used up" if what else ""
+    )
 
 
 def reserve(state: State, rollback: Rollback, now: float) -> float | None:

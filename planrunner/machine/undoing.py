@@ -87,6 +87,7 @@ class Rollback:
         "current",
         "done",
         "doubts",
+        "ended",
         "failure",
         "left",
         "message",
@@ -115,6 +116,7 @@ class Rollback:
         self.message = ""
         self.left: float | None = None
         self.began = 0.0
+        self.ended: float | None = None
         self.todo: list[int] = []
         self.current: int | None = None
         self.doubts: dict[int, tuple[int, ...]] = {}
