@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from planrunner.app.asking import user
 from planrunner.app.execute import go_on
 from planrunner.app.reading import stored_plan
-from planrunner.errors import NotFound, UsageError
+from planrunner.app.tasknames import missing, task_number
+from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import AttemptStarted, RollbackStarted
@@ -15,7 +16,6 @@ from planrunner.machine.evolve import evolve
 from planrunner.machine.owing import bare, outstanding, selected, started
 from planrunner.machine.state import State
 from planrunner.plan.model import RollbackPolicy
-from planrunner.plan.nearest import nearest
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -115,23 +115,15 @@ def _check(state: State, name: str) -> None:
     known = {task.id for task in state.specs} | {task.id.rpartition("/")[2] for task in state.specs}
     known |= {label for task in state.specs for label in task.labels}
     if name not in known:
-        raise _unknown(state, name, known)
-
-
-def _unknown(state: State, name: str, known: Iterable[str]) -> NotFound:
-    near = nearest(name, tuple(known))
-    return NotFound(
-        f"the run has no task `{name}`", f"did you mean `{near}`?" if near else f"planrunner show {state.run_id}"
-    )
+        raise missing(f"the run has no task and no label `{name}`", name, sorted(known), state.run_id)
 
 
 def _after(
     state: State, name: str, order: Mapping[tuple[str, int], int], positions: Sequence[int], naked: Sequence[int]
 ) -> tuple[list[int], list[int]]:
     """What started after a task in its last visit, and does not stand inside it."""
-    number = state.index.get(name)
-    if number is None:
-        raise _unknown(state, name, state.index)
+    number = task_number(state, name)
+    name = state.specs[number].id
     since = order.get((name, state.tasks[number].past + 1))
     if since is None:
         raise UsageError(f"task `{name}` did not start, so nothing came after it")
