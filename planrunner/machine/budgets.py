@@ -8,12 +8,7 @@ all of that would not be enough, and then ``on_exhausted`` of the limit says wha
 from __future__ import annotations
 
 from planrunner.machine.commands import Record
-from planrunner.machine.events import (
-    AttemptEnded,
-    AttemptStarted,
-    BudgetExtended,
-    BudgetWarned,
-)
+from planrunner.machine.events import AttemptEnded, AttemptStarted, BudgetExtended, BudgetWarned
 from planrunner.machine.ledger import COUNTED, PLAN, ROLLBACK, SPENDABLE, Ledger, Scope, amount, units
 from planrunner.machine.state import State
 from planrunner.plan.model import Budgets
@@ -79,11 +74,9 @@ def _budgets(state: State, number: int) -> tuple[Budgets, ...]:
     if number == PLAN:
         return (state.plan.budgets,)
     if number <= ROLLBACK:
-        policy = state.plan.rollback
-        if number < ROLLBACK:
-            assert state.debts is not None
-            policy = state.debts.rollbacks[ROLLBACK - number - 1].policy
-        return () if policy is None else (policy.budgets,)
+        from planrunner.machine.owing import reserved  # late: few runs are rolled back
+
+        return reserved(state, ROLLBACK - number)
     task = state.specs[number]
     return (task.budgets,) if task.sub is None else (task.budgets, task.sub.budgets)
 

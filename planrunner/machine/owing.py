@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from planrunner.machine.frame import Frame
     from planrunner.machine.state import State
+    from planrunner.plan.model import Budgets
 
 
 def mine(state: State, number: int) -> list[int]:
@@ -28,8 +29,14 @@ def outstanding(state: State) -> list[int]:
     debts = state.debts
     if debts is None:
         return []
-    taken = {at for rollback in debts.frames.values() for at in rollback.todo}
+    taken = set(under_way(state))
     return [at for at in _in_order(debts, range(len(debts.owed))) if at not in taken]
+
+
+def under_way(state: State) -> list[int]:
+    """What the rollbacks of linked plans undo by now, in the order in which they began."""
+    rollbacks = [] if state.debts is None else state.debts.frames.values()
+    return [at for rollback in rollbacks for at in rollback.todo]
 
 
 def inside(state: State, owner: int) -> list[int]:
@@ -53,6 +60,14 @@ def selected(state: State, positions: Iterable[int], names: Sequence[str]) -> li
     wanted = frozenset(names)
     assert state.debts is not None
     return [at for at in positions if not wanted.isdisjoint(_names(state, state.debts.owed[at].number))]
+
+
+def reserved(state: State, number: int) -> tuple[Budgets, ...]:
+    """What is reserved for the rollback of that number, counted from 1; 0 is what a first one of the run would have."""
+    policy = state.plan.rollback
+    if number and state.debts is not None:
+        policy = state.debts.rollbacks[number - 1].policy
+    return () if policy is None else (policy.budgets,)
 
 
 def _names(state: State, number: int) -> set[str]:

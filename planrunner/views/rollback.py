@@ -96,7 +96,8 @@ def _lines(terminal: Terminal, state: State, debts: Debts, rollback: Rollback) -
     comment = f": {rollback.comment}" if rollback.comment else ""
     reason = _REASONS[rollback.reason] if rollback.owner < 0 else rollback.message
     why = cut(harmless(f"{reason}{by}{comment}"), terminal.edge(), terminal.unicode)
-    within = f"{state.specs[rollback.owner].id} " if rollback.owner >= 0 else ""
+    attempt = f"attempt {rollback.attempt} of " if rollback.attempt > 1 else ""
+    within = f"{attempt}{state.specs[rollback.owner].id} " if rollback.owner >= 0 else ""
     settled = _settled(debts, rollback)
     lines = ["", terminal.paint(f"{within}{_headline(rollback, settled)} ({why})", "bold")]
     lines += [_line(terminal, state, owed) for owed in settled[:MOST]]

@@ -35,7 +35,7 @@ OF_RUNS: dict[str, tuple[str, ...]] = {
     "gates": ("{run}",),
     "logs": ("{run}",),
     "pause": ("{run}",),
-    "reject": ("{run}", "sign-off"),
+    "reject": ("{run}", "sign-off", "--reason", "no"),
     "replay": ("{run}",),
     "rerun": ("{run}", "build"),
     "resume": ("{run}",),

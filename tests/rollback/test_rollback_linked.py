@@ -388,3 +388,35 @@ def test_a_retry_by_a_person_does_what_was_undone_again_and_undoes_it_again_when
     worse, entries = go_on(found.entries, spec, event, outcomes={"build/bad": BAD})
     assert undone(entries) == ["build/b", "build/a"] * 2
     assert worse.status == "failed"
+
+
+def test_a_retry_after_everything_was_undone_does_each_task_once() -> None:
+    from planrunner.machine.rerun import reset_event, retried
+
+    spec = plan(
+        AB,
+        task("first"),
+        {"id": "fan", "foreach": [0, 1], "subplan": "inner", "needs": ["first"]},
+        on_failure="rollback",
+    )
+    found = ran(spec, {"fan[1]/bad": [BAD]})
+    assert sorted(undone(found.entries)) == ["fan[0]/a", "fan[0]/b", "fan[1]/a", "fan[1]/b", "first"]
+    anew = retried(found.state, ())
+    assert [found.state.specs[number].id for number in anew.again] == ["first", "fan"]
+    state, entries = go_on(found.entries, spec, reset_event(found.state, anew, "retry", "ada"))
+    again = [e.event.task for e in entries[len(found.entries) :] if isinstance(e.event, AttemptStarted)]
+    assert sorted(again) == sorted(set(again)) and not [name for name in again if name.startswith("fan[")]
+    assert state.status == "completed"
+
+
+def test_its_own_finally_runs_though_a_person_rolls_the_run_back_meanwhile() -> None:
+    inner = {**AB, "finally": [{"id": "end", "run": "x"}]}
+    spec = plan(inner, {"id": "build", "subplan": "inner"})
+    found = ran(spec, {"build/bad": [BAD]})
+    seq = at(found.entries, UndoStarted, task="build/b")
+    before = [e for e in found.entries if e.seq <= seq]
+    event = started(fold(spec, RUN, before), RollbackStarted("person", (), (), by="ada"), [])
+    state, entries = go_on(before, spec, event)
+    assert undone(entries) == ["build/b", "build/a"]
+    assert state.tasks[state.index["build/end"]].status == "completed"
+    assert state.reason == "rolled_back"
