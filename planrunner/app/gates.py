@@ -70,8 +70,8 @@ def waiting(run: str | None, state: str | None) -> list[Waiting]:
 
 def find_gates(state: State, name: str) -> list[str]:
     """The waiting gates that a name means: the path of a task, the end of one path alone, ``TASK/gate`` for what a task
-    asks, or a pattern with ``*`` for any number of them. Raises NotFound, and UsageError for a gate that is decided or
-    a name that several have."""
+    asks, or a pattern with ``*`` for any number of them. Raises NotFound, also for a name that several have,
+    and UsageError for a gate that is decided."""
     names = [state.specs[number].id for number in waiting_gates(state)]
     if name in names:
         return [name]
@@ -86,7 +86,7 @@ def find_gates(state: State, name: str) -> list[str]:
         if len(ends) == 1:
             return ends
         if ends:
-            raise UsageError(f"`{name}` is more than one gate", f"say which: {', '.join(ends[:10])}")
+            raise NotFound(f"`{name}` is more than one gate", f"say which: {', '.join(ends[:10])}")
     raise _missing(state, name, names)
 
 
@@ -100,7 +100,8 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
         return UsageError(f"`{name}` asks nobody: it is {found.status.replace('_', ' ')}", why)
     near = nearest(name, names)
     listed = f"waiting: {', '.join(names[:10])}" if names else "nothing waits in this run"
-    return NotFound(f"run {state.run_id} has no gate `{name}`", f"did you mean `{near}`?" if near else listed)
+    hint = f"did you mean `{near}`?" if near else f"{listed};"
+    return NotFound(f"run {state.run_id} has no gate `{name}`", f"{hint} `planrunner gates {state.run_id}` lists them")
 
 
 def _fits(pattern: str, name: str) -> bool:

@@ -60,7 +60,7 @@ def preview(request: RerunRequest, state_dir: str | None) -> Stale:
 def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> RunResult:
     """Begin the tasks anew and drive the run until it ends or parks, whatever state it is in now.
 
-    Raises NotFound, RunHeld, UsageError for tasks that there are not or that cannot begin anew, StorageFailed, Fenced.
+    Raises NotFound, RunHeld, UsageError for tasks that cannot begin anew, StorageFailed, Fenced.
     """
     reason = "retry" if request.retry else "rerun"
     return go_on(
@@ -76,7 +76,7 @@ def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> Ru
 
 
 def _chosen(state: State, request: RerunRequest) -> Anew:
-    wanted = [task_number(state, name, UsageError) for name in request.tasks]
+    wanted = [task_number(state, name) for name in request.tasks]
     try:
         if request.retry:
             return retried(state, wanted)

@@ -13,10 +13,11 @@ from planrunner.machine.state import State
 
 
 def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[DoubtSettled | RollbackStarted]:
-    """What a person said about attempts of unknown end; raises UsageError where there is no doubt to settle."""
+    """What a person said about attempts of unknown end; raises NotFound for a task that there
+    is not and UsageError where there is no doubt to settle."""
     found_answers: list[DoubtSettled | RollbackStarted] = []
     for task, resolution in settle:
-        number = task_number(state, task, UsageError)
+        number = task_number(state, task)
         found = state.tasks[number]
         if found.status not in ("in_doubt", "running"):
             raise UsageError(

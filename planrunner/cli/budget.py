@@ -39,12 +39,13 @@ def command(ctx: click.Context, /, run: str, add: dict[str, float], task: str, r
         body = {"add": add, **({"scope": task} if task else {}), **({"reason": reason} if reason else {})}
         return report(steer(run, "budget", body, given.state), as_json)
     from planrunner.app.inspect import look
-    from planrunner.views.budget import budget_table
+    from planrunner.views.budget import budget_table, reserves_object
     from planrunner.views.run import budget_object
 
     found = look(run, given.state)
     if as_json:
         data = {"format": 1, "run_id": found.row.run, "budget": budget_object(found.state, time.time())}
+        data["rollbacks"] = reserves_object(found.state)
         click.echo(json.dumps(data, indent=2))
         return 0
     output(given).write("\n".join(budget_table(found.state, time.time())) + "\n")

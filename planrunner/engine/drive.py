@@ -14,12 +14,14 @@ from planrunner.machine.events import AttemptEnded, Entry, Outcome, StopRequeste
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import STOPS
+from planrunner.machine.stops import GOES_ON, outlives
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Protocol
 
+    from planrunner.capabilities.contract import Call
     from planrunner.engine.effects import Effect, Effects
     from planrunner.engine.inbox import Inbox
     from planrunner.engine.rare_effects import Weigh
@@ -150,17 +152,19 @@ class Driver:
             self._leave_out(effects)
 
     def _stopping(self) -> bool:
-        """Somebody asked the run to stop before these effects began; only ``finally`` outlives
-        that."""
-        reason = self.state.stop_reason
-        if reason in ("", "budget"):
-            return False
-        return reason not in ("deadline", "rollback", "cancelled") or bool(self.state.open)
+        """Somebody asked the run to stop before these effects began."""
+        return self.state.stop_reason not in ("", "budget")
 
     def _leave_out(self, effects: Sequence[Effect]) -> None:
-        calls = [effect.call for effect in effects if isinstance(effect, StartCall)]
-        self.record(*(_undone(AttemptEnded(call.task.id, call.attempt, NOT_BEGUN)) for call in calls))
-        self._effects.start([effect for effect in effects if not isinstance(effect, StartCall)])
+        left = [effect.call for effect in effects if isinstance(effect, StartCall) and not self._outlives(effect.call)]
+        self.record(*(_undone(AttemptEnded(call.task.id, call.attempt, NOT_BEGUN)) for call in left))
+        self._effects.start([each for each in effects if not (isinstance(each, StartCall) and each.call in left)])
+
+    def _outlives(self, call: Call) -> bool:
+        """Whether a call begins though the run is stopped: what undoes something, and what stands under ``finally``."""
+        if call.task.id.startswith(UNDO):
+            return self.state.stop_reason in GOES_ON
+        return outlives(self.state, self.state.index[call.task.id])
 
     def _wait(self) -> list[Event]:
         """What happens next; empty when a timer is due or the time budget is used up."""

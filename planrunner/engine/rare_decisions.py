@@ -124,13 +124,13 @@ def _turn(command: Open | Close, turn: Turn) -> None:
 
 
 def _stop_inside(event: FrameClosing, turn: Turn) -> None:
-    from planrunner.machine.stops import inside  # late, as above
+    from planrunner.machine.owing import is_within  # late, as above
 
     state = turn.state
     owner = state.index[event.task]
     for number in state.running:
         found = state.tasks[number]
-        if found.outcome is None and inside(state, number, owner):
+        if found.outcome is None and is_within(state, number, owner):
             turn.todo.append(Cancel(state.specs[number].id, found.attempts, event.reason))
 
 

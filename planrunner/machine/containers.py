@@ -182,15 +182,34 @@ def step(state: State, number: int, now: float) -> Command | None:
     found = state.tasks[number]
     frame = found.inner
     assert frame is not None
+    if frame.linked is not None and undone_first(state, frame):
+        from planrunner.machine.linked import begin_undoing  # late: few linked plans are undone
+
+        return begin_undoing(state, number, *_verdict(state, frame))
     if not main_part_done(state, frame) or frame.finals_open:
         if found.due is not None and found.due <= now and not frame.closing:
             return Record(FrameClosing(state.specs[number].id, "timeout"))
         return None
     failure, message = _verdict(state, frame)
+    if frame.undoing is not None:
+        from planrunner.machine.linked import came_to  # late, as above
+
+        failure, message = came_to(state, frame.undoing)
     loop = state.specs[number].loop
     if frame.kind == "round" and loop is not None and not frame.closing:
         return _after_round(state, number, loop, failure, message)
     return Close(number, failure, message)
+
+
+def undone_first(state: State, frame: Frame) -> bool:
+    """Whether a linked plan is undone before whatever else follows in it."""
+    if frame.linked is None or frame.linked.on_failure != "rollback" or not main_part_done(state, frame):
+        return False
+    if frame.undoing is not None:
+        return frame.undoing.active
+    from planrunner.machine.linked import is_due  # late: few linked plans are undone
+
+    return is_due(state, frame, _verdict(state, frame)[0])
 
 
 def _verdict(state: State, frame: Frame) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.machine.commands import Command
-    from planrunner.machine.undoing import Debts
+    from planrunner.machine.undoing import Rollback
 
 INSTANT_BATCH = 2000
 """Instant tasks started by one decision at the most: bounds one transaction."""
@@ -220,18 +220,18 @@ def _finish(state: State) -> list[Command]:
         return _people(state) if state.attended and _asks_people(state) else [_stuck(state)]
     if state.stop_reason in ("budget", "deadline"):
         return [End("failed", "budget")]
-    if state.debts is not None and state.debts.status:
-        return [_after_rollback(state, state.debts)]
+    if state.debts is not None and state.debts.main.status:
+        return [_after_rollback(state, state.debts.main)]
     if state.stop_reason in FINAL_STOPS:
         return [End("cancelled", state.stop_reason)]
     return [End("failed", "failed") if state.failures else End("completed")]
 
 
-def _after_rollback(state: State, debts: Debts) -> End:
+def _after_rollback(state: State, rollback: Rollback) -> End:
     """A run that was undone did not complete, whatever it was before."""
-    if debts.reason == "doubt":
+    if rollback.reason == "doubt":
         return End("failed", "failed") if state.failures else End("completed")
-    return End("failed" if state.failures else "cancelled", debts.status)
+    return End("failed" if state.failures else "cancelled", rollback.status)
 
 
 def _time_will_tell(state: State) -> bool:

@@ -7,6 +7,7 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any, Literal
 
+    from planrunner.machine.undoing import Rollback
     from planrunner.plan.model import Plan
 
     Json = Any
@@ -41,6 +42,7 @@ class Frame:
         "sign",
         "size",
         "tolerate",
+        "undoing",
         "values",
         "why",
     )
@@ -71,6 +73,8 @@ class Frame:
         """Number after the last item that may begin; 0 where none waits for another."""
         self.linked: Plan | None = None
         """The plan of a subplan from a file, whose tasks see nothing of what is around them."""
+        self.undoing: Rollback | None = None
+        """The rollback of that plan, once there is one."""
 
     @property
     def failing(self) -> bool:

@@ -24,7 +24,8 @@ SPENDABLE = ("cost", "tokens", "calls")
 COUNTED = (*SPENDABLE, "attempts", "iterations")
 
 PLAN, ROLLBACK = -1, -2
-"""Accounts that belong to no task: of the whole plan, and of what undoes it."""
+"""Accounts that belong to no task: of the whole plan, and of what is reserved for undoing it; those of its rollbacks
+and of the rollbacks of linked plans follow below."""
 
 _SCALE = {"cost": 1_000_000_000}
 _MOST = 1e15

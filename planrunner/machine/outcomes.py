@@ -48,6 +48,7 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
 
     ends = state.stop_reason in FINAL_STOPS and not outlives(state, number)
     ends = ends or (bool(state.closing) and closed(state, number) == "budget")
+    ends = ends or (number in state.holders and _left_behind(state, number))
     if not ends and again(task.retry, found.attempts - found.past, verdict.failure):
         key = f"{state.seed}:{task.id}:{found.attempts}"
         due = now + delay(task.retry, found.attempts - found.past, key)
@@ -60,6 +61,16 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
         if back := by_edge(state, number, verdict.detail):
             return back
     return settle(task, "failed", verdict.reason, verdict.detail, verdict.failure)
+
+
+def _left_behind(state: State, number: int) -> bool:
+    """A linked plan was not wholly undone, though it has to be before anything begins again."""
+    frame = state.tasks[number].inner
+    if frame is None or frame.undoing is None:
+        return False
+    from planrunner.machine.linked import unclean  # late: few linked plans are undone
+
+    return unclean(frame.undoing)
 
 
 def _asks_criteria(state: State, number: int, now: float) -> Command | None:

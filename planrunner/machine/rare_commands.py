@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = Any
 
 
 class Open(NamedTuple):
@@ -56,8 +61,9 @@ class Save(NamedTuple):
 
 class Undo(NamedTuple):
     """Undo what stands at the position ``owed``; ``reissue`` above 0 begins the same attempt again, with the same
-    key."""
+    key. ``reserved`` is as in UndoStarted."""
 
     owed: int
     attempt: int
     reissue: int = 0
+    reserved: dict[str, Json] = {}

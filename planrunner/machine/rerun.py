@@ -34,7 +34,7 @@ def retried(state: State, wanted: Iterable[int]) -> Anew:
     if not leaves:
         raise Unfit("no task of the run failed or was cancelled")
     found = {other for leaf in leaves for other in _with_levels_above(state, leaf)}
-    return _checked(state, Anew(tuple(sorted(found))))
+    return _checked(state, Anew(tuple(_outermost(state, found))))
 
 
 def run_again(state: State, wanted: Iterable[int], *, all_after: bool, only_failed: bool) -> Anew:
@@ -48,7 +48,20 @@ def run_again(state: State, wanted: Iterable[int], *, all_after: bool, only_fail
     again, perhaps = (first | after, set()) if all_after else (first, after)
     if not again | perhaps:
         raise Unfit("every one of these tasks went well")
-    return _checked(state, Anew(tuple(sorted(again)), tuple(sorted(perhaps))))
+    return _checked(state, Anew(tuple(_outermost(state, again)), tuple(_outermost(state, perhaps, again))))
+
+
+def _outermost(state: State, numbers: Iterable[int], others: Iterable[int] = ()) -> list[int]:
+    """The tasks in their order without those inside one that begins anew as well: that opens its level again."""
+    known = {*numbers, *others}
+    found = []
+    for number in sorted(set(numbers)):
+        owner = state.tasks[number].frame.owner
+        while owner >= 0 and owner not in known:
+            owner = state.tasks[owner].frame.owner
+        if owner < 0:
+            found.append(number)
+    return found
 
 
 def reset_event(state: State, anew: Anew, reason: str, by: str) -> TasksReset:
@@ -81,6 +94,9 @@ def _with_levels_above(state: State, number: int) -> set[int]:
     while owner >= 0:
         if state.tasks[owner].inner is not state.tasks[number].frame:
             raise Unfit(f"`{state.specs[number].id}` belongs to a round or an attempt that is over")
+        undoing = state.tasks[number].frame.undoing
+        if undoing is not None and undoing.active:
+            raise Unfit(f"what `{state.specs[owner].id}` did is being undone")
         found.update(downstream(state, owner)[:])
         found.discard(owner)
         number, owner = owner, state.tasks[owner].frame.owner

@@ -85,6 +85,7 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
     for number in numbers:
         if state.tasks[number].frame.owner >= 0:
             _reopen_around(state, number, at)
+            _undo_anew(state, number)
     for number in numbers:
         found = state.tasks[number]
         kept = found.outcome if state.specs[number].id in event.unless_same and found.status == "completed" else None
@@ -113,6 +114,13 @@ def _reopen_around(state: State, number: int, at: float) -> None:
             state.closing -= 1
         limit_time(state, owner, at)
         owner = found.frame.owner
+
+
+def _undo_anew(state: State, number: int) -> None:
+    """What was undone around a task that begins anew is undone again if it fails again."""
+    while number >= 0:
+        state.tasks[number].frame.undoing = None
+        number = state.tasks[number].frame.owner
 
 
 def _reopen_level(state: State, number: int) -> None:
@@ -184,7 +192,7 @@ def run_reopened(state: State, event: RunReopened, at: float) -> None:
     if event.reason != "rollback":  # whoever begins something anew takes back what stopped the run
         state.stop_reason = state.stop_by = state.stop_comment = ""
     if state.debts is not None:
-        state.debts.status = state.debts.reason = ""
+        state.debts.main.status = state.debts.main.reason = ""
 
 
 FOLDS: dict[type, Callable[[State, Any, float], None]] = {

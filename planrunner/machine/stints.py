@@ -5,8 +5,8 @@ from __future__ import annotations
 from planrunner.machine.commands import Record
 from planrunner.machine.events import PeopleAwaited
 from planrunner.machine.moves import drop_timer, set_timer
+from planrunner.machine.owing import is_within
 from planrunner.machine.stint import Stint
-from planrunner.machine.stops import inside
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _waits_for_people(state: State, owner: int) -> bool:
     people = False
     for number in range(frame.first, len(state.tasks)):
         found = state.tasks[number]
-        if found.status not in _OPEN or not inside(state, number, owner):
+        if found.status not in _OPEN or not is_within(state, number, owner):
             continue
         if number in state.running or number in state.asked or number in state.held or found.status == "queued":
             return False

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from planrunner.plan.model import Task
 
 
+GOES_ON = ("", "deadline", "rollback", "budget")
+"""Reasons for a stop that do not keep a rollback from going on."""
+
+
 def closed(state: State, number: int) -> str:
     """Why a frame around a task is being stopped; empty where none is."""
     frame = state.tasks[number].frame
@@ -21,17 +25,6 @@ def closed(state: State, number: int) -> str:
             return frame.closing
         frame = state.tasks[frame.owner].frame
     return ""
-
-
-def inside(state: State, number: int, owner: int) -> bool:
-    """Whether a task stands, at whatever depth, in the frame that ``owner`` opened last."""
-    wanted = state.tasks[owner].inner
-    frame = state.tasks[number].frame
-    while frame.owner >= 0:
-        if frame is wanted:
-            return True
-        frame = state.tasks[frame.owner].frame
-    return False
 
 
 def cut(state: State, number: int) -> Frame | None:

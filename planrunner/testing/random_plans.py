@@ -29,6 +29,38 @@ def nested_plan(seed: int, command: Command = lambda task: "true", size: int = 7
     return plan
 
 
+def linked_plan(seed: int, command: Command = lambda task: "true", size: int = 7) -> dict[str, Json]:
+    """A random nested plan in which most of what tasks hold is linked, with a policy of its own for failures, which
+    often undoes it."""
+    plan = nested_plan(seed, command, size)
+    rng = random.Random(f"linked {seed}")
+    plan["subplans"] = {}
+    _link(rng, plan, plan["tasks"])
+    return plan
+
+
+def _link(rng: random.Random, plan: dict[str, Json], tasks: list[dict[str, Json]]) -> None:
+    for task in tasks:
+        _link(rng, plan, task.get("loop", {}).get("tasks", []))
+        inner = task.get("subplan", [])
+        _link(rng, plan, inner)
+        if inner and rng.random() < 0.8:
+            task["subplan"] = name = f"sub_{task['id']}"
+            sub = plan["subplans"][name] = {
+                "params": plan["params"],
+                "defaults": plan["defaults"],
+                "on_failure": rng.choice(["rollback", "rollback", "rollback", "stop", "continue"]),
+                "rollback": {"mode": rng.choice(["best_effort", "strict"])},
+                "tasks": inner,
+            }
+            if rng.random() < 0.2:
+                sub["finally"] = [{"id": "last", "run": "true", "effect": "idempotent"}]
+            if rng.random() < 0.3:
+                task["retry"] = {"attempts": 2, "delay": "10ms"}
+            if rng.random() < 0.2:
+                task["timeout"] = f"{rng.randint(5, 40)}s"
+
+
 def _undos(rng: random.Random, tasks: list[dict[str, Json]], command: Command) -> None:
     """Actions that undo, for some of the tasks that act."""
     for task in tasks:

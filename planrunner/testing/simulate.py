@@ -23,6 +23,7 @@ from planrunner.machine.events import (
     DoubtSettled,
     Entry,
     Outcome,
+    RollbackEnded,
     RollbackStarted,
     RunEnded,
     RunResumed,
@@ -195,23 +196,30 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
 
 
 def _check_undos(entries: Sequence[Entry]) -> None:
-    """The last attempt to begin is undone first, one at a time, and nothing that is undone is undone again."""
+    """The last attempt to begin is undone first, one at a time in each rollback, and nothing that is undone is undone
+    again. What a linked plan did is undone before the attempt that links it ends."""
     began: dict[str, int] = {}
-    order: list[int] = []
+    orders: dict[str, list[int]] = {}
     undone: set[int] = set()
     for entry in entries:
         event = entry.event
         if isinstance(event, AttemptStarted):
             began[event.task] = entry.seq
+        elif isinstance(event, AttemptEnded) and event.task in orders:
+            raise Broken(f"{event.task} ended before it was undone, at entry {entry.seq}")
+        elif isinstance(event, RollbackEnded):
+            orders.pop(event.within, None)
         elif isinstance(event, RollbackStarted):
-            order = list(event.owed)
+            orders[event.within] = list(event.owed)
             once = [began[task] for at, task in enumerate(event.tasks) if task not in event.tasks[:at]]
             if once != sorted(once, reverse=True):
                 raise Broken(f"a rollback does not undo the last attempt first, at entry {entry.seq}")
         elif isinstance(event, UndoStarted):
-            if event.owed in undone or not order or event.owed not in order:
+            turn = [within for within, order in orders.items() if event.owed in order]
+            if event.owed in undone or len(turn) != 1:
                 raise Broken(f"a rollback undoes {event.task} out of its turn, at entry {entry.seq}")
-            order = order[order.index(event.owed) :]
+            order = orders[turn[0]]
+            orders[turn[0]] = order[order.index(event.owed) :]
         elif isinstance(event, UndoSettled) and event.status == "undone":
             undone.add(event.owed)
 

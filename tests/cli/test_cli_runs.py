@@ -94,12 +94,12 @@ def test_a_plan_that_is_not_there_gives_3(run):
     assert run("resume", "last").code == 3
 
 
-def test_wrong_parameters_and_task_names_give_2_with_the_nearest_name(run, plan):
+def test_wrong_parameters_give_2_and_task_names_3_with_the_nearest_name(run, plan):
     name = plan(PLAN)
     wrong = run("exec", name, "-p", "woh=x")
     assert wrong.code == 2
     assert "did you mean `who`?" in wrong.err
-    assert run("exec", name, "--only", "gret").code == 2
+    assert run("exec", name, "--only", "gret").code == 3
     assert "did you mean `greet`?" in run("exec", name, "--until", "gret").err
     assert run("exec", name, "-p", "who").code == 2
 

@@ -151,7 +151,7 @@ def test_names_are_found_by_their_end_and_by_patterns_and_mistakes_named(project
     )
     assert project("exec", "p.yaml").code == 8
     several = project("approve", "last", "sign")
-    assert (several.code, "each[1]/sign" in several.err) == (2, True)
+    assert (several.code, "each[1]/sign" in several.err) == (3, True)
     near = project("approve", "last", "each[0]/sing")
     assert (near.code, "did you mean `each[0]/sign`?" in near.err) == (3, True)
     assert project("approve", "last", "each[1]/sign").code == 0
