@@ -14,6 +14,7 @@ from planrunner.machine.commands import (
     AskPeople,
     AskProbe,
     Close,
+    Compare,
     End,
     Open,
     Record,
@@ -21,7 +22,7 @@ from planrunner.machine.commands import (
     Start,
     Undo,
 )
-from planrunner.machine.decide import decide
+from planrunner.machine.decide import admitted, decide
 from planrunner.machine.events import (
     AttemptEnded,
     FactsRequested,
@@ -53,14 +54,13 @@ class Decisions:
     """Decides for one run. Everything that follows at one time carries that time: the same entries and the same time
     give the same decisions again."""
 
-    __slots__ = ("_now", "_place", "_record", "_reused", "_todo", "state")
+    __slots__ = ("_now", "_place", "_record", "_todo", "state")
 
     def __init__(self, state: State, place: Place, record: Sink) -> None:
         self.state = state
         self._place = place
         self._record = record
         self._now = 0.0
-        self._reused = False
         self._todo: list[Effect] = []
 
     def settle(self, now: float, todo: list[Effect]) -> bool:
@@ -71,14 +71,12 @@ class Decisions:
         self._now, self._todo = now, todo
         stopping = self.state.stop_reason
         for _ in range(SETTLE_ROUNDS):
-            self._reused = False
             decision = decide(self.state, now)
             forget_candidates(self.state, decision.left)
             only_starts = not decision.left
             for command in decision.commands:
                 only_starts = only_starts and type(command) is Start
                 self._enact(command)
-            only_starts = only_starts and not self._reused
             if (only_starts and not self.state.candidates) or self._resting():
                 # from a start alone nothing follows before it has ended
                 return self.state.stop_reason not in (stopping, "budget")
@@ -103,6 +101,8 @@ class Decisions:
                 self._act_on(event)
         elif isinstance(command, (Open, Close)):
             self._turn(command)
+        elif isinstance(command, Compare):
+            self._compare(command.number)
         elif isinstance(command, Undo):
             self._undo(command)
         elif isinstance(command, Save):
@@ -122,18 +122,22 @@ class Decisions:
 
     def _start(self, command: Start) -> None:
         prepared = prepare(self.state, command, self._place)
-        found = self.state.tasks[command.number]
-        if found.kept is not None and prepared.call is not None and prepared.intent.inputs == found.inputs:
-            detail = f"kept: it would be called as in attempt {found.attempts}"
-            self._record(TaskSettled(prepared.intent.task, "completed", "reused", detail), self._now)
-            self._reused = True
-            return
         self._record(prepared.intent, self._now)
         if prepared.call is not None:
             self._todo.append(StartCall(prepared.call))
         else:
             ended = AttemptEnded(prepared.intent.task, command.attempt, prepared.outcome or Outcome())
             self._record(ended, self._now)
+
+    def _compare(self, number: int) -> None:
+        from planrunner.engine.keeping import kept  # late: few runs begin anything anew
+
+        event = kept(self.state, number, self._place)
+        if event is not None:
+            self._record(event, self._now)
+            return
+        for command in admitted(self.state, [number], [], self._now):
+            self._enact(command)
 
     def _ask_fresh(self, number: int) -> None:
         from planrunner.engine.done import asks_fresh  # late: few tasks tell when they are done already

@@ -50,6 +50,12 @@ class Start(NamedTuple):
     degraded: bool = False
 
 
+class Compare(NamedTuple):
+    """A task that begins anew is about to start: where it would be called as before, it keeps its result instead."""
+
+    number: int
+
+
 class Open(NamedTuple):
     """Begin a task that holds others, or its next round (``round`` above 1)."""
 
@@ -145,7 +151,7 @@ class End(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Command = Union[Start, Open, Close, AskFacts, AskFresh, AskPeople, AskProbe, Save, Undo, Record, End]
+    Command = Union[Start, Compare, Open, Close, AskFacts, AskFresh, AskPeople, AskProbe, Save, Undo, Record, End]
 
 
 _new = tuple.__new__

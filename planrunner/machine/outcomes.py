@@ -41,6 +41,11 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
         if verdict.words and "criteria" not in found.cleared:
             asked = found.gate is not None and (found.gate.stage, found.gate.attempt) == ("criteria", found.attempts)
             return at_gate(state, number, now) if asked else AskPeople(number, "criteria")
+        if found.kept is not None and number in state.holders:
+            from planrunner.machine.keeping import is_all_kept  # late: few runs begin anything anew
+
+            if is_all_kept(state, number):
+                return settle(task, "completed", "reused", "kept: nothing inside it would be called otherwise")
         return settle(task, "completed", "")
     from planrunner.machine.retry import again, delay  # late: most attempts do what they should
 

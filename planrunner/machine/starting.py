@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.machine.commands import AskFacts, AskPeople, Record, Start, settle
+from planrunner.machine.commands import AskFacts, AskPeople, Compare, Record, Start, settle
 from planrunner.machine.events import TaskQueued, TaskSettled
 from planrunner.machine.joins import needs_verdict
 from planrunner.machine.judge import unmet
@@ -125,6 +125,11 @@ def _begin(state: State, number: int, ready: list[int]) -> Command | None:
         from planrunner.machine.containers import begin  # late: many plans are flat
 
         return begin(state, number)
+    if state.tasks[number].kept is not None:
+        from planrunner.machine.keeping import may_keep  # late: few runs begin anything anew
+
+        if may_keep(state, number):
+            return Compare(number)
     ready.append(number)
     return None
 
