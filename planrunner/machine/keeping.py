@@ -36,7 +36,7 @@ def taken_along(state: State, owner: int, frame: Frame, attempt: int) -> None:
     """The tasks of a frame that opens take the results of those of the time before with them."""
     found = state.tasks[owner]
     before = None if found.kept is None else found.kept.frame
-    if before is None or attempt != found.past + 1 or _counts_rounds(state, owner):
+    if before is None or attempt != found.past + 1 or _counts_rounds(state, owner) or _tidies_up(state, owner):
         return
     if frame.kind == "round":
         before = _round(before, frame.round)
@@ -121,12 +121,15 @@ def may_keep(state: State, number: int) -> bool:
     runs again whenever anything of its level did; files that are declared as inputs and have changed count as another
     call."""
     task, found = state.specs[number], state.tasks[number]
-    if found.kept is None or found.kept.outcome is None:
-        return False
-    if task.finally_ and not is_unchanged(state, found.frame, finals=False):
+    if found.kept is None or found.kept.outcome is None or _tidies_up(state, number):
         return False
     seen = state.freshness.get(number)
     return seen is None or seen.same or task.fresh is None or not (task.fresh.inputs or task.fresh.outputs)
+
+
+def _tidies_up(state: State, number: int) -> bool:
+    """Whether a task stands under ``finally`` of a level on which something ran."""
+    return state.specs[number].finally_ and not is_unchanged(state, state.tasks[number].frame, finals=False)
 
 
 def settled(state: State, event: TaskSettled) -> None:

@@ -70,10 +70,14 @@ def reset_planned(state: State, event: ResetPlanned, at: float) -> None:
         state.held[number] = None
         found = state.tasks[number]
         if found.status == "queued":
-            task = state.specs[number]
-            state.queue.remove(state.limited_labels(task), task.priority, number)
+            _leave_queue(state, number)
             move(state, number, found, "pending")
         state.candidates.pop(number, None)
+
+
+def _leave_queue(state: State, number: int) -> None:
+    task = state.specs[number]
+    state.queue.remove(state.limited_labels(task), task.priority, number)
 
 
 def tasks_reset(state: State, event: TasksReset, at: float) -> None:
@@ -188,6 +192,8 @@ def _begin_anew(state: State, number: int) -> None:
         task_over(state, number)
     drop_timer(state, number, found)
     free_slot(state, number)
+    if found.status == "queued":
+        _leave_queue(state, number)
     if found.status != "pending":
         move(state, number, found, "pending")
         if state.debts is not None:

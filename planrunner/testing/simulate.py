@@ -25,10 +25,12 @@ from planrunner.machine.events import (
     Outcome,
     RollbackStarted,
     RunEnded,
+    RunReopened,
     RunResumed,
     RunStarted,
     StopRequested,
     TaskSettled,
+    TasksReset,
     UndoSettled,
     UndoStarted,
 )
@@ -37,6 +39,7 @@ from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Plan, Task
 from planrunner.record import NamedTuple
+from planrunner.testing.begin_anew import begin_anew, check_anew
 
 if TYPE_CHECKING:
     from planrunner.engine.effects import Effect
@@ -80,6 +83,8 @@ class World(NamedTuple):
     traits: dict[str, Json]
     seed: int
     failure_rate: float = 0.3
+    feeds: bool = False
+    """Tasks give few different values, and lists, so that another attempt often gives the same."""
 
 
 def outcome_for(world: World, call: Call) -> Outcome:
@@ -99,6 +104,9 @@ def _outcome_for(world: World, call: Call) -> Outcome:
     if rng.random() < world.failure_rate:
         failure = rng.choice(["transient", "logic", "logic", "policy"])
         return Outcome(failure=failure, message="imagined", exit_code=1, duration=duration)
+    if world.feeds:
+        some = rng.sample(range(4), rng.randint(0, 3))
+        return Outcome(outputs={"value": rng.randint(0, 1), "list": some}, exit_code=0, duration=duration)
     return Outcome(outputs={"value": rng.randint(0, 9)}, exit_code=0, duration=duration)
 
 
@@ -112,25 +120,27 @@ class Simulated(NamedTuple):
     lives: int
 
 
-def simulate(world: World, dies: dict[int, bool] | None = None, stop_at: int = 0) -> Simulated:
+def simulate(world: World, dies: dict[int, bool] | None = None, stop_at: int = 0, again: int = 0) -> Simulated:
     """Run to the end through every crash. Doubts are settled as a person would who can see what happened: an attempt
     that
     never acted is issued again, one that acted is told as it ended. In its first life the run is asked to stop at its
-    ``stop_at``-th wait. Raises Broken when a promise does not hold."""
+    ``stop_at``-th wait. Once it has ended, and where it was stopped, random tasks of it are begun anew, ``again`` times
+    in all. Raises Broken when a promise does not hold."""
     disk = Disk(dies)
     acted: list[tuple[str, int]] = []
     clock = START
     for life in range(1, 1000):
         effects = WatchedEffects(_script(world), clock, disk, acted, stop_at if life == 1 else 0)
         try:
-            state = _live(world, disk, effects, life)
+            state = _live(world, disk, effects, life, again)
         except Crash:
             clock = effects.now() + 1.0
             continue
         doubts = [task for task, found in zip(state.specs, state.tasks) if found.status == "in_doubt"]
         if state.ended_at is not None or not (doubts or state.status == "paused"):
             check(world, state, disk.entries, acted)
-            return Simulated(state, disk.entries, acted, disk.writes, life)
+            if begin_anew(state, world.seed, disk.entries, again) is None:
+                return Simulated(state, disk.entries, acted, disk.writes, life)
         clock = effects.now() + 1.0
     raise Broken("the run does not come to an end")
 
@@ -139,16 +149,20 @@ def _script(world: World) -> Script:
     return Script(lambda call: outcome_for(world, call), lambda names: dict.fromkeys(names, 1))
 
 
-def _live(world: World, disk: Disk, effects: WatchedEffects, life: int) -> State:
+def _live(world: World, disk: Disk, effects: WatchedEffects, life: int, again: int) -> State:
     """One life of the process: from what the disk holds until the run rests or the process dies."""
     state = fold(world.plan, RUN_ID, disk.entries)
-    if state.ended_at is not None:
+    anew = begin_anew(state, world.seed, disk.entries, again)
+    if state.ended_at is not None and anew is None:
         return state
     driver = Driver(state, disk.append, effects, PLACE, Nobody(), len(disk.entries))
     if not disk.entries:
         driver.record(
             RunStarted("sha256:test", {"flag": world.plan.params[0].default}, world.seed, traits=world.traits)
         )
+    elif anew is not None:
+        ended = [] if state.ended_at is None else [RunReopened(anew.reason, "test")]
+        driver.record(*ended, RunResumed(life), anew)
     else:
         driver.record(RunResumed(life))
         for task, found in zip(list(state.specs), state.tasks):
@@ -180,6 +194,7 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
     check_slots(state, entries)
     _check_unsafe(world, entries, acted)
     _check_undos(entries)
+    check_anew(world.plan, entries)
     if state.ledger is not None:
         check_budgets(world.plan, entries)
     if state.ended_at is None:
@@ -196,16 +211,21 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
 
 def _check_undos(entries: Sequence[Entry]) -> None:
     """The last attempt to begin is undone first, one at a time, and nothing that is undone is undone again."""
-    began: dict[str, int] = {}
+    starts: dict[str, list[int]] = {}
+    before: dict[str, int] = {}
     order: list[int] = []
     undone: set[int] = set()
     for entry in entries:
         event = entry.event
         if isinstance(event, AttemptStarted):
-            began[event.task] = entry.seq
+            starts.setdefault(event.task, []).append(entry.seq)
+        elif isinstance(event, TasksReset):
+            before.update({task: len(starts.get(task, ())) for task in event.tasks})
+        elif isinstance(event, TaskSettled) and event.reason == "reused":
+            del starts.get(event.task, [])[before.get(event.task, 0) :]  # it owes what it owed before
         elif isinstance(event, RollbackStarted):
             order = list(event.owed)
-            once = [began[task] for at, task in enumerate(event.tasks) if task not in event.tasks[:at]]
+            once = [starts[task][-1] for at, task in enumerate(event.tasks) if task not in event.tasks[:at]]
             if once != sorted(once, reverse=True):
                 raise Broken(f"a rollback does not undo the last attempt first, at entry {entry.seq}")
         elif isinstance(event, UndoStarted):

@@ -338,7 +338,7 @@ def test_the_first_difference_of_a_loop_makes_its_later_rounds_run() -> None:
         },
     }
     ran = rehearse(plan(FED[0], loop), {"a": [given(v=1, list=[])]})
-    state, acted = again(ran, picks("a"), {"a": given(v=2, list=[])})
+    acted = again(ran, picks("a"), {"a": given(v=2, list=[])})[1]
     assert acted == ["a", "l@2#2/s", "l@2#3/s", "l@2#3/t"]
 
 
@@ -347,7 +347,7 @@ def test_what_is_nested_in_a_holder_is_compared_too() -> None:
     fan = {"id": "fan", "needs": ["a"], "foreach": "tasks.a.outputs.list", "subplan": steps}
     found = plan(FED[0], {"id": "l", "needs": ["a"], "loop": {"max": 2, "tasks": [{**fan, "needs": []}]}})
     ran = rehearse(found, {"a": [given(v=1, list=["p", "q"])]})
-    state, acted = again(ran, picks("a"), {"a": given(v=1, list=["p", "new", "q"])})
+    acted = again(ran, picks("a"), {"a": given(v=1, list=["p", "new", "q"])})[1]
     assert acted[:3] == ["a", "l@2#1/fan[1]/one", "l@2#1/fan[1]/two"]
     assert all(name.startswith("l@2#2/") for name in acted[3:])
     assert len(acted) == 3 + 6
