@@ -12,8 +12,9 @@ from planrunner import syntax
 from planrunner.engine.drive import Driver
 from planrunner.engine.imagined import ImaginedEffects, Script
 from planrunner.engine.replaying import replay
-from planrunner.machine.events import Outcome, RunReopened, RunResumed, RunStarted
+from planrunner.machine.events import Outcome, RollbackStarted, RunReopened, RunResumed, RunStarted, UndoSettled
 from planrunner.machine.evolve import fold
+from planrunner.machine.owing import outstanding, started
 from planrunner.machine.rerun import Anew, Unfit, reset_event, retried, run_again
 from planrunner.machine.state import State
 from planrunner.plan.canonical import canonical
@@ -451,3 +452,118 @@ def test_an_item_begun_anew_changes_what_the_fan_out_gives_and_what_follows() ->
     assert acted == ["fan[1]", "use"]
     assert state.tasks[0].outputs == {"n": [1, 7]}
     assert reasons(state)["other"] == "reused"
+
+
+def test_what_waits_in_line_when_a_run_is_stopped_leaves_it_as_it_begins_anew() -> None:
+    two = [{"id": name, "run": "x", "effect": "idempotent"} for name in ("a", "b", "c")]
+    found = plan(*two, max_parallel=1)
+    disk = Disk({1: True})
+    state = fold(found, RUN_ID, [])
+    driver = Driver(
+        state, disk.append, ImaginedEffects(Script(lambda call: BAD, lambda names: {}), START), PLACE, Nobody(), 0
+    )
+    driver.record(RunStarted("sha256:x", {}, 7, traits=TRAITS))
+    with pytest.raises(Crash):
+        driver.run()
+    state = fold(found, RUN_ID, disk.entries)
+    waiting = [name for name in "bc" if state.tasks[state.index[name]].status == "queued"]
+    assert waiting
+    anew = run_again(state, names(*waiting)(state), all_after=False, only_failed=False)
+    driver = Driver(state, disk.append, _well(disk), PLACE, Nobody(), len(disk.entries))
+    driver.record(RunResumed(2), reset_event(state, anew, "rerun", "ana"))
+    assert not state.queue.lines
+    driver.run()
+    assert fold(found, RUN_ID, disk.entries).counts == state.counts
+    assert state.ended_at is not None
+
+
+def _well(disk: Disk) -> ImaginedEffects:
+    return ImaginedEffects(Script(lambda call: given(), lambda names: {}), disk.entries[-1].at + 60)
+
+
+def test_a_holder_under_finally_runs_whole_when_anything_of_its_level_did() -> None:
+    tidy = {"id": "tidy", "run": "x {{ item }}", "foreach": [1, 2]}
+    steps = [{"id": "one", "run": "x {{ tasks.a.outputs.v }}"}, {"id": "two", "run": "x"}]
+    found = plan(FED[0], {"id": "fan", "needs": ["a"], "foreach": [1], "subplan": steps}, **{"finally": [tidy]})
+    ran = rehearse(found, {"a": [given(v=1, list=[])]})
+    acted = again(ran, picks("a"), {"a": given(v=2, list=[])})[1]
+    assert acted == ["a", "fan@2[0]/one", "tidy@2[0]", "tidy@2[1]"]
+
+
+# What is owed and spent
+
+
+def undone(ran: tuple[State, list[str]], disk: Disk) -> tuple[State, list[str]]:
+    """Roll the run back; the state and the tasks in the order in which they were undone."""
+    state = ran[0]
+    driver = Driver(state, disk.append, _well(disk), PLACE, Nobody(), len(disk.entries))
+    undo = started(state, RollbackStarted("person", (), (), by="ana"), outstanding(state))
+    driver.record(RunReopened("rollback", "ana"), RunResumed(3), undo)
+    driver.run()
+    assert replay(state.plan, RUN_ID, disk.entries).difference is None
+    return state, [entry.event.task for entry in disk.entries if isinstance(entry.event, UndoSettled)]
+
+
+def test_what_is_kept_is_undone_once_and_shows_that_it_was() -> None:
+    back = {"run": "undo {{ item }}"}
+    fan = {"id": "fan", "needs": ["a"], "foreach": "tasks.a.outputs.list", "run": "x {{ item }}", "rollback": back}
+    use = {"id": "use", "needs": ["fan"], "run": "x", "rollback": {"run": "undo"}}
+    ran = rehearse(plan(FED[0], fan, use), {"a": [given(v=1, list=["p", "q"])]})
+    disk = Disk()
+    second = again(ran, picks("a"), {"a": given(v=1, list=["q", "new", "p"])}, disk)
+    assert second[1] == ["a", "fan@2[1]"]
+    state, order = undone(second, disk)
+    assert order == ["fan@2[1]", "use", "fan[1]", "fan[0]"]
+    assert [state.tasks[state.index[name]].status for name in ("fan@2[0]", "fan@2[1]", "fan@2[2]", "use")] == [
+        "rolled_back"
+    ] * 4
+
+
+def test_a_holder_that_keeps_everything_owes_what_it_owed() -> None:
+    steps = [{"id": "one", "run": "x", "rollback": {"run": "undo"}}]
+    sub = {"id": "sub", "needs": ["a"], "subplan": steps, "rollback": {"run": "undo"}}
+    ran = rehearse(plan(FED[0], sub), {"a": [given(v=1, list=[])]})
+    disk = Disk()
+    second = again(ran, picks("a"), {"a": given(v=1, list=[])}, disk)
+    state, order = undone(second, disk)
+    assert order == ["sub/one", "sub"]
+    assert state.tasks[state.index["sub"]].status == "rolled_back"
+
+
+def test_what_is_kept_costs_nothing_and_needs_no_budget() -> None:
+    costs = {"budgets": {"cost": "$1"}}
+    fan = {"id": "fan", "needs": ["a"], "foreach": "tasks.a.outputs.list", "run": "x {{ item }}"}
+    use = {"id": "use", "needs": ["fan"], "run": "x", **costs}
+    found = plan({**FED[0], "run": "x"}, fan, use, budgets={"attempts": 5, "cost": "$1"})
+    spent = given()._replace(usage={"cost": 1.0})
+    ran = rehearse(found, {"a": [given(v=1, list=["p", "q"])], "use": [spent]})
+    state, acted = again(ran, picks("a"), {"a": given(v=1, list=["q", "p"])})
+    assert acted == ["a"]
+    assert state.status == "completed"
+    assert state.ledger is not None
+    assert state.ledger.account(-1).spent["attempts"] == 5
+
+
+def test_a_changed_call_needs_a_budget_like_any_other() -> None:
+    found = plan(*CHAIN, budgets={"attempts": 4})
+    ran = rehearse(found, {"a": [given(v=1)]})
+    state, acted = again(ran, picks("a"), {"a": given(v=2)})
+    assert acted == ["a"]
+    assert (state.status, state.reason) == ("failed", "budget")
+
+
+def test_rounds_that_a_limit_counts_run_again() -> None:
+    loop = {**LOOP, "budgets": {"iterations": 8}}
+    rounds = {f"l#{at}/t": [given(v=at)] for at in (1, 2, 3)}
+    ran = rehearse(plan(FED[0], loop), {"a": [given(v=1, list=[])], **rounds})
+    acted = again(ran, picks("a"), {"a": given(v=1, list=[]), **{f"l@2#{at}/t": given(v=at) for at in (1, 2, 3)}})[1]
+    assert acted == ["a", "l@2#1/t", "l@2#2/t", "l@2#3/t"]
+
+
+# Gates
+
+
+def test_a_gate_that_sends_back_leaves_what_stands_under_finally_for_later() -> None:
+    sends = {"id": "check", "run": "x", "needs": ["a"], "on_failure": {"rework": "a", "max": 1}}
+    ran = rehearse(plan({"id": "a", "run": "x"}, sends, **{"finally": LAST}), {"check": [BAD, given()]})
+    assert ran.order == ["a", "check", "a", "check", "last"]
