@@ -132,7 +132,8 @@ def _after(
     number = state.index.get(name)
     if number is None:
         raise _unknown(state, name, state.index)
-    since = order.get((name, state.tasks[number].past + 1))
+    found = state.tasks[number]
+    since = order.get((name, found.attempts if found.reason == "reused" else found.past + 1))
     if since is None:
         raise UsageError(f"task `{name}` did not start, so nothing came after it")
     assert state.debts is not None
