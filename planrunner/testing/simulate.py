@@ -211,22 +211,16 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
 
 def _check_undos(entries: Sequence[Entry]) -> None:
     """The last attempt to begin is undone first, one at a time, and nothing that is undone is undone again."""
-    starts: dict[str, list[int]] = {}
-    before: dict[str, int] = {}
+    visits = _Visits()
     order: list[int] = []
     undone: set[int] = set()
     for entry in entries:
         event = entry.event
-        if isinstance(event, AttemptStarted):
-            starts.setdefault(event.task, []).append(entry.seq)
-        elif isinstance(event, TasksReset):
-            before.update({task: len(starts.get(task, ())) for task in event.tasks})
-        elif isinstance(event, TaskSettled) and event.reason == "reused":
-            del starts.get(event.task, [])[before.get(event.task, 0) :]  # it owes what it owed before
-        elif isinstance(event, RollbackStarted):
+        visits.follow(entry)
+        if isinstance(event, RollbackStarted):
             order = list(event.owed)
-            once = [starts[task][-1] for at, task in enumerate(event.tasks) if task not in event.tasks[:at]]
-            if once != sorted(once, reverse=True):
+            began = [visits.began(event, at) for at in order]
+            if began != sorted(began, reverse=True):
                 raise Broken(f"a rollback does not undo the last attempt first, at entry {entry.seq}")
         elif isinstance(event, UndoStarted):
             if event.owed in undone or not order or event.owed not in order:
@@ -234,6 +228,38 @@ def _check_undos(entries: Sequence[Entry]) -> None:
             order = order[order.index(event.owed) :]
         elif isinstance(event, UndoSettled) and event.status == "undone":
             undone.add(event.owed)
+
+
+class _Visits:
+    """When each visit of a task that can be undone began its last attempt, and which position in what the run owes is
+    which visit: of a task the higher position is the later one."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, list[list[int]]] = {}
+        self._begun: dict[str, bool] = {}
+        self._known: dict[int, list[int]] = {}
+
+    def follow(self, entry: Entry) -> None:
+        event = entry.event
+        if isinstance(event, TasksReset):
+            self._begun.update(dict.fromkeys(event.tasks, False))
+        elif isinstance(event, AttemptStarted) and event.undo:
+            found = self._of.setdefault(event.task, [])
+            if not self._begun.get(event.task):
+                found.append([0])
+            found[-1][0] = entry.seq
+            self._begun[event.task] = True
+        elif isinstance(event, TaskSettled) and event.reason == "reused" and self._begun.get(event.task):
+            self._of[event.task].pop()  # it owes what it owed before
+            self._begun[event.task] = False
+
+    def began(self, event: RollbackStarted, position: int) -> int:
+        if position not in self._known:
+            task = event.tasks[event.owed.index(position)]
+            told = [at for name, at in zip(event.tasks, event.owed) if name == task and at not in self._known]
+            left = [visit for visit in self._of[task] if all(visit is not known for known in self._known.values())]
+            self._known.update(zip(sorted(told, reverse=True), reversed(left)))
+        return self._known[position][0]
 
 
 def check_budgets(plan: Plan, entries: Sequence[Entry]) -> None:

@@ -15,7 +15,7 @@ from planrunner.source import Source
 from planrunner.testing.random_plans import fed_plan, with_finals
 from planrunner.testing.simulate import Simulated, World, simulate
 
-SEEDS = int(os.environ.get("PLANRUNNER_SIMULATIONS", "800"))
+SEEDS = int(os.environ.get("PLANRUNNER_SIMULATIONS", "480"))
 TRAITS = {"shell": ["unsafe", False, False], "noop": ["pure", True, False]}
 REGISTRY = Registry()
 
@@ -57,7 +57,7 @@ def test_promises_hold_when_tasks_of_a_run_that_was_stopped_begin_anew() -> None
 
 
 def test_a_crash_at_any_journal_write_after_tasks_began_anew_breaks_no_promise() -> None:
-    for found in worlds(range(3000, 3020)):
+    for found in worlds(range(3000, 3012)):
         calm = simulate(found, again=2)
         for write in range(1, calm.writes + 1):
             for stored in (False, True):
