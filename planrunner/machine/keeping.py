@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from planrunner.jsontext import stable_json
 from planrunner.machine.kept import Kept
+from planrunner.machine.rare_commands import Compare
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -116,15 +117,17 @@ def is_all_kept(state: State, number: int) -> bool:
     return True
 
 
-def may_keep(state: State, number: int) -> bool:
-    """Whether a task that begins anew keeps its result if it would be called as before. What stands under ``finally``
+def compared(state: State, number: int) -> Compare | None:
+    """What comes before the start of a task that keeps its result if it would be called as before; None where it has to
+    run. What stands under ``finally``
     runs again whenever anything of its level did; files that are declared as inputs and have changed count as another
     call."""
     task, found = state.specs[number], state.tasks[number]
     if found.kept is None or found.kept.outcome is None or _tidies_up(state, number):
-        return False
+        return None
     seen = state.freshness.get(number)
-    return seen is None or seen.same or task.fresh is None or not (task.fresh.inputs or task.fresh.outputs)
+    by_files = task.fresh is not None and bool(task.fresh.inputs or task.fresh.outputs)
+    return None if seen is not None and by_files and not seen.same else Compare(number)
 
 
 def _tidies_up(state: State, number: int) -> bool:

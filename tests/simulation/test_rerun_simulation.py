@@ -37,6 +37,23 @@ def count(ran: Simulated, reason: str) -> int:
     return sum(isinstance(entry.event, TaskSettled) and entry.event.reason == reason for entry in ran.entries)
 
 
+@pytest.mark.parametrize(
+    ("seed", "stop_at"),
+    [
+        (135, 3),  # what waited in line was begun anew and started from both places
+        (165, 3),
+        (393, 0),  # a fan-out under `finally` kept its items though its level had run
+        (1204, 3),  # undone again after a rollback that had failed
+        (2446, 0),
+    ],
+)
+def test_a_seed_that_found_a_bug_finds_none(seed: int, stop_at: int) -> None:
+    found = world(seed)
+    assert found is not None
+    ran = simulate(found, stop_at=stop_at, again=3)
+    assert any(isinstance(entry.event, TasksReset) for entry in ran.entries)
+
+
 @pytest.mark.parametrize("block", range(8))
 def test_promises_hold_when_random_tasks_begin_anew(block: int) -> None:
     size = SEEDS // 8
