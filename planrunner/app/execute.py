@@ -69,8 +69,6 @@ class RunResult(NamedTuple):
     state_dir: str
     notices: int = 0
     """Warnings and notes that lint has about the plan."""
-    plan_changed: bool = False
-    """The file of the plan is another by now; the run goes on with the plan it started with."""
     source: Source | None = None
     """The text of the plan, where something failed and its place is to be shown."""
 
@@ -271,16 +269,7 @@ def _go_on(site: _Site, run_id: str, then: Callable[[State], Sequence[Event]], r
             first.append(RunReopened(reopening, user()))
         away = max(0.0, clock.now() - line.last)
         first.append(RunResumed(handle.epoch, user(), here, away, _is_attended(site.watch)))
-        result = held.drive((*first, *following), _live(site, state, clock, handle.epoch))
-        return result._replace(plan_changed=_plan_changed(site.journal, row.plan_digest, state))
-
-
-def _plan_changed(journal: JournalPort, digest: str, state: State) -> bool:
-    try:
-        with open(str(state.environment.get("plan", "")), "rb") as file:
-            return file.read().removeprefix(b"\xef\xbb\xbf") != journal.plan(digest).text.encode()
-    except OSError:
-        return False
+        return held.drive((*first, *following), _live(site, state, clock, handle.epoch))
 
 
 def _reap(run_id: str) -> None:

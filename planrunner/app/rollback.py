@@ -124,7 +124,8 @@ def _after(
     """What started after a task in its last visit, and does not stand inside it."""
     number = task_number(state, name)
     name = state.specs[number].id
-    since = order.get((name, state.tasks[number].past + 1))
+    found = state.tasks[number]
+    since = order.get((name, found.attempts if found.reason == "reused" else found.past + 1))
     if since is None:
         raise UsageError(f"task `{name}` did not start, so nothing came after it")
     assert state.debts is not None

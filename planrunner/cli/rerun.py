@@ -21,11 +21,13 @@ def command(
 ) -> int:
     """Begin tasks of a run anew, also of one that has completed.
 
-    What comes after them runs again where its inputs have changed by then, and keeps its result where they have not.
+    What comes after them runs again where it would be called otherwise by then, and keeps its result where it would
+    not; so does every task inside a subplan, a loop or a fan-out. What stands under `finally` runs again.
 
     \b
     Examples:
       planrunner rerun last build --preview
       planrunner rerun last build --downstream
+      planrunner rerun last "fetch[3]"
     """
     return begin(given_settings(ctx), RerunRequest(run, tasks, False, downstream, only_failed), **how)

@@ -17,11 +17,13 @@ from planrunner.cli.group import given_settings
 def command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: bool) -> int:
     """Begin what failed or was cancelled anew, with what did not come about because of it, and go on with the run.
 
-    A failed item of a fan-out, or a failed step of a subplan, is tried again alone; what went well stays.
+    A failed item of a fan-out, or a failed step of a subplan, is tried again alone; what went well stays. What stands
+    under `finally` runs again.
 
     \b
     Examples:
       planrunner retry last
       planrunner retry last "fetch[3]"
+      planrunner retry last "polish#2/draft"
     """
     return begin(given_settings(ctx), RerunRequest(run, tasks, retry=True), **how)

@@ -55,15 +55,25 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
 
     seen = watch(given, options.progress)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
+    tell_edited(given, options.run)
     result = resume(options.run, options.settle, given.state, onlooker, options.unattended)
-    tell_edited(result)
     return report(result, options.json)
 
 
-def tell_edited(result: RunResult) -> None:
+def tell_edited(given: Settings, run: str) -> None:
     """That a run which goes on leaves an edit of its plan file for the next one."""
-    if result.plan_changed:
-        sys.stderr.write("the plan file was edited since: this run goes on with the plan it started with\n")
+    from planrunner.app.edited import edited_plan  # late: a new run has the plan as it is
+
+    edited = edited_plan(run, given.state)
+    if edited is None:
+        return
+    from shlex import quote  # late, as above
+
+    path = quote(edited.path)
+    sys.stderr.write(
+        f"the plan file {edited.path} was edited since and differs: run {edited.run_id} keeps the plan it began with; "
+        f"`planrunner exec {path}` begins a new run, `planrunner replay {edited.run_id} --plan {path}` compares\n"
+    )
 
 
 def attended(given: Settings, seen: Watch) -> Watch:

@@ -6,11 +6,11 @@ from planrunner.engine.calls import prepare
 from planrunner.engine.rare_effects import Cancel, Examine, Observe, Probe
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptStopping, FactsRequested, FrameClosing, TaskSettled, UndoEnded, UndoSettled
-from planrunner.machine.rare_commands import AskFacts, AskFresh, AskPeople, AskProbe, Close, Open, Save, Undo
+from planrunner.machine.rare_commands import AskFacts, AskFresh, AskPeople, AskProbe, Close, Compare, Open, Save, Undo
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from planrunner.capabilities.contract import Call
     from planrunner.engine.calls import Place
@@ -31,8 +31,10 @@ class Turn(NamedTuple):
     todo: list[Effect]
 
 
-def enact(command: Command, turn: Turn) -> None:
-    """Turn a command into its events and effects."""
+def enact(command: Command, turn: Turn) -> Sequence[Command]:
+    """Turn a command into its events and effects; gives the commands that follow from them at once."""
+    if isinstance(command, Compare):
+        return _compare(command.number, turn)
     if isinstance(command, (Open, Close)):
         _turn(command, turn)
     elif isinstance(command, Undo):
@@ -51,6 +53,18 @@ def enact(command: Command, turn: Turn) -> None:
         turn.todo.append(Probe(_probe(command, turn)))
     else:
         raise TypeError(f"{type(command).__name__} is no command")
+    return ()
+
+
+def _compare(number: int, turn: Turn) -> Sequence[Command]:
+    from planrunner.engine.keeping import kept  # late: few runs begin anything anew
+    from planrunner.machine.decide import admitted
+
+    event = kept(turn.state, number, turn.place)
+    if event is None:
+        return admitted(turn.state, [number], [], turn.now)
+    turn.record(event, turn.now)
+    return ()
 
 
 def follow(event: Event, turn: Turn) -> None:

@@ -35,7 +35,17 @@ if TYPE_CHECKING:
         UndoSettled,
         Warned,
     )
-    from planrunner.machine.rare_commands import AskFacts, AskFresh, AskPeople, AskProbe, Close, Open, Save, Undo
+    from planrunner.machine.rare_commands import (
+        AskFacts,
+        AskFresh,
+        AskPeople,
+        AskProbe,
+        Close,
+        Compare,
+        Open,
+        Save,
+        Undo,
+    )
     from planrunner.plan.model import Task
 
     Json = Any
@@ -90,7 +100,7 @@ class End(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Command = Union[Start, Open, Close, AskFacts, AskFresh, AskPeople, AskProbe, Save, Undo, Record, End]
+    Command = Union[Start, Compare, Open, Close, AskFacts, AskFresh, AskPeople, AskProbe, Save, Undo, Record, End]
 
 
 _new = tuple.__new__

@@ -37,7 +37,7 @@ def register(state: State, event: AttemptStarted) -> None:
     debts = _debts(state)
     for position in debts.of.get(number, ()):
         owed = debts.owed[position]
-        if owed.visit == visit:
+        if (owed.number, owed.visit) == (number, visit):
             owed.attempt = event.attempt
             if owed.kind == "action":
                 debts.rank(owed)
@@ -80,7 +80,7 @@ def keep_outputs(state: State, number: int) -> None:
     _debts(state).problems.pop(number, None)
     for position in _debts(state).of.get(number, ()):
         owed = _debts(state).owed[position]
-        if owed.visit == found.visit:
+        if (owed.number, owed.visit) == (number, found.visit):
             owed.outputs = found.outputs
 
 
@@ -198,15 +198,16 @@ _UNDO_FAILED = "; what undoes it failed as well: "
 
 def _mark(state: State, debts: Debts, owed: Owed) -> None:
     """The task is rolled back once nothing of its last visit is left to undo; one that cannot be says so."""
-    found = state.tasks[owed.number]
-    if found.visit != owed.visit or found.status not in SETTLED:
+    number, visit = owed.shown_by
+    found = state.tasks[number]
+    if found.visit != visit or found.status not in SETTLED:
         return
     if owed.fate != "undone":
         own = found.detail.partition(_UNDO_FAILED)[0] if found.status == "failed" else ""
         found.reason, found.detail = "rollback_failed", f"{own}{_UNDO_FAILED}{owed.detail}" if own else owed.detail
-    elif found.status != "rolled_back" and not mine(state, owed.number):
+    elif found.status != "rolled_back" and not mine(state, number):
         was = found.status
-        move(state, owed.number, found, "rolled_back")
+        move(state, number, found, "rolled_back")
         if found.standing in ("completed", "tolerated"):
             found.standing = "cancelled"
         found.reason, found.detail = "rolled_back", f"it had {was}, and was undone"

@@ -50,6 +50,11 @@ def frame_opened(state: State, event: FrameOpened, at: float) -> None:
         from planrunner.machine.breakers import follow  # late: few loops have one
 
         follow(state, found.inner, frame, bool(task.loop.carry))
+    frame.earlier = found.inner if event.number > 1 else None
+    if found.kept is not None:
+        from planrunner.machine.keeping import taken_along  # late: few runs begin anything anew
+
+        taken_along(state, number, frame, event.attempt)
     found.inner = frame
     if event.kind == "round" and state.ledger is not None:
         from planrunner.machine.budgets import went_round  # late: few runs have limits

@@ -58,6 +58,23 @@ def decide(state: State, now: float) -> Decision:
             break
     else:
         left = ()
+    commands = admitted(state, ready, commands, now)
+    if state.debts is not None or state.plan.on_failure == "rollback":
+        from planrunner.machine import rollback  # late: few runs undo anything
+
+        commands += rollback.step(state, now)
+        if not commands and rollback.busy(state):
+            return _NOTHING
+    if state.stints and not commands:
+        from planrunner.machine.stints import standstill  # late: few tasks have time of their own
+
+        commands = standstill(state)
+    return Decision(commands or _finish(state), left)
+
+
+def admitted(state: State, ready: list[int], commands: list[Command], now: float) -> list[Command]:
+    """The commands so far, and what follows for the tasks that are ready to start: slots, limits, files to save and
+    breakers decide."""
     if state.ledger is None:
         admit(state, ready, commands)
     else:
@@ -73,17 +90,7 @@ def decide(state: State, now: float) -> Decision:
         from planrunner.machine.breakers import held_back  # late: few plans have any
 
         commands = held_back(state, commands, now)
-    if state.debts is not None or state.plan.on_failure == "rollback":
-        from planrunner.machine import rollback  # late: few runs undo anything
-
-        commands += rollback.step(state, now)
-        if not commands and rollback.busy(state):
-            return _NOTHING
-    if state.stints and not commands:
-        from planrunner.machine.stints import standstill  # late: few tasks have time of their own
-
-        commands = standstill(state)
-    return Decision(commands or _finish(state), left)
+    return commands
 
 
 def _closes(command: Command) -> bool:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.machine.events import Event
+    from planrunner.machine.frame import Frame
     from planrunner.machine.state import Standing
 
 _STANDINGS: dict[str, Standing] = {
@@ -181,6 +182,8 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     found.inputs = event.inputs
     found.uncertain = False
     found.outcome = None
+    if number not in state.holders:
+        found.kept = None
     found.judged = False
     found.reason = found.detail = ""
     if found.started is None:
@@ -278,12 +281,14 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
         frame.finals_open -= 1
     else:
         frame.open -= 1
-    if event.reason == "reused":
-        found.outcome, found.kept = found.kept, None
-    elif event.reason == "fresh":
+    if event.reason == "fresh":
         from planrunner.machine.freshness import given  # late: few tasks tell when they are done already
 
         found.outcome = given(state.freshness[number])
+    if found.kept is not None and event.reason in ("reused", "fresh"):
+        from planrunner.machine import keeping  # late: few runs begin anything anew
+
+        keeping.settled(state, event)
     if event.status == "completed" and found.outcome is not None:
         found.outputs = found.outcome.outputs
     if event.status != "failed":
@@ -299,10 +304,19 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
         stand(state, number, "failed")
     tell_recovering(state, number)
     if frame.limit and frame.limit < frame.first + frame.size:
-        state.candidates[frame.limit] = None
-        frame.limit += 1
+        _next_item(state, frame)
     if not frame.open:
         after_settling(state, frame)
+
+
+def _next_item(state: State, frame: Frame) -> None:
+    """An item is settled, so one more of those that wait for it may begin."""
+    last = frame.first + frame.size
+    while frame.limit < last and state.tasks[frame.limit].status != "pending":
+        frame.limit += 1
+    if frame.limit < last:
+        state.candidates[frame.limit] = None
+        frame.limit += 1
 
 
 def _parked(state: State, event: RunParked, at: float) -> None:

@@ -25,7 +25,9 @@ class Frame:
 
     __slots__ = (
         "alike",
+        "before",
         "closing",
+        "earlier",
         "failures",
         "finals",
         "finals_open",
@@ -37,6 +39,7 @@ class Frame:
         "on_failure",
         "open",
         "owner",
+        "renewed",
         "round",
         "same",
         "sign",
@@ -71,6 +74,12 @@ class Frame:
         """How the round before failed."""
         self.limit = 0
         """Number after the last item that may begin; 0 where none waits for another."""
+        self.earlier: Frame | None = None
+        """The round before this one."""
+        self.before: Frame | None = None
+        """What its tasks are compared with, where the task that holds it began anew and may keep what it gave."""
+        self.renewed: set[int] = set()
+        """Tasks of it that somebody runs again by name: nothing is kept of them."""
         self.linked: Plan | None = None
         """The plan of a subplan from a file, whose tasks see nothing of what is around them."""
         self.undoing: Rollback | None = None

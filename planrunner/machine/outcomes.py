@@ -35,7 +35,7 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
         return stopped(state, task, "stopped: ")
     if found.outcome.failure == "cancelled":
         return settle(task, "cancelled", "stopped", found.outcome.message)
-    if not (found.outcome.failure or task.expect or task.postconditions or task.failure_modes):
+    if found.kept is None and not (found.outcome.failure or task.expect or task.postconditions or task.failure_modes):
         return settle(task, "completed", "")
     from planrunner.machine.judge import judge  # late: of many tasks nothing is asked but that they do not fail
 
@@ -43,6 +43,11 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
     if not verdict.failure:
         if verdict.words and "criteria" not in found.cleared:
             return _asks_criteria(state, number, now)
+        if found.kept is not None and number in state.holders:
+            from planrunner.machine.keeping import is_all_kept  # late: few runs begin anything anew
+
+            if is_all_kept(state, number):
+                return settle(task, "completed", "reused", "kept: nothing inside it would be called otherwise")
         return settle(task, "completed", "")
     from planrunner.machine.retry import again, delay  # late: most attempts do what they should
 

@@ -20,7 +20,21 @@ def mine(state: State, number: int) -> list[int]:
     if debts is None:
         return []
     visit = state.tasks[number].visit
-    return _in_order(debts, [at for at in debts.of.get(number, ()) if debts.owed[at].visit == visit])
+    return _in_order(debts, [at for at in debts.of.get(number, ()) if debts.owed[at].shown_by == (number, visit)])
+
+
+def handed_on(debts: Debts, before: tuple[int, int], now: tuple[int, int]) -> None:
+    """A visit of a task keeps what another one gave: what that owes is undone as it is, and shows in the new one, which
+    owes nothing of its own. Both are a number and a visit."""
+    for at in debts.of.get(now[0], ()):
+        if debts.owed[at].shown_by == now:
+            debts.owed[at].attempt = 0
+    for at in list(debts.of.get(before[0], ())):
+        owed = debts.owed[at]
+        if owed.shown_by == before:
+            owed.shown_by = now
+            debts.of[before[0]].remove(at)
+            debts.of.setdefault(now[0], []).append(at)
 
 
 def outstanding(state: State) -> list[int]:
@@ -59,7 +73,12 @@ def selected(state: State, positions: Iterable[int], names: Sequence[str]) -> li
         return list(positions)
     wanted = frozenset(names)
     assert state.debts is not None
-    return [at for at in positions if not wanted.isdisjoint(_names(state, state.debts.owed[at].number))]
+    owed = state.debts.owed
+    return [
+        at
+        for at in positions
+        if any(not wanted.isdisjoint(_names(state, number)) for number in {owed[at].number, owed[at].shown_by[0]})
+    ]
 
 
 def reserved(state: State, number: int) -> tuple[Budgets, ...]:
@@ -120,10 +139,10 @@ def started(state: State, by: RollbackStarted, positions: Sequence[int]) -> Roll
 
 def is_saved(state: State, number: int) -> bool:
     """Whether files were saved already for the visit that a task is in."""
-    debts, visit = state.debts, state.tasks[number].visit
+    debts, now = state.debts, (number, state.tasks[number].visit)
     if debts is None:
         return False
-    return any((debts.owed[at].kind, debts.owed[at].visit) == ("files", visit) for at in debts.of.get(number, ()))
+    return any((debts.owed[at].kind, debts.owed[at].shown_by) == ("files", now) for at in debts.of.get(number, ()))
 
 
 def current(debts: Debts, rollback: Rollback) -> Owed | None:

@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     Json = Any
 
 
+class Compare(NamedTuple):
+    """A task that begins anew is about to start: where it would be called as before, it keeps its result instead."""
+
+    number: int
+
+
 class Open(NamedTuple):
     """Begin a task that holds others, or its next round (``round`` above 1)."""
 

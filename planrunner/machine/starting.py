@@ -121,6 +121,11 @@ def _begin(state: State, number: int, ready: list[int]) -> Command | None:
         from planrunner.machine.containers import begin  # late: many plans are flat
 
         return begin(state, number)
+    if state.tasks[number].kept is not None:
+        from planrunner.machine.keeping import compared  # late: few runs begin anything anew
+
+        if command := compared(state, number):
+            return command
     ready.append(number)
     return None
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from planrunner.machine.circuit import Circuit
     from planrunner.machine.events import FreshnessSeen, ResetPlanned, RunStatus, TaskStatus
     from planrunner.machine.gate import GateState
+    from planrunner.machine.kept import Kept
     from planrunner.machine.ledger import Ledger
     from planrunner.machine.stint import Stint
     from planrunner.machine.undoing import Debts
@@ -82,8 +83,8 @@ class TaskState:
         self.inputs = ""
         self.insisted = False
         """Somebody asked for it by name: it begins though its level fails."""
-        self.kept: Outcome | None = None
-        """How the task ended before it was begun anew; it stands if the next call is the same."""
+        self.kept: Kept | None = None
+        """What the task came to before it was begun anew; it stands if the next call is the same."""
         self.rework: dict[str, Json] | None = None
         self.gate: GateState | None = None
         self.cleared: tuple[str, ...] = ()

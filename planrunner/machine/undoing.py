@@ -21,7 +21,8 @@ class Owed:
     There is one for each visit of a task, whatever number of attempts it took; ``attempt`` is the last of them, 0 while
     none has started. ``outputs`` are those of an earlier visit (None: the task still has them). ``tries`` counts the
     attempts to undo it in the rollback that goes on, ``last`` is the number of the newest one. What has the higher
-    ``rank`` started later and is undone earlier.
+    ``rank`` started later and is undone earlier. ``shown_by`` is the task, with its visit, that has as its result what
+    is to be undone: another one where that was kept when the run began anew.
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class Owed:
         "patterns",
         "rank",
         "reissues",
+        "shown_by",
         "tries",
         "visit",
     )
@@ -49,6 +51,7 @@ class Owed:
         self.kind = kind
         self.number = number
         self.visit = visit
+        self.shown_by = (number, visit)
         self.rank = 0
         self.attempt = 0
         self.files: tuple[dict[str, Json], ...] = ()

@@ -1,0 +1,20 @@
+"""What stays of a task that may keep its result when it begins anew."""
+
+from __future__ import annotations
+
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from planrunner.machine.events import Outcome
+    from planrunner.machine.frame import Frame
+
+
+class Kept(NamedTuple):
+    """How the visit ``visit`` of the task ``number`` ended, and the digest of what it was called with. A task that
+    holds others has instead the ``frame`` that it opened last, whose tasks are compared one by one."""
+
+    number: int
+    visit: int
+    inputs: str = ""
+    outcome: Outcome | None = None
+    frame: Frame | None = None
