@@ -52,6 +52,8 @@ class ExecRequest(NamedTuple):
     seed: int | None = None
     preview: str | None = None
     """A saved preview that the run must be held to."""
+    unattended: bool = False
+    """Nobody is there to ask: what is in doubt and can be undone is undone, and fails."""
 
 
 class RunResult(NamedTuple):
@@ -171,7 +173,15 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
         site.watch.started(run_id, plan, state)
         site.watch.event(first)
         effects = imagined or _live(site, state, clock, handle.epoch)
-        return held.drive((), effects)._replace(notices=seen.notices)
+        return held.drive(_with_nobody(request), effects)._replace(notices=seen.notices)
+
+
+def _with_nobody(request: ExecRequest) -> tuple[Event, ...]:
+    if not request.unattended:
+        return ()
+    from planrunner.app.settling import left_alone  # late: mostly somebody can be asked
+
+    return left_alone()
 
 
 def _params(request: ExecRequest, plan: Plan) -> dict[str, Json]:
@@ -213,23 +223,10 @@ def resume(
     is there to ask: what is in doubt and can be undone is undone, and fails. Raises NotFound, RunHeld, UsageError
     for a run that has ended or a task that is not in doubt, StorageFailed, Fenced.
     """
-    from planrunner.app.settling import answers  # late: only a run that was cut off has doubts
+    from planrunner.app.settling import answers, left_alone, with_more  # late: few runs are taken up again
 
-    alone: list[Event] = []
-    if unattended:
-        from planrunner.machine.events import LeftAlone  # late: mostly somebody can be asked
-
-        alone.append(LeftAlone())
-    return go_on(run, state, watch, lambda found: [*alone, *answers(found, settle, user()), *_with_more(found)])
-
-
-def _with_more(state: State) -> list[Event]:
-    """What a run that had ended and got a larger budget since begins anew."""
-    if (state.status, state.reason) != ("paused", "budget"):
-        return []
-    from planrunner.machine.rerun import reset_event, retried  # late: few runs have limits
-
-    return [reset_event(state, retried(state, ()), "retry", user())]
+    alone = left_alone() if unattended else ()
+    return go_on(run, state, watch, lambda found: [*alone, *answers(found, settle, user()), *with_more(found, user())])
 
 
 def go_on(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from planrunner.app.asking import user
 from planrunner.app.execute import go_on
 from planrunner.app.reading import stored_state
+from planrunner.app.settling import left_alone
 from planrunner.app.tasknames import task_number
 from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
@@ -32,6 +33,8 @@ class RerunRequest(NamedTuple):
     retry: bool = False
     downstream: bool = False
     only_failed: bool = False
+    unattended: bool = False
+    """Nobody is there to ask what became of an attempt."""
 
 
 class Stale(NamedTuple):
@@ -116,7 +119,10 @@ def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> Ru
         request.run,
         state_dir,
         watch,
-        lambda state: [reset_event(state, _chosen(state, request), reason, user())],
+        lambda state: [
+            *(left_alone() if request.unattended else ()),
+            reset_event(state, _chosen(state, request), reason, user()),
+        ],
         reason,
     )
 

@@ -3,27 +3,53 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
-from planrunner.app.rerun import RerunRequest, Stale, begin_anew, preview
-from planrunner.cli.running import report, tell_edited, watch
+import click
+
+from planrunner.app.rerun import RerunRequest, Stale, begin_anew
+from planrunner.app.rerun import preview as stale_set
+from planrunner.cli.options import UNATTENDED
+from planrunner.cli.running import attended, report, tell_edited, watch
 from planrunner.cli.settings import Settings
 from planrunner.errors import OK
 
+_Command = Callable[..., Any]
 
-def begin(given: Settings, request: RerunRequest, only_tell: bool, as_json: bool) -> int:
-    """Show what begins anew, and unless ``only_tell`` do it; the exit code of the run."""
+_OPTIONS = (
+    click.option("--preview", is_flag=True, help="Only tell what would begin anew."),
+    click.option("--unattended", is_flag=True, help=UNATTENDED),
+    click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+)
+
+
+def anew_options(command: _Command) -> _Command:
+    """The options that both commands have."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def begin(
+    given: Settings, request: RerunRequest, *, preview: bool, as_json: bool, no_wait: bool, unattended: bool
+) -> int:
+    """Show what begins anew, and unless it is a ``preview`` do it; the exit code of the run."""
     tell_edited(given, request.run)
-    stale = preview(request, given.state)
-    if only_tell and as_json:
+    stale = stale_set(request, given.state)
+    if preview and as_json:
         from json import dumps
 
         sys.stdout.write(dumps({"format": 1, **stale._asdict()}, ensure_ascii=False) + "\n")
         return OK
-    if only_tell:
+    if preview:
         sys.stdout.write(_in_full(stale))
         return OK
     sys.stderr.write(_told(stale))
-    result = begin_anew(request, given.state, watch(given, "auto"))
+    seen = watch(given, "auto")
+    onlooker = seen if no_wait or unattended else attended(given, seen)
+    result = begin_anew(request._replace(unattended=unattended), given.state, onlooker)
     return report(result, as_json)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from planrunner.app.rerun import RerunRequest
-from planrunner.cli.anew import begin
+from planrunner.cli.anew import anew_options, begin
 from planrunner.cli.group import given_settings
 
 
@@ -14,18 +14,10 @@ from planrunner.cli.group import given_settings
 @click.argument("tasks", nargs=-1, required=True, metavar="TASK...")
 @click.option("--downstream", is_flag=True, help="Begin everything after them anew as well, whatever its inputs.")
 @click.option("--only-failed", is_flag=True, help="Leave tasks that went well as they are.")
-@click.option("--preview", is_flag=True, help="Only tell what would begin anew.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@anew_options
 @click.pass_context
 def command(
-    ctx: click.Context,
-    /,
-    run: str,
-    tasks: tuple[str, ...],
-    downstream: bool,
-    only_failed: bool,
-    preview: bool,
-    as_json: bool,
+    ctx: click.Context, /, run: str, tasks: tuple[str, ...], downstream: bool, only_failed: bool, **how: bool
 ) -> int:
     """Begin tasks of a run anew, also of one that has completed.
 
@@ -38,4 +30,4 @@ def command(
       planrunner rerun last build --downstream
       planrunner rerun last "fetch[3]"
     """
-    return begin(given_settings(ctx), RerunRequest(run, tasks, False, downstream, only_failed), preview, as_json)
+    return begin(given_settings(ctx), RerunRequest(run, tasks, False, downstream, only_failed), **how)

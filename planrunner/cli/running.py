@@ -38,9 +38,11 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         options.dry_run,
         options.seed,
         options.preview,
+        options.unattended,
     )
     seen = watch(given, options.progress)
-    result = execute(request, seen if options.no_wait or options.dry_run else attended(given, seen))
+    alone = options.no_wait or options.unattended or options.dry_run
+    result = execute(request, seen if alone else attended(given, seen))
     if result.notices and not options.json and options.progress in ("auto", "tree", "plain"):
         found = f"{result.notices} findings" if result.notices > 1 else "1 finding"
         sys.stderr.write(f"lint has {found} about this plan: planrunner lint {options.plan}\n")

@@ -9,7 +9,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Protocol, Union
 
-    from planrunner.engine.rare_effects import Cancel, Examine, Forget, Look, Observe, Probe, Remember, Restore, Save
+    from planrunner.engine.rare_effects import (
+        Cancel,
+        Examine,
+        Forget,
+        Look,
+        Observe,
+        Probe,
+        Remember,
+        Restore,
+        Save,
+        Weigh,
+    )
     from planrunner.machine.events import Event
 
     Json = Any
@@ -29,7 +40,7 @@ class StartCall(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Effect = Union[StartCall, Observe, Probe, Cancel, Examine, Look, Remember, Forget, Save, Restore]
+    Effect = Union[StartCall, Observe, Probe, Cancel, Examine, Weigh, Look, Remember, Forget, Save, Restore]
 
     class Effects(Protocol):
         """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970)

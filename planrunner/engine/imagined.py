@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.effects import StartCall
-from planrunner.engine.rare_effects import Cancel, Examine, Forget, Look, Observe, Remember, Restore, Save
+from planrunner.engine.rare_effects import Cancel, Examine, Forget, Look, Observe, Remember, Restore, Save, Weigh
 from planrunner.machine.events import (
     AttemptEnded,
     BackupMade,
@@ -76,6 +76,8 @@ class ImaginedEffects:
                 self._later(0.0, BackupMade(effect.task, effect.visit, effect.patterns))
             elif isinstance(effect, Restore):
                 self._later(0.0, AttemptEnded(effect.task, effect.attempt, Outcome()))
+            elif isinstance(effect, Weigh):
+                effect.found.append((self._script.evidence(Examine("", 0, effect.looks, effect.directory)), ""))
             elif isinstance(effect, Examine):
                 self._later(0.0, GateExamined(effect.task, effect.visit, self._script.evidence(effect)))
             else:

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.engine.effects import Effect
-    from planrunner.engine.rare_effects import Cancel, Examine
+    from planrunner.engine.rare_effects import Cancel, Examine, Weigh
     from planrunner.engine.threads import Workers
-    from planrunner.machine.events import Event, GateExamined
+    from planrunner.machine.events import Event
 
     Json = Any
 
@@ -107,11 +107,11 @@ class LiveEffects:
                 self._act(effect)
 
     def _act(self, effect: Effect) -> None:
-        from planrunner.engine.rare_effects import Cancel, Examine, Probe  # late: most tasks are only called
+        from planrunner.engine.rare_effects import Cancel, Examine, Probe, Weigh  # late: most tasks are only called
 
         if isinstance(effect, Cancel):
             self._call_off(effect)
-        elif isinstance(effect, Examine):
+        elif isinstance(effect, (Examine, Weigh)):
             self._examine(effect)
         elif isinstance(effect, Probe):
             self._events.append(probed(effect.call, self._settings.resolve))
@@ -187,16 +187,17 @@ class LiveEffects:
         self._supervisor.foreign_children = True
         return self._workers
 
-    def _examine(self, effect: Examine) -> None:
-        from planrunner.engine.evidence import examined  # late: few plans have gates
+    def _examine(self, effect: Examine | Weigh) -> None:
+        from planrunner.engine.evidence import looking  # late: few plans have gates
 
+        work, into = looking(effect)
         self._examined += 1
-        self._in_threads().submit(partial(examined, effect), self._seen)
+        self._in_threads().submit(work, partial(self._seen, into))
 
-    def _seen(self, found: GateExamined) -> None:
+    def _seen(self, into: list[Any] | None, found: Any) -> None:
         self._examined -= 1
         self._supervisor.foreign_children = self._workers is not None and self._workers.busy > 0
-        self._events.append(found)
+        (self._events if into is None else into).append(found)
 
     def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
         workers = self._in_threads()

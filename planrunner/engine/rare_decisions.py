@@ -138,7 +138,7 @@ def _turn(command: Open | Close, turn: Turn) -> None:
 
 
 def _stop_inside(event: FrameClosing, turn: Turn) -> None:
-    from planrunner.machine.containers import inside  # late, as above
+    from planrunner.machine.stops import inside  # late, as above
 
     state = turn.state
     owner = state.index[event.task]

@@ -267,6 +267,7 @@ def extended(state: State, event: BudgetExtended, at: float) -> None:
     number = scope_number(state, event.scope)
     added = event.amount if event.what == "time" else units(event.what, event.amount) or 0
     ledger.extra[number, event.what] = ledger.extra.get((number, event.what), 0) + added
+    ledger.refused.pop((number, event.what), None)
     for other, found in enumerate(state.tasks):
         if found.status in ("queued", "pending") or (found.status == "blocked" and found.reason == "budget"):
             state.candidates[other] = None

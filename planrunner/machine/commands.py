@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         GateDecided,
         GateEscalated,
         GateOpened,
+        PeopleAwaited,
         ResetPlanned,
         RetryScheduled,
         RollbackEnded,
@@ -82,6 +83,7 @@ class Record(NamedTuple):
         | UndoSettled
         | BudgetWarned
         | Warned
+        | PeopleAwaited
         | AttemptStopping
         | GateOpened
         | GateEscalated

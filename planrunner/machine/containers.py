@@ -60,8 +60,8 @@ def frame_opened(state: State, event: FrameOpened, at: float) -> None:
         from planrunner.machine.budgets import went_round  # late: few runs have limits
 
         went_round(state, number)
-    if event.number <= 1 and (limit := time_limit(task)) is not None:
-        set_timer(state, number, at + limit)
+    if event.number <= 1:
+        limit_time(state, number, at)
     state.candidates.pop(number, None)
     for inner in range(frame.first, frame.limit or frame.first + frame.size):
         ready = state.tasks[inner].missing == 0 or inner in state.shape.uncounted
@@ -128,11 +128,26 @@ def tolerated(fanout: Fanout, size: int) -> int:
     return int(allowed or 0)
 
 
-def time_limit(task: Task) -> float | None:
-    """Seconds that one attempt of a task that holds others may take; those of a fan-out's items are their own."""
-    linked = () if task.sub is None else (task.sub.budgets.time, task.sub.deadline)
-    limits = [limit for limit in (task.timeout, task.budgets.time, *linked) if limit is not None]
-    return min(limits) if limits and task.fanout is None else task.budgets.time
+def limit_time(state: State, number: int, at: float) -> None:
+    """A task that holds others begins at ``at``: look at it when the time of this attempt is over. ``timeout`` and
+    ``deadline`` are for all that passes, ``budgets.time`` for the time in which something moves. The limits of a
+    fan-out's items are their own."""
+    task = state.specs[number]
+    line: list[float | None] = []
+    moving = [task.budgets.time]
+    if task.fanout is None:
+        line.append(task.timeout)
+        if task.sub is not None:
+            line.append(task.sub.deadline)
+            moving.append(task.sub.budgets.time)
+    ends = min((at + limit for limit in line if limit is not None), default=None)
+    limit = min((limit for limit in moving if limit is not None), default=None)
+    if limit is not None:
+        from planrunner.machine.stints import begun  # late: few tasks have time of their own
+
+        begun(state, number, at, limit, ends)
+    elif ends is not None:
+        set_timer(state, number, ends)
 
 
 def frame_closing(state: State, event: FrameClosing, at: float) -> None:
@@ -141,6 +156,7 @@ def frame_closing(state: State, event: FrameClosing, at: float) -> None:
     assert frame is not None
     frame.closing, frame.why = event.reason, event.comment
     drop_timer(state, number, state.tasks[number])
+    state.stints.pop(number, None)
     state.closing += 1
     state.candidates.pop(number, None)
     wake(state, frame)
@@ -150,17 +166,6 @@ def frame_closing(state: State, event: FrameClosing, at: float) -> None:
 
 
 FOLDS: dict[type, Callable[[State, Any, float], None]] = {FrameOpened: frame_opened, FrameClosing: frame_closing}
-
-
-def inside(state: State, number: int, owner: int) -> bool:
-    """Whether a task stands, at whatever depth, in the frame that ``owner`` opened last."""
-    wanted = state.tasks[owner].inner
-    frame = state.tasks[number].frame
-    while frame.owner >= 0:
-        if frame is wanted:
-            return True
-        frame = state.tasks[frame.owner].frame
-    return False
 
 
 def begin(state: State, number: int) -> Command:

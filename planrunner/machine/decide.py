@@ -65,6 +65,10 @@ def decide(state: State, now: float) -> Decision:
         commands += rollback.step(state, now)
         if not commands and rollback.busy(state):
             return _NOTHING
+    if state.stints and not commands:
+        from planrunner.machine.stints import standstill  # late: few tasks have time of their own
+
+        commands = standstill(state)
     return Decision(commands or _finish(state), left)
 
 
@@ -119,7 +123,7 @@ def _stop_time(state: State, now: float) -> float | None:
     if (limit is None and deadline is None) or not state.open or state.stop_reason not in ("", "pause", "budget"):
         return None
     due = None if deadline is None else state.started_at + deadline
-    if limit is None or plan.budgets.on_exhausted == "gate":
+    if limit is None or plan.budgets.on_exhausted == "gate" or state.active_since is None:
         return due
     if state.ledger is not None:
         from planrunner.machine.budgets import time_limit  # late, as above
@@ -139,7 +143,7 @@ def next_time(state: State, now: float) -> float | None:
 
         if (due := next_alarm(state)) is not None:
             found.append(due)
-    if state.ledger is not None:
+    if state.ledger is not None and state.active_since is not None:
         from planrunner.machine.budgets import warning_time  # late, as above
 
         if (due := warning_time(state)) is not None:
@@ -210,13 +214,17 @@ def _resolve(state: State, number: int) -> Command | None:
 
 def _finish(state: State) -> list[Command]:
     """Nothing to start and nothing to record: wait, park or end."""
-    if state.asked or any(state.tasks[number].outcome is None for number in state.running):
+    if any(state.tasks[number].outcome is None for number in state.running):
         return []
+    if state.asked and (not state.stop_reason or state.stop_reason in FINAL_STOPS):
+        return []  # after any other stop it is asked again when the run goes on
     undoing = state.debts is not None and state.debts.active
     if state.open or state.finals_open or state.recovering or undoing:
         if state.stop_reason and state.stop_reason not in FINAL_STOPS:
             return [Record(RunParked(state.stop_reason))]
-        return [] if _time_will_tell(state) or (state.attended and _asks_people(state)) else [_stuck(state)]
+        if _time_will_tell(state):
+            return []
+        return _people(state) if state.attended and _asks_people(state) else [_stuck(state)]
     if state.stop_reason in ("budget", "deadline"):
         return [End("failed", "budget")]
     if state.debts is not None and state.debts.status:
@@ -241,9 +249,21 @@ def _time_will_tell(state: State) -> bool:
     return not people or any(state.tasks[number].status == "pending" for _, number in state.timers)
 
 
+def _people(state: State) -> list[Command]:
+    """Somebody at the terminal is awaited, and nothing else: until then no time is spent."""
+    if state.active_since is None:
+        return []
+    from planrunner.machine.events import PeopleAwaited  # late: few runs wait at a terminal
+
+    return [Record(PeopleAwaited())]
+
+
 def _asks_people(state: State) -> bool:
-    """A gate waits for people, one of whom is there."""
-    return any(found.status == "blocked" and found.gate is not None and found.gate.waits for found in state.tasks)
+    """A gate or a budget waits for people, one of whom is there."""
+    return any(
+        found.status == "blocked" and (found.reason == "budget" or (found.gate is not None and found.gate.waits))
+        for found in state.tasks
+    )
 
 
 def _stuck(state: State) -> Record:

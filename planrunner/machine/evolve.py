@@ -122,6 +122,10 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
     state.attended = event.attended
     # a runner that was killed left its mark: the time since its last entry was nobody's
     state.active_since = at if state.active_since is None else state.active_since + event.idle
+    if state.stints:
+        from planrunner.machine import stints  # late: few tasks have time of their own
+
+        stints.resumed(state, at, event.idle)
     state.asked.clear()
     state.freshness.clear()  # what was seen then says nothing about now
     for number in state.running:
@@ -190,6 +194,10 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
         from planrunner.machine import budgets  # late: few runs have limits
 
         budgets.started(state, number, event)
+    if state.stints or state.active_since is None:
+        from planrunner.machine import stints  # late: few tasks have time of their own, and few runs stand still
+
+        stints.moved(state, number, at)
     if task.timebox is not None or task.watchdog:
         from planrunner.machine import watch  # late: few tasks are looked after
 
@@ -216,6 +224,7 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
     state.candidates[number] = None
     if event.outcome.failure not in CUT_OFF:
         free_slot(state, number)
+    state.stints.pop(number, None)
     if (state.ledger is not None or event.outcome.usage) and number not in state.holders:
         from planrunner.machine import budgets  # late, as above
 
@@ -254,6 +263,7 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
     found.reason, found.detail, found.failure = event.reason, event.detail, event.failure
     found.judged = True
     state.candidates.pop(number, None)
+    state.stints.pop(number, None)
     if state.alarms is not None:
         from planrunner.machine import watch  # late, as above
 
@@ -263,6 +273,7 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
             state.asked.add(number)
         return
     found.ended = at
+    state.asked.discard(number)
     if state.ledger is not None:
         give_back(state, number)
     frame = found.frame
@@ -329,6 +340,10 @@ def _rest(state: State, at: float) -> None:
     if state.active_since is not None:
         state.active += at - state.active_since
         state.active_since = None
+    if state.stints:
+        from planrunner.machine import stints  # late, as above
+
+        stints.parked(state, at)
 
 
 class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
@@ -340,6 +355,10 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine.containers import FOLDS
         elif name in ("BudgetWarned", "BudgetExtended"):
             from planrunner.machine.budgets import FOLDS
+        elif name == "BudgetRefused":
+            from planrunner.machine.shortages import FOLDS
+        elif name == "PeopleAwaited":
+            from planrunner.machine.stints import FOLDS
         elif name in ("Warned", "AttemptStopping"):
             from planrunner.machine.watch import FOLDS
         elif name.startswith("Gate"):

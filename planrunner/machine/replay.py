@@ -8,6 +8,7 @@ from planrunner.machine.events import (
     AttemptStopping,
     BackupMade,
     BudgetExtended,
+    BudgetRefused,
     DoubtSettled,
     Entry,
     FactsObserved,
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 
 INPUTS = frozenset(
     {
-        *(AttemptEnded, BudgetExtended, DoubtSettled, FactsObserved, GateExamined, GateReopened, GateVoted),
+        *(AttemptEnded, BudgetExtended, BudgetRefused, DoubtSettled),
+        *(FactsObserved, GateExamined, GateReopened, GateVoted),
         *(RunForked, RunReopened, RunResumed, RunStarted),
         *(BackupMade, FreshnessSeen, LeftAlone, UndoEnded),
     }

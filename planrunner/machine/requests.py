@@ -79,6 +79,9 @@ def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
 def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
     from planrunner.machine.budgets import extension  # late: few runs have limits
 
+    by = str(body.get("by") or by)
+    if "refuse" in body:
+        return _refuse(state, body, by)
     found = extension(state, body, by)
     if isinstance(found, str):
         return refused(found)
@@ -89,7 +92,21 @@ def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
         return Reply((*found, RunReopened("budget", by)), True, words)
     waits = sum(task.status == "blocked" and task.reason == "budget" for task in state.tasks)
     words = f"; {waits} tasks waited for it" if waits > 1 else "; a task waited for it" if waits else ""
+    if waits:
+        from planrunner.machine.shortages import still_short  # late, as above
+
+        if missing := still_short(state, str(body.get("scope", "")), body["add"]):
+            words += f", and still wait{'' if waits > 1 else 's'}: {missing}"
     return Reply(found, True, f"the budget is extended{words}")
+
+
+def _refuse(state: State, body: dict[str, Json], by: str) -> Reply:
+    from planrunner.machine.shortages import refusal  # late: few runs have limits
+
+    found = refusal(state, body, by)
+    if isinstance(found, str):
+        return refused(found)
+    return Reply(found, True, f"nothing is added by {by}: what waited for it stops as the plan says")
 
 
 def _vote(state: State, body: dict[str, Json], by: str) -> Reply:

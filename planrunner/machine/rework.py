@@ -7,9 +7,9 @@ reset do not count for retries.
 from __future__ import annotations
 
 from planrunner.machine.commands import Record
-from planrunner.machine.containers import time_limit
+from planrunner.machine.containers import limit_time
 from planrunner.machine.events import ResetPlanned, RunReopened, TasksReset
-from planrunner.machine.moves import drop_timer, free_slot, move, set_timer
+from planrunner.machine.moves import drop_timer, free_slot, move
 from planrunner.machine.routes import edge_fired
 from planrunner.machine.statuses import SETTLED, check_run
 from planrunner.record import TYPE_CHECKING
@@ -156,8 +156,7 @@ def _reopen_around(state: State, number: int, at: float) -> None:
         if inner.closing:
             inner.closing = ""
             state.closing -= 1
-        if (limit := time_limit(state.specs[owner])) is not None:
-            set_timer(state, owner, at + limit)
+        limit_time(state, owner, at)
         owner = found.frame.owner
 
 
@@ -191,6 +190,7 @@ def _begin_anew(state: State, number: int) -> None:
 
         task_over(state, number)
     drop_timer(state, number, found)
+    state.stints.pop(number, None)
     free_slot(state, number)
     if found.status == "queued":
         _leave_queue(state, number)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from planrunner.machine.gate import GateState
     from planrunner.machine.kept import Kept
     from planrunner.machine.ledger import Ledger
+    from planrunner.machine.stint import Stint
     from planrunner.machine.undoing import Debts
     from planrunner.plan.model import EffectClass
 
@@ -143,7 +144,8 @@ class State:
     ``asked`` are tasks for which facts or a probe were asked for and have not come; ``holders`` are the tasks that hold
     others, for a fan-out with the task that each item is; ``failing`` counts the frames in which nothing new starts,
     ``closing`` those that are being stopped; ``held`` are tasks that wait until those that are
-    to begin anew with them have come to rest."""
+    to begin anew with them have come to rest; ``stints`` are the time budgets of tasks that hold others, while
+    they run; ``saves`` says that some task names files to save."""
 
     __slots__ = (
         "active",
@@ -188,6 +190,7 @@ class State:
         "specs",
         "started_at",
         "status",
+        "stints",
         "stop_by",
         "stop_comment",
         "stop_reason",
@@ -222,11 +225,11 @@ class State:
         self.unattended = False
         """Nobody is there to ask what became of an attempt."""
         self.saves = False
-        """Some task names files to save."""
         self.ledger: Ledger | None = None
         """What is spent and set aside; None while nothing is limited and nothing was spent."""
         self.alarms: Alarms | None = None
         """When somebody looks after what runs; None where nobody does."""
+        self.stints: dict[int, Stint] = {}
         self.degraded: dict[int, Task] = {}
         """Tasks that do what they declare for when a budget runs short, as the plan has them."""
         if plan.budgets != _FREE:

@@ -23,6 +23,17 @@ def closed(state: State, number: int) -> str:
     return ""
 
 
+def inside(state: State, number: int, owner: int) -> bool:
+    """Whether a task stands, at whatever depth, in the frame that ``owner`` opened last."""
+    wanted = state.tasks[owner].inner
+    frame = state.tasks[number].frame
+    while frame.owner >= 0:
+        if frame is wanted:
+            return True
+        frame = state.tasks[frame.owner].frame
+    return False
+
+
 def cut(state: State, number: int) -> Frame | None:
     """The frame that is failing around a task that is neither a handler nor under ``finally`` there."""
     while number >= 0:

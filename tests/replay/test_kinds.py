@@ -18,6 +18,7 @@ DECIDED = {
     "GateEscalated",
     "GateOpened",
     "GateRequested",
+    "PeopleAwaited",
     "RetryScheduled",
     "RollbackEnded",
     "RunEnded",
