@@ -15,7 +15,7 @@ from planrunner.cli.group import given_settings
 @anew_options
 @click.pass_context
 def command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: bool) -> int:
-    """Begin what failed or was cancelled anew, with what did not come about because of it, and go on with the run.
+    """Begin anew what failed, was cancelled or was undone, with what did not come about because of it, and go on.
 
     A failed item of a fan-out, or a failed step of a subplan, is tried again alone; what went well stays. What stands
     under `finally` runs again.

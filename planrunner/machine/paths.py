@@ -107,6 +107,21 @@ def frames(state: State) -> dict[int, list[Frame]]:
     return found
 
 
+def replaced_tasks(state: State) -> set[int]:
+    """The tasks of attempts and visits that later ones have replaced, at whatever depth. The rounds of an attempt all
+    belong to it."""
+    found: set[int] = set()
+    for owner, opened in frames(state).items():
+        standing, frame = set(), state.tasks[owner].inner
+        while frame is not None:
+            standing.add(frame.first)
+            frame = frame.earlier
+        for each in opened:
+            if owner in found or each.first not in standing:
+                found.update(range(each.first, each.first + each.size))
+    return found
+
+
 def counts(state: State, frame: Frame) -> dict[str, int]:
     """How many tasks of a frame there are of each status."""
     found: dict[str, int] = {}

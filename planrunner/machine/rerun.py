@@ -10,6 +10,7 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from planrunner.machine.frame import Frame
     from planrunner.machine.state import State
 
 _GOOD = ("completed", "tolerated", "skipped")
@@ -29,12 +30,13 @@ class Anew(NamedTuple):
 
 
 def retried(state: State, wanted: Iterable[int]) -> Anew:
-    """The failed and cancelled tasks among ``wanted`` (none given: all there are), inside tasks that hold others too,
-    everything that did not come about because of them, and what stands under ``finally`` around them. Raises Unfit."""
+    """The tasks among ``wanted`` (none given: all there are) that failed, were cancelled or were undone, inside tasks
+    that hold others too, everything that did not come about because of them, and what stands under ``finally`` around
+    them. Raises Unfit."""
     chosen = list(wanted) or _not_good(state, state.top.first, state.top.size)
     leaves = sorted({leaf for number in chosen for leaf in _leaves(state, number)})
     if not leaves:
-        raise Unfit("no task of the run failed or was cancelled")
+        raise Unfit("no task of the run failed, was cancelled or was undone")
     return _whole(state, {other for leaf in leaves for other in _with_levels_above(state, leaf)}, set())
 
 
@@ -59,10 +61,12 @@ def reset_event(state: State, anew: Anew, reason: str, by: str) -> TasksReset:
 
 
 def _not_good(state: State, first: int, size: int) -> list[int]:
+    """The tasks of a level that failed, were cancelled, or hold what was undone since."""
     return [
         number
         for number in range(first, first + size)
-        if state.tasks[number].standing in ("failed", "cancelled") and not _is_left_out(state, number)
+        if not _is_left_out(state, number)
+        and (state.tasks[number].standing in ("failed", "cancelled") or _is_undone(state, number))
     ]
 
 
@@ -70,10 +74,31 @@ def _is_left_out(state: State, number: int) -> bool:
     return state.tasks[number].reason == "not_selected"
 
 
+def _is_undone(state: State, number: int) -> bool:
+    """Whether what a task did, or anything that it holds, was undone."""
+    if state.tasks[number].status == "rolled_back":
+        return True
+    frame = state.tasks[number].inner if state.debts is not None else None
+    return frame is not None and (_holds_undone(state, frame) or _rounds_undone(state, frame))
+
+
+def _holds_undone(state: State, frame: Frame) -> bool:
+    return any(_is_undone(state, inner) for inner in range(frame.first, frame.first + frame.size))
+
+
+def _rounds_undone(state: State, frame: Frame) -> bool:
+    """Whether anything of the rounds before was undone: they are over and cannot begin anew by themselves."""
+    earlier = frame.earlier
+    while earlier is not None and not _holds_undone(state, earlier):
+        earlier = earlier.earlier
+    return earlier is not None
+
+
 def _leaves(state: State, number: int) -> list[int]:
-    """The tasks inside a failed task that failed themselves; the task where none did, or where it holds none."""
+    """The tasks inside a failed task that failed or were undone themselves; the task where none was, where it holds
+    none, or where rounds that are over were undone."""
     inner = state.tasks[number].inner
-    if inner is None:
+    if inner is None or _rounds_undone(state, inner):
         return [number]
     failed = [leaf for each in _not_good(state, inner.first, inner.size) for leaf in _leaves(state, each)]
     return failed or [number]

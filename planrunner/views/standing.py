@@ -31,9 +31,16 @@ def is_resting(state: State) -> bool:
 
 def shown_counts(state: State) -> dict[str, int]:
     """How many tasks there are of each status, as ``shown_status`` gives it. A task that stands for those it holds is
-    not counted beside them, unless it failed by itself."""
+    not counted beside them, unless it failed by itself; what a later attempt has replaced is not counted at all."""
     counts: dict[str, int] = dict(state.counts.items())
-    for number in state.holders:
+    replaced: set[int] = set()
+    if any(state.tasks[number].attempts > 1 for number in state.holders):
+        from planrunner.machine.paths import replaced_tasks  # late: few runs do anything twice
+
+        replaced = replaced_tasks(state)
+    for number in replaced:
+        counts[state.tasks[number].status] -= 1
+    for number in state.holders.keys() - replaced:
         found = state.tasks[number]
         if found.inner is not None and found.inner.size and not _own_trouble(state, number):
             counts[found.status] -= 1

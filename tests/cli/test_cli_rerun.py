@@ -113,3 +113,48 @@ def test_a_run_that_is_resumed_says_that_its_plan_file_was_edited(run, plan, tmp
     assert "the plan file p.yaml was edited since and differs" in run("resume", "last").err
     (tmp_path / "p.yaml").unlink()
     assert "was edited since" not in run("resume", "last").err
+
+
+UNDONE = """
+plan: p
+on_failure: rollback
+defaults: {timeout: 1m}
+tasks:
+  - id: each
+    foreach: [a, b]
+    as: name
+    max_parallel: 1
+    subplan:
+      - {id: make, run: 'echo made-{{ name }} >> did', rollback: {run: 'echo unmade-{{ name }} >> did'}}
+      - {id: look, needs: [make], run: 'test -e go -o {{ name }} = a'}
+  - id: rounds
+    needs: [each]
+    loop:
+      max: 2
+      tasks:
+        - {id: add, run: 'echo added-{{ loop.round }} >> did', rollback: {run: 'echo took-{{ loop.round }} >> did'}}
+  - {id: bad, needs: [rounds], run: test -e on}
+"""
+
+
+def test_a_retry_after_a_rollback_does_again_whatever_was_undone(run, plan, tmp_path):
+    assert run("exec", plan(UNDONE)).code == 1
+    assert did(tmp_path) == ["made-a", "made-b", "unmade-b", "unmade-a"]
+    (tmp_path / "go").touch()
+    assert run("retry", "last").code == 1
+    assert did(tmp_path)[:4] == ["made-a", "made-b", "added-1", "added-2"]
+    (tmp_path / "on").touch()
+    (tmp_path / "did").write_text("")
+    told = json.loads(run("retry", "last", "--preview", "--json").out)
+    assert set(told["again"]) >= {"each[0]/make", "each[1]/make", "rounds", "bad"}
+    assert run("retry", "last").code == 0
+    assert did(tmp_path) == ["made-a", "made-b", "added-1", "added-2"]
+    assert run("replay", "last").code == 0
+
+
+def test_what_was_replaced_is_not_counted_at_the_end(run, plan, tmp_path):
+    begin(run, plan, tmp_path)
+    first = run("show", "last").out.splitlines()[-1]
+    assert run("rerun", "last", "src", "--downstream").code == 0
+    again = run("show", "last").out.splitlines()[-1]
+    assert first.split(": ")[1].split(" (")[0] == again.split(": ")[1].split(" (")[0] == "9 completed"
