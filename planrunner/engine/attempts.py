@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from planrunner.capabilities.binding import Binding, bind, not_json
+from planrunner.capabilities.binding import Binding, bind, not_json, own
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Spawn
 from planrunner.engine.effects import UNDO
 from planrunner.engine.lognames import log_name
@@ -142,9 +142,9 @@ def usage_path(call: Call) -> str:
 
 
 def make_scratch(call: Call) -> None:
-    """The folder in which a process may tell what it spent."""
+    """The folder in which a process may tell its outputs and what it spent. Raises OSError."""
     folder = call.scratch.rpartition("/")[0]
-    if folder and folder not in _made:
+    if folder and (folder not in _made or not os.path.isdir(folder)):  # a run that this process goes on with lost it
         os.makedirs(folder, mode=0o700, exist_ok=True)
         _made.add(folder)
 
@@ -229,9 +229,10 @@ def finished(spawn: Spawn, ended: Exit) -> Outcome:
         failure, message = ("logic", f"exit code {ended.code}") if ended.code else ("", "")
         return Outcome(failure, message, {}, ended.code, ended.duration, **tails(ended))
     try:
-        outcome = spawn.finish(ended)
+        outcome = own(spawn.finish(ended))
     except Failure as failure:
-        outcome = Outcome(failure.failure, str(failure), failure.outputs, ended.code, ended.duration, **tails(ended))
+        outcome = own(Outcome(failure.failure, str(failure), failure.outputs))
+        outcome = outcome._replace(exit_code=ended.code, duration=ended.duration, **tails(ended))
     except Exception as error:  # a capability's own fault
         outcome = Outcome("logic", f"{type(error).__name__}: {error}", {}, ended.code, ended.duration, **tails(ended))
     return outcome if len(outcome.stdout) <= TAIL else outcome._replace(stdout=outcome.stdout[-TAIL:])

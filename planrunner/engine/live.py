@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from planrunner.capabilities.binding import Binding, Result, invoke, probe
+from planrunner.capabilities.binding import Binding, Result, invoke, own, probe
 from planrunner.capabilities.contract import Call, Pause, Spawn
 from planrunner.engine.attempts import (
     INTERRUPTED,
@@ -156,7 +156,11 @@ class LiveEffects:
     def _start_process(self, attempt: Attempt, spawn: Spawn) -> None:
         call, record = attempt.call, attempt.record
         record.keep = spawn.keep
-        make_scratch(call)
+        try:
+            make_scratch(call)
+        except OSError as error:
+            self._park(attempt, f"the folder for its scratch files cannot be made: {error.strerror}")
+            return
         given = markers(call, self._settings.epoch)
         launch = Launch(
             spawn, given, call.timeout, record, lambda ended: self._end(attempt, exited(call, spawn, ended))
@@ -166,8 +170,13 @@ class LiveEffects:
         except SpawnFailed as failed:
             self._end(attempt, Outcome(failed.failure, failed.message))
 
+    def _park(self, attempt: Attempt, message: str) -> None:
+        """The disk fails before the attempt began: it does not count, and the run goes on when there is room again."""
+        self._end(attempt, Outcome("unstarted", message))
+        self._events.append(StopRequested("storage", comment=message))
+
     def _start_pause(self, attempt: Attempt, pause: Pause) -> None:
-        seconds, outcome = pause.seconds, pause.outcome
+        seconds, outcome = pause.seconds, own(pause.outcome)
         if attempt.call.timeout is not None and attempt.call.timeout < seconds:
             seconds, outcome = attempt.call.timeout, timed_out(attempt.call.timeout)
         attempt.timer = self._poller.after(seconds, partial(self._end, attempt, outcome))
