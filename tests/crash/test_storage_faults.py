@@ -6,7 +6,6 @@ CI takes a sample of the places; ``PLANRUNNER_FAULTS=all`` takes every one.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -155,7 +154,7 @@ class Project:
                 file = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
                 for stream in (1, 2):
                     os.dup2(file, stream)
-                sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+                sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
                 code = guarded(["--state", self.state, *words])
                 sys.stdout.flush()
             finally:
