@@ -6,14 +6,17 @@ CI takes a sample of the places; ``PLANRUNNER_FAULTS=all`` takes every one.
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +28,6 @@ from planrunner.cli.guard import guarded
 from planrunner.errors import PlanrunnerError
 from planrunner.machine.events import AttemptEnded
 
-ROOT = Path(__file__).resolve().parents[2]
 WRITES = (
     "write pwrite64 writev pwritev fsync fdatasync ftruncate fallocate rename renameat renameat2 unlink unlinkat link"
     " linkat symlink mkdir mkdirat"
@@ -111,6 +113,27 @@ def _traced(calls: list[str], injections: list[str]) -> list[str]:
     return words
 
 
+def until(met: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not met():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+@contextmanager
+def tracing(process: int, thread: int, words: list[str], log: str) -> Iterator[None]:
+    """``strace`` follows a thread of a process, and nothing else, until that ends."""
+    tracer = subprocess.Popen(["strace", "-qqq", "-o", log, *words, "-p", str(thread)])
+    status = Path(f"/proc/{process}/task/{thread}/status")
+    try:
+        until(lambda: f"TracerPid:\t{tracer.pid}\n" in status.read_text())
+        yield
+        tracer.wait(10)
+    finally:
+        tracer.kill()
+        tracer.wait()
+
+
 class Ran(NamedTuple):
     """A command that has ended, and all that it said."""
 
@@ -127,40 +150,54 @@ class Project:
         self.state = str(folder / "state")
         (folder / "p.yaml").write_text(text)
 
-    def start(self, *before: str) -> subprocess.Popen[str]:
-        command = [*before, sys.executable, "-m", "planrunner", "exec", "p.yaml"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": self.state}
-        with open(self.folder / "said", "w") as said:
-            return subprocess.Popen(command, cwd=self.folder, env=environment, stdout=said, stderr=said, text=True)
-
-    def ended(self, process: subprocess.Popen[str]) -> Ran:
+    def fork(self, *words: str, gun: int | None = None, modules: str = "") -> int:
+        """A command in a fork of this process, which begins once it can read from ``gun``: a start of Python takes
+        longer than all that the command does. Its id. ``modules`` names the file that is to hold those it needed."""
+        pid = os.fork()
+        if pid:
+            return pid
+        code = 99
         try:
-            process.wait(50)
+            os.chdir(self.folder)
+            file = os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            for stream in (1, 2):
+                os.dup2(file, stream)
+            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+            if gun is not None:
+                os.read(gun, 1)
+            code = guarded(["--state", self.state, *words])
+            sys.stdout.flush()
+            if modules:
+                Path(modules).write_text("\n".join(sys.modules))
         finally:
-            process.kill()
-        return Ran(process.returncode, (self.folder / "said").read_text())
+            os._exit(code)
+
+    def ended(self, pid: int) -> Ran:
+        code: int | None = None
+        end = time.monotonic() + 50
+        while code is None:
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                code = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() > end:
+                os.kill(pid, signal.SIGKILL)
+                end += 50
+            else:
+                time.sleep(0.002)
+        return Ran(code, (self.folder / "said").read_text())
+
+    def call(self, *words: str, modules: str = "") -> Ran:
+        return self.ended(self.fork(*words, modules=modules))
 
     def hurt(self, words: list[str], log: str = os.devnull) -> Ran:
-        return self.ended(self.start("strace", "-qqq", "-o", log, *words))
-
-    def call(self, *words: str) -> Ran:
-        """A command in a fork of this process: a start of Python takes longer than what it would do."""
-        said = self.folder / "said"
-        pid = os.fork()
-        if pid == 0:
-            code = 99
-            try:
-                os.chdir(self.folder)
-                file = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-                for stream in (1, 2):
-                    os.dup2(file, stream)
-                sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-                code = guarded(["--state", self.state, *words])
-                sys.stdout.flush()
-            finally:
-                os._exit(code)
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        return Ran(code, said.read_text())
+        """Run the plan; what is injected goes into the runner's own thread."""
+        gun, trigger = os.pipe()
+        pid = self.fork("exec", "p.yaml", gun=gun)
+        with tracing(pid, pid, words, log):
+            os.write(trigger, b".")
+            os.close(trigger)
+            os.close(gun)
+            return self.ended(pid)
 
     def order(self) -> list[str]:
         path = self.folder / "order"
@@ -232,7 +269,19 @@ class Calm(NamedTuple):
     statuses: dict[str, str]
 
 
+def load_modules(folder: Path, text: str) -> None:
+    """Whatever a run needs is there before the forks: the files that it opens are its own then."""
+    project = Project(folder, text)
+    names = folder / "modules"
+    (folder / "go").touch()
+    assert project.call("exec", "p.yaml", modules=str(names)).code == errors.OK
+    for name in names.read_text().splitlines():
+        if name.startswith("planrunner."):
+            importlib.import_module(name)
+
+
 def calm_run(folder: Path, plan: str) -> Calm:
+    load_modules(folder.with_name("first"), PLANS[plan])
     project = Project(folder, PLANS[plan])
     log = folder / "calls"
     ran = project.hurt(["-e", f"trace={TRACED}"], str(log))
@@ -248,7 +297,7 @@ def at_each(found: Sequence[Place], work: Callable[[Place], object]) -> None:
     for place in found:
         try:
             work(place)
-        except (AssertionError, subprocess.TimeoutExpired) as error:
+        except AssertionError as error:
             wrong.append(f"{place.call} {place.number}: {error}")
     assert not wrong, "\n".join([f"{len(wrong)} of {len(found)} places", *wrong])
 
@@ -305,32 +354,18 @@ def test_a_disk_that_fails_parks_the_run_and_a_resume_loses_nothing(
 
 def hurt_thread(project: Project, words: list[str], log: str = os.devnull) -> Ran:
     """Run the plan that waits; what is injected goes into the thread of its capability from its second file on."""
-    process = project.start()
-    tracer = None
-    try:
-        _until(lambda: "once" in project.order())
-        (thread,) = {int(name) for name in os.listdir(f"/proc/{process.pid}/task")} - {process.pid}
-        tracer = subprocess.Popen(["strace", "-qqq", "-o", log, *words, "-p", str(thread)])
-        status = Path(f"/proc/{process.pid}/task/{thread}/status")
-        _until(lambda: f"TracerPid:\t{tracer.pid}\n" in status.read_text())
+    pid = project.fork("exec", "p.yaml")
+    until(lambda: "once" in project.order())
+    (thread,) = {int(name) for name in os.listdir(f"/proc/{pid}/task")} - {pid}
+    with tracing(pid, thread, words, log):
         (project.folder / "go").touch()
-        return project.ended(process)
-    finally:
-        process.kill()
-        if tracer is not None:
-            tracer.wait(10)
-
-
-def _until(met: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not met():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+        return project.ended(pid)
 
 
 @pytest.mark.limit(900)
 @pytest.mark.parametrize("error", ["KILL", "ENOSPC", "EIO"])
 def test_what_a_capability_writes_in_its_thread_may_be_killed_or_fail_like_all_else(error: str, tmp_path: Path) -> None:
+    load_modules(tmp_path / "first", WAITS)
     quiet = Project(tmp_path / "calm", WAITS)
     log = tmp_path / "calls"
     assert hurt_thread(quiet, ["-e", f"trace={TRACED}"], str(log)).code == errors.OK

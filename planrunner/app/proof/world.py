@@ -118,9 +118,7 @@ def outcome(world: World, call: Call, reply: Reply) -> Outcome:
     if failure and not message:
         message = f"exit code {code}" if code else f"the test lets it fail ({failure})"
     took, artifacts = _takes(world, call, reply), _artifacts(call, reply, failure)
-    return own(
-        Outcome(failure, message, outputs, code, took, reply.stdout, reply.stderr, artifacts, dict(reply.usage))
-    )
+    return own(Outcome(failure, message, outputs, code, took, reply.stdout, reply.stderr, artifacts, dict(reply.usage)))
 
 
 def _artifacts(call: Call, reply: Reply, failure: str) -> tuple[dict[str, Json], ...]:
