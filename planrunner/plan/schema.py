@@ -157,13 +157,19 @@ class Compiler:
 
     def _sequence(self, schema: Schema, name: str) -> Check:
         least = schema.get("minItems", 0)
-        item = self.compile(schema["items"], f"an item of {name}") if "items" in schema else None
+        compiled: list[Check] = []
+
+        def item_check() -> Check:
+            if not compiled:
+                compiled.append(self.compile_now(schema["items"], f"an item of {name}"))
+            return compiled[0]
 
         def check_sequence(node: Node, walk: Walk) -> None:
             items = node.items  # type: ignore[union-attr]
             if len(items) < least:
                 walk.findings.append(wording.too_few(name, node, least, "item"))
-            if item is not None and _first_visit(node, walk, check_sequence):
+            if items and "items" in schema and _first_visit(node, walk, check_sequence):
+                item = item_check()
                 for each in items:
                     item(each, walk)
 
