@@ -6,7 +6,7 @@ import os
 import time
 
 from planrunner.capabilities.binding import Binding, bind, not_json, own
-from planrunner.capabilities.contract import Call, Context, Exit, Failure, Spawn
+from planrunner.capabilities.contract import Call, Context, Exit, Failure, Pause, Spawn
 from planrunner.engine.effects import UNDO
 from planrunner.engine.lognames import log_name
 from planrunner.engine.tails import TAIL, Record
@@ -141,12 +141,16 @@ def usage_path(call: Call) -> str:
     return f"{call.scratch}.{_INCARNATION}.usage" if call.scratch else ""
 
 
-def make_scratch(call: Call) -> None:
-    """The folder in which a process may tell its outputs and what it spent. Raises OSError."""
+def make_scratch(call: Call) -> str:
+    """Make the folder in which a process may tell its outputs and what it spent. Gives what stands in the way."""
     folder = call.scratch.rpartition("/")[0]
     if folder and (folder not in _made or not os.path.isdir(folder)):  # a run that this process goes on with lost it
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        except OSError as error:
+            return f"the folder for its scratch files cannot be made: {error.strerror}"
         _made.add(folder)
+    return ""
 
 
 def with_usage(attempt: Attempt, outcome: Outcome) -> Outcome:
@@ -249,6 +253,13 @@ def timed_out(timeout: float | None) -> Outcome:
     from planrunner.plan.expressions.quantities import format_duration
 
     return Outcome("timeout", f"ran longer than its timeout of {format_duration(timeout or 0.0)}")
+
+
+def bounded(pause: Pause, timeout: float | None) -> tuple[float, Outcome]:
+    """How many seconds a pause takes under a timeout, and how it ends."""
+    if timeout is not None and timeout < pause.seconds:
+        return timeout, timed_out(timeout)
+    return pause.seconds, own(pause.outcome)
 
 
 def exited(call: Call, spawn: Spawn, ended: Exit) -> Outcome:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 
-from planrunner.capabilities.binding import Binding, Result, invoke, own, probe
+from planrunner.capabilities.binding import Binding, Result, invoke, probe
 from planrunner.capabilities.contract import Call, Pause, Spawn
 from planrunner.engine.attempts import (
     INTERRUPTED,
     Attempt,
     answered,
+    bounded,
     exited,
     located,
     log_path,
@@ -74,8 +75,7 @@ class LiveEffects:
 
     def __init__(self, settings: LiveSettings) -> None:
         self.forced = False
-        self._asked = 0
-        self._examined = 0
+        self._asked = self._examined = 0
         self._closed = False
         self._settings = settings
         self._clock = settings.clock or Clock(time.time())
@@ -156,10 +156,9 @@ class LiveEffects:
     def _start_process(self, attempt: Attempt, spawn: Spawn) -> None:
         call, record = attempt.call, attempt.record
         record.keep = spawn.keep
-        try:
-            make_scratch(call)
-        except OSError as error:
-            self._park(attempt, f"the folder for its scratch files cannot be made: {error.strerror}")
+        if problem := make_scratch(call):  # it does not count, and the run goes on when there is room again
+            self._end(attempt, Outcome("unstarted", problem))
+            self._events.append(StopRequested("storage", comment=problem))
             return
         given = markers(call, self._settings.epoch)
         launch = Launch(
@@ -170,15 +169,8 @@ class LiveEffects:
         except SpawnFailed as failed:
             self._end(attempt, Outcome(failed.failure, failed.message))
 
-    def _park(self, attempt: Attempt, message: str) -> None:
-        """The disk fails before the attempt began: it does not count, and the run goes on when there is room again."""
-        self._end(attempt, Outcome("unstarted", message))
-        self._events.append(StopRequested("storage", comment=message))
-
     def _start_pause(self, attempt: Attempt, pause: Pause) -> None:
-        seconds, outcome = pause.seconds, own(pause.outcome)
-        if attempt.call.timeout is not None and attempt.call.timeout < seconds:
-            seconds, outcome = attempt.call.timeout, timed_out(attempt.call.timeout)
+        seconds, outcome = bounded(pause, attempt.call.timeout)
         attempt.timer = self._poller.after(seconds, partial(self._end, attempt, outcome))
 
     def _in_threads(self) -> Workers:
