@@ -3,7 +3,7 @@ of tasks that are done already."""
 
 from __future__ import annotations
 
-from planrunner.engine.effects import Forget, Look, Observe, Remember, Restore, Save
+from planrunner.engine.rare_effects import Forget, Look, Observe, Remember, Restore, Save
 from planrunner.machine.events import FactsObserved
 from planrunner.record import TYPE_CHECKING
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.effects import Cancel, Examine, Forget, Look, Observe, Remember, Restore, Save, StartCall
+from planrunner.engine.effects import StartCall
+from planrunner.engine.rare_effects import Cancel, Examine, Forget, Look, Observe, Remember, Restore, Save
 from planrunner.machine.events import (
     AttemptEnded,
     BackupMade,

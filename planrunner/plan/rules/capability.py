@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.plan.model import Action, Capability, Field, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 CODES = ("PLAN007", "PLAN008", "PLAN020")
 
