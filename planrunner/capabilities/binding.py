@@ -42,11 +42,21 @@ def invoke(binding: Binding, inputs: dict[str, Json] | None, context: Context | 
     ``context`` may be None for a function that does not want one.
     """
     try:
-        return outcome_of(_call(binding, inputs, context))
+        result = outcome_of(_call(binding, inputs, context))
     except Failure as failure:
-        return Outcome(failure.failure, str(failure), failure.outputs)
+        result = Outcome(failure.failure, str(failure), failure.outputs)
     except Exception as error:  # a capability's own fault must not reach the engine
         return Outcome("logic", f"{type(error).__name__}: {error}", stderr=_traceback(error))
+    return own(result) if isinstance(result, Outcome) and result.failure else result
+
+
+def own(outcome: Outcome) -> Outcome:
+    """An outcome whose class is the capability's to give: that an attempt was cut off or never began is the engine's
+    knowledge, and such an attempt would be waited for."""
+    if outcome.failure not in ("interrupted", "unstarted"):
+        return outcome
+    said = f": {outcome.message}" if outcome.message else ""
+    return outcome._replace(failure="logic", message=f"failed as `{outcome.failure}`{said}")
 
 
 def probe(binding: Binding, context: Context) -> bool | None:

@@ -17,7 +17,6 @@ _POSIX_SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
 _SENT_FROM_OUTSIDE = {1: "HUP", 2: "INT", 9: "KILL, perhaps for lack of memory", 15: "TERM"}
 _TRY_AGAIN = 75
 """``EX_TEMPFAIL`` of sysexits.h: a program's own word for a failure that may pass."""
-_ensured: set[str] = set()
 _incarnation = f"{os.getpid():x}-{time.time_ns():x}"
 """Sets the output file apart from one that a killed runner, or what survived it, wrote for the same attempt."""
 
@@ -35,7 +34,7 @@ def shell(context: Context) -> Spawn:
     call = context.call
     arguments = call.arguments or _script_arguments(call.task.shell or "sh", call.script)
     env = {**call.env, **call.values}
-    output = _output_file(call.scratch)
+    output = f"{call.scratch}.{_incarnation}.outputs" if call.scratch else ""  # beside the folder, which may not exist
     if output:
         env["PLANRUNNER_OUTPUT"] = output
 
@@ -50,17 +49,6 @@ def _script_arguments(interpreter: str, script: str) -> tuple[str, ...]:
     words = interpreter.split()
     options = ("-e", "-c") if os.path.basename(words[0]) in _POSIX_SHELLS else ("-c",)
     return (*words, *options, script)
-
-
-def _output_file(scratch: str) -> str:
-    """A path beside the scratch folder, which itself need not exist."""
-    if not scratch:
-        return ""
-    folder = scratch.rpartition("/")[0]
-    if folder not in _ensured or not os.path.isdir(folder):  # a run that this process goes on with lost it
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        _ensured.add(folder)
-    return f"{scratch}.{_incarnation}.outputs"
 
 
 def _finish(context: Context, ended: Exit, output: str) -> Outcome:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from planrunner.capabilities.binding import Binding, bind, not_json
-from planrunner.capabilities.contract import Call, Context, Exit, Failure, Spawn
+from planrunner.capabilities.binding import Binding, bind, not_json, own
+from planrunner.capabilities.contract import Call, Context, Exit, Failure, Pause, Spawn
 from planrunner.engine.effects import UNDO
 from planrunner.engine.lognames import log_name
 from planrunner.engine.tails import TAIL, Record
@@ -142,12 +142,16 @@ def usage_path(call: Call) -> str:
     return f"{call.scratch}.{_INCARNATION}.usage" if call.scratch else ""
 
 
-def make_scratch(call: Call) -> None:
-    """The folder in which a process may tell what it spent."""
+def make_scratch(call: Call) -> str:
+    """Make the folder in which a process may tell its outputs and what it spent. Gives what stands in the way."""
     folder = call.scratch.rpartition("/")[0]
-    if folder and folder not in _made:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+    if folder and (folder not in _made or not os.path.isdir(folder)):  # a run that this process goes on with lost it
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        except OSError as error:
+            return f"the folder for its scratch files cannot be made: {error.strerror}"
         _made.add(folder)
+    return ""
 
 
 def with_usage(attempt: Attempt, outcome: Outcome) -> Outcome:
@@ -234,9 +238,10 @@ def finished(spawn: Spawn, ended: Exit) -> Outcome:
         failure, message = ("logic", f"exit code {ended.code}") if ended.code else ("", "")
         return Outcome(failure, message, {}, ended.code, ended.duration, **tails(ended))
     try:
-        outcome = spawn.finish(ended)
+        outcome = own(spawn.finish(ended))
     except Failure as failure:
-        outcome = Outcome(failure.failure, str(failure), failure.outputs, ended.code, ended.duration, **tails(ended))
+        outcome = own(Outcome(failure.failure, str(failure), failure.outputs))
+        outcome = outcome._replace(exit_code=ended.code, duration=ended.duration, **tails(ended))
     except Exception as error:  # a capability's own fault
         outcome = Outcome("logic", f"{type(error).__name__}: {error}", {}, ended.code, ended.duration, **tails(ended))
     return outcome if len(outcome.stdout) <= TAIL else outcome._replace(stdout=outcome.stdout[-TAIL:])
@@ -259,7 +264,7 @@ def paused(call: Call, pause: Pause) -> tuple[float, Outcome]:
     """How long a pause takes and what it comes to: a timeout may end it earlier."""
     if call.timeout is not None and call.timeout < pause.seconds:
         return call.timeout, timed_out(call.timeout)
-    return pause.seconds, pause.outcome
+    return pause.seconds, own(pause.outcome)
 
 
 def exited(call: Call, spawn: Spawn, ended: Exit) -> Outcome:

@@ -76,8 +76,7 @@ class LiveEffects:
 
     def __init__(self, settings: LiveSettings) -> None:
         self.forced = False
-        self._asked = 0
-        self._examined = 0
+        self._asked = self._examined = 0
         self._closed = False
         self._settings = settings
         self._clock = settings.clock or Clock(time.time())
@@ -164,11 +163,12 @@ class LiveEffects:
     def _start_process(self, attempt: Attempt, spawn: Spawn) -> None:
         call, record = attempt.call, attempt.record
         record.keep = spawn.keep
-        make_scratch(call)
+        if problem := make_scratch(call):  # it does not count, and the run goes on when there is room again
+            self._end(attempt, Outcome("unstarted", problem))
+            self._events.append(StopRequested("storage", comment=problem))
+            return
         given = markers(call, self._settings.epoch)
-        launch = Launch(
-            spawn, given, call.timeout, record, lambda ended: self._end(attempt, exited(call, spawn, ended))
-        )
+        launch = Launch(spawn, given, call.timeout, record, lambda end: self._end(attempt, exited(call, spawn, end)))
         try:
             attempt.process = self._supervisor.start(launch)
         except SpawnFailed as failed:

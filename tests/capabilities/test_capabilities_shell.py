@@ -27,6 +27,7 @@ def run(
     folder: Path, script: str = "", arguments: tuple[str, ...] = (), task: Task | None = None, **parts: Any
 ) -> Outcome:
     task = task or Task("task", uses="shell")
+    (folder / "scratch").mkdir(exist_ok=True)
     scratch = str(folder / "scratch" / "task.1")
     values = {"values": {}, "env": {}, "directory": str(folder), **parts}
     call = Call("run", task, 1, "run:task:1", {}, script, arguments, scratch=scratch, timeout=None, **values)

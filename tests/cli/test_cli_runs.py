@@ -319,6 +319,20 @@ def test_progress_that_nobody_reads_any_more_does_not_end_the_run(plan, tmp_path
     assert (tmp_path / "done").exists()
 
 
+def test_a_run_whose_scratch_files_have_no_place_parks_and_begins_its_task_when_it_is_resumed(run, plan, tmp_path):
+    name = plan("plan: p\ntasks:\n  - {id: a, run: echo a >> order, timeout: 1m}\n")
+    run("exec", plan("plan: q\ntasks:\n  - {id: a, uses: noop}\n", "q.yaml"))
+    (tmp_path / "state" / "tmp").rmdir()
+    (tmp_path / "state" / "tmp").touch()
+    parked = run("exec", name)
+    assert parked.code == 11
+    assert "the folder for its scratch files cannot be made: Not a directory" in parked.err
+    assert not (tmp_path / "order").exists()
+    (tmp_path / "state" / "tmp").unlink()
+    assert run("resume", "last").code == 0
+    assert (tmp_path / "order").read_text() == "a\n"
+
+
 def test_followed_events_end_with_the_run(run, plan, tmp_path):
     name = plan("plan: p\ntasks:\n  - {id: a, run: 'touch begun; sleep 1', timeout: 1m}\n")
     going = _start(tmp_path, "exec", name)

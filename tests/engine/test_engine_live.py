@@ -88,6 +88,20 @@ class TestFunctions:
         outcome = bench.run(uses="refuse")
         assert (outcome.failure, outcome.message, outcome.outputs) == ("quota", "quota is used up", {"left": 0})
 
+    @pytest.mark.parametrize("word", ["interrupted", "unstarted"])
+    def test_the_words_of_the_engine_for_attempts_that_are_not_over_are_no_failure_class(self, bench, word) -> None:
+        def refuse() -> None:
+            raise Failure("no", word)
+
+        said = Outcome(word, "no")
+        bench.functions["refuse"] = refuse
+        bench.functions["instant"] = capability("x.instant", effect="pure", instant=True)(lambda: said)
+        bench.functions["process"] = lambda: Spawn(("true",), {}, "", finish=lambda ended: said)
+        bench.functions["pause"] = lambda: Pause(0.01, said)
+        for name in ("refuse", "instant", "process", "pause"):
+            outcome = bench.run(uses=name)
+            assert (outcome.failure, outcome.message) == ("logic", f"failed as `{word}`: no"), name
+
     def test_any_other_exception_is_a_logic_failure_with_its_traceback(self, bench) -> None:
         def broken() -> None:
             raise RuntimeError("no luck")

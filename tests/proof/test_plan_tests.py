@@ -517,3 +517,10 @@ tasks:
     assert code == 5
     assert "people decide `ok`" in err
     assert "`lp`," not in err
+
+
+def test_an_outcome_that_only_the_engine_can_know_of_is_a_failure_like_others(
+    one: Callable[[str], dict[str, Any]],
+) -> None:
+    result = one("mocks: {build: {failure: interrupted}}\nexpect: {status: failed, tasks: {build: {attempts: 3}}}")
+    assert result["passed"], result

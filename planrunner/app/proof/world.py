@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planrunner.app.proof.names import best, inner, is_container, matches, walk, written
+from planrunner.capabilities.binding import own
 from planrunner.capabilities.contract import Call, Exit, Failure
 from planrunner.engine.imagined import Script
 from planrunner.engine.rare_effects import Examine
@@ -116,17 +117,8 @@ def outcome(world: World, call: Call, reply: Reply) -> Outcome:
         outputs = dict(reply.outputs)
     if failure and not message:
         message = f"exit code {code}" if code else f"the test lets it fail ({failure})"
-    return Outcome(
-        failure,
-        message,
-        outputs,
-        code,
-        _takes(world, call, reply),
-        reply.stdout,
-        reply.stderr,
-        _artifacts(call, reply, failure),
-        dict(reply.usage),
-    )
+    took, artifacts = _takes(world, call, reply), _artifacts(call, reply, failure)
+    return own(Outcome(failure, message, outputs, code, took, reply.stdout, reply.stderr, artifacts, dict(reply.usage)))
 
 
 def _artifacts(call: Call, reply: Reply, failure: str) -> tuple[dict[str, Json], ...]:
