@@ -7,9 +7,6 @@ import json
 import os
 import random
 import signal
-import sys
-import traceback
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +16,11 @@ from planrunner import errors
 from planrunner.app.execute import ExecRequest, RunResult, execute, resume
 from planrunner.app.reading import stored_state
 from planrunner.errors import PlanInvalid
-from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import Entry, UndoStarted
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Plan
+from planrunner.testing.crashes import die_at, in_child
 from planrunner.testing.random_plans import nested_plan, random_plan
 from planrunner.testing.simulate import summary
 
@@ -79,42 +77,13 @@ def written(path: str) -> str:
     return path.rsplit("/", 1)[-1].split("[", maxsplit=1)[0].split("@", maxsplit=1)[0]
 
 
-def in_child(work: Callable[[], int]) -> int:
-    """The exit code of ``work`` in a forked process, minus the signal that ended it."""
-    pid = os.fork()
-    if pid == 0:
-        code = 99
-        try:
-            code = work()
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def note(file: Path, number: int) -> None:
+    file.write_text(str(number))
 
 
 def dying_at(write: int, stored: bool, acknowledged: Path) -> None:
-    """From now on this process dies at its ``write``-th journal write, before it or right after."""
-    count = 0
-
-    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(self: Journal, *args: Any) -> Any:
-            nonlocal count
-            count += 1
-            if count == write and not stored:
-                os.kill(os.getpid(), signal.SIGKILL)
-            result = original(self, *args)
-            if count == write:
-                os.kill(os.getpid(), signal.SIGKILL)
-            entries: Sequence[Entry] = args[-1]
-            acknowledged.write_text(str(entries[-1].seq))
-            return result
-
-        return counted
-
-    Journal.append = wrap(Journal.append)  # type: ignore[method-assign]
-    Journal.create_run = wrap(Journal.create_run)  # type: ignore[method-assign]
+    """As ``die_at``; the number of the last entry that the journal took is written down."""
+    die_at(write, stored=stored, told=lambda _, entries: note(acknowledged, entries[-1].seq))
 
 
 def last_run(state: Path) -> str | None:
@@ -213,16 +182,7 @@ def cut_points(tmp_path: Path, seed: int) -> int:
     counter = folder / "writes"
 
     def work() -> int:
-        original = Journal.append
-        count = 1
-
-        def counted(self: Journal, *args: Any) -> None:
-            nonlocal count
-            count += 1
-            counter.write_text(str(count))
-            original(self, *args)
-
-        Journal.append = counted  # type: ignore[method-assign]
+        die_at(0, stored=False, told=lambda count, _: note(counter, count))
         return execute(ExecRequest(str(path), state=str(folder / "state"), seed=1), Silent()).exit_code
 
     in_child(work)

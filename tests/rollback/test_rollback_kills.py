@@ -6,9 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,10 @@ from planrunner import errors
 from planrunner.app.execute import ExecRequest, RunResult, execute, resume
 from planrunner.app.reading import stored_state
 from planrunner.app.rollback import RollbackRequest, roll_back
-from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import AttemptEnded, Entry, RollbackEnded, RollbackStarted, UndoSettled
 from planrunner.plan.model import Plan
+from planrunner.testing.crashes import die_at, in_child
 
 BOTH = (False, True) if int(os.environ.get("PLANRUNNER_KILLED_PLANS", "10")) > 10 else ()
 """Before each write and after it, where there is time; else the one or the other in turn."""
@@ -151,37 +150,14 @@ def _good(state: Any) -> tuple[str, ...]:
     return tuple(found) or ("?",)
 
 
-def in_child(work: Callable[[], int]) -> int:
-    pid = os.fork()
-    if pid == 0:
-        code = 99
-        try:
-            code = work()
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def note(folder: Path, count: int) -> None:
+    (folder / "writes").write_text(str(count))
 
 
 def counting(folder: Path, write: int, stored: bool) -> None:
     """From now on this process dies at its ``write``-th append, before it or right after; how many there were is
     written down."""
-    count = 0
-    original = Journal.append
-
-    def append(self: Journal, run: Any, entries: Sequence[Entry]) -> None:
-        nonlocal count
-        count += 1
-        if count == write and not stored:
-            os.kill(os.getpid(), signal.SIGKILL)
-        original(self, run, entries)
-        if count == write:
-            os.kill(os.getpid(), signal.SIGKILL)
-        (folder / "writes").write_text(str(count))
-
-    Journal.append = append  # type: ignore[method-assign]
+    die_at(write, stored=stored, told=lambda count, _: note(folder, count), of=["append"])
 
 
 def last_run(folder: Path) -> tuple[Any, list[Entry]]:
