@@ -19,6 +19,7 @@ from planrunner.machine.commands import (
     Record,
     Save,
     Start,
+    TakeCheckpoint,
     Undo,
 )
 from planrunner.machine.decide import decide
@@ -107,6 +108,8 @@ class Decisions:
             self._undo(command)
         elif isinstance(command, Save):
             self._save(command)
+        elif isinstance(command, TakeCheckpoint):
+            self._checkpoint(command)
         elif isinstance(command, AskPeople):
             self._ask(command)
         elif isinstance(command, AskFacts):
@@ -172,6 +175,14 @@ class Decisions:
             self._record(follows, self._now)
         else:
             self._todo.append(follows)
+
+    def _checkpoint(self, command: TakeCheckpoint) -> None:
+        from planrunner.engine import effects  # late: few tasks ask for a checkpoint
+        from planrunner.machine.checkpoints import asked
+
+        event = asked(self.state, command)
+        self._record(event, self._now)
+        self._todo.append(effects.TakeCheckpoint(event, self._place.directory))
 
     def _undo(self, command: Undo) -> None:
         from planrunner.engine.undoing import prepare_undo  # late, as above

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Protocol, Union
 
-    from planrunner.machine.events import Event
+    from planrunner.machine.events import CheckpointAsked, Event
 
     Json = Any
 
@@ -114,8 +114,15 @@ class Restore(NamedTuple):
     files: tuple[dict[str, Any], ...]
 
 
+class TakeCheckpoint(NamedTuple):
+    """Keep the files below ``directory``; the answer is CheckpointTaken. ``asked`` is the intent."""
+
+    asked: CheckpointAsked
+    directory: str
+
+
 if TYPE_CHECKING:
-    Effect = Union[StartCall, Observe, Probe, Cancel, Examine, Look, Remember, Forget, Save, Restore]
+    Effect = Union[StartCall, Observe, Probe, Cancel, Examine, Look, Remember, Forget, Save, Restore, TakeCheckpoint]
 
     class Effects(Protocol):
         """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970)

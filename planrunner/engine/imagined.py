@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.effects import Cancel, Examine, Forget, Look, Observe, Remember, Restore, Save, StartCall
+from planrunner.engine.effects import Cancel, Examine, Forget, Look, Observe, Remember, Restore, Save, StartCall, TakeCheckpoint
 from planrunner.machine.events import (
     AttemptEnded,
     BackupMade,
+    CheckpointTaken,
     DoubtSettled,
     FactsObserved,
     FreshnessSeen,
@@ -75,6 +76,8 @@ class ImaginedEffects:
                 self._later(0.0, BackupMade(effect.task, effect.visit, effect.patterns))
             elif isinstance(effect, Restore):
                 self._later(0.0, AttemptEnded(effect.task, effect.attempt, Outcome()))
+            elif isinstance(effect, TakeCheckpoint):
+                self._later(0.0, CheckpointTaken(*effect.asked))  # there are no files to keep
             elif isinstance(effect, Examine):
                 self._later(0.0, GateExamined(effect.task, effect.visit, self._script.evidence(effect)))
             else:

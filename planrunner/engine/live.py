@@ -23,12 +23,13 @@ from planrunner.engine.attempts import (
     with_usage,
 )
 from planrunner.engine.clocks import Clock
-from planrunner.engine.effects import AT_ONCE, Cancel, Examine, Probe, StartCall
+from planrunner.engine.effects import AT_ONCE, Cancel, Examine, Probe, StartCall, TakeCheckpoint
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
 from planrunner.engine.signals import Signals
 from planrunner.engine.tails import Record
+from planrunner.errors import StorageFailed
 from planrunner.lean import partial, signal
 from planrunner.machine.events import AttemptEnded, Outcome, StopRequested
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from planrunner.engine.effects import Effect
     from planrunner.engine.threads import Workers
-    from planrunner.machine.events import Event, GateExamined
+    from planrunner.machine.events import Event
 
     Json = Any
 
@@ -105,6 +106,8 @@ class LiveEffects:
                 self._call_off(effect)
             elif isinstance(effect, Examine):
                 self._examine(effect)
+            elif isinstance(effect, TakeCheckpoint):
+                self._take(effect)
             elif isinstance(effect, Probe):
                 self._probe(effect.call)
             else:
@@ -184,12 +187,23 @@ class LiveEffects:
     def _examine(self, effect: Examine) -> None:
         from planrunner.engine.evidence import examined  # late: few plans have gates
 
-        self._examined += 1
-        self._in_threads().submit(partial(examined, effect), self._seen)
+        self._aside(partial(examined, effect))
 
-    def _seen(self, found: GateExamined) -> None:
+    def _take(self, effect: TakeCheckpoint) -> None:
+        from planrunner.engine.checkpoints import taken  # late: few tasks ask for a checkpoint
+
+        self._aside(partial(taken, self._settings.state_dir, effect))
+
+    def _aside(self, look: Callable[[], Event | StorageFailed]) -> None:
+        """Have something done in a thread that nobody waits for but the machine."""
+        self._examined += 1
+        self._in_threads().submit(look, self._seen)
+
+    def _seen(self, found: Event | StorageFailed) -> None:
         self._examined -= 1
         self._supervisor.foreign_children = self._workers is not None and self._workers.busy > 0
+        if isinstance(found, StorageFailed):
+            raise found
         self._events.append(found)
 
     def _start_thread(self, binding: Binding, attempt: Attempt) -> None:

@@ -69,6 +69,10 @@ def decide(state: State, now: float) -> Decision:
         from planrunner.machine.rollback import saved_first  # late: few tasks name files to save
 
         commands = saved_first(state, commands)
+    if state.checkpoints is not None:
+        from planrunner.machine.checkpoints import kept_first  # late: few tasks ask for a checkpoint
+
+        commands = kept_first(state, commands, now)
     if state.plan.breakers:
         from planrunner.machine.breakers import held_back  # late: few plans have any
 

@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from planrunner.machine.anew_events import (
         TasksReset as TasksReset,
     )
+    from planrunner.machine.checkpoint_events import (
+        CheckpointAsked as CheckpointAsked,
+    )
+    from planrunner.machine.checkpoint_events import (
+        CheckpointTaken as CheckpointTaken,
+    )
     from planrunner.machine.gate_events import (
         GateDecided as GateDecided,
     )
@@ -304,6 +310,8 @@ if TYPE_CHECKING:
         AttemptStarted,
         BackupAsked,
         BackupMade,
+        CheckpointAsked,
+        CheckpointTaken,
         RollbackStarted,
         UndoStarted,
         UndoEnded,
@@ -362,15 +370,16 @@ _ANEW = frozenset(
 _UNDO = frozenset("BackupAsked BackupMade RollbackStarted UndoStarted UndoScheduled UndoSettled RollbackEnded".split())
 _LIMIT = frozenset("BudgetWarned BudgetExtended Warned AttemptStopping".split())
 _GATE = frozenset("GateRequested GateExamined GateOpened GateReopened GateVoted GateEscalated GateDecided".split())
+_CHECKPOINT = frozenset({"CheckpointAsked", "CheckpointTaken"})
 """Kinds that few runs meet, by the module that holds them; it is loaded when one of them is asked for here."""
 
-KINDS: frozenset[str] = _ANEW | _UNDO | _LIMIT | _GATE | {kind.__name__ for kind in _HERE}
+KINDS: frozenset[str] = _ANEW | _UNDO | _LIMIT | _GATE | _CHECKPOINT | {kind.__name__ for kind in _HERE}
 """The names of all kinds of events."""
 
 
 def __getattr__(name: str) -> Any:
     if name == "EVENTS":
-        return (*_HERE, *map(__getattr__, sorted(_ANEW | _UNDO | _LIMIT | _GATE)))
+        return (*_HERE, *map(__getattr__, sorted(_ANEW | _UNDO | _LIMIT | _GATE | _CHECKPOINT)))
     if name in _ANEW:
         from planrunner.machine import anew_events
 
@@ -387,6 +396,10 @@ def __getattr__(name: str) -> Any:
         from planrunner.machine import gate_events
 
         return getattr(gate_events, name)
+    if name in _CHECKPOINT:
+        from planrunner.machine import checkpoint_events
+
+        return getattr(checkpoint_events, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

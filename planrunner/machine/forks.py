@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.events import (
     AttemptEnded,
+    CheckpointTaken,
     Entry,
     FactsObserved,
     GateExamined,
@@ -57,7 +58,7 @@ def rest_after(entries: Sequence[Entry], seq: int) -> int:
     return seq
 
 
-_ARRIVED = (AttemptEnded, FactsObserved, GateExamined, GateReopened, GateVoted)
+_ARRIVED = (AttemptEnded, CheckpointTaken, FactsObserved, GateExamined, GateReopened, GateVoted)
 
 
 def run_forked(state: State, event: RunForked, at: float) -> None:

@@ -8,6 +8,7 @@ from planrunner.machine.events import (
     AttemptStopping,
     BackupMade,
     BudgetExtended,
+    CheckpointTaken,
     DoubtSettled,
     Entry,
     FactsObserved,
@@ -41,7 +42,7 @@ INPUTS = frozenset(
     {
         *(AttemptEnded, BudgetExtended, DoubtSettled, FactsObserved, GateExamined, GateReopened, GateVoted),
         *(RunForked, RunReopened, RunResumed, RunStarted),
-        *(BackupMade, FreshnessSeen, LeftAlone, UndoEnded),
+        *(BackupMade, CheckpointTaken, FreshnessSeen, LeftAlone, UndoEnded),
     }
 )
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from planrunner.machine.alarms import Alarms
+    from planrunner.machine.checkpoints import Checkpoints
     from planrunner.machine.circuit import Circuit
     from planrunner.machine.events import FreshnessSeen, ResetPlanned, RunStatus, TaskStatus
     from planrunner.machine.gate import GateState
@@ -151,6 +152,7 @@ class State:
         "asked",
         "attended",
         "candidates",
+        "checkpoints",
         "circuits",
         "closing",
         "counts",
@@ -222,6 +224,8 @@ class State:
         """Nobody is there to ask what became of an attempt."""
         self.saves = False
         """Some task names files to save."""
+        self.checkpoints: Checkpoints | None = None
+        """What is known of checkpoints that hold files; None where no task asks for one."""
         self.ledger: Ledger | None = None
         """What is spent and set aside; None while nothing is limited and nothing was spent."""
         self.alarms: Alarms | None = None
@@ -271,6 +275,10 @@ class State:
                 frame.finals.append(number)
             if task.backup:
                 self.saves = True
+            if task.checkpoint is not None or (task.loop is not None and task.loop.checkpoint):
+                from planrunner.machine.checkpoints import known  # late: few tasks ask for a checkpoint
+
+                known(self)
             if task.fanout is not None:
                 self.specs[number], self.holders[number] = divided(self.specs[number])
             elif task.loop is not None or task.sub is not None or (task.subplan and holds(task)):
@@ -381,6 +389,7 @@ _OF_HOLDER = (
     "allow_failure",
     "finally_",
     "budgets",
+    "checkpoint",
     "span",
     "spans",
 )

@@ -268,6 +268,7 @@ _INNER.append(
             fresh=_record(Fresh, inputs=_WORDS, outputs=_WORDS, condition=_EXPRESSION),
             backup=_WORDS,
             sub=_SUB,
+            checkpoint=_WORDS,
         )
     )
 )
