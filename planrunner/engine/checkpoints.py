@@ -56,7 +56,7 @@ def _taken(state_dir: str, effect: TakeCheckpoint) -> CheckpointTaken:
     if repository.is_inside(root):
         answer = answer._replace(git=repository.position(root))
     try:
-        found, unread = listing(root, state_dir, asked.patterns, MOST)
+        found, unread, _ = listing(root, state_dir, asked.patterns, MOST)
         size = sum(one.st_size for one in found.values() if stat.S_ISREG(one.st_mode))
         if size > LARGEST:
             raise Refused(f"its {size:,} bytes are more than {LARGEST:,}: name the files to keep with `paths`")
@@ -74,7 +74,7 @@ def _taken(state_dir: str, effect: TakeCheckpoint) -> CheckpointTaken:
 
 def _counted(store: ArtifactStore, answer: CheckpointTaken, manifest: Manifest) -> CheckpointTaken:
     size = sum(piece.size for piece in manifest.pieces.values())
-    answer = answer._replace(count=len(manifest.pieces), size=size)
+    answer = answer._replace(held=len(manifest.pieces), size=size)
     if not answer.since:
         return answer
     try:

@@ -7,7 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.effects import Cancel, Examine, Forget, Look, Observe, Remember, Restore, Save, StartCall, TakeCheckpoint
+from planrunner.engine.effects import (
+    Cancel,
+    Examine,
+    Forget,
+    Look,
+    Observe,
+    Remember,
+    Restore,
+    Save,
+    StartCall,
+    TakeCheckpoint,
+)
 from planrunner.machine.events import (
     AttemptEnded,
     BackupMade,

@@ -17,10 +17,17 @@ _KINDS = (stat.S_ISREG, stat.S_ISLNK, stat.S_ISDIR)
 
 
 class Listing(NamedTuple):
-    """What was found, by path; ``unread`` are paths of folders that could not be looked into, with the reason."""
+    """What was found, by path; ``unread`` are paths of folders that could not be looked into, with the reason,
+    and ``ignored`` what git ignores, a folder standing for all that it holds."""
 
     found: dict[str, os.stat_result]
     unread: dict[str, str]
+    ignored: frozenset[str]
+
+    def is_ignored(self, path: str) -> bool:
+        """Whether git ignores a path or a folder around it."""
+        parts = path.split("/")
+        return bool(self.ignored) and any("/".join(parts[:at]) in self.ignored for at in range(1, len(parts) + 1))
 
 
 def listing(root: str, state_dir: str, patterns: Sequence[str], most: int) -> Listing:
@@ -33,7 +40,7 @@ def listing(root: str, state_dir: str, patterns: Sequence[str], most: int) -> Li
         for path in matching(walk.root, inside(walk.root, walk.root, pattern)):
             if not walk.is_own(path):
                 walk.see(path)
-    return Listing(walk.found, walk.unread)
+    return Listing(walk.found, walk.unread, frozenset(walk.ignored))
 
 
 class _Walk:
@@ -43,7 +50,7 @@ class _Walk:
         self.unread: dict[str, str] = {}
         self._own = os.path.relpath(state_dir, root)
         self._most = most
-        self._ignored: set[str] = set()
+        self.ignored: set[str] = set()
 
     def is_own(self, path: str) -> bool:
         """What planrunner and git keep for themselves."""
@@ -59,14 +66,16 @@ class _Walk:
             return False  # sockets, pipes and devices hold nothing to keep
         self.found[path] = found
         if len(self.found) > self._most:
-            raise Refused(f"there are more than {self._most:,} files: name those to keep with `checkpoint: {{paths: …}}`")
+            raise Refused(
+                f"there are more than {self._most:,} files: name those to keep with `checkpoint: {{paths: …}}`"
+            )
         return stat.S_ISDIR(found.st_mode)
 
     def folder(self, at: str, asks_git: bool) -> None:
         """Take in all that a folder holds. ``asks_git``: it is the top of what git is asked about."""
         whole = os.path.join(self.root, at)
         if asks_git:
-            self._ignored |= {_join(at, name) for name in repository.ignored(whole)}
+            self.ignored |= {_join(at, name) for name in repository.ignored(whole)}
         try:
             names = sorted(os.listdir(whole))
         except OSError as error:
@@ -81,7 +90,7 @@ class _Walk:
     def _project(self, at: str, names: Sequence[str]) -> Iterator[str]:
         for name in names:
             path = _join(at, name)
-            if path not in self._ignored and not self.is_own(path):
+            if path not in self.ignored and not self.is_own(path):
                 yield path
 
 

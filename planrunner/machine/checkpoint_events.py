@@ -26,9 +26,9 @@ class CheckpointAsked(NamedTuple):
 
 class CheckpointTaken(NamedTuple):
     """What was kept. ``files`` is the digest of the manifest in the artifact store, empty where nothing could be kept;
-    ``count`` and ``size`` (bytes) are what it holds, ``added``, ``changed`` and ``removed`` how many paths differ from
-    ``since``. ``git`` has ``head`` and ``branch`` inside a repository. A ``problem`` says what could not be kept; the
-    run goes on."""
+    ``held`` is how many files, links and folders it lists, ``size`` their bytes, ``added``, ``changed`` and
+    ``removed`` how many paths differ from ``since``. ``git`` has ``head`` and ``branch`` inside a repository. A
+    ``problem`` says what could not be kept; the run goes on."""
 
     task: str
     visit: int
@@ -37,7 +37,7 @@ class CheckpointTaken(NamedTuple):
     patterns: tuple[str, ...] = ()
     since: str = ""
     files: str = ""
-    count: int = 0
+    held: int = 0
     size: int = 0
     added: int = 0
     changed: int = 0

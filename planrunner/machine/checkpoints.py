@@ -23,14 +23,16 @@ UNTOUCHED = ("reused", "fresh")
 
 class Checkpoints:
     """What a run knows of the checkpoints that hold files: the moment (visit, attempt, round) of each task for which
-    one was asked last and was taken last, and the newest manifest by the patterns that it was made with."""
+    one was asked last and was taken last, the newest manifest by the patterns that it was made with, and by task (or
+    ``task#round``) what the newest one lacks, with whether it holds any files."""
 
-    __slots__ = ("asked", "newest", "taken")
+    __slots__ = ("asked", "newest", "problems", "taken")
 
     def __init__(self) -> None:
         self.asked: dict[int, tuple[int, int, int]] = {}
         self.taken: dict[int, tuple[int, int, int]] = {}
         self.newest: dict[tuple[str, ...], str] = {}
+        self.problems: dict[str, tuple[bool, str]] = {}
 
 
 def known(state: State) -> Checkpoints:
@@ -54,6 +56,11 @@ def checkpoint_taken(state: State, event: CheckpointTaken, at: float) -> None:
     checkpoints.taken[number] = moment
     if event.files:
         checkpoints.newest[event.patterns] = event.files
+    name = f"{event.task}#{event.round}" if event.round else event.task
+    if event.problem:
+        checkpoints.problems[name] = bool(event.files), event.problem
+    else:
+        checkpoints.problems.pop(name, None)
     if checkpoints.asked.get(number) == moment and state.tasks[number].visit == event.visit:
         state.asked.discard(number)
         state.candidates[number] = None

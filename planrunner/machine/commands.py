@@ -153,7 +153,9 @@ class End(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Command = Union[Start, Open, Close, AskFacts, AskFresh, AskPeople, AskProbe, Save, TakeCheckpoint, Undo, Record, End]
+    Command = Union[
+        Start, Open, Close, AskFacts, AskFresh, AskPeople, AskProbe, Save, TakeCheckpoint, Undo, Record, End
+    ]
 
 
 _new = tuple.__new__

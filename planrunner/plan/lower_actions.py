@@ -69,8 +69,11 @@ def fresh(low: Lowering, node: Node) -> Fresh | None:
 
 def kept_paths(low: Lowering, node: Node) -> tuple[str, ...]:
     """What a checkpoint keeps: patterns that stay below the directory of the run, each in one spelling."""
-    found = {}
-    for item in node.items if isinstance(node, Sequence) else [node]:
+    found: dict[str, None] = {}
+    items = node.items if isinstance(node, Sequence) else [node]
+    if not items:
+        low.report("PLAN006", "a checkpoint with no `paths` keeps nothing", node.span)
+    for item in items:
         pattern = values.text(item)
         if problem := _unkept(pattern):
             low.report("PLAN006", f"a checkpoint cannot keep `{pattern}`: {problem}", item.span)

@@ -13,8 +13,8 @@ KEYS = frozenset(
         "title description owner version params defaults env max_parallel limits on_failure outputs artifacts gates "
         "uses using with run command gate ask checks approvers needs join when if expect preconditions postconditions "
         "role priority labels cwd shell stdout timeout retry allow_failure on_success next failure_modes rollback loop "
-        "foreach matrix subplan budgets effect kind breakers watchdog heartbeat fresh checkpoint backup degraded optional form "
-        "escalate"
+        "foreach matrix subplan budgets effect kind breakers watchdog heartbeat fresh backup degraded optional form "
+        "escalate checkpoint"
     ).split()
 )
 """Keys that people write without their colon."""

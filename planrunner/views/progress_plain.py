@@ -75,7 +75,8 @@ class PlainProgress:
         self._flush()
 
     def event(self, entry: Entry) -> None:
-        describe = _DESCRIBE.get(type(entry.event))
+        kind = type(entry.event)
+        describe = _checkpoint if kind.__name__ == "CheckpointTaken" else _DESCRIBE.get(kind)  # loads no module for it
         if describe is None or self._state is None:
             return
         line = describe(self._terminal, self._state, entry.event, entry.at)
@@ -253,6 +254,16 @@ def _stop(terminal: Terminal, _state: State, event: StopRequested, _at: float) -
     who = f" for {event.by}" if event.by else ""
     text = _STOPS.get(event.reason, f"stopping ({event.reason}): what runs is ended in order").format(who=who)
     return text + (f" ({_foreign(terminal, event.comment)})" if event.comment else "")
+
+
+def _checkpoint(terminal: Terminal, _state: State, event: Any, _at: float) -> str:
+    """Only what a checkpoint lacks is told."""
+    if not event.problem:
+        return ""
+    from planrunner.views.checkpoint import warning  # late: few tasks ask for a checkpoint
+
+    name = f"{event.task}#{event.round}" if event.round else event.task
+    return f"{terminal.sign('in_doubt')} {warning(name, bool(event.files), event.problem)}"
 
 
 def _parked(terminal: Terminal, state: State, event: RunParked, _at: float) -> str:
