@@ -17,7 +17,7 @@ _KINDS = (stat.S_ISREG, stat.S_ISLNK, stat.S_ISDIR)
 
 
 class Listing(NamedTuple):
-    """What was found, by path; ``unread`` are paths of folders that could not be looked into, with the reason,
+    """What was found, by path; ``unread`` are paths that could not be looked at or into, with the reason,
     and ``ignored`` what git ignores, a folder standing for all that it holds."""
 
     found: dict[str, os.stat_result]
@@ -60,14 +60,17 @@ class _Walk:
         """Take in one path; True for a folder."""
         try:
             found = os.lstat(os.path.join(self.root, path))
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return False  # gone since it was listed
+        except OSError as error:
+            self.unread[path] = error.strerror or str(error)
+            return False
         if not any(is_kind(found.st_mode) for is_kind in _KINDS):
             return False  # sockets, pipes and devices hold nothing to keep
         self.found[path] = found
         if len(self.found) > self._most:
             raise Refused(
-                f"there are more than {self._most:,} files: name those to keep with `checkpoint: {{paths: …}}`"
+                f"there are more than {self._most:,} files: name those to keep with `paths`"
             )
         return stat.S_ISDIR(found.st_mode)
 

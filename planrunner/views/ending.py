@@ -22,10 +22,11 @@ ORDER = (
     "abandoned",
     "rolled_back",
     "running",
+    "paused",
     "queued",
     "pending",
 )
-_LEFT = ("pending", "queued", "running", "blocked", "in_doubt")
+_LEFT = ("pending", "queued", "running", "paused", "blocked", "in_doubt")
 
 
 def counts_text(state: State) -> str:

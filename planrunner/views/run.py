@@ -109,7 +109,12 @@ def shown_status(state: State, found: TaskState) -> str:
         return found.status
     if found.inner is not None:
         return "blocked" if state.status == "blocked" else "paused"
-    return "in_doubt"
+    return "paused" if _is_done(found) else "in_doubt"
+
+
+def _is_done(found: TaskState) -> bool:
+    """Whether the work of a task is done, and its files were to be kept when the runner died."""
+    return found.outcome is not None and not found.outcome.failure
 
 
 def is_resting(state: State) -> bool:
@@ -127,12 +132,14 @@ def reason_text(state: State, found: TaskState) -> str:
 def _left_detail(found: TaskState) -> str:
     if found.inner is not None:
         return "goes on with what it holds"
-    return "its attempt did not end; resuming the run settles it"
+    return f"its attempt {'ended' if _is_done(found) else 'did not end'}; resuming the run settles it"
 
 
 def _left_reason(found: TaskState) -> str:
     if found.inner is not None:
         return "inside"
+    if _is_done(found):
+        return "keeping files"
     return found.outcome.failure if found.outcome is not None else "cut off"
 
 
@@ -144,6 +151,10 @@ def shown_counts(state: State) -> dict[str, int]:
         found = state.tasks[number]
         if found.inner is not None and found.inner.size and not _own_trouble(state, number):
             counts[found.status] -= 1
+    if is_resting(state) and state.checkpoints is not None and counts.get("running"):
+        done = sum(shown_status(state, found) == "paused" and found.inner is None for found in state.tasks)
+        counts["running"] -= done
+        counts["paused"] = counts.get("paused", 0) + done
     if is_resting(state) and counts.get("running"):
         counts["in_doubt"] = counts.get("in_doubt", 0) + counts.pop("running")
     return counts
