@@ -1,14 +1,16 @@
-"""Effects that are over at once and call no capability: looks at the world, files saved and put back, and what is known
-of tasks that are done already."""
+"""Effects that call no capability: looks at the world, files saved, kept and put back, and what is known of tasks that
+are done already."""
 
 from __future__ import annotations
 
-from planrunner.engine.effects import Forget, Look, Observe, Remember, Restore, Save
+from planrunner.engine.effects import Examine, Forget, Look, Observe, Remember, Restore, Save
 from planrunner.machine.events import FactsObserved
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planrunner.machine.events import AttemptEnded, BackupMade, FreshnessSeen
+    from planrunner.engine.effects import TakeCheckpoint
+    from planrunner.errors import StorageFailed
+    from planrunner.machine.events import AttemptEnded, BackupMade, CheckpointTaken, FreshnessSeen, GateExamined
 
     Aside = Observe | Look | Remember | Forget | Save | Restore
 
@@ -32,3 +34,14 @@ def act(state_dir: str, effect: Aside) -> list[AttemptEnded | BackupMade | Facts
     else:
         freshness.forget(state_dir, effect)
     return []
+
+
+def looked(state_dir: str, effect: Examine | TakeCheckpoint) -> GateExamined | CheckpointTaken | StorageFailed:
+    """What takes long and is done in a thread, which may not raise: a store that cannot be written is returned."""
+    if isinstance(effect, Examine):
+        from planrunner.engine.evidence import examined  # late: few plans have gates
+
+        return examined(effect)
+    from planrunner.engine.checkpoints import taken  # late: few tasks ask for a checkpoint
+
+    return taken(state_dir, effect)

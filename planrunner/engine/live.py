@@ -74,10 +74,8 @@ class LiveEffects:
     becomes True at the second Ctrl-C: everything is killed."""
 
     def __init__(self, settings: LiveSettings) -> None:
-        self.forced = False
-        self._asked = 0
-        self._examined = 0
-        self._closed = False
+        self.forced = self._closed = False
+        self._asked = self._examined = 0
         self._settings = settings
         self._clock = settings.clock or Clock(time.time())
         self._poller = Poller()
@@ -104,10 +102,8 @@ class LiveEffects:
                 self._start(effect.call)
             elif isinstance(effect, Cancel):
                 self._call_off(effect)
-            elif isinstance(effect, Examine):
-                self._examine(effect)
-            elif isinstance(effect, TakeCheckpoint):
-                self._take(effect)
+            elif isinstance(effect, (Examine, TakeCheckpoint)):
+                self._aside(effect)
             elif isinstance(effect, Probe):
                 self._probe(effect.call)
             else:
@@ -184,20 +180,11 @@ class LiveEffects:
         self._supervisor.foreign_children = True
         return self._workers
 
-    def _examine(self, effect: Examine) -> None:
-        from planrunner.engine.evidence import examined  # late: few plans have gates
+    def _aside(self, effect: Examine | TakeCheckpoint) -> None:
+        from planrunner.engine.aside import looked  # late: few tasks ask for what takes long and is no attempt
 
-        self._aside(partial(examined, effect))
-
-    def _take(self, effect: TakeCheckpoint) -> None:
-        from planrunner.engine.checkpoints import taken  # late: few tasks ask for a checkpoint
-
-        self._aside(partial(taken, self._settings.state_dir, effect))
-
-    def _aside(self, look: Callable[[], Event | StorageFailed]) -> None:
-        """Have something done in a thread that nobody waits for but the machine."""
         self._examined += 1
-        self._in_threads().submit(look, self._seen)
+        self._in_threads().submit(partial(looked, self._settings.state_dir, effect), self._seen)
 
     def _seen(self, found: Event | StorageFailed) -> None:
         self._examined -= 1

@@ -69,9 +69,7 @@ class _Walk:
             return False  # sockets, pipes and devices hold nothing to keep
         self.found[path] = found
         if len(self.found) > self._most:
-            raise Refused(
-                f"there are more than {self._most:,} files: name those to keep with `paths`"
-            )
+            raise Refused(f"there are more than {self._most:,} files: name those to keep with `paths`")
         return stat.S_ISDIR(found.st_mode)
 
     def folder(self, at: str, asks_git: bool) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from planrunner.machine.commands import Close, Open, Record, TakeCheckpoint
 from planrunner.machine.events import CheckpointAsked, CheckpointTaken, FrameClosing, TaskSettled
+from planrunner.machine.kept import Kept
 from planrunner.machine.moves import drop_timer
 from planrunner.record import TYPE_CHECKING
 
@@ -21,30 +22,16 @@ UNTOUCHED = ("reused", "fresh")
 """Reasons of tasks that completed without having run."""
 
 
-class Checkpoints:
-    """What a run knows of the checkpoints that hold files: the moment (visit, attempt, round) of each task for which
-    one was asked last and was taken last, the newest manifest by the patterns that it was made with, and by task (or
-    ``task#round``) what the newest one lacks, with whether it holds any files."""
-
-    __slots__ = ("asked", "newest", "problems", "taken")
-
-    def __init__(self) -> None:
-        self.asked: dict[int, tuple[int, int, int]] = {}
-        self.taken: dict[int, tuple[int, int, int]] = {}
-        self.newest: dict[tuple[str, ...], str] = {}
-        self.problems: dict[str, tuple[bool, str]] = {}
-
-
-def known(state: State) -> Checkpoints:
+def _known(state: State) -> Kept:
     if state.checkpoints is None:
-        state.checkpoints = Checkpoints()
+        state.checkpoints = Kept()
     return state.checkpoints
 
 
 def checkpoint_asked(state: State, event: CheckpointAsked, at: float) -> None:
     number = state.index[event.task]
     state.asked.add(number)
-    known(state).asked[number] = event.visit, event.attempt, event.round
+    _known(state).asked[number] = event.visit, event.attempt, event.round
     if not event.round:
         drop_timer(state, number, state.tasks[number])  # its work is done, whatever time it still had
 
@@ -52,7 +39,7 @@ def checkpoint_asked(state: State, event: CheckpointAsked, at: float) -> None:
 def checkpoint_taken(state: State, event: CheckpointTaken, at: float) -> None:
     number = state.index[event.task]
     moment = event.visit, event.attempt, event.round
-    checkpoints = known(state)
+    checkpoints = _known(state)
     checkpoints.taken[number] = moment
     if event.files:
         checkpoints.newest[event.patterns] = event.files
@@ -84,7 +71,7 @@ def kept_first(state: State, commands: Sequence[Command], now: float) -> list[Co
         number, round_ = calls
         task = state.tasks[number]
         moment = task.visit, task.attempts, round_
-        checkpoints = known(state)
+        checkpoints = _known(state)
         if checkpoints.taken.get(number) == moment:
             found.append(command)
         elif number not in state.asked or checkpoints.asked.get(number) != moment:
@@ -115,5 +102,5 @@ def asked(state: State, command: TakeCheckpoint) -> CheckpointAsked:
     """The intent to keep the files of the working directory."""
     task, found = state.specs[command.number], state.tasks[command.number]
     patterns = task.checkpoint or ()
-    since = known(state).newest.get(patterns, "")
+    since = _known(state).newest.get(patterns, "")
     return CheckpointAsked(task.id, found.visit, found.attempts, command.round, patterns, since)

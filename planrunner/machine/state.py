@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from planrunner.machine.alarms import Alarms
-    from planrunner.machine.checkpoints import Checkpoints
     from planrunner.machine.circuit import Circuit
     from planrunner.machine.events import FreshnessSeen, ResetPlanned, RunStatus, TaskStatus
     from planrunner.machine.gate import GateState
+    from planrunner.machine.kept import Kept
     from planrunner.machine.ledger import Ledger
     from planrunner.machine.undoing import Debts
     from planrunner.plan.model import EffectClass
@@ -143,7 +143,7 @@ class State:
     ``asked`` are tasks for which facts or a probe were asked for and have not come; ``holders`` are the tasks that hold
     others, for a fan-out with the task that each item is; ``failing`` counts the frames in which nothing new starts,
     ``closing`` those that are being stopped; ``held`` are tasks that wait until those that are
-    to begin anew with them have come to rest."""
+    to begin anew with them have come to rest; ``checkpoints`` is None where no task asks for any that hold files."""
 
     __slots__ = (
         "active",
@@ -224,8 +224,7 @@ class State:
         """Nobody is there to ask what became of an attempt."""
         self.saves = False
         """Some task names files to save."""
-        self.checkpoints: Checkpoints | None = None
-        """What is known of checkpoints that hold files; None where no task asks for one."""
+        self.checkpoints: Kept | None = None
         self.ledger: Ledger | None = None
         """What is spent and set aside; None while nothing is limited and nothing was spent."""
         self.alarms: Alarms | None = None
@@ -247,7 +246,7 @@ class State:
         self.environment: dict[str, Json] = {}
         self.max_parallel = plan.max_parallel
         self.limits = dict(plan.limits)
-        self.epoch = 0
+        self.epoch = self.slots = 0
         self.stop_reason = self.stop_by = self.stop_comment = ""
         self.candidates: dict[int, None] = {}
         self.asked: set[int] = set()
@@ -255,7 +254,6 @@ class State:
         self.timers: list[tuple[float, int]] = []
         self.recovering: dict[int, None] = {}
         self.running: dict[int, None] = {}
-        self.slots = 0
         self.labels_running: dict[str, int] = {}
         self.outputs: dict[str, Json] = {}
         self.started_at = 0.0
@@ -276,9 +274,9 @@ class State:
             if task.backup:
                 self.saves = True
             if task.checkpoint is not None or (task.loop is not None and task.loop.checkpoint):
-                from planrunner.machine.checkpoints import known  # late: few tasks ask for a checkpoint
+                from planrunner.machine.kept import Kept  # late: few tasks ask for a checkpoint
 
-                known(self)
+                self.checkpoints = self.checkpoints or Kept()
             if task.fanout is not None:
                 self.specs[number], self.holders[number] = divided(self.specs[number])
             elif task.loop is not None or task.sub is not None or (task.subplan and holds(task)):

@@ -6,7 +6,6 @@ import json
 import os
 import resource
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -238,7 +237,11 @@ def test_what_git_ignores_is_neither_kept_nor_touched(project: Project) -> None:
     project.git("commit", "-qm", "first")
     project.plan(
         {"id": "a", "run": "mkdir build; echo a > build/x; echo a > a.log; echo a > kept.log", "checkpoint": True},
-        {"id": "b", "needs": ["a"], "run": "echo b > build/x; echo b > a.log; echo b > kept.log; git rm -q tracked.txt"},
+        {
+            "id": "b",
+            "needs": ["a"],
+            "run": "echo b > build/x; echo b > a.log; echo b > kept.log; git rm -q tracked.txt",
+        },
         {"id": "c", "needs": ["b"], "run": "true"},
     )
     project.run("exec", "plan.json")
@@ -258,7 +261,11 @@ def test_a_repository_of_its_own_inside_is_kept_by_its_own_rules(project: Projec
     project.git("-C", "inner", "init", "-q")
     project.plan(
         {"id": "a", "run": "echo a > inner/x.tmp; echo a > inner/x.txt", "checkpoint": True},
-        {"id": "b", "needs": ["a"], "run": "echo b > inner/x.tmp; echo b > inner/x.txt; git init -q came; echo c > came/c"},
+        {
+            "id": "b",
+            "needs": ["a"],
+            "run": "echo b > inner/x.tmp; echo b > inner/x.txt; git init -q came; echo c > came/c",
+        },
         {"id": "c", "needs": ["b"], "run": "true"},
     )
     project.run("exec", "plan.json")

@@ -55,7 +55,12 @@ def write_plan(folder: Path) -> Path:
         "max_parallel": 1,
         "tasks": [
             acting("first", checkpoint=True),
-            {"id": "polish", "needs": ["first"], "loop": {"max": 5, "checkpoint": 2, "tasks": [draft]}, "checkpoint": True},
+            {
+                "id": "polish",
+                "needs": ["first"],
+                "loop": {"max": 5, "checkpoint": 2, "tasks": [draft]},
+                "checkpoint": True,
+            },
             {**items, "needs": ["polish"], "foreach": [1, 2], "checkpoint": {"paths": ["now"]}},
             acting("last", needs=["item"], checkpoint=True),
         ],

@@ -122,7 +122,9 @@ def test_an_attempt_that_failed_or_did_not_meet_its_criteria_is_no_checkpoint() 
 
 
 def test_defaults_ask_for_all_tasks_and_a_task_can_do_without() -> None:
-    spec = plan(task("a"), task("b", checkpoint=False), task("c", checkpoint={"paths": "out"}), defaults={"checkpoint": True})
+    spec = plan(
+        task("a"), task("b", checkpoint=False), task("c", checkpoint={"paths": "out"}), defaults={"checkpoint": True}
+    )
     assert [each.checkpoint for each in spec.tasks] == [(), None, ("out",)]
 
 
@@ -151,7 +153,11 @@ def test_a_subplan_and_a_fan_out_are_kept_once_as_a_whole() -> None:
     held = {"id": "sub", "subplan": [task("x"), task("y", "x")], "needs": ["fan"], "checkpoint": True}
     found = told(rehearse(plan(items, held)).entries)
     assert [word for word in found if word.startswith("took")] == ["took fan", "took sub"]
-    assert found.index("completed fan[1]") < found.index("took fan") < found.index("start sub/x" if "start sub/x" in found else "open sub#1")
+    assert (
+        found.index("completed fan[1]")
+        < found.index("took fan")
+        < found.index("start sub/x" if "start sub/x" in found else "open sub#1")
+    )
 
 
 def test_a_gate_keeps_the_files_once_people_have_decided() -> None:
@@ -226,7 +232,9 @@ def test_what_is_kept_for_an_earlier_visit_does_not_stand_for_the_next_one() -> 
 
 
 def test_places_to_go_on_from_are_tasks_and_kept_rounds_and_know_their_files() -> None:
-    _, disk = driven(plan(task("a"), loop(max=4, checkpoint=2) | {"needs": ["a"]}, task("b", "polish")), Slow(0.0, 100.0))
+    _, disk = driven(
+        plan(task("a"), loop(max=4, checkpoint=2) | {"needs": ["a"]}, task("b", "polish")), Slow(0.0, 100.0)
+    )
     found = {place.task: place for place in positions(disk.entries)}
     assert found["a"].taken == 0 and found["polish#1/draft"].taken == 0
     for name in ("polish#2", "polish#4"):
