@@ -9,6 +9,7 @@ from planrunner.machine.commands import Close, Open, Record, TakeCheckpoint
 from planrunner.machine.events import CheckpointAsked, CheckpointTaken, FrameClosing, TaskSettled
 from planrunner.machine.kept import Kept
 from planrunner.machine.moves import drop_timer
+from planrunner.machine.statuses import IllegalMove
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,15 +32,18 @@ def _known(state: State) -> Kept:
 def checkpoint_asked(state: State, event: CheckpointAsked, at: float) -> None:
     number = state.index[event.task]
     state.asked.add(number)
-    _known(state).asked[number] = event.visit, event.attempt, event.round
+    _known(state).asked.add((number, event.visit, event.attempt, event.round))
     if not event.round:
         drop_timer(state, number, state.tasks[number])  # its work is done, whatever time it still had
 
 
 def checkpoint_taken(state: State, event: CheckpointTaken, at: float) -> None:
     number = state.index[event.task]
-    moment = event.visit, event.attempt, event.round
+    moment = number, event.visit, event.attempt, event.round
     checkpoints = _known(state)
+    if moment not in checkpoints.asked:
+        raise IllegalMove(f"a checkpoint of task `{event.task}` was taken that nobody had asked for")
+    checkpoints.asked.discard(moment)
     checkpoints.taken[number] = moment
     if event.files:
         checkpoints.newest[event.patterns] = event.files
@@ -48,7 +52,7 @@ def checkpoint_taken(state: State, event: CheckpointTaken, at: float) -> None:
         checkpoints.problems[name] = bool(event.files), event.problem
     else:
         checkpoints.problems.pop(name, None)
-    if checkpoints.asked.get(number) == moment and state.tasks[number].visit == event.visit:
+    if state.tasks[number].visit == event.visit:
         state.asked.discard(number)
         state.candidates[number] = None
 
@@ -70,11 +74,11 @@ def kept_first(state: State, commands: Sequence[Command], now: float) -> list[Co
             continue
         number, round_ = calls
         task = state.tasks[number]
-        moment = task.visit, task.attempts, round_
+        moment = number, task.visit, task.attempts, round_
         checkpoints = _known(state)
         if checkpoints.taken.get(number) == moment:
             found.append(command)
-        elif number not in state.asked or checkpoints.asked.get(number) != moment:
+        elif number not in state.asked or moment not in checkpoints.asked:
             found.append(TakeCheckpoint(number, round_))
         elif round_ and task.due is not None and task.due <= now:
             found.append(Record(FrameClosing(state.specs[number].id, "timeout")))

@@ -25,10 +25,12 @@ from planrunner.machine.events import (
     RunStarted,
     StopRequested,
     TaskSettled,
+    TasksReset,
 )
-from planrunner.machine.evolve import fold
+from planrunner.machine.evolve import evolve, fold
 from planrunner.machine.forks import positions
 from planrunner.machine.state import State
+from planrunner.machine.statuses import IllegalMove
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins import Registry
@@ -222,13 +224,30 @@ def test_a_task_that_begins_anew_keeps_its_files_anew() -> None:
     assert asked == [CheckpointAsked("a", 1, 1), CheckpointAsked("a", 2, 2)]
 
 
-def test_what_is_kept_for_an_earlier_visit_does_not_stand_for_the_next_one() -> None:
+def test_an_answer_to_an_earlier_visit_does_not_stand_for_the_next_one() -> None:
     spec = plan(task("a", checkpoint=True))
     ran = rehearse(spec)
-    last = next(entry.seq for entry in ran.entries if isinstance(entry.event, CheckpointAsked))
-    late = CheckpointTaken("a", 7, 1)
-    state = fold(spec, RUN, [*ran.entries[:last], Entry(last + 1, ran.entries[last - 1].at, late)])
-    assert state.asked == {0}
+    asked = next(entry.seq for entry in ran.entries if isinstance(entry.event, CheckpointAsked))
+    since: list[Event] = [
+        TasksReset(("a",), "rerun"),
+        AttemptStarted("a", 2, "key"),
+        AttemptEnded("a", 2, GOOD),
+        CheckpointAsked("a", 2, 2),
+        CheckpointTaken("a", 1, 1),
+    ]
+    entries = [*ran.entries[:asked], *(Entry(asked + at, 1e10, event) for at, event in enumerate(since, 1))]
+    state = fold(spec, RUN, entries)
+    assert (state.asked, state.tasks[0].status) == ({0}, "running")
+    evolve(state, CheckpointTaken("a", 2, 2), 1e10)
+    assert (state.asked, list(state.candidates)) == (set(), [0])
+
+
+def test_an_answer_that_nobody_asked_for_cannot_follow() -> None:
+    spec = plan(task("a", checkpoint=True))
+    asked = next(e.seq for e in rehearse(spec).entries if isinstance(e.event, CheckpointAsked))
+    state = fold(spec, RUN, rehearse(spec).entries[: asked - 1])
+    with pytest.raises(IllegalMove, match="nobody had asked for"):
+        evolve(state, CheckpointTaken("a", 1, 1), 1e10)
 
 
 def test_places_to_go_on_from_are_tasks_and_kept_rounds_and_know_their_files() -> None:
