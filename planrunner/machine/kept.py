@@ -5,7 +5,7 @@ from __future__ import annotations
 
 class Kept:
     """A moment is the task, its visit, its attempt and the round (0: all of it). ``asked`` are those for which a
-    checkpoint was asked for and not answered, ``taken`` is the last answered one of each task. ``newest`` has the newest
+    checkpoint was asked for and not answered, ``taken`` is the last answered one of each task, ``newest`` the newest
     manifest by the patterns that it was made with, ``problems`` by task (or ``task#round``) whether the newest
     checkpoint holds any files, and what it lacks."""
 
