@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Span
 
-Severity = Literal["error", "warning", "note"]
+if TYPE_CHECKING:
+    from typing import Literal, TypeAlias
+
+Severity: TypeAlias = 'Literal["error", "warning", "note"]'
 
 
 class Rule(NamedTuple):

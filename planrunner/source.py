@@ -17,6 +17,9 @@ class Span(NamedTuple):
     end: int
 
 
+NOWHERE = Span(0, 0)
+
+
 class Place(NamedTuple):
     """A line and a column as people count them: both start at 1, the column counts characters."""
 

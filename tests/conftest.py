@@ -23,6 +23,12 @@ _SETTINGS_OF_THE_CALLER = (
 )  # fmt: skip
 
 
+for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    # whoever starts the tests in the background or under nohup has them ignore what is sent here
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
+
+
 class TookTooLong(BaseException):
     """Not an Exception: a test that catches those must still end."""
 

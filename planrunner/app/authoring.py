@@ -11,7 +11,7 @@ from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_err
 from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.plan.canonical import ordered
 from planrunner.plan.fixes import apply
-from planrunner.plan.load import Capabilities, File, Loaded, load, named
+from planrunner.plan.load import File, Loaded, load, named
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
 from planrunner.record import NamedTuple
@@ -21,6 +21,7 @@ from planrunner.syntax.tree import Node, Scalar
 from planrunner.syntax.tree import Sequence as SequenceNode
 
 if TYPE_CHECKING:
+    from planrunner.plan.load import Capabilities
     from planrunner.source import Notation
 
 ROUNDS = 10

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
+from planrunner.app.queries import RunQuery
 from planrunner.app.tasknames import task_number, unknown
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.engine.lognames import log_name
@@ -25,6 +27,8 @@ from planrunner.source import Source
 
 POLL = 0.2
 """Seconds between two looks of a follower."""
+PAGE = 100
+"""Runs that are read from the journal at once."""
 
 
 class RunSummary(NamedTuple):
@@ -69,28 +73,29 @@ class Log(NamedTuple):
             return len(self.text.encode())
 
 
-def recent_runs(state: str | None, limit: int, status: str | None = None) -> list[RunSummary]:
-    """The newest runs first; with ``status`` only those that stand so. A place without runs gives an empty list."""
+def recent_runs(state: str | None, query: RunQuery) -> list[RunSummary]:
+    """The runs that a query asks for, the newest first. A place without runs gives an empty list."""
     try:
         journal = open_journal(find_state(None, state), readonly=True)
     except NotFound:
         return []
     try:
-        return _matching(journal, limit, status)
+        return _matching(journal, query)
     finally:
         journal.close()
 
 
-def _matching(journal: Journal, limit: int, status: str | None) -> list[RunSummary]:
-    found: list[RunSummary] = []
+def _matching(journal: Journal, query: RunQuery) -> list[RunSummary]:
+    fitting = (_summary(journal, row) for row in _all_rows(journal) if query.begun_then(row))
+    asked_for = (run for run in fitting if query.status in (None, run.status))
+    return list(islice(asked_for, query.skip, query.skip + query.limit))
+
+
+def _all_rows(journal: Journal) -> Iterator[RunRow]:
     offset = 0
-    while len(found) < limit:
-        rows = journal.runs(limit, offset)
-        found += [run for run in (_summary(journal, row) for row in rows) if status in (None, run.status)]
-        if len(rows) < limit:
-            break
+    while rows := journal.runs(PAGE, offset):
+        yield from rows
         offset += len(rows)
-    return found[:limit]
 
 
 def _summary(journal: Journal, row: RunRow) -> RunSummary:

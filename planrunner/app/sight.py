@@ -10,7 +10,6 @@ from planrunner.errors import PlanInvalid
 from planrunner.jsontext import read_json, write_json
 from planrunner.lean import sha256
 from planrunner.plan import compiled
-from planrunner.plan.model import Capability, Expression, Plan, Task
 from planrunner.plugins import Registry
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Source, notation_of
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.journal.port import JournalPort
+    from planrunner.plan.model import Capability, Plan, Task
 
     Json = Any
 
@@ -148,6 +148,7 @@ def _env_read(plan: Plan) -> tuple[str, ...]:
 
 
 def _paths(value: Json) -> Iterator[tuple[str, ...]]:
+    from planrunner.plan.model import Expression
     from planrunner.plan.template import references
 
     todo = [value]

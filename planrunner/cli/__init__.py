@@ -24,6 +24,10 @@ def main(argv: list[str] | None = None) -> int:
         from planrunner.cli.complete import answer
 
         return answer(arguments[1:])
+    if sys.implementation.name == "cpython":
+        from planrunner.cli.finder import install
+
+        install("planrunner")
     gc.disable()  # nothing becomes garbage while a command starts; a run that lasts switches it on again
     from planrunner.cli.guard import guarded
 

@@ -128,6 +128,12 @@ def _for_command(words: list[str], last: str, state: str | None) -> list[str]:
         return ["text", "mermaid", "dot", "json"]
     if command == "lint" and previous == "--format":
         return ["text", "concise", "json"]
+    if command == "events" and previous == "--type":
+        return _event_types()
+    if command == "runs" and previous == "--status":
+        from planrunner.app.queries import STATUSES
+
+        return list(STATUSES)
     if last.startswith("-"):
         return _options(command)
     places = [word for word in given if not word.startswith("-")]
@@ -154,8 +160,9 @@ def _options(command: str) -> list[str]:
 
 def _runs(state: str | None) -> list[str]:
     from planrunner.app.inspect import recent_runs
+    from planrunner.app.queries import RunQuery
 
-    return ["last\tthe newest run", *(f"{row.run}\t{row.plan_id}" for row in recent_runs(state, 30))]
+    return ["last\tthe newest run", *(f"{row.run}\t{row.plan_id}" for row in recent_runs(state, RunQuery(limit=30)))]
 
 
 def _tasks(run: str, state: str | None, last: str) -> list[str]:
@@ -173,6 +180,12 @@ def _gates(run: str, state: str | None) -> list[str]:
 
     (found,) = waiting(run, state)
     return [f"{found.state.specs[number].id}\t{found.state.tasks[number].detail}" for number in found.gates]
+
+
+def _event_types() -> list[str]:
+    from planrunner.journal.codec import event_types
+
+    return sorted(event_types())
 
 
 _MOST = 200

@@ -162,7 +162,11 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "runs": (
         ("--limit", "At most N (20)."),
+        ("--skip", "Leave out the first N: the next page."),
         ("--status", "Only runs that stand so."),
+        ("--plan", "Only runs of this plan."),
+        ("--since", "Begun then or later: `2h` ago, or a date."),
+        ("--until", "Begun before that."),
         ("--json", "Print JSON."),
     ),
     "show": (
@@ -177,6 +181,10 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "events": (
         ("--json", "Print JSON lines."),
+        ("--type", "Only such as attempt_ended; repeatable."),
+        ("--task", "Only entries about a task and all that it holds."),
+        ("--after", "Only what follows this entry."),
+        ("--limit", "At most N entries."),
         ("--follow", "Go on as long as the run does."),
         ("--export", "Write the run with its plan to a file, for `planrunner replay FILE`."),
     ),

@@ -4,39 +4,45 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import click
 
+from planrunner.app.queries import STATUSES, RunQuery
 from planrunner.cli.group import given_settings
+from planrunner.cli.moments import Moment
 from planrunner.cli.settings import output
-
-_STATUSES = ["running", "paused", "blocked", "completed", "failed", "cancelled"]
 
 
 @click.command("runs")
 @click.option("--limit", type=click.IntRange(1), default=20, metavar="N", help="At most N (20).")
-@click.option("--status", type=click.Choice(_STATUSES), help="Only runs that stand so.")
+@click.option("--skip", type=click.IntRange(0), default=0, metavar="N", help="Leave out the first N: the next page.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only runs that stand so.")
+@click.option("--plan", default="", metavar="ID", help="Only runs of this plan.")
+@click.option("--since", type=Moment(), metavar="TIME", help="Begun then or later: `2h` ago, or a date.")
+@click.option("--until", type=Moment(), metavar="TIME", help="Begun before that.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, limit: int, status: str | None, as_json: bool) -> int:
+def command(ctx: click.Context, /, as_json: bool, **asked: Any) -> int:
     """List runs, the newest first.
 
     \b
     Examples:
-      planrunner runs --status failed
-      planrunner runs --json --limit 100
+      planrunner runs --status failed --plan release --since 7d
+      planrunner runs --json --limit 100 --skip 100
     """
     from planrunner.app.inspect import recent_runs
     from planrunner.views.symbols import duration_text
     from planrunner.views.table import table
 
     given = given_settings(ctx)
-    found = recent_runs(given.state, limit, status)
+    query = RunQuery(**asked)
+    found = recent_runs(given.state, query)
     if as_json:
         click.echo(json.dumps({"format": 1, "runs": [run._asdict() | {"run_id": run.run} for run in found]}, indent=2))
         return 0
     if not found:
-        click.echo("no runs" + (f" that are {status}" if status else ""), err=True)
+        click.echo("no runs" if query == RunQuery(limit=query.limit) else "no runs fit that", err=True)
         return 0
     screen = output(given)
     rows = [

@@ -26,7 +26,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int
     """
     from planrunner.app.inspect import look, why_task
     from planrunner.app.tasknames import task_number
-    from planrunner.views.run import shown_status
+    from planrunner.views.standing import shown_status
     from planrunner.views.terminal import harmless
 
     if len(words) > 2:

@@ -3,12 +3,12 @@ are done already."""
 
 from __future__ import annotations
 
-from planrunner.engine.effects import Examine, Forget, Look, Observe, Remember, Restore, Save
+from planrunner.engine.rare_effects import Examine, Forget, Look, Observe, Remember, Restore, Save
 from planrunner.machine.events import FactsObserved
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planrunner.engine.effects import TakeCheckpoint
+    from planrunner.engine.rare_effects import TakeCheckpoint
     from planrunner.errors import StorageFailed
     from planrunner.machine.events import AttemptEnded, BackupMade, CheckpointTaken, FreshnessSeen, GateExamined
 

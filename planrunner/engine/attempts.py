@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from planrunner.capabilities.binding import Result
+    from planrunner.capabilities.contract import Pause
     from planrunner.engine.processes import Process
     from planrunner.engine.threads import Job, Workers
     from planrunner.plan.model import Artifact
@@ -175,8 +176,12 @@ def keeper(state_dir: str) -> Keep:
     return keep
 
 
-def answered(call: Call, took_effect: bool | None) -> DoubtSettled:
-    """What a probe found out about an attempt; None: it could not tell."""
+def probed(call: Call, resolve: Callable[[str], Callable[..., Any]]) -> DoubtSettled:
+    """What the capability finds out about an attempt whose end nobody saw."""
+    from planrunner.capabilities.binding import probe  # late: few attempts are in doubt
+
+    binding = located(resolve, call.task.uses)
+    took_effect = probe(binding, Attempt(call, Record("")).context) if isinstance(binding, Binding) else None
     if took_effect is None:
         return DoubtSettled(call.task.id, call.attempt, "unknown", "probe could not tell")
     return DoubtSettled(call.task.id, call.attempt, "completed" if took_effect else "retry", "probe")
@@ -248,6 +253,13 @@ def timed_out(timeout: float | None) -> Outcome:
     from planrunner.plan.expressions.quantities import format_duration
 
     return Outcome("timeout", f"ran longer than its timeout of {format_duration(timeout or 0.0)}")
+
+
+def paused(call: Call, pause: Pause) -> tuple[float, Outcome]:
+    """How long a pause takes and what it comes to: a timeout may end it earlier."""
+    if call.timeout is not None and call.timeout < pause.seconds:
+        return call.timeout, timed_out(call.timeout)
+    return pause.seconds, pause.outcome
 
 
 def exited(call: Call, spawn: Spawn, ended: Exit) -> Outcome:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import stat
 
-from planrunner.engine.effects import Restore, Save
 from planrunner.engine.patterns import Refused, inside, matching
+from planrunner.engine.rare_effects import Restore, Save
 from planrunner.errors import NotFound, StorageFailed
 from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore
 from planrunner.machine.events import AttemptEnded, BackupMade, Outcome

@@ -11,17 +11,17 @@ from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome, TaskSettled
-from planrunner.machine.scope import TaskScope, plan_of
-from planrunner.machine.state import State
-from planrunner.plan.expressions.problem import EvaluationError, TemplateError
-from planrunner.plan.model import Plan, Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from planrunner.machine.scope import TaskScope
+    from planrunner.machine.state import State
+    from planrunner.plan.expressions.problem import TemplateError
     from planrunner.plan.expressions.values import Scope
+    from planrunner.plan.model import Plan, Task
 
     Json = Any
 
@@ -49,6 +49,38 @@ def tidy(place: Place) -> None:
         shutil.rmtree(place.scratch, ignore_errors=True)
 
 
+class _Names:
+    """The names that a task (-1: the plan) sees, looked up in the scope that is made with the first of them: most
+    tasks hold no template."""
+
+    __slots__ = ("_number", "_scope", "_state")
+
+    def __init__(self, state: State, number: int) -> None:
+        self._state = state
+        self._number = number
+        self._scope: TaskScope | None = None
+
+    def resolve(self, name: str) -> Json:
+        if self._scope is None:
+            from planrunner.machine.scope import TaskScope
+
+            self._scope = TaskScope(self._state, self._number)
+        return self._scope.resolve(name)
+
+
+def no_value() -> tuple[type[Exception], ...]:
+    """What a template raises that has no value. An ``except`` that calls this does so once something was raised."""
+    from planrunner.plan.expressions.problem import EvaluationError, TemplateError
+
+    return TemplateError, EvaluationError
+
+
+def _unfit(message: str) -> TemplateError:
+    from planrunner.plan.expressions.problem import TemplateError
+
+    return TemplateError(message)
+
+
 class Prepared(NamedTuple):
     """The intent, and the call or (when a template has no value) the outcome that takes its place."""
 
@@ -70,7 +102,7 @@ def prepare(state: State, start: Start, place: Place) -> Prepared:
     effect = state.trait(task).effect
     try:
         call = call_of(state, task, start, place, key)
-    except (TemplateError, EvaluationError) as error:
+    except no_value() as error:
         hint = "" if state.selected is None else "; tasks that were not selected for this run have no results"
         outcome = Outcome(failure="logic", message=f"{error}{hint}", usage=dict.fromkeys(reserved, 0))
         started = AttemptStarted(name, attempt, key, "", effect, reissue, reserved, degraded)
@@ -83,9 +115,8 @@ def prepare(state: State, start: Start, place: Place) -> Prepared:
 def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> Call:
     """The call of a task, or of what undoes it, with every template filled in as the task of ``start`` sees it; raises
     TemplateError and EvaluationError."""
-    scope = TaskScope(state, start.number)
-    frame = state.tasks[start.number].frame
-    plan = state.plan if frame.owner < 0 else plan_of(state, frame)[0]
+    scope = _Names(state, start.number)
+    plan = _plan_around(state, start.number)
     if task.artifacts or task.outputs:
         task = _with_paths(task, scope)
     script, arguments, values = _script(task, scope)
@@ -111,11 +142,20 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
     )
 
 
-def _environment(plan: Plan, task: Task, scope: TaskScope) -> dict[str, str]:
+def _plan_around(state: State, number: int) -> Plan:
+    frame = state.tasks[number].frame
+    if frame.owner < 0:
+        return state.plan
+    from planrunner.machine.scope import plan_of  # late: many plans are flat
+
+    return plan_of(state, frame)[0]
+
+
+def _environment(plan: Plan, task: Task, scope: Scope) -> dict[str, str]:
     return {name: _text(rendered(value, scope)) for name, value in (*plan.env, *task.env)}
 
 
-def _with_paths(task: Task, scope: TaskScope) -> Task:
+def _with_paths(task: Task, scope: Scope) -> Task:
     """The task with the paths of its artifacts and outputs filled in."""
     if any(_holds_template(artifact.path) for artifact in task.artifacts):
         kept = tuple(each._replace(path=_text(rendered(each.path, scope))) for each in task.artifacts)
@@ -137,9 +177,9 @@ def with_values(state: State, event: AttemptEnded) -> AttemptEnded:
     found = state.tasks[number]
     before, found.outcome = found.outcome, event.outcome
     try:
-        values = {output.name: rendered(output.value, TaskScope(state, number)) for output in declared}
+        values = {output.name: rendered(output.value, _Names(state, number)) for output in declared}
         outcome = event.outcome._replace(outputs={**event.outcome.outputs, **plain_data(values)})
-    except (TemplateError, EvaluationError) as error:
+    except no_value() as error:
         outcome = event.outcome._replace(failure="logic", message=f"an output has no value: {error}")
     finally:
         found.outcome = before
@@ -151,8 +191,8 @@ def asked(state: State, event: TaskSettled) -> TaskSettled:
     if not _holds_template(event.detail):
         return event
     try:
-        return event._replace(detail=_text(rendered(event.detail, TaskScope(state, state.index[event.task]))))
-    except (TemplateError, EvaluationError):
+        return event._replace(detail=_text(rendered(event.detail, _Names(state, state.index[event.task]))))
+    except no_value():
         return event
 
 
@@ -180,7 +220,7 @@ def _holds_template(value: Json) -> bool:
     return isinstance(value, (list, tuple)) and any(_holds_template(item) for item in value)
 
 
-def _script(task: Task, scope: TaskScope) -> tuple[str, tuple[str, ...], Mapping[str, str]]:
+def _script(task: Task, scope: Scope) -> tuple[str, tuple[str, ...], Mapping[str, str]]:
     """Script text, arguments for a start without a shell, and the values that the script reads from its environment."""
     if task.run is None:
         return "", (), {}
@@ -188,7 +228,7 @@ def _script(task: Task, scope: TaskScope) -> tuple[str, tuple[str, ...], Mapping
         return "", tuple(_text(rendered(part, scope)) for part in task.run), {}
     script = task.script
     if script is None:
-        raise TemplateError("the script cannot get its values safely")
+        raise _unfit("the script cannot get its values safely")
     if script.simple is not None and not task.shell:
         return task.run, tuple(_text(rendered(part, scope)) for part in script.simple), {}
     if not script.values:
@@ -198,14 +238,14 @@ def _script(task: Task, scope: TaskScope) -> tuple[str, tuple[str, ...], Mapping
     try:
         values = environment(script, {name: rendered(template, scope) for name, template in script.values})
     except ScriptError as error:
-        raise TemplateError(str(error)) from error
+        raise _unfit(str(error)) from error
     return script.text, (), values
 
 
 def _text(value: Json) -> str:
     text = value if isinstance(value, str) else _written(value)
     if "\0" in text:
-        raise TemplateError("a value holds a NUL character, which no argument and no environment variable can carry")
+        raise _unfit("a value holds a NUL character, which no argument and no environment variable can carry")
     return text
 
 
@@ -248,11 +288,11 @@ def digest(call: Call) -> str:
 
 def plan_outputs(state: State) -> dict[str, Json]:
     """The outputs of the plan once everything is settled; None where the tasks that give one did not get that far."""
-    scope = TaskScope(state, -1)
+    scope = _Names(state, -1)
     outputs: dict[str, Json] = {}
     for output in state.plan.outputs:
         try:
             outputs[output.name] = plain_data(rendered(output.value, scope))
-        except (TemplateError, EvaluationError):
+        except no_value():
             outputs[output.name] = None
     return outputs

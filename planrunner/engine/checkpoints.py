@@ -26,7 +26,7 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from planrunner.engine.effects import TakeCheckpoint
+    from planrunner.engine.rare_effects import TakeCheckpoint
 
     Json = Any
 

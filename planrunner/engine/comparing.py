@@ -7,9 +7,10 @@ from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Prepared, prepare
 from planrunner.engine.effects import StartCall
 from planrunner.engine.replaying import Replay, origin, place_of
-from planrunner.machine.commands import Open, Start
+from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry, FrameOpened, RunStarted
 from planrunner.machine.evolve import evolve
+from planrunner.machine.rare_commands import Open
 from planrunner.machine.replay import Difference, Replayed, first_difference, kind_of, plain, task_of
 from planrunner.machine.state import State
 from planrunner.plan.model import NOWHERE, Plan

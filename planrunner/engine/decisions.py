@@ -5,32 +5,16 @@ The driver and the replay share this code; they differ in where the events go an
 
 from __future__ import annotations
 
-from planrunner.capabilities.contract import Call
 from planrunner.engine.calls import Place, asked, plan_outputs, prepare
-from planrunner.engine.effects import Cancel, Examine, Observe, Probe, StartCall
-from planrunner.machine.commands import (
-    AskFacts,
-    AskFresh,
-    AskPeople,
-    AskProbe,
-    Close,
-    End,
-    Open,
-    Record,
-    Save,
-    Start,
-    TakeCheckpoint,
-    Undo,
-)
+from planrunner.engine.effects import StartCall
+from planrunner.machine.commands import End, Record, Start
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
     AttemptEnded,
-    FactsRequested,
     FrameClosing,
     Outcome,
     RunEnded,
     TaskSettled,
-    UndoEnded,
 )
 from planrunner.machine.evolve import forget_candidates
 from planrunner.machine.state import State
@@ -40,8 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from planrunner.engine.effects import Effect
+    from planrunner.engine.rare_decisions import Turn
     from planrunner.machine.commands import Command
-    from planrunner.machine.events import Event, UndoSettled
+    from planrunner.machine.events import Event
 
     Sink = Callable[[Event, float], None]
     """Takes an event that was decided at a time and folds it into the state."""
@@ -92,36 +77,28 @@ class Decisions:
         if isinstance(command, Start):
             self._start(command)
         elif isinstance(command, Record):
-            event = command.event
-            if type(event) is TaskSettled and event.status == "blocked":
-                event = asked(self.state, event)
-            self._record(event, self._now)
-            if type(event) is FrameClosing and event.reason != "budget":
-                self._stop_inside(event)
-            elif type(event) is TaskSettled and event.status == "completed" and self.state.freshness:
-                self._remember(event)
-            elif type(event).__name__ in ("AttemptStopping", "UndoSettled"):
-                self._act_on(event)
-        elif isinstance(command, (Open, Close)):
-            self._turn(command)
-        elif isinstance(command, Undo):
-            self._undo(command)
-        elif isinstance(command, Save):
-            self._save(command)
-        elif isinstance(command, TakeCheckpoint):
-            self._checkpoint(command)
-        elif isinstance(command, AskPeople):
-            self._ask(command)
-        elif isinstance(command, AskFacts):
-            task = self.state.specs[command.number].id
-            self._record(FactsRequested(task, command.names), self._now)
-            self._todo.append(Observe(task, command.names))
-        elif isinstance(command, AskFresh):
-            self._ask_fresh(command.number)
-        elif isinstance(command, AskProbe):
-            self._todo.append(Probe(self._probe(command)))
-        else:
+            self._keep(command.event)
+        elif isinstance(command, End):
             self._end(command)
+        else:
+            from planrunner.engine.rare_decisions import enact  # late, as below
+
+            enact(command, self._turn())
+
+    def _keep(self, event: Event) -> None:
+        if type(event) is TaskSettled and event.status == "blocked":
+            event = asked(self.state, event)
+        self._record(event, self._now)
+        if type(event) is TaskSettled:
+            follows = event.status == "completed" and bool(self.state.freshness)
+        elif type(event) is FrameClosing:
+            follows = event.reason != "budget"
+        else:
+            follows = type(event).__name__ in ("AttemptStopping", "UndoSettled")
+        if follows:
+            from planrunner.engine.rare_decisions import follow  # late, as below
+
+            follow(event, self._turn())
 
     def _start(self, command: Start) -> None:
         prepared = prepare(self.state, command, self._place)
@@ -138,94 +115,10 @@ class Decisions:
             ended = AttemptEnded(prepared.intent.task, command.attempt, prepared.outcome or Outcome())
             self._record(ended, self._now)
 
-    def _ask_fresh(self, number: int) -> None:
-        from planrunner.engine.done import asks_fresh  # late: few tasks tell when they are done already
+    def _turn(self) -> Turn:
+        from planrunner.engine.rare_decisions import Turn  # late: many runs take none of these decisions
 
-        event, effect = asks_fresh(self.state, number, self._place)
-        self._record(event, self._now)
-        self._todo.append(effect)
-
-    def _remember(self, event: TaskSettled) -> None:
-        from planrunner.engine.done import remembered  # late, as above
-
-        if event.reason != "fresh" and (effect := remembered(self.state, event.task)):
-            self._todo.append(effect)
-
-    def _forget(self, event: UndoSettled) -> None:
-        from planrunner.engine.done import forgotten  # late, as above
-
-        if effect := forgotten(self.state, event.task):
-            self._todo.append(effect)
-
-    def _act_on(self, event: Event) -> None:
-        from planrunner.machine.events import AttemptStopping, UndoSettled  # late: few attempts are stopped or undone
-
-        if isinstance(event, AttemptStopping):
-            self._todo.append(Cancel(event.task, event.attempt, event.detail, event.failure))
-        elif isinstance(event, UndoSettled) and event.status == "undone":
-            self._forget(event)
-
-    def _save(self, command: Save) -> None:
-        from planrunner.engine.undoing import prepare_save  # late: few tasks name files to save
-        from planrunner.machine.events import BackupMade
-
-        asked_for, follows = prepare_save(self.state, command.number, self._place)
-        self._record(asked_for, self._now)
-        if isinstance(follows, BackupMade):
-            self._record(follows, self._now)
-        else:
-            self._todo.append(follows)
-
-    def _checkpoint(self, command: TakeCheckpoint) -> None:
-        from planrunner.engine import effects  # late: few tasks ask for a checkpoint
-        from planrunner.machine.checkpoints import asked
-
-        event = asked(self.state, command)
-        self._record(event, self._now)
-        self._todo.append(effects.TakeCheckpoint(event, self._place.directory))
-
-    def _undo(self, command: Undo) -> None:
-        from planrunner.engine.undoing import prepare_undo  # late, as above
-
-        intent, effect, outcome = prepare_undo(self.state, command, self._place, self._now)
-        self._record(intent, self._now)
-        if effect is not None:
-            self._todo.append(effect)
-        else:
-            self._record(UndoEnded(intent.task, intent.attempt, outcome), self._now)
-
-    def _turn(self, command: Open | Close) -> None:
-        """A task that holds others begins, goes into its next round or ends."""
-        from planrunner.engine.opening import closed, opened  # late: many plans are flat
-
-        for event in opened(self.state, command) if isinstance(command, Open) else [closed(self.state, command)]:
-            self._record(event, self._now)
-
-    def _stop_inside(self, event: FrameClosing) -> None:
-        from planrunner.machine.containers import inside  # late, as above
-
-        state = self.state
-        owner = state.index[event.task]
-        for number in state.running:
-            found = state.tasks[number]
-            if found.outcome is None and inside(state, number, owner):
-                self._todo.append(Cancel(state.specs[number].id, found.attempts, event.reason))
-
-    def _ask(self, command: AskPeople) -> None:
-        from planrunner.engine.gates import requested  # late: few plans have gates
-
-        event = requested(self.state, command, self._place)
-        self._record(event, self._now)
-        looks = tuple(event.request.get("looks", ()))
-        self._todo.append(Examine(event.task, event.visit, looks, self._place.directory))
-
-    def _probe(self, command: AskProbe) -> Call:
-        prepared = prepare(self.state, Start(command.number, command.attempt), self._place)
-        asks = TaskSettled(prepared.intent.task, "in_doubt", "probe", "asks the capability whether it took effect")
-        self._record(asks, self._now)
-        if prepared.call is None:
-            raise RuntimeError(f"the call of `{prepared.intent.task}` was rendered before and cannot be rendered now")
-        return prepared.call
+        return Turn(self.state, self._place, self._now, self._record, self._todo)
 
     def _end(self, command: End) -> None:
         outputs = plan_outputs(self.state) if self.state.plan.outputs else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from planrunner.engine.calls import Place, call_of, digest, rendered
-from planrunner.engine.effects import Forget, Look, Remember
+from planrunner.engine.rare_effects import Forget, Look, Remember
 from planrunner.machine.commands import Start
 from planrunner.machine.events import FreshnessAsked
 from planrunner.machine.scope import TaskScope

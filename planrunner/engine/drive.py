@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from planrunner.engine.calls import Place, with_values
 from planrunner.engine.decisions import Decisions
-from planrunner.engine.effects import AT_ONCE, UNDO, Cancel, StartCall
-from planrunner.journal.records import Answer
+from planrunner.engine.effects import AT_ONCE, UNDO, StartCall
 from planrunner.machine.decide import next_time
-from planrunner.machine.events import AttemptEnded, AttemptStopping, Entry, Outcome, StopRequested, UndoEnded
+from planrunner.machine.events import AttemptEnded, Entry, Outcome, StopRequested, UndoEnded
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import STOPS
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from planrunner.engine.effects import Effect, Effects
     from planrunner.engine.inbox import Inbox
+    from planrunner.journal.records import Answer
     from planrunner.machine.events import Event
 
 TICK = 0.12
@@ -179,6 +179,7 @@ class Driver:
         if not asked:
             return False
         from planrunner.engine.answering import answer  # late: few runs are steered
+        from planrunner.journal.records import Answer
 
         for request in asked:
             found = answer(self.state, request, self._place, self._effects.now())
@@ -202,9 +203,16 @@ class Driver:
                     event = StopRequested("killed", comment="interrupted twice")
             elif type(event) is AttemptEnded:
                 event = with_values(self.state, event) if UNDO not in event.task else _undone(event)
-            elif type(event) is AttemptStopping:
-                self._todo.append(Cancel(event.task, event.attempt, event.detail, event.failure))
+            elif type(event).__name__ == "AttemptStopping":
+                self._call_off(event)
             self.record(event)
+
+    def _call_off(self, event: Event) -> None:
+        from planrunner.engine.rare_decisions import stopping  # late: few attempts are stopped
+        from planrunner.machine.events import AttemptStopping
+
+        assert isinstance(event, AttemptStopping)
+        self._todo.append(stopping(event))
 
 
 def _undone(event: AttemptEnded) -> AttemptEnded | UndoEnded:

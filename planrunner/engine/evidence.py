@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from glob import glob
 from typing import Any
 
-from planrunner.engine.effects import Examine
+from planrunner.engine.rare_effects import Examine
 from planrunner.errors import UsageError
 from planrunner.jsontext import stable_json
 from planrunner.machine.events import GateExamined

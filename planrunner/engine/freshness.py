@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from planrunner.engine.effects import Forget, Look, Remember
 from planrunner.engine.patterns import Refused, inside, matching
+from planrunner.engine.rare_effects import Forget, Look, Remember
 from planrunner.jsontext import read_json, stable_json, write_json
 from planrunner.lean import sha256
 from planrunner.machine.events import FreshnessSeen

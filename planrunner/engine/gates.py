@@ -15,7 +15,7 @@ from planrunner.machine.scope import TaskScope
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 
 if TYPE_CHECKING:
-    from planrunner.machine.commands import AskPeople
+    from planrunner.machine.rare_commands import AskPeople
     from planrunner.machine.state import State
     from planrunner.plan.model import Gate
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
-from planrunner.engine.effects import (
+from planrunner.engine.effects import StartCall
+from planrunner.engine.rare_effects import (
     Cancel,
     Examine,
     Forget,
@@ -16,7 +17,6 @@ from planrunner.engine.effects import (
     Remember,
     Restore,
     Save,
-    StartCall,
     TakeCheckpoint,
 )
 from planrunner.machine.events import (

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import time
 
-from planrunner.capabilities.binding import Binding, Result, invoke, probe
+from planrunner.capabilities.binding import Binding, Result, invoke
 from planrunner.capabilities.contract import Call, Pause, Spawn
 from planrunner.engine.attempts import (
     INTERRUPTED,
     Attempt,
-    answered,
     exited,
     located,
     log_path,
     make_scratch,
     markers,
+    paused,
+    probed,
     returned,
     settled,
     timed_out,
@@ -23,7 +24,7 @@ from planrunner.engine.attempts import (
     with_usage,
 )
 from planrunner.engine.clocks import Clock
-from planrunner.engine.effects import AT_ONCE, Cancel, Examine, Probe, StartCall, TakeCheckpoint
+from planrunner.engine.effects import AT_ONCE, StartCall
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.engine.effects import Effect
+    from planrunner.engine.rare_effects import Cancel, Examine, TakeCheckpoint
     from planrunner.engine.threads import Workers
     from planrunner.machine.events import Event
 
@@ -100,16 +102,22 @@ class LiveEffects:
         for effect in effects:
             if isinstance(effect, StartCall):
                 self._start(effect.call)
-            elif isinstance(effect, Cancel):
-                self._call_off(effect)
-            elif isinstance(effect, (Examine, TakeCheckpoint)):
-                self._aside(effect)
-            elif isinstance(effect, Probe):
-                self._probe(effect.call)
             else:
-                from planrunner.engine.aside import act  # late: most tasks are only called
+                self._act(effect)
 
-                self._events += act(self._settings.state_dir, effect)
+    def _act(self, effect: Effect) -> None:
+        from planrunner.engine.rare_effects import Cancel, Examine, Probe, TakeCheckpoint  # late: most are only called
+
+        if isinstance(effect, Cancel):
+            self._call_off(effect)
+        elif isinstance(effect, (Examine, TakeCheckpoint)):
+            self._aside(effect)
+        elif isinstance(effect, Probe):
+            self._events.append(probed(effect.call, self._settings.resolve))
+        elif not isinstance(effect, StartCall):
+            from planrunner.engine.aside import act  # late, as above
+
+            self._events += act(self._settings.state_dir, effect)
 
     def _start(self, call: Call) -> None:
         binding = self._bindings.get(call.task.uses)
@@ -166,9 +174,7 @@ class LiveEffects:
             self._end(attempt, Outcome(failed.failure, failed.message))
 
     def _start_pause(self, attempt: Attempt, pause: Pause) -> None:
-        seconds, outcome = pause.seconds, pause.outcome
-        if attempt.call.timeout is not None and attempt.call.timeout < seconds:
-            seconds, outcome = attempt.call.timeout, timed_out(attempt.call.timeout)
+        seconds, outcome = paused(attempt.call, pause)
         attempt.timer = self._poller.after(seconds, partial(self._end, attempt, outcome))
 
     def _in_threads(self) -> Workers:
@@ -199,11 +205,6 @@ class LiveEffects:
         attempt.run_in(workers, work, partial(self._returned, attempt))
         if attempt.call.timeout is not None:
             attempt.timer = self._poller.after(attempt.call.timeout, partial(self._cancel, attempt, "timeout"))
-
-    def _probe(self, call: Call) -> None:
-        binding = located(self._settings.resolve, call.task.uses)
-        answer = probe(binding, Attempt(call, Record("")).context) if isinstance(binding, Binding) else None
-        self._events.append(answered(call, answer))
 
     def _returned(self, attempt: Attempt, result: Result) -> None:
         """A function in a thread is done: success before a stop reached it counts, success past the timeout not."""

@@ -16,9 +16,9 @@ from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 
 if TYPE_CHECKING:
-    from planrunner.machine.commands import Close, Open
     from planrunner.machine.events import Event
     from planrunner.machine.frame import Frame
+    from planrunner.machine.rare_commands import Close, Open
     from planrunner.machine.state import State
     from planrunner.plan.expressions.values import Scope
     from planrunner.plan.model import Fanout, Loop, Output, Task

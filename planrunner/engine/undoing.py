@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 
 from planrunner.engine.calls import Place, call_of, digest, rendered
-from planrunner.engine.effects import UNDO, Restore, Save, StartCall
-from planrunner.machine.commands import Start, Undo
+from planrunner.engine.effects import UNDO, StartCall
+from planrunner.engine.rare_effects import Restore, Save
+from planrunner.machine.commands import Start
 from planrunner.machine.events import BackupAsked, BackupMade, Outcome, UndoStarted
+from planrunner.machine.rare_commands import Undo
 from planrunner.machine.rollback import reserve
 from planrunner.machine.scope import TaskScope
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError

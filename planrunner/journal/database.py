@@ -8,6 +8,7 @@ import sys
 import time
 
 from planrunner.errors import NotFound, PlanrunnerError, StorageFailed
+from planrunner.lean import CacheAlone
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["BUSY_SECONDS", "FILE", "RESUME", "Connection", "failure", "open_database", "sqlite3"]
 
 try:  # the package around it imports datetime and more, which a short run never needs
-    import _sqlite3 as sqlite3
+    with CacheAlone():
+        import _sqlite3 as sqlite3
 except ImportError:
     import sqlite3  # type: ignore[no-redef]
 

@@ -5,10 +5,11 @@ Nothing that waits for the task or for the next round begins before the files ar
 
 from __future__ import annotations
 
-from planrunner.machine.commands import Close, Open, Record, TakeCheckpoint
+from planrunner.machine.commands import Record
 from planrunner.machine.events import CheckpointAsked, CheckpointTaken, FrameClosing, TaskSettled
 from planrunner.machine.kept import Kept
 from planrunner.machine.moves import drop_timer
+from planrunner.machine.rare_commands import Close, Open, TakeCheckpoint
 from planrunner.machine.statuses import IllegalMove
 from planrunner.record import TYPE_CHECKING
 

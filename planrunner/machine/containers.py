@@ -7,10 +7,11 @@ attempt ends and is judged. It takes no slot. Its tasks are named by paths: ``fa
 
 from __future__ import annotations
 
-from planrunner.machine.commands import Close, Open, Record
+from planrunner.machine.commands import Record
 from planrunner.machine.events import FrameClosing, FrameOpened, TaskSettled
 from planrunner.machine.frame import Frame
 from planrunner.machine.moves import after_settling, drop_timer, main_part_done, set_timer, wake
+from planrunner.machine.rare_commands import Close, Open
 from planrunner.machine.scope import FrameScope
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.plan.model import Plan

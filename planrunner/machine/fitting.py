@@ -14,9 +14,10 @@ from planrunner.machine.budgets import (
     sentence,
     time_limit,
 )
-from planrunner.machine.commands import Close, Record
+from planrunner.machine.commands import Record
 from planrunner.machine.events import FrameClosing, StopRequested, TaskSettled
 from planrunner.machine.ledger import PLAN, amount
+from planrunner.machine.rare_commands import Close
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
 

@@ -5,8 +5,9 @@ Files are looked at by the engine, and what it saw is an event; so the decision 
 
 from __future__ import annotations
 
-from planrunner.machine.commands import AskFacts, AskFresh, Record
+from planrunner.machine.commands import Record
 from planrunner.machine.events import FreshnessAsked, FreshnessSeen, Outcome, TaskSettled
+from planrunner.machine.rare_commands import AskFacts, AskFresh
 from planrunner.machine.scope import FACT_ROOTS, TaskScope
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.record import TYPE_CHECKING

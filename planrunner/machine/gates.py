@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
-from planrunner.machine.commands import AskPeople, Record
+from planrunner.machine.commands import Record
 from planrunner.machine.events import (
     GateDecided,
     GateEscalated,
@@ -23,6 +23,7 @@ from planrunner.machine.events import (
 from planrunner.machine.gate import GateState
 from planrunner.machine.judge import unmet
 from planrunner.machine.moves import drop_timer, free_slot, move, set_timer
+from planrunner.machine.rare_commands import AskPeople
 from planrunner.machine.scope import GateScope
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Criterion, Gate, Reject
@@ -53,11 +54,14 @@ def spec(state: State, number: int, stage: str) -> Gate:
     return _PLAIN
 
 
-def demanded(state: State, number: int) -> str:
-    """The stage of the first gate that a label of the task demands and that is not decided yet; empty where none is."""
+def stage_before(state: State, number: int) -> str:
+    """The stage of the gate that is to be decided before the task starts: its own, or the first one not decided yet
+    that one of its labels demands; empty where none is."""
     task, found = state.specs[number], state.tasks[number]
-    if task.gate is not None or task.fanout is not None:
-        return ""  # a gate is a decision already, and of a fan-out each item is decided by itself
+    if task.gate is not None:
+        return "" if number in state.holders else "gate"
+    if task.fanout is not None:
+        return ""  # of a fan-out each item is decided by itself
     stages = (f"label:{label}" for label in _gated(state, number) if label in task.labels)
     return next((stage for stage in stages if stage not in found.cleared), "")
 

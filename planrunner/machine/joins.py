@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from planrunner.machine.scope import ResultScope
-from planrunner.machine.state import State
-from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
+
+    from planrunner.machine.state import State
 
     Verdict = Literal["met", "unmet", "waiting"]
 
@@ -38,6 +37,9 @@ def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
 
 
 def _expression(state: State, number: int, standings: list[str]) -> tuple[Verdict, str]:
+    from planrunner.machine.scope import ResultScope  # late: few joins are expressions
+    from planrunner.plan.expressions.conditions import EvaluationError, truth
+
     join = state.specs[number].join
     assert join.expression is not None
     if "" in standings:

@@ -6,11 +6,11 @@ from planrunner.machine.events import Outcome
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State
 from planrunner.plan.expressions.conditions import EvaluationError, explain, truth
-from planrunner.plan.model import Criterion, Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.plan.expressions.values import Scope
+    from planrunner.plan.model import Criterion, Task
 
 
 class Verdict(NamedTuple):
@@ -31,8 +31,6 @@ def judge(state: State, number: int) -> Verdict:
     assert outcome is not None
     if found.reason == "settled":
         return Verdict(outcome.failure, "doubt" if outcome.failure else "", outcome.message if outcome.failure else "")
-    if not (outcome.failure or task.expect or task.postconditions or task.failure_modes):
-        return _DONE
     scope = TaskScope(state, number)
     mode = _failure_mode(task, scope)
     if mode is not None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from planrunner.machine.commands import AskPeople, Record, settle
+from planrunner.machine.commands import Record, settle
 from planrunner.machine.events import RetryScheduled
 from planrunner.machine.evolve import CUT_OFF
-from planrunner.machine.judge import judge
 from planrunner.machine.starting import at_gate
 from planrunner.machine.statuses import FINAL_STOPS
 from planrunner.machine.stops import closed, give_up, is_given_up, outlives, stopped
@@ -36,11 +35,14 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
         return stopped(state, task, "stopped: ")
     if found.outcome.failure == "cancelled":
         return settle(task, "cancelled", "stopped", found.outcome.message)
+    if not (found.outcome.failure or task.expect or task.postconditions or task.failure_modes):
+        return settle(task, "completed", "")
+    from planrunner.machine.judge import judge  # late: of many tasks nothing is asked but that they do not fail
+
     verdict = judge(state, number)
     if not verdict.failure:
         if verdict.words and "criteria" not in found.cleared:
-            asked = found.gate is not None and (found.gate.stage, found.gate.attempt) == ("criteria", found.attempts)
-            return at_gate(state, number, now) if asked else AskPeople(number, "criteria")
+            return _asks_criteria(state, number, now)
         return settle(task, "completed", "")
     from planrunner.machine.retry import again, delay  # late: most attempts do what they should
 
@@ -58,6 +60,14 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
         if back := by_edge(state, number, verdict.detail):
             return back
     return settle(task, "failed", verdict.reason, verdict.detail, verdict.failure)
+
+
+def _asks_criteria(state: State, number: int, now: float) -> Command | None:
+    from planrunner.machine.rare_commands import AskPeople  # late: few criteria are words
+
+    found = state.tasks[number]
+    asked = found.gate is not None and (found.gate.stage, found.gate.attempt) == ("criteria", found.attempts)
+    return at_gate(state, number, now) if asked else AskPeople(number, "criteria")
 
 
 def _in_timebox(state: State, task: Task, due: float) -> bool:

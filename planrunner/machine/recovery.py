@@ -9,8 +9,9 @@ unattended) what can be undone is undone instead, and the task fails.
 
 from __future__ import annotations
 
-from planrunner.machine.commands import AskProbe, Record, Start
+from planrunner.machine.commands import Record, Start
 from planrunner.machine.events import DoubtSettled, TaskSettled
+from planrunner.machine.rare_commands import AskProbe
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
 

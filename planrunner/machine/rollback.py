@@ -7,10 +7,11 @@ under way is issued again with its key, those that ended are never repeated.
 
 from __future__ import annotations
 
-from planrunner.machine.commands import Record, Save, Start, Undo
+from planrunner.machine.commands import Record, Start
 from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettled, UndoScheduled, UndoSettled
 from planrunner.machine.moves import main_part_done
 from planrunner.machine.owing import bare, current, is_saved, mine, outstanding, position, selected, started
+from planrunner.machine.rare_commands import Save, Undo
 from planrunner.machine.statuses import FINAL_STOPS
 from planrunner.machine.undoing import Debts, Owed
 from planrunner.plan.model import Retry, RollbackPolicy

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from planrunner.machine.commands import AskFacts, AskPeople, Record, Start, settle
+from planrunner.machine.commands import Record, Start, settle
 from planrunner.machine.events import TaskQueued, TaskSettled
 from planrunner.machine.joins import needs_verdict
-from planrunner.machine.judge import unmet
 from planrunner.machine.moves import main_part_done
-from planrunner.machine.scope import TaskScope, facts_read
 from planrunner.machine.statuses import FINAL_STOPS
 from planrunner.machine.stops import cut, outlives, stop_detail, stopped
-from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -88,23 +85,18 @@ def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
     """Needs and edges allow the task: ``when``, preconditions and what kind of work it is decide."""
     task = state.specs[number]
     found = state.tasks[number]
-    if task.when is not None:
-        try:
-            if not truth(task.when.tree, TaskScope(state, number)):
-                return settle(task, "skipped", "when", f"`{task.when.text}` is false")
-        except EvaluationError as error:
-            return settle(task, "failed", "when", f"`{task.when.text}` has no value: {error}", "logic")
-    if task.preconditions:
-        command = _preconditions(state, number)
-        if command is not None or (found.facts is None and facts_read(task)):
-            return command
-    if task.labels and (state.plan.gated or found.frame.owner >= 0):
-        from planrunner.machine.gates import demanded  # late, as above
+    if task.when is not None or task.preconditions:
+        from planrunner.machine.conditions import first  # late: many tasks have none
 
-        if stage := demanded(state, number):
+        goes_on, command = first(state, number)
+        if not goes_on:
+            return command
+    if task.gate is not None or (task.labels and (state.plan.gated or found.frame.owner >= 0)):
+        from planrunner.machine.gates import stage_before  # late, as above
+        from planrunner.machine.rare_commands import AskPeople
+
+        if stage := stage_before(state, number):
             return AskPeople(number, stage)
-    if task.gate is not None and number not in state.holders:
-        return AskPeople(number, "gate")
     waits_for = None if number in state.holders else _by_hand(task)
     if waits_for:
         return None if found.status == "blocked" else settle(task, "blocked", waits_for[0], waits_for[1])
@@ -127,24 +119,6 @@ def _begin(state: State, number: int, ready: list[int]) -> Command | None:
         return begin(state, number)
     ready.append(number)
     return None
-
-
-def _preconditions(state: State, number: int) -> Command | None:
-    task = state.specs[number]
-    found = state.tasks[number]
-    names = facts_read(task)
-    if names and found.facts is None:
-        return AskFacts(number, names)
-    scope = TaskScope(state, number)
-    words = []
-    for criterion in task.preconditions:
-        if criterion.expression is None:
-            words.append(criterion.text)
-            continue
-        why = unmet(criterion, scope)
-        if why:
-            return settle(task, "failed", "precondition", "precondition not met: " + why, "precondition")
-    return AskPeople(number, "preconditions") if words and "preconditions" not in found.cleared else None
 
 
 def _by_hand(task: Task) -> tuple[str, str] | None:

@@ -14,33 +14,8 @@ from itertools import compress
 
 from planrunner.jsontext import encode_basestring_ascii as _text
 from planrunner.jsontext import joined, read_json, write_json
-from planrunner.plan.model import (
-    Action,
-    Approvers,
-    Artifact,
-    Axis,
-    Breaker,
-    Budgets,
-    Criterion,
-    Edge,
-    Expression,
-    FailureMode,
-    Fanout,
-    Fresh,
-    Gate,
-    Join,
-    Loop,
-    Option,
-    Output,
-    Param,
-    Plan,
-    Reject,
-    Retry,
-    RollbackPolicy,
-    Script,
-    Task,
-    Watch,
-)
+from planrunner.plan import model
+from planrunner.plan.model import Budgets, Join, Loop, Plan, Retry, Script, Task
 from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 
@@ -125,6 +100,21 @@ def _record(kind: Any, **codecs: _Codec) -> _Codec:
 _REQUIRED = object()
 
 
+def _late(codec: Callable[[], _Codec]) -> _Codec:
+    """A codec that is made with the first value it is for: small plans hold few kinds of records."""
+    found: list[_Codec] = []
+
+    def made() -> _Codec:
+        if not found:
+            found.append(codec())
+        return found[0]
+
+    return (
+        lambda value, pool: made()[0](value, pool),
+        lambda packed, pool: made()[1](packed, pool),
+    )
+
+
 def _optional(codec: _Codec) -> _Codec:
     """A value or None, for fields that must be given and may be None."""
     pack, make = codec
@@ -153,7 +143,7 @@ def _pack_expression(value: Any, pool: _Pool) -> str:
 def _make_expression(packed: Any, pool: _Pool) -> Any:
     number, start, end = packed
     build = tuple.__new__
-    return build(Expression, (*pool[number], build(Span, (start, end))))
+    return build(model.Expression, (*pool[number], build(Span, (start, end))))
 
 
 def _tuple(value: Any) -> Any:
@@ -194,24 +184,26 @@ _WORDS: _Codec = (_pack_words, lambda packed, _pool: tuple(packed))
 _ITEMS: _Codec = (_pack_data, lambda packed, _pool: tuple(packed))
 _EXPRESSION: _Codec = (_pack_expression, _make_expression)
 
-_CRITERION = _record(Criterion, expression=_optional(_EXPRESSION), span=_SPAN)
+_CRITERION = _late(lambda: _record(model.Criterion, expression=_optional(_EXPRESSION), span=_SPAN))
 _CRITERIA = _many(_CRITERION)
-_OUTPUTS = _many(_record(Output, span=_SPAN))
-_ARTIFACTS = _many(_record(Artifact, span=_SPAN))
+_OUTPUTS = _many(_late(lambda: _record(model.Output, span=_SPAN)))
+_ARTIFACTS = _many(_late(lambda: _record(model.Artifact, span=_SPAN)))
 _BUDGETS = _record(Budgets)
 _RETRY = _record(Retry, on=_WORDS)
 _SCRIPT = _record(Script, values=_TUPLES, simple=_WORDS)
-_ACTION = _record(Action, run=_RUN, script=_SCRIPT, retry=_RETRY)
-_PARAMS = _many(_record(Param, choices=_ITEMS, span=_SPAN))
-_GATE = _record(
-    Gate,
-    checks=_CRITERIA,
-    roles=_WORDS,
-    people=_WORDS,
-    escalate=_record(Approvers, roles=_WORDS, people=_WORDS),
-    on_reject=_record(Reject, span=_SPAN),
-    options=_many(_record(Option, pros=_WORDS, cons=_WORDS, span=_SPAN)),
-    form=_PARAMS,
+_ACTION = _late(lambda: _record(model.Action, run=_RUN, script=_SCRIPT, retry=_RETRY))
+_PARAMS = _many(_late(lambda: _record(model.Param, choices=_ITEMS, span=_SPAN)))
+_GATE = _late(
+    lambda: _record(
+        model.Gate,
+        checks=_CRITERIA,
+        roles=_WORDS,
+        people=_WORDS,
+        escalate=_record(model.Approvers, roles=_WORDS, people=_WORDS),
+        on_reject=_record(model.Reject, span=_SPAN),
+        options=_many(_record(model.Option, pros=_WORDS, cons=_WORDS, span=_SPAN)),
+        form=_PARAMS,
+    )
 )
 
 
@@ -219,71 +211,59 @@ def _pack_gated(gated: Any, pool: _Pool) -> str:
     return f"[{','.join([f'[{_text(label)},{_GATE[0](gate, pool)}]' for label, gate in gated])}]"
 
 
-def _make_gated(packed: Any, pool: _Pool) -> tuple[tuple[str, Gate], ...]:
+def _make_gated(packed: Any, pool: _Pool) -> tuple[tuple[str, model.Gate], ...]:
     return tuple([(label, _GATE[1](gate, pool)) for label, gate in packed])
 
 
-_INNER: list[_Codec] = []
-"""The codecs of a list of tasks and of a plan, which tasks hold themselves."""
-
-
-def _inner(number: int) -> _Codec:
-    return (
-        lambda value, pool: _INNER[number][0](value, pool),
-        lambda packed, pool: _INNER[number][1](packed, pool),
-    )
-
-
-_TASKS, _SUB = _inner(0), _inner(1)
-_INNER.append(
-    _many(
-        _record(
-            Task,
-            labels=_WORDS,
-            run=_RUN,
-            script=_SCRIPT,
-            gate=_GATE,
-            steps=_ITEMS,
-            subplan=_TASKS,
-            loop=_record(Loop, until=_optional(_EXPRESSION), tasks=_TASKS),
-            fanout=_record(Fanout, foreach=_EXPRESSION, axes=_many(_record(Axis, expression=_EXPRESSION))),
-            needs=_WORDS,
-            join=_record(Join, expression=_EXPRESSION, span=_SPAN),
-            edges=_many(_record(Edge, condition=_EXPRESSION, span=_SPAN)),
-            when=_EXPRESSION,
-            preconditions=_CRITERIA,
-            postconditions=_CRITERIA,
-            expect=_CRITERIA,
-            failure_modes=_many(_record(FailureMode, detect=_CRITERION, span=_SPAN)),
-            retry=_RETRY,
-            env=_TUPLES,
-            outputs=_OUTPUTS,
-            artifacts=_ARTIFACTS,
-            budgets=_BUDGETS,
-            rollback=_ACTION,
-            span=_SPAN,
-            spans=_SPANS,
-            watchdog=_many(_record(Watch)),
-            degraded=_ACTION,
-            fresh=_record(Fresh, inputs=_WORDS, outputs=_WORDS, condition=_EXPRESSION),
-            backup=_WORDS,
-            sub=_SUB,
-            checkpoint=_WORDS,
-        )
-    )
+_TASKS: _Codec = _late(lambda: _many(_TASK))
+_SUB: _Codec = _late(lambda: _PLAN)
+"""What tasks hold themselves."""
+_TASK: _Codec = _record(
+    Task,
+    labels=_WORDS,
+    run=_RUN,
+    script=_SCRIPT,
+    gate=_GATE,
+    steps=_ITEMS,
+    subplan=_TASKS,
+    loop=_late(lambda: _record(Loop, until=_optional(_EXPRESSION), tasks=_TASKS)),
+    fanout=_late(
+        lambda: _record(model.Fanout, foreach=_EXPRESSION, axes=_many(_record(model.Axis, expression=_EXPRESSION)))
+    ),
+    needs=_WORDS,
+    join=_late(lambda: _record(Join, expression=_EXPRESSION, span=_SPAN)),
+    edges=_many(_late(lambda: _record(model.Edge, condition=_EXPRESSION, span=_SPAN))),
+    when=_EXPRESSION,
+    preconditions=_CRITERIA,
+    postconditions=_CRITERIA,
+    expect=_CRITERIA,
+    failure_modes=_many(_late(lambda: _record(model.FailureMode, detect=_CRITERION, span=_SPAN))),
+    retry=_RETRY,
+    env=_TUPLES,
+    outputs=_OUTPUTS,
+    artifacts=_ARTIFACTS,
+    budgets=_BUDGETS,
+    rollback=_ACTION,
+    span=_SPAN,
+    spans=_SPANS,
+    watchdog=_many(_late(lambda: _record(model.Watch))),
+    degraded=_ACTION,
+    fresh=_late(lambda: _record(model.Fresh, inputs=_WORDS, outputs=_WORDS, condition=_EXPRESSION)),
+    backup=_WORDS,
+    sub=_SUB,
+    checkpoint=_WORDS,
 )
-_PLAN = _record(
+_PLAN: _Codec = _record(
     Plan,
     params=_PARAMS,
-    tasks=_TASKS,
+    tasks=_many(_TASK),
     budgets=_BUDGETS,
     limits=_TUPLES,
     env=_TUPLES,
     outputs=_OUTPUTS,
     artifacts=_ARTIFACTS,
     span=_SPAN,
-    rollback=_record(RollbackPolicy, only=_WORDS, budgets=_BUDGETS),
-    breakers=_many(_record(Breaker, span=_SPAN)),
+    rollback=_late(lambda: _record(model.RollbackPolicy, only=_WORDS, budgets=_BUDGETS)),
+    breakers=_many(_late(lambda: _record(model.Breaker, span=_SPAN))),
     gated=(_pack_gated, _make_gated),
 )
-_INNER.append(_PLAN)

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as Table
-from typing import Protocol
 
 from planrunner import syntax
 from planrunner.diagnostics import RULES, Diagnostic, Rule, arrange, has_errors
@@ -18,17 +17,19 @@ from planrunner.plan.files import read_plan as read_plan
 from planrunner.plan.linking import MAX_TASKS, Library, Links
 from planrunner.plan.lower import lower
 from planrunner.plan.model import Capability, Plan
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Source
 from planrunner.syntax.tree import Mapping, Node, Scalar
 
+if TYPE_CHECKING:
+    from typing import Protocol
 
-class Capabilities(Protocol):
-    """What there is to use. ``find`` may load what it finds, ``names`` loads nothing."""
+    class Capabilities(Protocol):
+        """What there is to use. ``find`` may load what it finds, ``names`` loads nothing."""
 
-    def find(self, name: str) -> Capability | None: ...
+        def find(self, name: str) -> Capability | None: ...
 
-    def names(self) -> tuple[str, ...]: ...
+        def names(self) -> tuple[str, ...]: ...
 
 
 class Loaded(NamedTuple):

@@ -7,7 +7,6 @@ about the graph appear beside it all the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan import lower_parts as parts
@@ -19,8 +18,11 @@ from planrunner.plan.lower_task import defaults_of, lower_task, report_twins, ta
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Plan, Task
 from planrunner.plan.nearest import nearest
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.syntax.tree import Mapping, Node, Sequence
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Lowered(NamedTuple):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
 
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import DETECT, condition, criterion
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Axis, Edge, Expression, FailureMode, Fanout, Join, Retry
+from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from planrunner.plan.model import EdgeWhen, JoinKind
 
 JOINS: tuple[JoinKind, ...] = ("all", "any", "always", "all_done", "all_failed", "one_failed", "none_failed")

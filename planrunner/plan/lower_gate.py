@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from planrunner.diagnostics import Label
 from planrunner.plan import lower_parts as parts
@@ -11,7 +10,11 @@ from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import CHECKS, criteria
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Approvers, Edge, Gate, Option, Reject
+from planrunner.record import TYPE_CHECKING
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+if TYPE_CHECKING:
+    from typing import Any
 
 GATE_KEYS = frozenset(
     ["gate", "ask", "checks", "approvers", "expires", "on_expiry", "escalate", "on_reject", "options", "form"]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Artifact, Budgets, Output, Param
 from planrunner.plan.params import misfit
+from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+if TYPE_CHECKING:
+    from typing import Any
 
 TYPES = frozenset({"string", "int", "number", "bool", "duration", "size", "money", "list", "map", "any"})
 _REFERENCE = r"(?:artifacts|tasks|params|env|outputs)(?:\.[A-Za-z0-9_-]+)+|stdout|stderr|exit_code"

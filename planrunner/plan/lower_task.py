@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from collections.abc import Sequence as Row
-from typing import Any
 
 from planrunner.diagnostics import Label
 from planrunner.plan import lower_actions as actions
@@ -20,8 +19,12 @@ from planrunner.plan.lower_gate import GATE_KEYS, gate, routes
 from planrunner.plan.lower_links import check_params, linked
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Loop, Retry, Task
+from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _BOUND = r"->\s*([A-Za-z_][A-Za-z0-9_]*)"
 _EDGES = ("on_success", "on_failure", "next", "failure_modes", "gate")

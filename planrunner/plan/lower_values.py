@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_percent
 from planrunner.plan.linking import Links
+from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 
-Json = Any
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+Json: TypeAlias = "Any"
 
 
 class Lowering:

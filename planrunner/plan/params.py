@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
 
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_size
 from planrunner.plan.model import Param, Plan
 from planrunner.plan.nearest import nearest
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
 
-Json = Any
+if TYPE_CHECKING:
+    from typing import Any, Literal, TypeAlias
+
+Json: TypeAlias = "Any"
 
 
 class Bound(NamedTuple):
@@ -89,7 +90,9 @@ def _quiet(reader: Callable[[Json], Json], value: Json) -> Json:
 
 
 def _shown(value: Json) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
+    from json import dumps  # late: only a value that does not fit is shown
+
+    text = value if isinstance(value, str) else dumps(value)
     return f"`{text[:60]}`"
 
 
@@ -139,7 +142,9 @@ def _bool(value: Json) -> Json:
 
 def _data(kind: type) -> Callable[[Json], Json]:
     def read(value: Json) -> Json:
-        found = json.loads(value) if isinstance(value, str) else value
+        from json import loads  # late: few parameters are lists or maps
+
+        found = loads(value) if isinstance(value, str) else value
         if not isinstance(found, kind):
             raise ValueError
         return found

@@ -7,7 +7,6 @@ two cannot drift apart. Property checks are compiled when a plan first uses the 
 from __future__ import annotations
 
 from collections.abc import Sequence as Row
-from typing import Any
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.jsontext import read_json
@@ -26,8 +25,12 @@ from planrunner.plan.schema_types import (
     types_of,
     words_of,
 )
+from planrunner.record import TYPE_CHECKING
 from planrunner.resources import read_data
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _ANNOTATIONS = frozenset(
     [
@@ -157,13 +160,19 @@ class Compiler:
 
     def _sequence(self, schema: Schema, name: str) -> Check:
         least = schema.get("minItems", 0)
-        item = self.compile(schema["items"], f"an item of {name}") if "items" in schema else None
+        compiled: list[Check] = []
+
+        def item_check() -> Check:
+            if not compiled:
+                compiled.append(self.compile_now(schema["items"], f"an item of {name}"))
+            return compiled[0]
 
         def check_sequence(node: Node, walk: Walk) -> None:
             items = node.items  # type: ignore[union-attr]
             if len(items) < least:
                 walk.findings.append(wording.too_few(name, node, least, "item"))
-            if item is not None and _first_visit(node, walk, check_sequence):
+            if items and "items" in schema and _first_visit(node, walk, check_sequence):
+                item = item_check()
                 for each in items:
                     item(each, walk)
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from collections.abc import Mapping as Table
-from typing import Any
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan import wording
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
-Schema = Table[str, Any]
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+Schema: TypeAlias = "Table[str, Any]"
 
 
 REMEMBERED = 16384

@@ -10,16 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
 
 from planrunner.plan.model import Script
 from planrunner.plan.shellwords import simple_command
+from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
     from planrunner.plan.expressions.problem import Problem
     from planrunner.plan.shellscan import Scan
 
-Json = Any
+Json: TypeAlias = "Any"
 
 LARGEST_VALUE = 131_072
 """Bytes of one environment variable, name and end included: the kernel takes no more."""

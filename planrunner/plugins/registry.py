@@ -6,7 +6,6 @@ import os
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.declare import declaration_of
-from planrunner.plan.model import Capability
 from planrunner.plugins.discovery import CAPABILITIES, PLUGINS, Installed, installed
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from planrunner.diagnostics import Diagnostic, Rule
     from planrunner.machine.events import Entry
+    from planrunner.plan.model import Capability
     from planrunner.plan.rules.view import PlanView
     from planrunner.plugins.hooks import Hooks
 

@@ -7,8 +7,7 @@ way round.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from planrunner.record import TYPE_CHECKING
 from planrunner.syntax.decoding import decode
 from planrunner.syntax.parsed import Parsed
 

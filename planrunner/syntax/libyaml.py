@@ -11,7 +11,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any, NamedTuple
+
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _ERRORS = ("Scanner", "Parser", "Composer", "Constructor", "Emitter", "Serializer", "Representer")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Union
-
+from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 
-Plain = Union[str, int, float, bool, None]
+if TYPE_CHECKING:
+    from typing import TypeAlias, Union
+
+Plain: TypeAlias = "Union[str, int, float, bool, None]"
 
 
 class Scalar:
@@ -80,9 +82,9 @@ class Mapping:
         return None
 
 
-Node = Union[Scalar, Sequence, Mapping]
+Node: TypeAlias = "Union[Scalar, Sequence, Mapping]"
 
-Json = Union[str, int, float, bool, None, list["Json"], dict[str, "Json"]]
+Json: TypeAlias = "Union[str, int, float, bool, list[Json], dict[str, Json], None]"
 
 
 def to_json(node: Node) -> Json:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 from operator import attrgetter
-from typing import Any
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.record import TYPE_CHECKING
 from planrunner.source import Source, Span
 from planrunner.syntax import libyaml
 from planrunner.syntax.findings import empty_plan
@@ -33,11 +33,14 @@ from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 from planrunner.syntax.yaml_anchors import Anchored, Anchors, first_of_each, merge
 from planrunner.syntax.yaml_scalars import ScalarReader
 
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
 _Items = list[Node]
 _Position = tuple[_Items, bool, int]
 """Where the loop stands: the children of the innermost collection, whether they are keys and values in turn, and the
 offset at which the last node ended."""
-_Step = Callable[[Any, _Items, bool, int], _Position]
+_Step: TypeAlias = "Callable[[Any, _Items, bool, int], _Position]"
 """What an event other than a scalar does to that position."""
 _value = attrgetter("value")
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from planrunner.diagnostics import Diagnostic
+from planrunner.record import NamedTuple
 from planrunner.source import Span
 from planrunner.syntax.findings import duplicate_key
 from planrunner.syntax.limits import MAX_ALIASES, MAX_EXPANDED, Refused, too_large

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 from planrunner.syntax.limits import Refused, check_scalar
 from planrunner.syntax.scalars import SUSPICIOUS_KEYS, Unusable, resolve, trap
 from planrunner.syntax.tree import Plain, Scalar
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _CORE = "tag:yaml.org,2002:"
 _CORE_SCALARS = ("str", "int", "float", "bool", "null")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.run import listed, shown_counts, waiting
+from planrunner.views.standing import listed, shown_counts, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal
 

@@ -7,7 +7,7 @@ from planrunner.machine.paths import by_its_own, stands
 from planrunner.machine.state import State, TaskState
 from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.run import attempt_text
+from planrunner.views.standing import attempt_text
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, cut, harmless, word
 

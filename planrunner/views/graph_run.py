@@ -5,7 +5,7 @@ from __future__ import annotations
 from planrunner.machine.paths import local_name, written_name
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.run import shown_status
+from planrunner.views.standing import shown_status
 
 if TYPE_CHECKING:
     from planrunner.machine.frame import Frame

@@ -8,7 +8,7 @@ from planrunner.machine.events import Entry, GateOpened, TaskSettled
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.rows import TROUBLE, Row
-from planrunner.views.run import attempt_text, elapsed, shown_counts
+from planrunner.views.standing import attempt_text, elapsed, shown_counts
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, cut, harmless, pad, width
 

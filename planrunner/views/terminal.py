@@ -151,6 +151,11 @@ def cut(text: str, columns: int, unicode: bool = True) -> str:
     return text + mark
 
 
+def foreign(terminal: Terminal, text: str) -> str:
+    """Text of a task or a person as part of a line: harmless, and no longer than the line."""
+    return cut(harmless(text), terminal.edge(), terminal.unicode)
+
+
 def pad(text: str, columns: int) -> str:
     """The text filled up with blanks to that many columns."""
     return text + " " * max(0, columns - width(text))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.rows import DULL, WHOLE, Row, hidden, level_lines
-from planrunner.views.run import attempt_text, elapsed, is_resting, reason_text, shown_status
+from planrunner.views.run import reason_text
+from planrunner.views.standing import attempt_text, elapsed, is_resting, shown_status
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, cut, harmless, pad, width
 

@@ -9,7 +9,7 @@ from planrunner.machine.state import State
 from planrunner.record import NamedTuple
 from planrunner.views.nesting import counted, name_inside, round_text, words
 from planrunner.views.rows import DULL, WHOLE, Row, hidden, level_lines
-from planrunner.views.run import shown_status
+from planrunner.views.standing import shown_status
 
 MANY = 12
 """Tasks of one level that are all listed, also in a run that is shown whole."""

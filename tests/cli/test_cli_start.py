@@ -16,10 +16,23 @@ HEAVY = {
     "jsonschema", "lark", "logging", "pathlib", "pluggy", "ruamel.yaml", "subprocess", "tempfile",
 }  # fmt: skip
 
+SEEN = 78
+"""Modules of ours that a run of one task loads whose plan was seen before. To load one costs it some 0.1 ms, a class
+half of that: what few runs need is imported where it is needed. Whoever adds one here says what it is worth."""
+SEEN_CLASSES = 118
+
 _PROBE = """
-import sys
+import builtins, sys
+build, classes = builtins.__build_class__, []
+def counted(function, name, *bases, **options):
+    if function.__globals__["__name__"].startswith("planrunner"):
+        classes.append(name)
+    return build(function, name, *bases, **options)
+builtins.__build_class__ = counted
 from planrunner.cli import main
 code = main({arguments!r})
+builtins.__build_class__ = build
+sys.stderr.write("\\nCLASSES " + " ".join(classes))
 sys.stderr.write("\\nMODULES " + " ".join(sorted(sys.modules)))
 sys.exit(code)
 """
@@ -39,6 +52,7 @@ def loaded(tmp_path):
         bare = python("import sys; print(*sys.modules)")
         done = python(_PROBE.format(arguments=list(arguments)))
         assert done.returncode == 0, done.stderr
+        call.classes = done.stderr.rpartition("\nCLASSES ")[2].partition("\n")[0].split()
         return set(done.stderr.rpartition("MODULES ")[2].split()) - set(bare.stdout.split())
 
     return call
@@ -77,6 +91,24 @@ def test_a_plan_seen_before_runs_without_click_parsers_and_schema(loaded, plan, 
     assert not {name for name in modules if name.startswith("planrunner.views.progress_")} - {
         "planrunner.views.progress_plain"
     }
+
+
+def test_a_run_of_a_plan_seen_before_loads_no_more_than_it_uses(loaded, plan, run):
+    name = plan("plan: p\ntasks:\n  - {id: a, run: 'true', timeout: 1m}\n")
+    assert run("exec", name).code == 0
+    loaded("exec", name)  # here the plugins are looked up, for this way of starting
+    modules = loaded("exec", name)
+    ours = sorted(module for module in modules if module.startswith("planrunner"))
+    assert len(ours) <= SEEN, ours
+    assert len(loaded.classes) <= SEEN_CLASSES, loaded.classes
+    assert not {"collections", "contextlib", "enum", "functools", "importlib", "json", "re", "typing"} & modules
+
+
+def test_a_plan_seen_for_the_first_time_is_read_without_typing_and_json(loaded, plan, run):
+    loaded("exec", plan("plan: p\ntasks:\n  - {id: a, run: 'true', timeout: 1m}\n", "first.yaml"))
+    modules = loaded("exec", plan("plan: q\ntasks:\n  - {id: b, run: 'true', timeout: 1m}\n", "second.yaml"))
+    assert "planrunner.plan.load" in modules
+    assert not (HEAVY - {"ruamel.yaml"} | {"contextlib", "json", "typing"}) & modules
 
 
 def test_a_command_imports_no_other_command(loaded):

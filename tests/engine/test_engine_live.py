@@ -14,8 +14,9 @@ import pytest
 
 from planrunner.capabilities.contract import Context, Failure, Pause, Spawn
 from planrunner.capabilities.declare import capability
-from planrunner.engine.effects import Observe, Probe, StartCall
+from planrunner.engine.effects import StartCall
 from planrunner.engine.facts import known, observe
+from planrunner.engine.rare_effects import Observe, Probe
 from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome, StopRequested
 from planrunner.plan.model import Artifact, Output
 

@@ -520,6 +520,45 @@ def test_opening_loads_no_heavy_module(state: Path) -> None:
     assert done.stdout.strip() == ""
 
 
+def _said(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    return done.stdout.strip()
+
+
+def test_sqlite_is_loaded_without_functools_and_leaves_the_real_one_to_those_who_ask() -> None:
+    assert (
+        _said(
+            "import sys\n"
+            "from planrunner.journal.database import sqlite3\n"
+            "assert not {'functools', 'collections'} & set(sys.modules)\n"
+            "connection = sqlite3.connect(':memory:', cached_statements=2)\n"
+            "rows = [connection.execute(f'SELECT {n % 4}').fetchone()[0] for n in range(9)]\n"
+            "import functools\n"
+            "print(sum(rows), functools.partial(max, 1)(2), functools.__file__ != '')"
+        )
+        == "12 2 True"
+    )
+
+
+@pytest.mark.parametrize("loaded", ["functools", "threading"])
+def test_where_functools_or_threads_are_about_sqlite_is_loaded_as_always(loaded: str) -> None:
+    assert (
+        _said(
+            f"import sys, {loaded}\n"
+            "import functools; before = functools\n"
+            "from planrunner.journal.database import sqlite3\n"
+            "print(sys.modules['functools'] is before, sqlite3.connect(':memory:').execute('SELECT 1').fetchone())"
+        )
+        == "True (1,)"
+    )
+
+
 def test_the_message_about_a_held_run_says_how_to_stop_its_holder(tmp_path: Path) -> None:
     journal = open_journal(str(tmp_path / "state"))
     handle = journal.create_run(new("r1"), numbered(0, START))

@@ -24,7 +24,8 @@ from planrunner.views.graph_run import run_statuses
 from planrunner.views.progress_github import GithubProgress
 from planrunner.views.progress_plain import PlainProgress
 from planrunner.views.progress_tree import TreeProgress
-from planrunner.views.run import run_object, shown_counts
+from planrunner.views.run import run_object
+from planrunner.views.standing import shown_counts
 from planrunner.views.tree import tree
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0, stderr="no such page\n")

@@ -7,8 +7,8 @@ from typing import Any
 
 from planrunner.app.proof.names import best, inner, is_container, matches, walk, written
 from planrunner.capabilities.contract import Call, Exit, Failure
-from planrunner.engine.effects import Examine
 from planrunner.engine.imagined import Script
+from planrunner.engine.rare_effects import Examine
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import facts_read
 from planrunner.plan.model import Expression, Gate, Loop, Output, Plan, Task

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from planrunner.record import TYPE_CHECKING
 
-Tree = Any
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+
+Tree: TypeAlias = "Any"
 
 
 def path_of(tree: Tree) -> tuple[str, ...] | None:

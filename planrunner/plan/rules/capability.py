@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.plan.model import Action, Capability, Field, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 CODES = ("PLAN007", "PLAN008", "PLAN020")
 
@@ -40,6 +43,8 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
                 yield Diagnostic("PLAN008", f"`{task.uses}` has nothing to run", span_of(task, "uses"), help=help_)
             elif task.inputs or task.uses in demanding:
                 yield from _inputs(view, task, capability, task.inputs, task.run)
+        elif task.inputs and (task.steps or task.subplan or task.loop is not None or task.sub is not None):
+            yield _unread(view, task)
         if task.rollback is not None:
             yield from _action(view, task, task.rollback, "rollback")
         if task.degraded is not None:
@@ -49,6 +54,18 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
 def _action(view: PlanView, task: Task, action: Action, key: str) -> Iterable[Diagnostic]:
     if action.uses and action.uses not in view.capabilities:
         yield _unknown(view, task, action.uses, key)
+
+
+def _unread(view: PlanView, task: Task) -> Diagnostic:
+    """Inputs of a task that calls no capability itself."""
+    span = span_of(task, "with")
+    message = f"what stands under `with` of `{task.id}` reaches nothing: it calls no capability itself"
+    if task.sub is None:
+        return Diagnostic("PLAN008", message, span, help="what is inside reads the names around it; it needs no inputs")
+    fix = None
+    if view.source.text[span.start : span.end] == "with" and not has_key(task, "params"):
+        fix = Fix("write `params`", (Edit(span, "params"),))
+    return Diagnostic("PLAN008", message, span, help="a subplan takes its values under `params`", fix=fix)
 
 
 def _unknown(view: PlanView, task: Task, name: str, key: str) -> Diagnostic:

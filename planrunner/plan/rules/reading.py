@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
 
 from planrunner.plan.expressions.paths import children, path_of
 from planrunner.plan.model import Artifact, Criterion, Expression, Output, Task
 from planrunner.plan.rules.view import PlanView
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
 
-Moment = Literal["before", "after", "detect", "facts", "checks", "results", "rounds"]
+if TYPE_CHECKING:
+    from typing import Any, Literal, TypeAlias
+
+Moment: TypeAlias = 'Literal["before", "after", "detect", "facts", "checks", "results", "rounds"]'
 """When an expression is evaluated, which decides the names it sees: before the task acts, after it (with its outcome),
 to recognise a failure, on facts of the world, in a gate, on the results of needs, at the end of a round of a loop."""
 

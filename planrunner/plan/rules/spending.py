@@ -29,5 +29,5 @@ def _within(view: PlanView, tasks: Iterable[Task], around: tuple[Budgets, ...]) 
                     f"`{task.uses}` of `{task.id}` spends {what}, which a budget limits, without a limit of its own"
                 )
                 yield Diagnostic("PLAN506", message, span_of(task, "uses"), help=f"add `budgets: {{{what}: …}}`")
-        inner = (*task.subplan, *(task.loop.tasks if task.loop is not None else ()))
-        yield from _within(view, inner, (*around, task.budgets))
+        if inner := (*task.subplan, *(task.loop.tasks if task.loop is not None else ())):
+            yield from _within(view, inner, (*around, task.budgets))

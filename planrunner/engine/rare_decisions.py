@@ -1,0 +1,173 @@
+"""What is done with the decisions that few runs take: about what holds others, gates, doubts, saving and undoing."""
+
+from __future__ import annotations
+
+from planrunner.engine.calls import prepare
+from planrunner.engine.rare_effects import Cancel, Examine, Observe, Probe
+from planrunner.machine.commands import Start
+from planrunner.machine.events import AttemptStopping, FactsRequested, FrameClosing, TaskSettled, UndoEnded, UndoSettled
+from planrunner.machine.rare_commands import (
+    AskFacts,
+    AskFresh,
+    AskPeople,
+    AskProbe,
+    Close,
+    Open,
+    Save,
+    TakeCheckpoint,
+    Undo,
+)
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planrunner.capabilities.contract import Call
+    from planrunner.engine.calls import Place
+    from planrunner.engine.effects import Effect
+    from planrunner.machine.commands import Command
+    from planrunner.machine.events import Event
+    from planrunner.machine.state import State
+
+
+class Turn(NamedTuple):
+    """Where a decision falls: ``record`` takes an event that was decided at ``now`` and folds it into the state,
+    ``todo`` the effects that are allowed once the events are durable."""
+
+    state: State
+    place: Place
+    now: float
+    record: Callable[[Event, float], None]
+    todo: list[Effect]
+
+
+def enact(command: Command, turn: Turn) -> None:
+    """Turn a command into its events and effects."""
+    if isinstance(command, (Open, Close)):
+        _turn(command, turn)
+    elif isinstance(command, Undo):
+        _undo(command, turn)
+    elif isinstance(command, Save):
+        _save(command, turn)
+    elif isinstance(command, TakeCheckpoint):
+        _checkpoint(command, turn)
+    elif isinstance(command, AskPeople):
+        _ask(command, turn)
+    elif isinstance(command, AskFacts):
+        task = turn.state.specs[command.number].id
+        turn.record(FactsRequested(task, command.names), turn.now)
+        turn.todo.append(Observe(task, command.names))
+    elif isinstance(command, AskFresh):
+        _ask_fresh(command.number, turn)
+    elif isinstance(command, AskProbe):
+        turn.todo.append(Probe(_probe(command, turn)))
+    else:
+        raise TypeError(f"{type(command).__name__} is no command")
+
+
+def follow(event: Event, turn: Turn) -> None:
+    """The effects of an event that was decided and recorded."""
+    if isinstance(event, FrameClosing):
+        _stop_inside(event, turn)
+    elif isinstance(event, TaskSettled):
+        _remember(event, turn)
+    elif isinstance(event, AttemptStopping):
+        turn.todo.append(stopping(event))
+    elif isinstance(event, UndoSettled) and event.status == "undone":
+        _forget(event, turn)
+
+
+def stopping(event: AttemptStopping) -> Cancel:
+    """The effect of an attempt that has to stop."""
+    return Cancel(event.task, event.attempt, event.detail, event.failure)
+
+
+def _ask_fresh(number: int, turn: Turn) -> None:
+    from planrunner.engine.done import asks_fresh  # late: few tasks tell when they are done already
+
+    event, effect = asks_fresh(turn.state, number, turn.place)
+    turn.record(event, turn.now)
+    turn.todo.append(effect)
+
+
+def _remember(event: TaskSettled, turn: Turn) -> None:
+    from planrunner.engine.done import remembered  # late, as above
+
+    if event.reason != "fresh" and (effect := remembered(turn.state, event.task)):
+        turn.todo.append(effect)
+
+
+def _forget(event: UndoSettled, turn: Turn) -> None:
+    from planrunner.engine.done import forgotten  # late, as above
+
+    if effect := forgotten(turn.state, event.task):
+        turn.todo.append(effect)
+
+
+def _save(command: Save, turn: Turn) -> None:
+    from planrunner.engine.undoing import prepare_save  # late: few tasks name files to save
+    from planrunner.machine.events import BackupMade
+
+    asked_for, follows = prepare_save(turn.state, command.number, turn.place)
+    turn.record(asked_for, turn.now)
+    if isinstance(follows, BackupMade):
+        turn.record(follows, turn.now)
+    else:
+        turn.todo.append(follows)
+
+
+def _checkpoint(command: TakeCheckpoint, turn: Turn) -> None:
+    from planrunner.engine import rare_effects
+    from planrunner.machine.checkpoints import asked  # late: few tasks ask for a checkpoint
+
+    event = asked(turn.state, command)
+    turn.record(event, turn.now)
+    turn.todo.append(rare_effects.TakeCheckpoint(event, turn.place.directory))
+
+
+def _undo(command: Undo, turn: Turn) -> None:
+    from planrunner.engine.undoing import prepare_undo  # late, as above
+
+    intent, effect, outcome = prepare_undo(turn.state, command, turn.place, turn.now)
+    turn.record(intent, turn.now)
+    if effect is not None:
+        turn.todo.append(effect)
+    else:
+        turn.record(UndoEnded(intent.task, intent.attempt, outcome), turn.now)
+
+
+def _turn(command: Open | Close, turn: Turn) -> None:
+    """A task that holds others begins, goes into its next round or ends."""
+    from planrunner.engine.opening import closed, opened  # late: many plans are flat
+
+    for event in opened(turn.state, command) if isinstance(command, Open) else [closed(turn.state, command)]:
+        turn.record(event, turn.now)
+
+
+def _stop_inside(event: FrameClosing, turn: Turn) -> None:
+    from planrunner.machine.containers import inside  # late, as above
+
+    state = turn.state
+    owner = state.index[event.task]
+    for number in state.running:
+        found = state.tasks[number]
+        if found.outcome is None and inside(state, number, owner):
+            turn.todo.append(Cancel(state.specs[number].id, found.attempts, event.reason))
+
+
+def _ask(command: AskPeople, turn: Turn) -> None:
+    from planrunner.engine.gates import requested  # late: few plans have gates
+
+    event = requested(turn.state, command, turn.place)
+    turn.record(event, turn.now)
+    looks = tuple(event.request.get("looks", ()))
+    turn.todo.append(Examine(event.task, event.visit, looks, turn.place.directory))
+
+
+def _probe(command: AskProbe, turn: Turn) -> Call:
+    prepared = prepare(turn.state, Start(command.number, command.attempt), turn.place)
+    asks = TaskSettled(prepared.intent.task, "in_doubt", "probe", "asks the capability whether it took effect")
+    turn.record(asks, turn.now)
+    if prepared.call is None:
+        raise RuntimeError(f"the call of `{prepared.intent.task}` was rendered before and cannot be rendered now")
+    return prepared.call

@@ -1,0 +1,107 @@
+"""Effects that few runs need: to look, to ask, to stop one attempt, to save, to keep and to put back."""
+
+from __future__ import annotations
+
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from planrunner.capabilities.contract import Call
+    from planrunner.machine.events import CheckpointAsked
+
+    Json = Any
+
+
+class Observe(NamedTuple):
+    """Look at facts of the world for the preconditions of a task."""
+
+    task: str
+    names: tuple[str, ...]
+
+
+class Probe(NamedTuple):
+    """Ask a checkable capability whether an attempt of unknown end took effect."""
+
+    call: Call
+
+
+class Cancel(NamedTuple):
+    """Stop one attempt for good; its outcome is of the class ``failure``, with ``reason`` in its message."""
+
+    task: str
+    attempt: int
+    reason: str
+    failure: str = "cancelled"
+
+    @property
+    def message(self) -> str:
+        return f"stopped: {self.reason}" if self.failure == "cancelled" else self.reason
+
+
+class Examine(NamedTuple):
+    """Look at the evidence of the gate of a task, below ``directory``."""
+
+    task: str
+    visit: int
+    looks: tuple[dict[str, Json], ...]
+    directory: str
+
+
+class Look(NamedTuple):
+    """Look whether a task is done already; the answer is FreshnessSeen.
+
+    ``name`` is what its record goes by, ``call`` the digest of its call. Patterns are relative to ``directory``, which
+    lies in ``root``; ``by_files`` False leaves it to a condition.
+    """
+
+    task: str
+    name: str
+    call: str
+    root: str
+    directory: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    by_files: bool
+
+
+class Remember(NamedTuple):
+    """Keep that a task is done; there is no answer."""
+
+    name: str
+    run_id: str
+    inputs: str
+    outputs: dict[str, Any]
+    artifacts: tuple[dict[str, Any], ...]
+
+
+class Forget(NamedTuple):
+    """A task was undone: it is not done any more; there is no answer."""
+
+    name: str
+
+
+class Save(NamedTuple):
+    """Copy files before a task starts; the answer is BackupMade."""
+
+    task: str
+    visit: int
+    directory: str
+    patterns: tuple[str, ...]
+
+
+class Restore(NamedTuple):
+    """Put files back as they were saved: an attempt to undo, which ends like one of a task of the name ``task``."""
+
+    task: str
+    attempt: int
+    directory: str
+    patterns: tuple[str, ...]
+    files: tuple[dict[str, Any], ...]
+
+
+class TakeCheckpoint(NamedTuple):
+    """Keep the files below ``directory``; the answer is CheckpointTaken. ``asked`` is the intent."""
+
+    asked: CheckpointAsked
+    directory: str

@@ -1,0 +1,45 @@
+"""What a task asks before it starts: its ``when`` and its preconditions."""
+
+from __future__ import annotations
+
+from planrunner.machine.commands import settle
+from planrunner.machine.judge import unmet
+from planrunner.machine.rare_commands import AskFacts, AskPeople
+from planrunner.machine.scope import TaskScope, facts_read
+from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.machine.commands import Command
+    from planrunner.machine.state import State
+
+
+def first(state: State, number: int) -> tuple[bool, Command | None]:
+    """Whether the task goes on to start, and where it does not the command that comes instead, if there is one."""
+    task, found = state.specs[number], state.tasks[number]
+    if task.when is not None:
+        try:
+            if not truth(task.when.tree, TaskScope(state, number)):
+                return False, settle(task, "skipped", "when", f"`{task.when.text}` is false")
+        except EvaluationError as error:
+            return False, settle(task, "failed", "when", f"`{task.when.text}` has no value: {error}", "logic")
+    command = _preconditions(state, number) if task.preconditions else None
+    return command is None and (found.facts is not None or not facts_read(task)), command
+
+
+def _preconditions(state: State, number: int) -> Command | None:
+    task = state.specs[number]
+    found = state.tasks[number]
+    names = facts_read(task)
+    if names and found.facts is None:
+        return AskFacts(number, names)
+    scope = TaskScope(state, number)
+    words = []
+    for criterion in task.preconditions:
+        if criterion.expression is None:
+            words.append(criterion.text)
+            continue
+        why = unmet(criterion, scope)
+        if why:
+            return settle(task, "failed", "precondition", "precondition not met: " + why, "precondition")
+    return AskPeople(number, "preconditions") if words and "preconditions" not in found.cleared else None

@@ -1,0 +1,200 @@
+"""The lines of plain progress for what few runs meet: retries, gates, stops, budgets, undoing."""
+
+from __future__ import annotations
+
+from planrunner.machine.events import (
+    AttemptStopping,
+    BudgetExtended,
+    BudgetWarned,
+    CheckpointTaken,
+    FrameClosing,
+    FrameOpened,
+    GateEscalated,
+    GateOpened,
+    GateReopened,
+    GateVoted,
+    RetryScheduled,
+    RollbackStarted,
+    RunParked,
+    RunResumed,
+    StopRequested,
+    TaskDelayed,
+    TasksReset,
+    UndoScheduled,
+    UndoSettled,
+    UndoStarted,
+    Warned,
+)
+from planrunner.record import TYPE_CHECKING
+from planrunner.views.standing import attempt_text, listed, waiting
+from planrunner.views.symbols import duration_text, plural
+from planrunner.views.terminal import Terminal, foreign
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from planrunner.machine.state import State
+
+
+def _retry(terminal: Terminal, state: State, event: RetryScheduled, at: float) -> str:
+    number = state.index[event.task]
+    found = state.tasks[number]
+    outcome = found.outcome
+    message = foreign(terminal, outcome.message) if outcome else ""
+    why = event.failure + (f": {message}" if message else "")
+    attempt = attempt_text(state.specs[number], event.attempt, found.past)
+    wait = duration_text(max(0.0, event.due - at))
+    return f"{terminal.sign('retrying')} {event.task} failed, {attempt}, next in {wait} ({why})"
+
+
+def _gate(terminal: Terminal, _state: State, event: GateOpened, _at: float) -> str:
+    return f"{terminal.sign('blocked')} {event.task} asks: {foreign(terminal, event.ask)}"
+
+
+def _reopened(terminal: Terminal, _state: State, event: GateReopened, _at: float) -> str:
+    what = foreign(terminal, ", ".join(event.changed))
+    return f"{terminal.sign('blocked')} {event.task} asks again, what it shows has changed: {what}"
+
+
+def _escalated(terminal: Terminal, _state: State, event: GateEscalated, _at: float) -> str:
+    who = " or ".join([*(f"the role {role}" for role in event.roles), *event.people]) or "anybody"
+    return f"{terminal.sign('blocked')} {event.task} was not decided in time and asks others: {foreign(terminal, who)}"
+
+
+def _vote(terminal: Terminal, _state: State, event: GateVoted, _at: float) -> str:
+    word = "approves" if event.verdict == "approve" else "rejects"
+    chosen = f" with `{event.choice}`" if event.choice else ""
+    line = f"{event.by} {word} {event.task}{chosen}" + (f": {event.reason}" if event.reason else "")
+    return f"{terminal.sign('completed' if event.verdict == 'approve' else 'failed')} {foreign(terminal, line)}"
+
+
+def _opened(terminal: Terminal, state: State, event: FrameOpened, _at: float) -> str:
+    from planrunner.views.nesting import opened_text  # late: many plans are flat
+
+    number = state.index[event.task]
+    attempt = attempt_text(state.specs[number], event.attempt, state.tasks[number].past) if event.number <= 1 else ""
+    return f"{terminal.sign('running')} {event.task} {opened_text(state, number, event)}" + (
+        f" ({attempt})" if attempt else ""
+    )
+
+
+def _closing(terminal: Terminal, _state: State, event: FrameClosing, _at: float) -> str:
+    runs = "may end" if event.reason == "budget" else "is ended"
+    return f"{terminal.sign('cancelled')} {event.task} is stopped ({event.reason}): what runs in it {runs}"
+
+
+def _reset(terminal: Terminal, _state: State, event: TasksReset, _at: float) -> str:
+    names = ", ".join(event.tasks[:4]) + (f" and {len(event.tasks) - 4} more" if len(event.tasks) > 4 else "")
+    cause = f", sent back by {event.cause}" if event.cause else f", by {event.by}" if event.by else ""
+    said = f": {foreign(terminal, event.comment)}" if event.comment else ""
+    return f"{terminal.sign('retrying')} {names} begin anew ({event.reason}{cause}{said})"
+
+
+def _resumed(_terminal: Terminal, state: State, _event: RunResumed, _at: float) -> str:
+    done = sum(state.counts.get(status, 0) for status in ("completed", "skipped", "omitted"))
+    return f"resumed: {done} of {len(state.tasks)} tasks are done already"
+
+
+def _warned(_terminal: Terminal, _state: State, event: BudgetWarned, _at: float) -> str:
+    from planrunner.views.budget import warning_text  # late: few runs have limits
+
+    return warning_text(event)
+
+
+def _watched(terminal: Terminal, _state: State, event: Warned, _at: float) -> str:
+    look = ": somebody should look" if event.do == "ask" else ""
+    return f"{terminal.sign('running')} {event.task} still runs after {duration_text(event.after)}{look}"
+
+
+def _stopping(terminal: Terminal, _state: State, event: AttemptStopping, _at: float) -> str:
+    return f"{terminal.sign('cancelled')} {event.task} is stopped: {event.detail}"
+
+
+def _extended(_terminal: Terminal, _state: State, event: BudgetExtended, _at: float) -> str:
+    from planrunner.views.budget import extension_text  # late, as above
+
+    return extension_text(event)
+
+
+_STOPS = {
+    "deadline": "the time of the plan is used up: what runs is ended in order",
+    "budget": "a budget is used up: what runs may end, nothing else starts",
+    "pause": "pausing{who}: what runs may end, nothing else starts",
+    "cancelled": "cancelling{who}: what runs is ended in order",
+    "killed": "killing{who}: what runs is ended at once",
+}
+
+
+def _stop(terminal: Terminal, _state: State, event: StopRequested, _at: float) -> str:
+    who = f" for {event.by}" if event.by else ""
+    text = _STOPS.get(event.reason, f"stopping ({event.reason}): what runs is ended in order").format(who=who)
+    return text + (f" ({foreign(terminal, event.comment)})" if event.comment else "")
+
+
+def _checkpoint(terminal: Terminal, _state: State, event: CheckpointTaken, _at: float) -> str:
+    """Only what a checkpoint lacks is told."""
+    if not event.problem:
+        return ""
+    from planrunner.views.checkpoint import warning  # late: few tasks ask for a checkpoint
+
+    name = f"{event.task}#{event.round}" if event.round else event.task
+    return f"{terminal.sign('in_doubt')} {warning(name, bool(event.files), event.problem)}"
+
+
+def _parked(terminal: Terminal, state: State, event: RunParked, _at: float) -> str:
+    names = list(event.waiting) or waiting(state)
+    return f"{terminal.sign('paused')} parked ({event.reason})" + (f", waits for {listed(names)}" if names else "")
+
+
+def _delayed(terminal: Terminal, _state: State, event: TaskDelayed, at: float) -> str:
+    wait = duration_text(max(0.0, event.due - at))
+    return f"{terminal.sign('blocked')} {event.task} waits {wait}: {event.detail}"
+
+
+def _rolling_back(terminal: Terminal, _state: State, event: RollbackStarted, _at: float) -> str:
+    return f"{terminal.sign('rolled_back')} rolling back: {plural(len(event.owed), 'step')} to undo"
+
+
+def _undoing(terminal: Terminal, _state: State, event: UndoStarted, _at: float) -> str:
+    what = "putting back the files of" if event.kind == "files" else "undoing"
+    again = " again, its end was not seen" if event.reissue else ""
+    return f"{terminal.sign('rolled_back')} {what} {event.task}{again}"
+
+
+def _undo_retry(terminal: Terminal, _state: State, event: UndoScheduled, at: float) -> str:
+    wait = duration_text(max(0.0, event.due - at))
+    return f"{terminal.sign('retrying')} undoing {event.task} failed ({event.failure}), next attempt in {wait}"
+
+
+def _undo_settled(terminal: Terminal, _state: State, event: UndoSettled, _at: float) -> str:
+    words = {"undone": ("rolled_back", "undone"), "failed": ("failed", "could not be undone")}
+    status, text = words.get(event.status, ("skipped", "left as it is"))
+    why = f": {foreign(terminal, event.detail)}" if event.detail else ""
+    return f"{terminal.sign(status)} {event.task} {text}{why}"
+
+
+DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {
+    FrameOpened: _opened,
+    FrameClosing: _closing,
+    TasksReset: _reset,
+    RetryScheduled: _retry,
+    GateOpened: _gate,
+    GateReopened: _reopened,
+    GateEscalated: _escalated,
+    GateVoted: _vote,
+    RunResumed: _resumed,
+    StopRequested: _stop,
+    BudgetWarned: _warned,
+    CheckpointTaken: _checkpoint,
+    BudgetExtended: _extended,
+    Warned: _watched,
+    AttemptStopping: _stopping,
+    RunParked: _parked,
+    TaskDelayed: _delayed,
+    RollbackStarted: _rolling_back,
+    UndoStarted: _undoing,
+    UndoScheduled: _undo_retry,
+    UndoSettled: _undo_settled,
+}
+"""Kinds of event that are told; what is told of one that happened at a time, seconds since 1970, may be empty."""

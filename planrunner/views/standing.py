@@ -1,0 +1,94 @@
+"""How a run and its tasks stand, in words and numbers: what lines about them have in common."""
+
+from __future__ import annotations
+
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from planrunner.machine.state import State, TaskState
+    from planrunner.plan.model import Task
+
+
+def shown_status(state: State, found: TaskState) -> str:
+    """The status as people may be told it: no task runs while nobody acts on the run.
+
+    An attempt that was cut off or stopped half-way is in doubt until a resumed run settles it by its effect class. A
+    task that holds others does nothing itself: it waits with them.
+    """
+    if found.status != "running" or not is_resting(state):
+        return found.status
+    if found.inner is not None:
+        return "blocked" if state.status == "blocked" else "paused"
+    return "paused" if is_done(found) else "in_doubt"
+
+
+def is_done(found: TaskState) -> bool:
+    """Whether the work of a task is done, and its files were to be kept when the runner died."""
+    return found.outcome is not None and not found.outcome.failure
+
+
+def is_resting(state: State) -> bool:
+    """Whether nobody acts on the run: it is parked, was cut off, or has ended."""
+    return state.status not in ("pending", "running")
+
+
+def shown_counts(state: State) -> dict[str, int]:
+    """How many tasks there are of each status, as ``shown_status`` gives it. A task that stands for those it holds is
+    not counted beside them, unless it failed by itself."""
+    counts: dict[str, int] = dict(state.counts.items())
+    for number in state.holders:
+        found = state.tasks[number]
+        if found.inner is not None and found.inner.size and not _own_trouble(state, number):
+            counts[found.status] -= 1
+    if is_resting(state) and state.checkpoints is not None and counts.get("running"):
+        done = sum(shown_status(state, found) == "paused" and found.inner is None for found in state.tasks)
+        counts["running"] -= done
+        counts["paused"] = counts.get("paused", 0) + done
+    if is_resting(state) and counts.get("running"):
+        counts["in_doubt"] = counts.get("in_doubt", 0) + counts.pop("running")
+    return counts
+
+
+def _own_trouble(state: State, number: int) -> bool:
+    from planrunner.machine.paths import by_its_own  # late: many plans are flat
+
+    return state.tasks[number].status in ("failed", "in_doubt", "blocked") and by_its_own(state, number)
+
+
+def pairs(state: State) -> Iterator[tuple[Task, TaskState]]:
+    """Each task with its state, in the order of the plan."""
+    return zip(state.specs, state.tasks, strict=True)
+
+
+def waiting(state: State) -> list[str]:
+    """The tasks that wait for a person or an answer."""
+    counts = state.counts
+    if not (counts.get("blocked") or counts.get("in_doubt")):
+        return []
+    return [task.id for task, found in pairs(state) if found.status in ("blocked", "in_doubt")]
+
+
+NAMED = 8
+"""Tasks that a line lists by name."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a, b``; of many names the first few and how many more there are."""
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def attempt_text(task: Task, attempt: int, past: int = 0) -> str:
+    """``attempt 2 of 3``, or nothing where there is only one; ``past`` ones were made before the task began anew."""
+    allowed, attempt = task.retry.attempts, attempt - past
+    return f"attempt {attempt} of {max(allowed, attempt)}" if allowed > 1 or attempt > 1 else ""
+
+
+def elapsed(found: TaskState, now: float) -> float:
+    """Seconds from the start of the first attempt to the end of the last one, or to ``now`` while the task goes on."""
+    if found.started is None:
+        return 0.0
+    going = found.status in ("running", "pending", "queued") or found.ended is None
+    return max(0.0, (now if going else found.ended or now) - found.started)
