@@ -153,7 +153,9 @@ def _compared(store: ArtifactStore, root: str, path: str, piece: Piece) -> Step 
     """The step that a path calls for; None where it is as it was."""
     if piece.kind == "unread":
         return Step(path, "it could not be read then")
-    how = _how(os.path.join(root, path), piece)
+    whole = os.path.join(root, path)
+    folder = os.path.dirname(whole)
+    how = _how(whole, piece) if os.path.realpath(folder) == folder else "missing"  # a link is no way to it
     if how and piece.kind == "file" and how != "mode" and not store.is_whole(piece.sha256):
         return Step(path, "its content is not in the store any more")
     return Step(path, how, piece) if how else None
@@ -215,7 +217,7 @@ def _kept(store: ArtifactStore, root: str, step: Step) -> str | None:
     read."""
     whole = os.path.join(root, step.path)
     try:
-        if step.how == "mode" or not stat.S_ISREG(os.lstat(whole).st_mode):
+        if step.how in ("missing", "mode") or not stat.S_ISREG(os.lstat(whole).st_mode):
             return ""
         return str(store.keep(whole)["sha256"])
     except (FileNotFoundError, NotADirectoryError):

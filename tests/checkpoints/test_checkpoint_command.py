@@ -308,6 +308,23 @@ def test_what_cannot_be_read_is_told_and_left_alone(project: Project) -> None:
     os.close(at)
 
 
+def test_a_folder_that_has_become_a_link_is_a_folder_again_and_what_it_leads_to_is_left(project: Project) -> None:
+    outside = project.folder.parent / "outside"
+    outside.mkdir()
+    (outside / "f").write_text("a\n")
+    (outside / "g").write_text("theirs\n")
+    project.plan(
+        {"id": "a", "run": "mkdir in; echo a > in/f; echo a > in/g", "checkpoint": True},
+        {"id": "b", "needs": ["a"], "run": "rm -r in; ln -s ../outside in"},
+        {"id": "c", "needs": ["b"], "run": "true"},
+    )
+    project.run("exec", "plan.json")
+    project.run("fork", "last", "--from", "a", "--restore-files", "--yes")
+    assert not (project.folder / "in").is_symlink()
+    assert {path.name: path.read_text() for path in (project.folder / "in").iterdir()} == {"f": "a\n", "g": "a\n"}
+    assert (outside / "g").read_text() == "theirs\n"
+
+
 def test_a_store_that_is_full_parks_the_run_and_nothing_is_lost(project: Project) -> None:
     project.plan(
         {"id": "a", "run": "echo a >> log", "checkpoint": True, "effect": "idempotent"},
