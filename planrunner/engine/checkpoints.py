@@ -65,6 +65,7 @@ def _taken(state_dir: str, effect: TakeCheckpoint) -> CheckpointTaken:
     reader = _Reader(state_dir, root, store)
     pieces = {path: reader.piece(path, one) for path, one in found.items()}
     pieces.update(dict.fromkeys(unread, Piece("unread")))
+    store.settle(reader.later)
     problems = unread | reader.problems
     reader.remember(whole=not asked.patterns)
     manifest = Manifest(asked.patterns, {path: piece for path, piece in pieces.items() if piece is not _GONE})
@@ -99,6 +100,7 @@ class _Reader:
 
     def __init__(self, state_dir: str, root: str, store: ArtifactStore) -> None:
         self.problems: dict[str, str] = {}
+        self.later: set[str] = set()
         self._root = root
         self._store = store
         self._index = os.path.join(state_dir, INDEX)
@@ -131,8 +133,10 @@ class _Reader:
         at = time.time_ns()
         sha256, size = _digest(whole)
         if not self._store.has(sha256):
-            kept = self._store.keep(whole)
+            kept = self._store.keep(whole, later=self.later)
             sha256, size = str(kept["sha256"]), int(kept["size"])
+        else:
+            self.later.add(os.path.dirname(self._store.path_of(sha256)))
         still = _marks(os.lstat(whole)) == marks
         if still and max(found.st_mtime_ns, found.st_ctime_ns) + SETTLED < at:
             self._seen[path] = [*marks, sha256]
