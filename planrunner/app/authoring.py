@@ -81,9 +81,21 @@ def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checke
     """The findings about one plan."""
     if file.findings:  # the bytes are no text: there is nothing to load
         return Checked(file.source, _chosen(arrange(file.findings), choice), file.source.text)
-    loaded = load(file.source, capabilities)
+    loaded = load(file.source, capabilities, _people(file.source.name))
     _latest[:] = [loaded]
     return Checked(file.source, _chosen(loaded.findings, choice), file.source.text)
+
+
+def _people(path: str) -> Mapping[str, tuple[str, ...]] | None:
+    """The people of the project that a plan belongs to; None where it lists nobody, or its list is not sound: whoever
+    votes is told that."""
+    from planrunner.journal.workspace import find_project  # late: other commands on plan files need no project
+    from planrunner.safety.people import read_project
+
+    try:
+        return read_project(find_project(path)).people
+    except UsageError:
+        return None
 
 
 def mend_file(file: File, choice: Choice, capabilities: Capabilities, unsafe: bool) -> Checked:

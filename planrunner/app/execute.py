@@ -52,6 +52,8 @@ class ExecRequest(NamedTuple):
     seed: int | None = None
     preview: str | None = None
     """A saved preview that the run must be held to."""
+    unattended: bool = False
+    """Nobody is there to ask: what is in doubt and can be undone is undone, and fails."""
 
 
 class RunResult(NamedTuple):
@@ -67,8 +69,6 @@ class RunResult(NamedTuple):
     state_dir: str
     notices: int = 0
     """Warnings and notes that lint has about the plan."""
-    plan_changed: bool = False
-    """The file of the plan is another by now; the run goes on with the plan it started with."""
     source: Source | None = None
     """The text of the plan, where something failed and its place is to be shown."""
 
@@ -173,7 +173,15 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
         site.watch.started(run_id, plan, state)
         site.watch.event(first)
         effects = imagined or _live(site, state, clock, handle.epoch)
-        return held.drive((), effects)._replace(notices=seen.notices)
+        return held.drive(_with_nobody(request), effects)._replace(notices=seen.notices)
+
+
+def _with_nobody(request: ExecRequest) -> tuple[Event, ...]:
+    if not request.unattended:
+        return ()
+    from planrunner.app.settling import left_alone  # late: mostly somebody can be asked
+
+    return left_alone()
 
 
 def _params(request: ExecRequest, plan: Plan) -> dict[str, Json]:
@@ -215,23 +223,10 @@ def resume(
     is there to ask: what is in doubt and can be undone is undone, and fails. Raises NotFound, RunHeld, UsageError
     for a run that has ended or a task that is not in doubt, StorageFailed, Fenced.
     """
-    from planrunner.app.settling import answers  # late: only a run that was cut off has doubts
+    from planrunner.app.settling import answers, left_alone, with_more  # late: few runs are taken up again
 
-    alone: list[Event] = []
-    if unattended:
-        from planrunner.machine.events import LeftAlone  # late: mostly somebody can be asked
-
-        alone.append(LeftAlone())
-    return go_on(run, state, watch, lambda found: [*alone, *answers(found, settle, user()), *_with_more(found)])
-
-
-def _with_more(state: State) -> list[Event]:
-    """What a run that had ended and got a larger budget since begins anew."""
-    if (state.status, state.reason) != ("paused", "budget"):
-        return []
-    from planrunner.machine.rerun import reset_event, retried  # late: few runs have limits
-
-    return [reset_event(state, retried(state, ()), "retry", user())]
+    alone = left_alone() if unattended else ()
+    return go_on(run, state, watch, lambda found: [*alone, *answers(found, settle, user()), *with_more(found, user())])
 
 
 def go_on(
@@ -274,16 +269,7 @@ def _go_on(site: _Site, run_id: str, then: Callable[[State], Sequence[Event]], r
             first.append(RunReopened(reopening, user()))
         away = max(0.0, clock.now() - line.last)
         first.append(RunResumed(handle.epoch, user(), here, away, _is_attended(site.watch)))
-        result = held.drive((*first, *following), _live(site, state, clock, handle.epoch))
-        return result._replace(plan_changed=_plan_changed(site.journal, row.plan_digest, state))
-
-
-def _plan_changed(journal: JournalPort, digest: str, state: State) -> bool:
-    try:
-        with open(str(state.environment.get("plan", "")), "rb") as file:
-            return file.read().removeprefix(b"\xef\xbb\xbf") != journal.plan(digest).text.encode()
-    except OSError:
-        return False
+        return held.drive((*first, *following), _live(site, state, clock, handle.epoch))
 
 
 def _reap(run_id: str) -> None:

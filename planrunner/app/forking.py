@@ -184,7 +184,8 @@ def find(run: str, known: Sequence[Checkpoint], wanted: str) -> Checkpoint:
         shown = ", ".join(f"`{one.name}`" for one in starts[:8])
         raise NotFound(f"`{wanted}` may be any of these checkpoints: {shown}", "type more of the name")
     near = nearest(wanted, [one.name for one in known] + [one.task for one in known])
-    hint = f"did you mean `{near}`?" if near else f"`planrunner checkpoints {run}` lists them"
+    listed = f"`planrunner checkpoints {run}` lists them"
+    hint = f"did you mean `{near}`? {listed}" if near else listed
     raise NotFound(f"run {run} has no checkpoint `{wanted}`", hint)
 
 

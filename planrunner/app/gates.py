@@ -17,19 +17,28 @@ from planrunner.machine.evolve import fold
 from planrunner.machine.gates import sentence
 from planrunner.machine.state import State
 from planrunner.plan.nearest import nearest
-from planrunner.record import NamedTuple
-from planrunner.views.gates import waiting_gates
+from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.views.gates import suggestion, waiting_budgets, waiting_gates
+
+if TYPE_CHECKING:
+    from planrunner.machine.shortages import Wanted
 
 Json = Any
 _PAGE = 200
 
 
 class Waiting(NamedTuple):
-    """A run with gates that wait: their numbers, and whether a process acts on it."""
+    """A run that waits for people: the numbers of its gates, whether a process acts on it, and the limits that somebody
+    may extend."""
 
     state: State
     gates: list[int]
     held: bool
+    budgets: list[Wanted]
+
+
+def _waiting(state: State, held: bool) -> Waiting:
+    return Waiting(state, waiting_gates(state), held, waiting_budgets(state, time.time()))
 
 
 def waiting(run: str | None, state: str | None) -> list[Waiting]:
@@ -37,7 +46,7 @@ def waiting(run: str | None, state: str | None) -> list[Waiting]:
     none of; a place without runs gives an empty list."""
     if run is not None:
         found = look(run, state)
-        return [Waiting(found.state, waiting_gates(found.state), found.row.held)]
+        return [_waiting(found.state, found.row.held)]
     try:
         journal = open_journal(find_state(None, state), readonly=True)
     except NotFound:
@@ -51,8 +60,9 @@ def waiting(run: str | None, state: str | None) -> list[Waiting]:
                 if row.status:
                     continue
                 folded = fold(stored_plan(journal, row.plan_digest), row.run, journal.entries(row.run))
-                if gates := waiting_gates(folded):
-                    seen.append(Waiting(folded, gates, row.held))
+                one = _waiting(folded, row.held)
+                if one.gates or one.budgets:
+                    seen.append(one)
         return seen
     finally:
         journal.close()
@@ -60,8 +70,8 @@ def waiting(run: str | None, state: str | None) -> list[Waiting]:
 
 def find_gates(state: State, name: str) -> list[str]:
     """The waiting gates that a name means: the path of a task, the end of one path alone, ``TASK/gate`` for what a task
-    asks, or a pattern with ``*`` for any number of them. Raises NotFound, and UsageError for a gate that is decided or
-    a name that several have."""
+    asks, or a pattern with ``*`` for any number of them. Raises NotFound, also for a name that several have,
+    and UsageError for a gate that is decided."""
     names = [state.specs[number].id for number in waiting_gates(state)]
     if name in names:
         return [name]
@@ -76,7 +86,7 @@ def find_gates(state: State, name: str) -> list[str]:
         if len(ends) == 1:
             return ends
         if ends:
-            raise UsageError(f"`{name}` is more than one gate", f"say which: {', '.join(ends[:10])}")
+            raise NotFound(f"`{name}` is more than one gate", f"say which: {', '.join(ends[:10])}")
     raise _missing(state, name, names)
 
 
@@ -90,7 +100,8 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
         return UsageError(f"`{name}` asks nobody: it is {found.status.replace('_', ' ')}", why)
     near = nearest(name, names)
     listed = f"waiting: {', '.join(names[:10])}" if names else "nothing waits in this run"
-    return NotFound(f"run {state.run_id} has no gate `{name}`", f"did you mean `{near}`?" if near else listed)
+    hint = f"did you mean `{near}`?" if near else f"{listed};"
+    return NotFound(f"run {state.run_id} has no gate `{name}`", f"{hint} `planrunner gates {state.run_id}` lists them")
 
 
 def _fits(pattern: str, name: str) -> bool:
@@ -111,13 +122,45 @@ class Voted(NamedTuple):
 def vote(run: str, gate: str, body: dict[str, Json], state: str | None) -> list[Voted]:
     """Say something at the gates that ``gate`` means; ``body`` is the data of the request ``vote`` without the gate.
 
-    Raises NotFound, UsageError and what ``steer`` raises.
+    A limit that tasks wait for is called ``budget`` or ``TASK/budget``, or as one of those tasks; to approve of it is
+    to say how much is added (``add``: what to how much). Raises NotFound, UsageError and what ``steer`` raises.
     """
     found = look(run, state)
     if found.row.status:
         raise UsageError(f"run {found.row.run} has ended: it is {found.row.status}", f"planrunner show {found.row.run}")
+    if limits := _limits(found.state, gate):
+        return _decide_limits(found.row.run, limits, body, state)
     names = find_gates(found.state, gate)
+    if "add" in body:
+        raise UsageError(f"`{names[0]}` is no budget: nothing can be added to it", f"planrunner gates {found.row.run}")
     return [Voted(name, steer(found.row.run, "vote", {**body, "gate": name}, state)) for name in names]
+
+
+def _limits(state: State, name: str) -> list[Wanted]:
+    """The limits that a name means: all that are asked about of one task, or of the plan."""
+    if any(state.specs[number].id == name for number in waiting_gates(state)):
+        return []
+    asked = waiting_budgets(state, time.time())
+    named = [each for each in asked if each.name == name]
+    return named or [each for each in asked if name in each.tasks]
+
+
+def _decide_limits(run: str, limits: list[Wanted], body: dict[str, Json], state: str | None) -> list[Voted]:
+    """Extend limits, or refuse to."""
+    name, scope = limits[0].name, limits[0].scope
+    asked: dict[str, Json] = {"scope": scope, **{key: body[key] for key in ("by", "reason") if body.get(key)}}
+    if body.get("shown"):
+        raise UsageError(
+            f"`{name}` is a budget: it shows nothing that --shown could be held to", f"planrunner gates {run}"
+        )
+    if body["verdict"] == "reject" and not body.get("rework"):
+        asked["refuse"] = [each.what for each in limits]
+    elif body["verdict"] == "approve" and body.get("add") and not body.get("choice") and not body.get("fields"):
+        asked["add"] = body["add"]
+    else:
+        example = " ".join(f"--add {suggestion(each)}" for each in limits)
+        raise UsageError(f"`{name}` is a budget: say how much is added", f"planrunner approve {run} {name} {example}")
+    return [Voted(name, steer(run, "budget", asked, state))]
 
 
 class Ballots:
@@ -127,9 +170,9 @@ class Ballots:
     def __init__(self, state: str | None) -> None:
         self._journal = open_journal(find_state(None, state))
 
-    def post(self, run_id: str, body: dict[str, Json]) -> int:
-        """Leave a vote; its number."""
-        return self._journal.post(run_id, Request("vote", body, user(), at=time.time()))
+    def post(self, run_id: str, body: dict[str, Json], kind: str = "vote") -> int:
+        """Leave a vote, or what is said about a budget; its number."""
+        return self._journal.post(run_id, Request(kind, body, user(), at=time.time()))
 
     def answered(self, number: int) -> Answer | None:
         """What became of a vote; None while it waits."""

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING
 from planrunner.app.asking import user
 from planrunner.app.execute import go_on
 from planrunner.app.reading import stored_state
+from planrunner.app.settling import left_alone
 from planrunner.app.tasknames import task_number
 from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.rerun import Anew, Unfit, reset_event, retried, run_again
+from planrunner.machine.paths import named, owners
+from planrunner.machine.rerun import Anew, Unfit, is_current, reset_event, retried, run_again
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from planrunner.app.execute import RunResult, Watch
     from planrunner.machine.state import State
 
@@ -29,15 +33,25 @@ class RerunRequest(NamedTuple):
     retry: bool = False
     downstream: bool = False
     only_failed: bool = False
+    unattended: bool = False
+    """Nobody is there to ask what became of an attempt."""
 
 
 class Stale(NamedTuple):
-    """What would begin anew, in any case and perhaps, and how many tasks that went well stay as they are."""
+    """What would begin anew, in any case and perhaps, and how many tasks that went well stay as they are.
+
+    ``calls`` gives for tasks that ran the digest of what they were called with; one of ``perhaps`` runs again if it
+    would be called otherwise. ``inside`` gives for those of them that hold others the tasks that are compared one by
+    one. ``finals`` are those of ``again`` that stand under ``finally``.
+    """
 
     run_id: str
     again: tuple[str, ...]
     perhaps: tuple[str, ...]
     kept: int
+    calls: dict[str, str] = {}
+    inside: dict[str, tuple[str, ...]] = {}
+    finals: tuple[str, ...] = ()
 
 
 def preview(request: RerunRequest, state_dir: str | None) -> Stale:
@@ -47,33 +61,83 @@ def preview(request: RerunRequest, state_dir: str | None) -> Stale:
         state = stored_state(journal, journal.find_run(request.run))
     finally:
         journal.close()
-    anew = _chosen(state, request)
-    again, perhaps = (tuple([state.specs[number].id for number in numbers]) for numbers in anew)
-    good = sum(found.standing in ("completed", "tolerated") for found in state.tasks)
-    touched = sum(state.tasks[number].standing in ("completed", "tolerated") for number in anew.again + anew.perhaps)
-    return Stale(state.run_id, again, perhaps, good - touched)
+    return _stale(state, _chosen(state, request))
+
+
+def _stale(state: State, anew: Anew) -> Stale:
+    touched = {*anew.again, *anew.perhaps}
+    left = [
+        number
+        for number, found in enumerate(state.tasks)
+        if found.standing in ("completed", "tolerated") and is_current(state, number) and number not in touched
+    ]
+    return Stale(
+        state.run_id,
+        _ids(state, anew.again),
+        _ids(state, anew.perhaps),
+        sum(touched.isdisjoint(owners(state, number)) for number in left),
+        {
+            state.specs[number].id: state.tasks[number].inputs
+            for number in (*anew.again, *anew.perhaps)
+            if number not in state.holders and state.tasks[number].inputs
+        },
+        {
+            state.specs[number].id: _ids(state, _inside(state, number))
+            for number in anew.perhaps
+            if _holds(state, number)
+        },
+        _ids(state, [number for number in anew.again if state.specs[number].finally_]),
+    )
+
+
+def _ids(state: State, numbers: Iterable[int]) -> tuple[str, ...]:
+    return tuple([state.specs[number].id for number in numbers])
+
+
+def _holds(state: State, number: int) -> bool:
+    return state.tasks[number].inner is not None
+
+
+def _inside(state: State, owner: int) -> list[int]:
+    """The tasks without others inside that a task holds as it stands, of every round."""
+    found: list[int] = []
+    frame = state.tasks[owner].inner
+    while frame is not None:
+        inner = range(frame.first, frame.first + frame.size)
+        found += [each for number in inner for each in (_inside(state, number) if _holds(state, number) else [number])]
+        frame = frame.earlier
+    return sorted(found)
 
 
 def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> RunResult:
     """Begin the tasks anew and drive the run until it ends or parks, whatever state it is in now.
 
-    Raises NotFound, RunHeld, UsageError for tasks that there are not or that cannot begin anew, StorageFailed, Fenced.
+    Raises NotFound, RunHeld, UsageError for tasks that cannot begin anew, StorageFailed, Fenced.
     """
     reason = "retry" if request.retry else "rerun"
     return go_on(
         request.run,
         state_dir,
         watch,
-        lambda state: [reset_event(state, _chosen(state, request), reason, user())],
+        lambda state: [
+            *(left_alone() if request.unattended else ()),
+            reset_event(state, _chosen(state, request), reason, user()),
+        ],
         reason,
     )
 
 
 def _chosen(state: State, request: RerunRequest) -> Anew:
-    wanted = [task_number(state, name, UsageError) for name in request.tasks]
+    wanted = [_number(state, name) for name in request.tasks]
     try:
         if request.retry:
             return retried(state, wanted)
         return run_again(state, wanted, all_after=request.downstream, only_failed=request.only_failed)
     except Unfit as error:
         raise UsageError(str(error), f"planrunner show {state.run_id}") from None
+
+
+def _number(state: State, name: str) -> int:
+    """The task of that name; of several, the one that belongs to the round and the attempt that stand now."""
+    current = [number for number in named(state, name) if is_current(state, number)]
+    return current[0] if len(current) == 1 and name not in state.index else task_number(state, name)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from planrunner.app.asking import user
 from planrunner.app.execute import go_on
 from planrunner.app.reading import stored_plan
-from planrunner.errors import NotFound, UsageError
+from planrunner.app.tasknames import missing, task_number
+from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import AttemptStarted, RollbackStarted
 from planrunner.machine.evolve import evolve
-from planrunner.machine.owing import bare, outstanding, selected, started
+from planrunner.machine.owing import bare, outstanding, selected, started, under_way
 from planrunner.machine.state import State
 from planrunner.plan.model import RollbackPolicy
-from planrunner.plan.nearest import nearest
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -66,14 +66,14 @@ def preview(request: RollbackRequest, state_dir: str | None) -> Planned:
         evolve(state, entry.event, entry.at)
     event = _event(state, request, starts(entries))
     assert state.debts is not None
-    steps = tuple(_step(state, position) for position in event.owed)
+    steps = tuple(_step(state, position) for position in (*under_way(state), *event.owed))
     return Planned(row.run, event.strict, steps, event.bare)
 
 
 def roll_back(request: RollbackRequest, state_dir: str | None, watch: Watch) -> RunResult:
     """Undo and drive the run to its end, whatever state it is in now; one that had ended is opened again for that.
 
-    Raises NotFound, RunHeld, UsageError for tasks that there are not and where there is nothing to undo, StorageFailed,
+    Raises NotFound, RunHeld, UsageError where there is nothing to undo, StorageFailed,
     Fenced.
     """
     directory = find_state(None, state_dir)
@@ -102,7 +102,7 @@ def _event(state: State, request: RollbackRequest, order: Mapping[tuple[str, int
     naked = [] if request.only or policy.only else bare(state)
     if request.to:
         positions, naked = _after(state, request.to, order, positions, naked)
-    if not positions:
+    if not positions and not under_way(state):
         told = ", ".join(f"`{state.specs[number].id}`" for number in naked[:5])
         hint = f"{told} acted and do not say how they are undone" if naked else f"planrunner show {state.run_id}"
         raise UsageError(f"there is nothing to undo in run {state.run_id}", hint)
@@ -115,24 +115,17 @@ def _check(state: State, name: str) -> None:
     known = {task.id for task in state.specs} | {task.id.rpartition("/")[2] for task in state.specs}
     known |= {label for task in state.specs for label in task.labels}
     if name not in known:
-        raise _unknown(state, name, known)
-
-
-def _unknown(state: State, name: str, known: Iterable[str]) -> NotFound:
-    near = nearest(name, tuple(known))
-    return NotFound(
-        f"the run has no task `{name}`", f"did you mean `{near}`?" if near else f"planrunner show {state.run_id}"
-    )
+        raise missing(f"the run has no task and no label `{name}`", name, sorted(known), state.run_id)
 
 
 def _after(
     state: State, name: str, order: Mapping[tuple[str, int], int], positions: Sequence[int], naked: Sequence[int]
 ) -> tuple[list[int], list[int]]:
     """What started after a task in its last visit, and does not stand inside it."""
-    number = state.index.get(name)
-    if number is None:
-        raise _unknown(state, name, state.index)
-    since = order.get((name, state.tasks[number].past + 1))
+    number = task_number(state, name)
+    name = state.specs[number].id
+    found = state.tasks[number]
+    since = order.get((name, found.attempts if found.reason == "reused" else found.past + 1))
     if since is None:
         raise UsageError(f"task `{name}` did not start, so nothing came after it")
     assert state.debts is not None

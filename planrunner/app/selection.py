@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.errors import UsageError
+from planrunner.errors import NotFound
 from planrunner.machine.shape import Shape
 from planrunner.plan.model import Plan
 from planrunner.plan.nearest import nearest
@@ -12,7 +12,7 @@ def select(plan: Plan, only: tuple[str, ...], until: tuple[str, ...]) -> tuple[s
     """The ids of the tasks to run in the order of the plan, None for all. ``until`` brings in whatever a task waits
     for.
 
-    Raises UsageError for an id that the plan does not have.
+    Raises NotFound for an id that the plan does not have.
     """
     if not (only or until):
         return None
@@ -20,8 +20,9 @@ def select(plan: Plan, only: tuple[str, ...], until: tuple[str, ...]) -> tuple[s
     for name in (*only, *until):
         if name not in index:
             near = nearest(name, tuple(index))
-            hint = f"did you mean `{near}`?" if near else f"its tasks are {', '.join(list(index)[:8])}"
-            raise UsageError(f"plan `{plan.id}` has no task `{name}`", hint)
+            listed = "`planrunner graph PLAN` shows its tasks"
+            hint = f"did you mean `{near}`? {listed}" if near else f"it has {', '.join(list(index)[:8])}; {listed}"
+            raise NotFound(f"plan `{plan.id}` has no task `{name}`", hint)
     chosen = {index[name] for name in only} | _needed(_shape(plan), [index[name] for name in until])
     return tuple(plan.tasks[number].id for number in sorted(chosen))
 

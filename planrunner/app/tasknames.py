@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
-from planrunner.errors import NotFound, PlanrunnerError
+from planrunner.errors import NotFound
 from planrunner.machine.paths import held_tasks, named, written_name, written_of, written_path
 from planrunner.machine.state import State
 from planrunner.plan.nearest import nearest
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
-def task_number(state: State, wanted: str, kind: type[PlanrunnerError] = NotFound) -> int:
-    """The task that a path names, or the end of one that no other has. Raises an error of that ``kind``, with the
-    nearest path or with those it may be."""
+def task_number(state: State, wanted: str) -> int:
+    """The task that a path names, or the end of one that no other has. Raises NotFound, with the nearest path or with
+    those it may be."""
     found = named(state, wanted)
     if len(found) == 1:
         return found[0]
     if not found:
-        raise unknown(state, wanted, kind)
+        raise unknown(state, wanted)
     names = [state.specs[number].id for number in found]
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    raise kind(f"`{wanted}` names {len(names)} tasks of this run", f"say which: {', '.join(names[:8])}{more}")
+    raise NotFound(f"`{wanted}` names {len(names)} tasks of this run", f"say which: {', '.join(names[:8])}{more}")
 
 
-def unknown(state: State, wanted: str, kind: type[PlanrunnerError] = NotFound) -> PlanrunnerError:
+def unknown(state: State, wanted: str) -> NotFound:
     """The error for a path that no task has, with what was probably meant."""
     holder = _not_begun(state, wanted)
     if holder >= 0:
         task, found = state.specs[holder], state.tasks[holder]
         why = f"`{task.id}`, which would hold it, is {found.status.replace('_', ' ')}"
-        return kind(f"`{wanted}` has not come to be in this run: {why}", f"planrunner why {state.run_id} {task.id}")
-    near = nearest(wanted, state.index)
-    hint = f"did you mean `{near}`?" if near else f"it has {', '.join(list(state.index)[:20])}"
-    return kind(f"the plan `{state.plan.id}` has no task `{wanted}`", hint)
+        return NotFound(f"`{wanted}` has not come to be in this run: {why}", f"planrunner why {state.run_id} {task.id}")
+    return missing(f"the plan `{state.plan.id}` has no task `{wanted}`", wanted, state.index, state.run_id)
+
+
+def missing(message: str, wanted: str, known: Iterable[str], run: str) -> NotFound:
+    """The error for a name that is none of those ``known`` in a run, with the nearest one and where they are listed."""
+    names = list(known)
+    near = nearest(wanted, names)
+    listed = f"it has {', '.join(names[:20])}" if names else "it has no tasks"
+    command = f"`planrunner show {run}` lists its tasks"
+    return NotFound(message, f"did you mean `{near}`? {command}" if near else f"{listed}; {command}")
 
 
 def _not_begun(state: State, wanted: str) -> int:

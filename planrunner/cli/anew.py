@@ -3,40 +3,91 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
-from planrunner.app.rerun import RerunRequest, Stale, begin_anew, preview
-from planrunner.cli.running import report, tell_edited, watch
+import click
+
+from planrunner.app.rerun import RerunRequest, Stale, begin_anew
+from planrunner.app.rerun import preview as stale_set
+from planrunner.cli.options import UNATTENDED
+from planrunner.cli.running import attended, report, tell_edited, watch
 from planrunner.cli.settings import Settings
 from planrunner.errors import OK
 
+_Command = Callable[..., Any]
 
-def begin(given: Settings, request: RerunRequest, only_tell: bool, as_json: bool) -> int:
-    """Show what begins anew, and unless ``only_tell`` do it; the exit code of the run."""
-    stale = preview(request, given.state)
-    if only_tell and as_json:
+_OPTIONS = (
+    click.option("--preview", is_flag=True, help="Only tell what would begin anew."),
+    click.option("--unattended", is_flag=True, help=UNATTENDED),
+    click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+)
+
+
+def anew_options(command: _Command) -> _Command:
+    """The options that both commands have."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def begin(
+    given: Settings, request: RerunRequest, *, preview: bool, as_json: bool, no_wait: bool, unattended: bool
+) -> int:
+    """Show what begins anew, and unless it is a ``preview`` do it; the exit code of the run."""
+    tell_edited(given, request.run)
+    stale = stale_set(request, given.state)
+    if preview and as_json:
         from json import dumps
 
         sys.stdout.write(dumps({"format": 1, **stale._asdict()}, ensure_ascii=False) + "\n")
         return OK
-    (sys.stdout if only_tell else sys.stderr).write(_told(stale))
-    if only_tell:
+    if preview:
+        sys.stdout.write(_in_full(stale))
         return OK
-    result = begin_anew(request, given.state, watch(given, "auto"))
-    tell_edited(result)
+    sys.stderr.write(_told(stale))
+    seen = watch(given, "auto")
+    onlooker = seen if no_wait or unattended else attended(given, seen)
+    result = begin_anew(request._replace(unattended=unattended), given.state, onlooker)
     return report(result, as_json)
 
 
 def _told(stale: Stale) -> str:
     lines = [f"run {stale.run_id}", f"  begins anew: {_names(stale.again)}"]
     if stale.perhaps:
-        lines.append(f"  begins anew if its inputs have changed by then: {_names(stale.perhaps)}")
-    kept = (
-        "1 task that went well stays as it is"
-        if stale.kept == 1
-        else f"{stale.kept} tasks that went well stay as they are"
-    )
-    lines.append(f"  {kept}")
-    return "\n".join(lines) + "\n"
+        lines.append(f"  begins anew if it would be called otherwise by then: {_names(stale.perhaps)}")
+    return "\n".join([*lines, _kept(stale)]) + "\n"
+
+
+def _kept(stale: Stale) -> str:
+    if stale.kept == 1:
+        return "  1 task that went well stays as it is"
+    return f"  {stale.kept} tasks that went well stay as they are"
+
+
+def _in_full(stale: Stale) -> str:
+    """The stale set, a task a line, with the digest of the call that the next one is compared with."""
+    width = max(map(len, (*stale.again, *stale.perhaps)), default=0)
+    lines = [f"run {stale.run_id}"]
+    if stale.again:
+        lines += ["  begins anew:", *[_line(stale, name, width) for name in stale.again]]
+    if stale.perhaps:
+        lines.append("  begins anew if it would be called otherwise by then:")
+        lines += [_line(stale, name, width) for name in stale.perhaps]
+    return "\n".join([*lines, _kept(stale)]) + "\n"
+
+
+def _line(stale: Stale, name: str, width: int) -> str:
+    told = []
+    if name in stale.inside:
+        count = len(stale.inside[name])
+        told.append("1 task inside is compared" if count == 1 else f"{count} tasks inside are compared one by one")
+    elif name in stale.calls:
+        told.append(f"was called with {stale.calls[name][:12]}")
+    if name in stale.finals:
+        told.append("under `finally`")
+    return f"    {name.ljust(width)}  {', '.join(told)}".rstrip()
 
 
 def _names(names: tuple[str, ...]) -> str:

@@ -10,29 +10,12 @@ import click
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
 from planrunner.cli.steering import report
-
-_ADDABLE = ("time", "cost", "tokens", "calls", "attempts", "iterations")
-
-
-def _amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
-    from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money
-
-    found = {}
-    for value in values:
-        what, _, text = value.partition("=")
-        parse = {"time": parse_duration, "cost": parse_money}.get(what, parse_count)
-        more = parse(text) if what in _ADDABLE else None
-        if more is None and what == "cost":
-            more = parse_count(text)
-        if not more:
-            raise click.BadParameter(f"`{value}` is not cost=$2, time=10m, tokens=50k or the like", ctx, param)
-        found[what] = more
-    return found
+from planrunner.cli.voting import amounts
 
 
 @click.command("budget")
 @click.argument("run", default="last")
-@click.option("--add", multiple=True, metavar="WHAT=AMOUNT", callback=_amounts, help="Add to a limit; may be repeated.")
+@click.option("--add", multiple=True, metavar="WHAT=AMOUNT", callback=amounts, help="Add to a limit; may be repeated.")
 @click.option("--task", default="", metavar="TASK", help="The limit of this task, not of the plan.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -56,12 +39,13 @@ def command(ctx: click.Context, /, run: str, add: dict[str, float], task: str, r
         body = {"add": add, **({"scope": task} if task else {}), **({"reason": reason} if reason else {})}
         return report(steer(run, "budget", body, given.state), as_json)
     from planrunner.app.inspect import look
-    from planrunner.views.budget import budget_table
+    from planrunner.views.budget import budget_table, reserves_object
     from planrunner.views.run import budget_object
 
     found = look(run, given.state)
     if as_json:
         data = {"format": 1, "run_id": found.row.run, "budget": budget_object(found.state, time.time())}
+        data["rollbacks"] = reserves_object(found.state)
         click.echo(json.dumps(data, indent=2))
         return 0
     output(given).write("\n".join(budget_table(found.state, time.time())) + "\n")

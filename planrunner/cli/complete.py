@@ -179,7 +179,8 @@ def _gates(run: str, state: str | None) -> list[str]:
     from planrunner.app.gates import waiting
 
     (found,) = waiting(run, state)
-    return [f"{found.state.specs[number].id}\t{found.state.tasks[number].detail}" for number in found.gates]
+    gates = [f"{found.state.specs[number].id}\t{found.state.tasks[number].detail}" for number in found.gates]
+    return gates + [f"{asked.name}\t{asked.ask}" for asked in found.budgets]
 
 
 def _event_types() -> list[str]:

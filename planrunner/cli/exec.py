@@ -8,7 +8,7 @@ import click
 
 from planrunner.cli import running
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import PROGRESS, ExecOptions, pair
+from planrunner.cli.options import PROGRESS, UNATTENDED, ExecOptions, pair
 
 
 def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -39,6 +39,7 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
     default="auto",
     help="How progress is shown (auto: tree on a terminal, github in its Actions, plain elsewhere).",
 )
+@click.option("--unattended", is_flag=True, help=UNATTENDED)
 @click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:

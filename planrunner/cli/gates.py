@@ -16,7 +16,7 @@ from planrunner.cli.settings import output
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(ctx: click.Context, /, run: str, as_json: bool) -> int:
-    """List what waits for people: the gates of every run, or of RUN with what they show.
+    """List what waits for people: the gates and used-up budgets of every run, or of RUN with what they show.
 
     \b
     Examples:
@@ -25,24 +25,26 @@ def command(ctx: click.Context, /, run: str, as_json: bool) -> int:
       planrunner gates --json
     """
     from planrunner.app.gates import waiting
-    from planrunner.views.gates import gate_lines, gate_object
+    from planrunner.views.gates import budget_gate_lines, gate_lines, gate_objects
 
     given = given_settings(ctx)
     found = waiting(run or None, given.state)
     if as_json:
         gates = [
-            {"run_id": one.state.run_id, "plan": one.state.plan.id, "held": one.held, **gate_object(one.state, number)}
+            {"run_id": one.state.run_id, "plan": one.state.plan.id, "held": one.held, **gate}
             for one in found
-            for number in one.gates
+            for gate in gate_objects(one.state, time.time())
         ]
         click.echo(json.dumps({"format": 1, "gates": gates}, indent=2, ensure_ascii=False, default=str))
         return 0
     screen = output(given)
     lines: list[str] = []
     for one in found:
-        if one.gates:
+        if one.gates or one.budgets:
             lines.append(f"{one.state.plan.id}  run {one.state.run_id}")
             for number in one.gates:
                 lines += gate_lines(screen, one.state, number, time.time(), bool(run))
+            for asked in one.budgets:
+                lines += budget_gate_lines(screen, one.state, asked)
     screen.write("\n".join(lines or ["nothing waits for people"]) + "\n")
     return 0

@@ -18,11 +18,12 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--preview", "Run only what this saved preview shows; else leave with code 10."),
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown (auto: tree on a terminal, github in its Actions, plain elsewhere)."),
+        ("--unattended", "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."),
         ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
     ),
     "resume": (
         ("--settle", "Say what became of a task in doubt: retry, completed, failed or rollback."),
-        ("--unattended", "Ask nobody: undo and fail what is in doubt, where it says how."),
+        ("--unattended", "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."),
         ("--from", "Go on from a checkpoint, as a new run; this one stays as it is."),
         ("--restore-files", "With --from: make the files of the directory what they were then."),
         ("--yes", "Do not ask before files change."),
@@ -56,12 +57,16 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "retry": (
         ("--preview", "Only tell what would begin anew."),
+        ("--unattended", "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."),
+        ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
         ("--json", "Print JSON."),
     ),
     "rerun": (
         ("--downstream", "Begin everything after them anew as well, whatever its inputs."),
         ("--only-failed", "Leave tasks that went well as they are."),
         ("--preview", "Only tell what would begin anew."),
+        ("--unattended", "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."),
+        ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
         ("--json", "Print JSON."),
     ),
     "rollback": (
@@ -78,6 +83,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "approve": (
         ("--reason", "Why; kept with the decision."),
+        ("--add", "Of a budget: how much more; may be repeated."),
         ("--as", "Who you are, where the system does not know."),
         ("--role", "A role you have; may be repeated."),
         ("--shown", "Only if this is what is asked: see `planrunner gates`."),

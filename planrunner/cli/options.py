@@ -7,6 +7,8 @@ from __future__ import annotations
 
 PROGRESS = ("auto", "tree", "plain", "github", "jsonl", "quiet")
 
+UNATTENDED = "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."
+
 Pairs = tuple[tuple[str, str], ...]
 
 
@@ -25,6 +27,7 @@ class ExecOptions:
         "preview",
         "progress",
         "seed",
+        "unattended",
         "until",
     )
 
@@ -40,13 +43,14 @@ class ExecOptions:
     progress: str
     preview: str | None
     no_wait: bool
+    unattended: bool
 
     def __init__(self, plan: str, **given: object) -> None:
         """``given`` holds any of the other slots by name."""
         self.plan = plan
         self.params = self.only = self.until = ()
         self.params_file = self.max_parallel = self.seed = self.preview = None
-        self.dry_run = self.json = self.no_wait = False
+        self.dry_run = self.json = self.no_wait = self.unattended = False
         self.progress = "auto"
         for name, value in given.items():
             setattr(self, name, value)

@@ -28,7 +28,7 @@ _EXEC = {
     "--progress": "progress",
     "--preview": "preview",
 }
-_EXEC_FLAGS = {"--dry-run": "dry_run", "--json": "json", "--no-wait": "no_wait"}
+_EXEC_FLAGS = {"--dry-run": "dry_run", "--json": "json", "--no-wait": "no_wait", "--unattended": "unattended"}
 _RESUME = {"--settle": "settle", "--progress": "progress"}
 _RESUME_FLAGS = {"--json": "json", "--unattended": "unattended", "--no-wait": "no_wait"}
 _MANY = frozenset({"params", "only", "until", "settle"})

@@ -21,7 +21,7 @@ def command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bo
     """Reject what a gate asks: one rejection by somebody who may decide is enough.
 
     What follows is the plan's to say (`on_reject`): the gate fails, another task runs, or the run goes back to an
-    earlier task with your reason as the comment.
+    earlier task with your reason as the comment. A budget that is rejected stops what it is for.
 
     \b
     Examples:

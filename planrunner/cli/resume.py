@@ -8,7 +8,7 @@ import click
 
 from planrunner.cli import running
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import PROGRESS, ResumeOptions, pair
+from planrunner.cli.options import PROGRESS, UNATTENDED, ResumeOptions, pair
 from planrunner.cli.quick import RESOLUTIONS
 
 
@@ -32,7 +32,7 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     callback=_settled,
     help="Say what became of a task in doubt: retry, completed, failed or rollback.",
 )
-@click.option("--unattended", is_flag=True, help="Ask nobody: undo and fail what is in doubt, where it says how.")
+@click.option("--unattended", is_flag=True, help=UNATTENDED)
 @click.option(
     "--from", "checkpoint", metavar="CHECKPOINT", help="Go on from a checkpoint, as a new run; this one stays as it is."
 )

@@ -5,24 +5,25 @@ from __future__ import annotations
 import click
 
 from planrunner.app.rerun import RerunRequest
-from planrunner.cli.anew import begin
+from planrunner.cli.anew import anew_options, begin
 from planrunner.cli.group import given_settings
 
 
 @click.command("retry")
 @click.argument("run")
 @click.argument("tasks", nargs=-1, metavar="[TASK]...")
-@click.option("--preview", is_flag=True, help="Only tell what would begin anew.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@anew_options
 @click.pass_context
-def command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], preview: bool, as_json: bool) -> int:
+def command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: bool) -> int:
     """Begin what failed or was cancelled anew, with what did not come about because of it, and go on with the run.
 
-    A failed item of a fan-out, or a failed step of a subplan, is tried again alone; what went well stays.
+    A failed item of a fan-out, or a failed step of a subplan, is tried again alone; what went well stays. What stands
+    under `finally` runs again.
 
     \b
     Examples:
       planrunner retry last
       planrunner retry last "fetch[3]"
+      planrunner retry last "polish#2/draft"
     """
-    return begin(given_settings(ctx), RerunRequest(run, tasks, retry=True), preview, as_json)
+    return begin(given_settings(ctx), RerunRequest(run, tasks, retry=True), **how)

@@ -66,7 +66,7 @@ def command(
 
         found = run_object(result.state, result.revision, result.exit_code, time())
         sys.stdout.write(dumps(found, ensure_ascii=False, default=str) + "\n")
-    if debts is not None and debts.status == "rolled_back":
+    if debts is not None and debts.main.status == "rolled_back":
         return OK
     return result.exit_code if result.status == "paused" else WAITING if result.status == "blocked" else FAILED
 

@@ -38,9 +38,11 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         options.dry_run,
         options.seed,
         options.preview,
+        options.unattended,
     )
     seen = watch(given, options.progress)
-    result = execute(request, seen if options.no_wait or options.dry_run else attended(given, seen))
+    alone = options.no_wait or options.unattended or options.dry_run
+    result = execute(request, seen if alone else attended(given, seen))
     if result.notices and not options.json and options.progress in ("auto", "tree", "plain"):
         found = f"{result.notices} findings" if result.notices > 1 else "1 finding"
         sys.stderr.write(f"lint has {found} about this plan: planrunner lint {options.plan}\n")
@@ -53,15 +55,25 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
 
     seen = watch(given, options.progress)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
+    tell_edited(given, options.run)
     result = resume(options.run, options.settle, given.state, onlooker, options.unattended)
-    tell_edited(result)
     return report(result, options.json)
 
 
-def tell_edited(result: RunResult) -> None:
+def tell_edited(given: Settings, run: str) -> None:
     """That a run which goes on leaves an edit of its plan file for the next one."""
-    if result.plan_changed:
-        sys.stderr.write("the plan file was edited since: this run goes on with the plan it started with\n")
+    from planrunner.app.edited import edited_plan  # late: a new run has the plan as it is
+
+    edited = edited_plan(run, given.state)
+    if edited is None:
+        return
+    from shlex import quote  # late, as above
+
+    path = quote(edited.path)
+    sys.stderr.write(
+        f"the plan file {edited.path} was edited since and differs: run {edited.run_id} keeps the plan it began with; "
+        f"`planrunner exec {path}` begins a new run, `planrunner replay {edited.run_id} --plan {path}` compares\n"
+    )
 
 
 def attended(given: Settings, seen: Watch) -> Watch:

@@ -6,13 +6,14 @@ import sys
 
 from planrunner.app.control import Steered
 from planrunner.cli.settings import Settings
-from planrunner.errors import OK, RunHeld, UsageError
+from planrunner.errors import NO_PLAN, OK, NotFound, RunHeld, UsageError
 
 
 def report(steered: Steered, as_json: bool) -> int:
-    """Tell what became of a request; raises UsageError where it was refused."""
+    """Tell what became of a request; raises UsageError where it was refused, NotFound for a task that there is not."""
     if not steered.answer.applied:
-        raise UsageError(f"run {steered.run_id}: {steered.answer.message}", f"planrunner show {steered.run_id}")
+        kind = NotFound if steered.answer.code == NO_PLAN else UsageError
+        raise kind(f"run {steered.run_id}: {steered.answer.message}", f"planrunner show {steered.run_id}")
     if as_json:
         from json import dumps
 

@@ -30,6 +30,16 @@ _OPTIONS = (
 )
 
 
+def amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    """The values of ``--add``."""
+    from planrunner.cli.amounts import parse_amounts  # late: few votes are about a budget
+
+    try:
+        return parse_amounts(values)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
 def voting_options(command: _Command) -> _Command:
     """The options that the three commands have in common."""
     for option in reversed(_OPTIONS):

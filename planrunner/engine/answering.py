@@ -6,19 +6,36 @@ from planrunner.machine.requests import Reply, refused, reply
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from planrunner.engine.calls import Place
+    from planrunner.engine.rare_effects import Weigh
     from planrunner.journal.records import Request
     from planrunner.machine.state import State
 
+    Json = Any
 
-def answer(state: State, request: Request, place: Place, now: float) -> Reply:
-    """What a request comes to at ``now`` (seconds since 1970 on the run's time line)."""
+
+def looks(state: State, request: Request, place: Place) -> tuple[dict[str, Json], ...]:
+    """What of the world has to be looked at before the answer: the evidence of the gate that a vote is for."""
+    number = state.index.get(str(request.body.get("gate"))) if request.kind == "vote" else None
+    gate = state.tasks[number].gate if number is not None else None
+    if number is None or gate is None or not gate.waits:
+        return ()
+    from planrunner.engine.gates import request as asked  # late: few requests are votes
+
+    return tuple(asked(state, number, gate.stage, place).get("looks", ()))
+
+
+def answer(state: State, request: Request, place: Place, now: float, weighed: Weigh | None = None) -> Reply:
+    """What a request comes to at ``now`` (seconds since 1970 on the run's time line); ``weighed`` is what was looked at
+    for it already."""
     if request.kind != "vote":
         return reply(state, request.kind, request.body, request.by)
-    return _weigh(state, request, place, now)
+    return _weigh(state, request, place, now, weighed)
 
 
-def _weigh(state: State, request: Request, place: Place, now: float) -> Reply:
+def _weigh(state: State, request: Request, place: Place, now: float, weighed: Weigh | None) -> Reply:
     """A vote counts for what is there now: what has changed since it was shown is asked anew. Roles are those that the
     project lists, and only where it lists nobody those that the voter claims."""
     from planrunner.engine.gates import renewed  # late: few requests are votes
@@ -37,7 +54,7 @@ def _weigh(state: State, request: Request, place: Place, now: float) -> Reply:
     found = reply(state, "vote", body, by)
     if not found.applied:
         return found
-    event = renewed(state, str(body["gate"]), place)
+    event = renewed(state, str(body["gate"]), place, weighed)
     if event is None:
         return found
     what = ", ".join(event.changed[:5])

@@ -3,14 +3,17 @@ are done already."""
 
 from __future__ import annotations
 
-from planrunner.engine.rare_effects import Examine, Forget, Look, Observe, Remember, Restore, Save
+from planrunner.engine.rare_effects import Forget, Look, Observe, Remember, Restore, Save, TakeCheckpoint
+from planrunner.lean import partial
 from planrunner.machine.events import FactsObserved
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planrunner.engine.rare_effects import TakeCheckpoint
-    from planrunner.errors import StorageFailed
-    from planrunner.machine.events import AttemptEnded, BackupMade, CheckpointTaken, FreshnessSeen, GateExamined
+    from collections.abc import Callable
+    from typing import Any
+
+    from planrunner.engine.rare_effects import Examine, Weigh
+    from planrunner.machine.events import AttemptEnded, BackupMade, FreshnessSeen
 
     Aside = Observe | Look | Remember | Forget | Save | Restore
 
@@ -36,12 +39,12 @@ def act(state_dir: str, effect: Aside) -> list[AttemptEnded | BackupMade | Facts
     return []
 
 
-def looked(state_dir: str, effect: Examine | TakeCheckpoint) -> GateExamined | CheckpointTaken | StorageFailed:
-    """What takes long and is done in a thread, which may not raise: a store that cannot be written is returned."""
-    if isinstance(effect, Examine):
-        from planrunner.engine.evidence import examined  # late: few plans have gates
+def beside(state_dir: str, effect: Examine | Weigh | TakeCheckpoint) -> tuple[Callable[[], Any], list[Any] | None]:
+    """What takes long and is done in a thread, and where its result goes; None: it is an event."""
+    if isinstance(effect, TakeCheckpoint):
+        from planrunner.engine.checkpoints import taken  # late: few tasks ask for a checkpoint
 
-        return examined(effect)
-    from planrunner.engine.checkpoints import taken  # late: few tasks ask for a checkpoint
+        return partial(taken, state_dir, effect), None
+    from planrunner.engine.evidence import looking  # late: few plans have gates
 
-    return taken(state_dir, effect)
+    return looking(effect)

@@ -39,14 +39,13 @@ class Decisions:
     """Decides for one run. Everything that follows at one time carries that time: the same entries and the same time
     give the same decisions again."""
 
-    __slots__ = ("_now", "_place", "_record", "_reused", "_todo", "state")
+    __slots__ = ("_now", "_place", "_record", "_todo", "state")
 
     def __init__(self, state: State, place: Place, record: Sink) -> None:
         self.state = state
         self._place = place
         self._record = record
         self._now = 0.0
-        self._reused = False
         self._todo: list[Effect] = []
 
     def settle(self, now: float, todo: list[Effect]) -> bool:
@@ -57,14 +56,12 @@ class Decisions:
         self._now, self._todo = now, todo
         stopping = self.state.stop_reason
         for _ in range(SETTLE_ROUNDS):
-            self._reused = False
             decision = decide(self.state, now)
             forget_candidates(self.state, decision.left)
             only_starts = not decision.left
             for command in decision.commands:
                 only_starts = only_starts and type(command) is Start
                 self._enact(command)
-            only_starts = only_starts and not self._reused
             if (only_starts and not self.state.candidates) or self._resting():
                 # from a start alone nothing follows before it has ended
                 return self.state.stop_reason not in (stopping, "budget")
@@ -83,7 +80,8 @@ class Decisions:
         else:
             from planrunner.engine.rare_decisions import enact  # late, as below
 
-            enact(command, self._turn())
+            for following in enact(command, self._turn()):
+                self._enact(following)
 
     def _keep(self, event: Event) -> None:
         if type(event) is TaskSettled and event.status == "blocked":
@@ -102,12 +100,6 @@ class Decisions:
 
     def _start(self, command: Start) -> None:
         prepared = prepare(self.state, command, self._place)
-        found = self.state.tasks[command.number]
-        if found.kept is not None and prepared.call is not None and prepared.intent.inputs == found.inputs:
-            detail = f"kept: it would be called as in attempt {found.attempts}"
-            self._record(TaskSettled(prepared.intent.task, "completed", "reused", detail), self._now)
-            self._reused = True
-            return
         self._record(prepared.intent, self._now)
         if prepared.call is not None:
             self._todo.append(StartCall(prepared.call))

@@ -14,15 +14,18 @@ from planrunner.machine.events import AttemptEnded, Entry, Outcome, StopRequeste
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import STOPS
+from planrunner.machine.stops import GOES_ON, outlives
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Protocol
 
+    from planrunner.capabilities.contract import Call
     from planrunner.engine.effects import Effect, Effects
     from planrunner.engine.inbox import Inbox
-    from planrunner.journal.records import Answer
+    from planrunner.engine.rare_effects import Weigh
+    from planrunner.journal.records import Answer, Request
     from planrunner.machine.events import Event
 
 TICK = 0.12
@@ -65,6 +68,7 @@ class Driver:
         "_place",
         "_seq",
         "_todo",
+        "_weighing",
         "inbox",
         "state",
     )
@@ -85,6 +89,8 @@ class Driver:
         """The time of what came from outside since the last decision: all of it carries one time, so that the record
         shows between which entries nothing was decided."""
         self._answers: list[tuple[int, Answer]] = []
+        self._weighing: dict[int, tuple[Request, Weigh]] = {}
+        """Requests for which somebody looks at the world before they are answered."""
         self.inbox: Inbox | None = None
 
     def record(self, *events: Event) -> None:
@@ -146,17 +152,19 @@ class Driver:
             self._leave_out(effects)
 
     def _stopping(self) -> bool:
-        """Somebody asked the run to stop before these effects began; only ``finally`` outlives
-        that."""
-        reason = self.state.stop_reason
-        if reason in ("", "budget"):
-            return False
-        return reason not in ("deadline", "rollback", "cancelled") or bool(self.state.open)
+        """Somebody asked the run to stop before these effects began."""
+        return self.state.stop_reason not in ("", "budget")
 
     def _leave_out(self, effects: Sequence[Effect]) -> None:
-        calls = [effect.call for effect in effects if isinstance(effect, StartCall)]
-        self.record(*(_undone(AttemptEnded(call.task.id, call.attempt, NOT_BEGUN)) for call in calls))
-        self._effects.start([effect for effect in effects if not isinstance(effect, StartCall)])
+        left = [effect.call for effect in effects if isinstance(effect, StartCall) and not self._outlives(effect.call)]
+        self.record(*(_undone(AttemptEnded(call.task.id, call.attempt, NOT_BEGUN)) for call in left))
+        self._effects.start([each for each in effects if not (isinstance(each, StartCall) and each.call in left)])
+
+    def _outlives(self, call: Call) -> bool:
+        """Whether a call begins though the run is stopped: what undoes something, and what stands under ``finally``."""
+        if call.task.id.startswith(UNDO):
+            return self.state.stop_reason in GOES_ON
+        return outlives(self.state, self.state.index[call.task.id])
 
     def _wait(self) -> list[Event]:
         """What happens next; empty when a timer is due or the time budget is used up."""
@@ -176,16 +184,33 @@ class Driver:
     def _take_requests(self) -> bool:
         """Fold what other processes ask for; True when there was something, which the next commit answers."""
         asked = self.inbox.news() if self.inbox is not None else ()
-        if not asked:
+        if not (asked or self._weighing):
             return False
-        from planrunner.engine.answering import answer  # late: few runs are steered
+        from planrunner.engine.answering import looks  # late: few runs are steered
+        from planrunner.engine.rare_effects import Weigh
+
+        seen = [each for each in self._weighing.values() if each[1].found]
+        for request, weighed in seen:
+            del self._weighing[request.id]
+            self._answer(request, weighed)
+        new = [request for request in asked if request.id not in self._weighing]
+        new = [request for request in new if all(request.id != other.id for other, _ in seen)]
+        for request in new:
+            if look := looks(self.state, request, self._place):
+                weigh = Weigh(look, self._place.directory, [])
+                self._weighing[request.id] = (request, weigh)
+                self._effects.start([weigh])
+            else:
+                self._answer(request, None)
+        return bool(self._answers)
+
+    def _answer(self, request: Request, weighed: Weigh | None) -> None:
+        from planrunner.engine.answering import answer  # late, as above
         from planrunner.journal.records import Answer
 
-        for request in asked:
-            found = answer(self.state, request, self._place, self._effects.now())
-            self._arrived(found.events)
-            self._answers.append((request.id, Answer(found.applied, found.message, found.code)))
-        return True
+        found = answer(self.state, request, self._place, self._effects.now(), weighed)
+        self._arrived(found.events)
+        self._answers.append((request.id, Answer(found.applied, found.message, found.code)))
 
     def _arrived(self, events: Sequence[Event]) -> None:
         """Record what happened; a timer that is due by now comes first, so that the order does not hang on a race."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from glob import glob
-from typing import Any
+from typing import Any, BinaryIO
 
-from planrunner.engine.rare_effects import Examine
+from planrunner.engine.rare_effects import Examine, Weigh
 from planrunner.errors import UsageError
 from planrunner.jsontext import stable_json
 from planrunner.machine.events import GateExamined
@@ -47,6 +49,13 @@ _FAULTS = (
     *(ValueError, RecursionError),
 )
 """Whatever a look at foreign data may end in: a gate that cannot be examined stays closed."""
+
+
+def looking(effect: Examine | Weigh) -> tuple[Callable[[], Any], list[Any] | None]:
+    """What a thread does for the effect, and the list that its result belongs into; None: among the events."""
+    if isinstance(effect, Examine):
+        return partial(examined, effect), None
+    return partial(examine, effect.looks, effect.directory), effect.found
 
 
 def examined(effect: Examine) -> GateExamined:
@@ -113,7 +122,7 @@ def _files(look: Record, directory: str) -> Iterator[Record]:
 
 def _file(name: str, path: str) -> Record:
     digest, size, start = hashlib.sha256(), 0, b""
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
             size += len(piece)
@@ -123,8 +132,17 @@ def _file(name: str, path: str) -> Record:
     return {"kind": "file", "name": name, "digest": f"sha256:{digest.hexdigest()}", "size": size, "text": text}
 
 
+def _opened(path: str) -> BinaryIO:
+    """A regular file: a pipe or a device may never come to its end."""
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise _Unfit("is no regular file")
+    return file
+
+
 def _read(directory: str, path: str) -> bytes:
-    with open(os.path.join(directory, path), "rb") as file:
+    with _opened(os.path.join(directory, path)) as file:
         data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
         raise _Unfit(f"is larger than {LARGEST >> 20} MiB")

@@ -15,6 +15,7 @@ from planrunner.machine.scope import TaskScope
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 
 if TYPE_CHECKING:
+    from planrunner.engine.rare_effects import Weigh
     from planrunner.machine.rare_commands import AskPeople
     from planrunner.machine.state import State
     from planrunner.plan.model import Gate
@@ -55,15 +56,20 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
     return found
 
 
-def renewed(state: State, task: str, place: Place) -> GateReopened | None:
-    """The event by which what people were shown is replaced, where it is not the same any more."""
+def renewed(state: State, task: str, place: Place, weighed: Weigh | None = None) -> GateReopened | None:
+    """The event by which what people were shown is replaced, where it is not the same any more. ``weighed`` is what was
+    looked at already; what has to be looked at may have changed meanwhile."""
     number = state.index[task]
     found = state.tasks[number]
     gate = found.gate
     if gate is None or not gate.waits:
         return None
     asked = request(state, number, gate.stage, place)
-    evidence, policy = examine(asked.get("looks", ()), place.directory)
+    looks = tuple(asked.get("looks", ()))
+    if weighed is not None and weighed.looks == looks:
+        evidence, policy = weighed.found[0]
+    else:
+        evidence, policy = examine(looks, place.directory)
     shown = digest(state, number, asked, evidence, policy)
     if shown == gate.shown:
         return None

@@ -18,6 +18,7 @@ from planrunner.engine.rare_effects import (
     Restore,
     Save,
     TakeCheckpoint,
+    Weigh,
 )
 from planrunner.machine.events import (
     AttemptEnded,
@@ -89,6 +90,8 @@ class ImaginedEffects:
                 self._later(0.0, AttemptEnded(effect.task, effect.attempt, Outcome()))
             elif isinstance(effect, TakeCheckpoint):
                 self._later(0.0, CheckpointTaken(*effect.asked))  # there are no files to keep
+            elif isinstance(effect, Weigh):
+                effect.found.append((self._script.evidence(Examine("", 0, effect.looks, effect.directory)), ""))
             elif isinstance(effect, Examine):
                 self._later(0.0, GateExamined(effect.task, effect.visit, self._script.evidence(effect)))
             else:

@@ -28,8 +28,8 @@ class Inbox:
         self._next = 0.0
 
     def news(self) -> list[Request]:
-        """Requests without an answer; nothing before ``LOOK`` seconds have passed. What it gives has to be answered
-        through ``store`` before the next call."""
+        """Requests without an answer; nothing before ``LOOK`` seconds have passed. What is not
+        answered through ``store`` by then may be among those of the next call."""
         now = monotonic()
         if now < self._next:
             return []

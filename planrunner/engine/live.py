@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.engine.effects import Effect
-    from planrunner.engine.rare_effects import Cancel, Examine, TakeCheckpoint
+    from planrunner.engine.rare_effects import Cancel
     from planrunner.engine.threads import Workers
     from planrunner.machine.events import Event
 
@@ -106,12 +106,14 @@ class LiveEffects:
                 self._act(effect)
 
     def _act(self, effect: Effect) -> None:
-        from planrunner.engine.rare_effects import Cancel, Examine, Probe, TakeCheckpoint  # late: most are only called
+        from planrunner.engine.rare_effects import Cancel, Examine, Probe, TakeCheckpoint, Weigh  # late: rarely needed
 
         if isinstance(effect, Cancel):
             self._call_off(effect)
-        elif isinstance(effect, (Examine, TakeCheckpoint)):
-            self._aside(effect)
+        elif isinstance(effect, (Examine, Weigh, TakeCheckpoint)):
+            from planrunner.engine.aside import beside  # late, as above
+
+            self._aside(*beside(self._settings.state_dir, effect))
         elif isinstance(effect, Probe):
             self._events.append(probed(effect.call, self._settings.resolve))
         elif not isinstance(effect, StartCall):
@@ -186,18 +188,16 @@ class LiveEffects:
         self._supervisor.foreign_children = True
         return self._workers
 
-    def _aside(self, effect: Examine | TakeCheckpoint) -> None:
-        from planrunner.engine.aside import looked  # late: few tasks ask for what takes long and is no attempt
-
+    def _aside(self, work: Callable[[], Any], into: list[Any] | None = None) -> None:
         self._examined += 1
-        self._in_threads().submit(partial(looked, self._settings.state_dir, effect), self._seen)
+        self._in_threads().submit(work, partial(self._seen, into))
 
-    def _seen(self, found: Event | StorageFailed) -> None:
+    def _seen(self, into: list[Any] | None, found: Any) -> None:
         self._examined -= 1
         self._supervisor.foreign_children = self._workers is not None and self._workers.busy > 0
         if isinstance(found, StorageFailed):
             raise found
-        self._events.append(found)
+        (self._events if into is None else into).append(found)
 
     def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
         workers = self._in_threads()

@@ -12,6 +12,7 @@ from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
 from planrunner.machine.events import AttemptEnded, AttemptStarted, FrameOpened, Outcome
 from planrunner.machine.scope import FrameScope, TaskScope
+from planrunner.plan.blocks import MAX_ITEMS
 from planrunner.plan.expressions.evaluate import evaluate
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from planrunner.plan.model import Fanout, Loop, Output, Task
 
 Json = Any
-
-MAX_ITEMS = 100_000
-"""Items of a fan-out that declares no ``max_items``."""
 
 
 class _Unfit(Exception):

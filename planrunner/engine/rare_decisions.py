@@ -12,6 +12,7 @@ from planrunner.machine.rare_commands import (
     AskPeople,
     AskProbe,
     Close,
+    Compare,
     Open,
     Save,
     TakeCheckpoint,
@@ -20,7 +21,7 @@ from planrunner.machine.rare_commands import (
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from planrunner.capabilities.contract import Call
     from planrunner.engine.calls import Place
@@ -41,8 +42,10 @@ class Turn(NamedTuple):
     todo: list[Effect]
 
 
-def enact(command: Command, turn: Turn) -> None:
-    """Turn a command into its events and effects."""
+def enact(command: Command, turn: Turn) -> Sequence[Command]:
+    """Turn a command into its events and effects; gives the commands that follow from them at once."""
+    if isinstance(command, Compare):
+        return _compare(command.number, turn)
     if isinstance(command, (Open, Close)):
         _turn(command, turn)
     elif isinstance(command, Undo):
@@ -63,6 +66,18 @@ def enact(command: Command, turn: Turn) -> None:
         turn.todo.append(Probe(_probe(command, turn)))
     else:
         raise TypeError(f"{type(command).__name__} is no command")
+    return ()
+
+
+def _compare(number: int, turn: Turn) -> Sequence[Command]:
+    from planrunner.engine.keeping import kept  # late: few runs begin anything anew
+    from planrunner.machine.decide import admitted
+
+    event = kept(turn.state, number, turn.place)
+    if event is None:
+        return admitted(turn.state, [number], [], turn.now)
+    turn.record(event, turn.now)
+    return ()
 
 
 def follow(event: Event, turn: Turn) -> None:
@@ -145,13 +160,13 @@ def _turn(command: Open | Close, turn: Turn) -> None:
 
 
 def _stop_inside(event: FrameClosing, turn: Turn) -> None:
-    from planrunner.machine.containers import inside  # late, as above
+    from planrunner.machine.owing import is_within  # late, as above
 
     state = turn.state
     owner = state.index[event.task]
     for number in state.running:
         found = state.tasks[number]
-        if found.outcome is None and inside(state, number, owner):
+        if found.outcome is None and is_within(state, number, owner):
             turn.todo.append(Cancel(state.specs[number].id, found.attempts, event.reason))
 
 

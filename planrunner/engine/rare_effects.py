@@ -48,6 +48,15 @@ class Examine(NamedTuple):
     directory: str
 
 
+class Weigh(NamedTuple):
+    """Look again at the evidence of a gate on which somebody votes, below ``directory``; there is no answer, what is
+    found, with the digest of the project's policy, is appended to ``found``."""
+
+    looks: tuple[dict[str, Json], ...]
+    directory: str
+    found: list[tuple[tuple[dict[str, Json], ...], str]]
+
+
 class Look(NamedTuple):
     """Look whether a task is done already; the answer is FreshnessSeen.
 

@@ -9,6 +9,7 @@ from planrunner.engine.effects import UNDO, StartCall
 from planrunner.engine.rare_effects import Restore, Save
 from planrunner.machine.commands import Start
 from planrunner.machine.events import BackupAsked, BackupMade, Outcome, UndoStarted
+from planrunner.machine.owing import under
 from planrunner.machine.rare_commands import Undo
 from planrunner.machine.rollback import reserve
 from planrunner.machine.scope import TaskScope
@@ -36,6 +37,7 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
     task = state.specs[owed.number]
     key = f"{state.run_id}:{task.id}:undo:{command.attempt}"
     intent = UndoStarted(task.id, command.attempt, key, command.owed, owed.kind, "", command.reissue)
+    intent = intent._replace(reserved=command.reserved)
     if owed.kind == "files":
         effect = Restore(UNDO + task.id, command.attempt, place.directory, owed.patterns, owed.files)
         return PreparedUndo(intent, effect)
@@ -47,10 +49,12 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
     try:
         call = call_of(state, _action(task), start, place, key)
     except (TemplateError, EvaluationError) as error:
-        return PreparedUndo(intent, None, Outcome("logic", str(error)))
+        return PreparedUndo(intent, None, Outcome("logic", str(error), usage=dict.fromkeys(command.reserved, 0)))
     finally:
         found.outputs, found.outcome = present
-    limits = [limit for limit in (call.timeout, reserve(state, now)) if limit is not None]
+    limits = [
+        limit for limit in (call.timeout, reserve(state, under(state.debts, command.owed), now)) if limit is not None
+    ]
     call = call._replace(timeout=min(limits) if limits else None, env={**call.env, "PLANRUNNER_UNDO": "1"})
     call = call._replace(once=f"{state.run_id}:{task.id}:undo:{owed.visit}")
     return PreparedUndo(intent._replace(inputs=digest(call)), StartCall(call))

@@ -168,7 +168,7 @@ def _task_settled(event: events.TaskSettled) -> str:
 
 _BY_HAND: dict[str, tuple[tuple[str, ...], Callable[[Any], str]]] = {
     "AttemptStarted": (
-        ("task", "attempt", "key", "inputs", "effect", "reissue", "reserved", "degraded"),
+        ("task", "attempt", "key", "inputs", "effect", "reissue", "reserved", "degraded", "undo"),
         _attempt_started,
     ),
     "AttemptEnded": (("task", "attempt", "outcome"), _attempt_ended),

@@ -42,5 +42,6 @@ def no_match(wanted: str, known: Sequence[str]) -> NotFound:
     if not known:
         return NotFound("there are no runs yet", "start one with `planrunner exec PLAN`")
     near = difflib.get_close_matches(wanted, known, 1, 0.6)
-    hint = f"did you mean `{near[0]}`?" if near else "`planrunner runs` lists the runs"
+    listed = "`planrunner runs` lists the runs"
+    hint = f"did you mean `{near[0]}`? {listed}" if near else listed
     return NotFound(f"there is no run `{wanted}`", hint)

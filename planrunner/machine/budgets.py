@@ -8,12 +8,7 @@ all of that would not be enough, and then ``on_exhausted`` of the limit says wha
 from __future__ import annotations
 
 from planrunner.machine.commands import Record
-from planrunner.machine.events import (
-    AttemptEnded,
-    AttemptStarted,
-    BudgetExtended,
-    BudgetWarned,
-)
+from planrunner.machine.events import AttemptEnded, AttemptStarted, BudgetExtended, BudgetWarned
 from planrunner.machine.ledger import COUNTED, PLAN, ROLLBACK, SPENDABLE, Ledger, Scope, amount, units
 from planrunner.machine.state import State
 from planrunner.plan.model import Budgets
@@ -78,8 +73,10 @@ def scope_of(state: State, number: int) -> Scope | None:
 def _budgets(state: State, number: int) -> tuple[Budgets, ...]:
     if number == PLAN:
         return (state.plan.budgets,)
-    if number == ROLLBACK:
-        return (state.plan.rollback.budgets,) if state.plan.rollback is not None else ()
+    if number <= ROLLBACK:
+        from planrunner.machine.owing import reserved  # late: few runs are rolled back
+
+        return reserved(state, ROLLBACK - number)
     task = state.specs[number]
     return (task.budgets,) if task.sub is None else (task.budgets, task.sub.budgets)
 
@@ -169,10 +166,10 @@ def fits(
     state: State, number: int, wanted: Mapping[str, int], claims: Mapping[tuple[int, str], int] = {}
 ) -> Shortage | None:
     """The first limit, from the task outwards, into which an attempt that sets ``wanted`` aside does not fit; None when
-    it fits everywhere. ``claims`` are amounts that others come first for. ``number`` may be ``ROLLBACK``."""
+    it fits everywhere. ``claims`` are amounts that others come first for."""
     ledger = ledger_of(state)
     passing = None
-    for scope in [ROLLBACK] if number == ROLLBACK else chain(state, number):
+    for scope in chain(state, number):
         found = scope_of(state, scope)
         if found is None:
             continue
@@ -267,6 +264,7 @@ def extended(state: State, event: BudgetExtended, at: float) -> None:
     number = scope_number(state, event.scope)
     added = event.amount if event.what == "time" else units(event.what, event.amount) or 0
     ledger.extra[number, event.what] = ledger.extra.get((number, event.what), 0) + added
+    ledger.refused.pop((number, event.what), None)
     for other, found in enumerate(state.tasks):
         if found.status in ("queued", "pending") or (found.status == "blocked" and found.reason == "budget"):
             state.candidates[other] = None

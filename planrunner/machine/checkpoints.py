@@ -5,9 +5,9 @@ Nothing that waits for the task or for the next round begins before the files ar
 
 from __future__ import annotations
 
+from planrunner.machine.checkpointed import Checkpointed
 from planrunner.machine.commands import Record
 from planrunner.machine.events import CheckpointAsked, CheckpointTaken, FrameClosing, TaskSettled
-from planrunner.machine.kept import Kept
 from planrunner.machine.moves import drop_timer
 from planrunner.machine.rare_commands import Close, Open, TakeCheckpoint
 from planrunner.machine.statuses import IllegalMove
@@ -24,9 +24,9 @@ UNTOUCHED = ("reused", "fresh")
 """Reasons of tasks that completed without having run."""
 
 
-def _known(state: State) -> Kept:
+def _known(state: State) -> Checkpointed:
     if state.checkpoints is None:
-        state.checkpoints = Kept()
+        state.checkpoints = Checkpointed()
     return state.checkpoints
 
 

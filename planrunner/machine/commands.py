@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         GateDecided,
         GateEscalated,
         GateOpened,
+        PeopleAwaited,
         ResetPlanned,
         RetryScheduled,
         RollbackEnded,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         AskPeople,
         AskProbe,
         Close,
+        Compare,
         Open,
         Save,
         TakeCheckpoint,
@@ -82,6 +84,7 @@ class Record(NamedTuple):
         | UndoSettled
         | BudgetWarned
         | Warned
+        | PeopleAwaited
         | AttemptStopping
         | GateOpened
         | GateEscalated
@@ -99,7 +102,7 @@ class End(NamedTuple):
 
 if TYPE_CHECKING:
     Asks = Union[AskFacts, AskFresh, AskPeople, AskProbe]
-    Command = Union[Start, Open, Close, Asks, Save, TakeCheckpoint, Undo, Record, End]
+    Command = Union[Start, Compare, Open, Close, Asks, Save, TakeCheckpoint, Undo, Record, End]
 
 
 _new = tuple.__new__

@@ -50,13 +50,18 @@ def frame_opened(state: State, event: FrameOpened, at: float) -> None:
         from planrunner.machine.breakers import follow  # late: few loops have one
 
         follow(state, found.inner, frame, bool(task.loop.carry))
+    frame.earlier = found.inner if event.number > 1 else None
+    if found.kept is not None:
+        from planrunner.machine.keeping import taken_along  # late: few runs begin anything anew
+
+        taken_along(state, number, frame, event.attempt)
     found.inner = frame
     if event.kind == "round" and state.ledger is not None:
         from planrunner.machine.budgets import went_round  # late: few runs have limits
 
         went_round(state, number)
-    if event.number <= 1 and (limit := time_limit(task)) is not None:
-        set_timer(state, number, at + limit)
+    if event.number <= 1:
+        limit_time(state, number, at)
     state.candidates.pop(number, None)
     for inner in range(frame.first, frame.limit or frame.first + frame.size):
         ready = state.tasks[inner].missing == 0 or inner in state.shape.uncounted
@@ -123,11 +128,26 @@ def tolerated(fanout: Fanout, size: int) -> int:
     return int(allowed or 0)
 
 
-def time_limit(task: Task) -> float | None:
-    """Seconds that one attempt of a task that holds others may take; those of a fan-out's items are their own."""
-    linked = () if task.sub is None else (task.sub.budgets.time, task.sub.deadline)
-    limits = [limit for limit in (task.timeout, task.budgets.time, *linked) if limit is not None]
-    return min(limits) if limits and task.fanout is None else task.budgets.time
+def limit_time(state: State, number: int, at: float) -> None:
+    """A task that holds others begins at ``at``: look at it when the time of this attempt is over. ``timeout`` and
+    ``deadline`` are for all that passes, ``budgets.time`` for the time in which something moves. The limits of a
+    fan-out's items are their own."""
+    task = state.specs[number]
+    line: list[float | None] = []
+    moving = [task.budgets.time]
+    if task.fanout is None:
+        line.append(task.timeout)
+        if task.sub is not None:
+            line.append(task.sub.deadline)
+            moving.append(task.sub.budgets.time)
+    ends = min((at + limit for limit in line if limit is not None), default=None)
+    limit = min((limit for limit in moving if limit is not None), default=None)
+    if limit is not None:
+        from planrunner.machine.stints import begun  # late: few tasks have time of their own
+
+        begun(state, number, at, limit, ends)
+    elif ends is not None:
+        set_timer(state, number, ends)
 
 
 def frame_closing(state: State, event: FrameClosing, at: float) -> None:
@@ -136,6 +156,7 @@ def frame_closing(state: State, event: FrameClosing, at: float) -> None:
     assert frame is not None
     frame.closing, frame.why = event.reason, event.comment
     drop_timer(state, number, state.tasks[number])
+    state.stints.pop(number, None)
     state.closing += 1
     state.candidates.pop(number, None)
     wake(state, frame)
@@ -145,17 +166,6 @@ def frame_closing(state: State, event: FrameClosing, at: float) -> None:
 
 
 FOLDS: dict[type, Callable[[State, Any, float], None]] = {FrameOpened: frame_opened, FrameClosing: frame_closing}
-
-
-def inside(state: State, number: int, owner: int) -> bool:
-    """Whether a task stands, at whatever depth, in the frame that ``owner`` opened last."""
-    wanted = state.tasks[owner].inner
-    frame = state.tasks[number].frame
-    while frame.owner >= 0:
-        if frame is wanted:
-            return True
-        frame = state.tasks[frame.owner].frame
-    return False
 
 
 def begin(state: State, number: int) -> Command:
@@ -177,15 +187,34 @@ def step(state: State, number: int, now: float) -> Command | None:
     found = state.tasks[number]
     frame = found.inner
     assert frame is not None
+    if frame.linked is not None and undone_first(state, frame):
+        from planrunner.machine.linked import begin_undoing  # late: few linked plans are undone
+
+        return begin_undoing(state, number, *_verdict(state, frame))
     if not main_part_done(state, frame) or frame.finals_open:
         if found.due is not None and found.due <= now and not frame.closing:
             return Record(FrameClosing(state.specs[number].id, "timeout"))
         return None
     failure, message = _verdict(state, frame)
+    if frame.undoing is not None:
+        from planrunner.machine.linked import came_to  # late, as above
+
+        failure, message = came_to(state, frame.undoing)
     loop = state.specs[number].loop
     if frame.kind == "round" and loop is not None and not frame.closing:
         return _after_round(state, number, loop, failure, message)
     return Close(number, failure, message)
+
+
+def undone_first(state: State, frame: Frame) -> bool:
+    """Whether a linked plan is undone before whatever else follows in it."""
+    if frame.linked is None or frame.linked.on_failure != "rollback" or not main_part_done(state, frame):
+        return False
+    if frame.undoing is not None:
+        return frame.undoing.active
+    from planrunner.machine.linked import is_due  # late: few linked plans are undone
+
+    return is_due(state, frame, _verdict(state, frame)[0])
 
 
 def _verdict(state: State, frame: Frame) -> tuple[str, str]:

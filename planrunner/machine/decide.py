@@ -13,7 +13,7 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from planrunner.machine.commands import Command
-    from planrunner.machine.undoing import Debts
+    from planrunner.machine.undoing import Rollback
 
 INSTANT_BATCH = 2000
 """Instant tasks started by one decision at the most: bounds one transaction."""
@@ -58,6 +58,23 @@ def decide(state: State, now: float) -> Decision:
             break
     else:
         left = ()
+    commands = admitted(state, ready, commands, now)
+    if state.debts is not None or state.plan.on_failure == "rollback":
+        from planrunner.machine import rollback  # late: few runs undo anything
+
+        commands += rollback.step(state, now)
+        if not commands and rollback.busy(state):
+            return _NOTHING
+    if state.stints and not commands:
+        from planrunner.machine.stints import standstill  # late: few tasks have time of their own
+
+        commands = standstill(state)
+    return Decision(commands or _finish(state), left)
+
+
+def admitted(state: State, ready: list[int], commands: list[Command], now: float) -> list[Command]:
+    """The commands so far, and what follows for the tasks that are ready to start: slots, limits, files to save and
+    breakers decide."""
     if state.ledger is None:
         admit(state, ready, commands)
     else:
@@ -77,13 +94,7 @@ def decide(state: State, now: float) -> Decision:
         from planrunner.machine.breakers import held_back  # late: few plans have any
 
         commands = held_back(state, commands, now)
-    if state.debts is not None or state.plan.on_failure == "rollback":
-        from planrunner.machine import rollback  # late: few runs undo anything
-
-        commands += rollback.step(state, now)
-        if not commands and rollback.busy(state):
-            return _NOTHING
-    return Decision(commands or _finish(state), left)
+    return commands
 
 
 def _closes(command: Command) -> bool:
@@ -116,7 +127,7 @@ def _stop_time(state: State, now: float) -> float | None:
     if (limit is None and deadline is None) or not state.open or state.stop_reason not in ("", "pause", "budget"):
         return None
     due = None if deadline is None else state.started_at + deadline
-    if limit is None or plan.budgets.on_exhausted == "gate":
+    if limit is None or plan.budgets.on_exhausted == "gate" or state.active_since is None:
         return due
     if state.ledger is not None:
         from planrunner.machine.budgets import time_limit  # late, as above
@@ -136,7 +147,7 @@ def next_time(state: State, now: float) -> float | None:
 
         if (due := next_alarm(state)) is not None:
             found.append(due)
-    if state.ledger is not None:
+    if state.ledger is not None and state.active_since is not None:
         from planrunner.machine.budgets import warning_time  # late, as above
 
         if (due := warning_time(state)) is not None:
@@ -207,27 +218,32 @@ def _resolve(state: State, number: int) -> Command | None:
 
 def _finish(state: State) -> list[Command]:
     """Nothing to start and nothing to record: wait, park or end."""
-    if state.asked or any(state.tasks[number].outcome is None for number in state.running):
+    if any(state.tasks[number].outcome is None for number in state.running):
         return []
+    stops = state.stop_reason not in ("", *FINAL_STOPS)
+    if state.asked and (not stops or state.checkpoints is not None):
+        return []  # after such a stop it is asked again when the run goes on; files are kept before somebody edits them
     undoing = state.debts is not None and state.debts.active
     if state.open or state.finals_open or state.recovering or undoing:
         if state.stop_reason and state.stop_reason not in FINAL_STOPS:
             return [Record(RunParked(state.stop_reason))]
-        return [] if _time_will_tell(state) or (state.attended and _asks_people(state)) else [_stuck(state)]
+        if _time_will_tell(state):
+            return []
+        return _people(state) if state.attended and _asks_people(state) else [_stuck(state)]
     if state.stop_reason in ("budget", "deadline"):
         return [End("failed", "budget")]
-    if state.debts is not None and state.debts.status:
-        return [_after_rollback(state, state.debts)]
+    if state.debts is not None and state.debts.main.status:
+        return [_after_rollback(state, state.debts.main)]
     if state.stop_reason in FINAL_STOPS:
         return [End("cancelled", state.stop_reason)]
     return [End("failed", "failed") if state.failures else End("completed")]
 
 
-def _after_rollback(state: State, debts: Debts) -> End:
+def _after_rollback(state: State, rollback: Rollback) -> End:
     """A run that was undone did not complete, whatever it was before."""
-    if debts.reason == "doubt":
+    if rollback.reason == "doubt":
         return End("failed", "failed") if state.failures else End("completed")
-    return End("failed" if state.failures else "cancelled", debts.status)
+    return End("failed" if state.failures else "cancelled", rollback.status)
 
 
 def _time_will_tell(state: State) -> bool:
@@ -238,9 +254,21 @@ def _time_will_tell(state: State) -> bool:
     return not people or any(state.tasks[number].status == "pending" for _, number in state.timers)
 
 
+def _people(state: State) -> list[Command]:
+    """Somebody at the terminal is awaited, and nothing else: until then no time is spent."""
+    if state.active_since is None:
+        return []
+    from planrunner.machine.events import PeopleAwaited  # late: few runs wait at a terminal
+
+    return [Record(PeopleAwaited())]
+
+
 def _asks_people(state: State) -> bool:
-    """A gate waits for people, one of whom is there."""
-    return any(found.status == "blocked" and found.gate is not None and found.gate.waits for found in state.tasks)
+    """A gate or a budget waits for people, one of whom is there."""
+    return any(
+        found.status == "blocked" and (found.reason == "budget" or (found.gate is not None and found.gate.waits))
+        for found in state.tasks
+    )
 
 
 def _stuck(state: State) -> Record:

@@ -62,18 +62,12 @@ if TYPE_CHECKING:
     from planrunner.machine.gate_events import (
         GateVoted as GateVoted,
     )
-    from planrunner.machine.limit_events import (
-        AttemptStopping as AttemptStopping,
-    )
-    from planrunner.machine.limit_events import (
-        BudgetExtended as BudgetExtended,
-    )
-    from planrunner.machine.limit_events import (
-        BudgetWarned as BudgetWarned,
-    )
-    from planrunner.machine.limit_events import (
-        Warned as Warned,
-    )
+    from planrunner.machine.limit_events import AttemptStopping as AttemptStopping
+    from planrunner.machine.limit_events import BudgetExtended as BudgetExtended
+    from planrunner.machine.limit_events import BudgetRefused as BudgetRefused
+    from planrunner.machine.limit_events import BudgetWarned as BudgetWarned
+    from planrunner.machine.limit_events import PeopleAwaited as PeopleAwaited
+    from planrunner.machine.limit_events import Warned as Warned
     from planrunner.machine.undo_events import (
         BackupAsked as BackupAsked,
     )
@@ -330,6 +324,8 @@ if TYPE_CHECKING:
         DoubtSettled,
         BudgetWarned,
         BudgetExtended,
+        BudgetRefused,
+        PeopleAwaited,
         Warned,
         AttemptStopping,
         GateRequested,
@@ -354,7 +350,7 @@ _ANEW = frozenset(
     "RunForked RunReopened TasksReset ResetPlanned FreshnessAsked FreshnessSeen TaskDelayed LeftAlone".split()
 )
 _UNDO = frozenset("BackupAsked BackupMade RollbackStarted UndoStarted UndoScheduled UndoSettled RollbackEnded".split())
-_LIMIT = frozenset("BudgetWarned BudgetExtended Warned AttemptStopping".split())
+_LIMIT = frozenset("BudgetWarned BudgetExtended BudgetRefused PeopleAwaited Warned AttemptStopping".split())
 _GATE = frozenset("GateRequested GateExamined GateOpened GateReopened GateVoted GateEscalated GateDecided".split())
 _CHECKPOINT = frozenset({"CheckpointAsked", "CheckpointTaken"})
 """Kinds that few runs meet, by the module that holds them; it is loaded when one of them is asked for here."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.machine.events import Event
+    from planrunner.machine.frame import Frame
     from planrunner.machine.state import Standing
 
 _STANDINGS: dict[str, Standing] = {
@@ -121,6 +122,10 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
     state.attended = event.attended
     # a runner that was killed left its mark: the time since its last entry was nobody's
     state.active_since = at if state.active_since is None else state.active_since + event.idle
+    if state.stints:
+        from planrunner.machine import stints  # late: few tasks have time of their own
+
+        stints.resumed(state, at, event.idle)
     state.asked.clear()
     state.freshness.clear()  # what was seen then says nothing about now
     for number in state.running:
@@ -177,6 +182,8 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
     found.inputs = event.inputs
     found.uncertain = False
     found.outcome = None
+    if number not in state.holders:
+        found.kept = None
     found.judged = False
     found.reason = found.detail = ""
     if found.started is None:
@@ -187,6 +194,10 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
         from planrunner.machine import budgets  # late: few runs have limits
 
         budgets.started(state, number, event)
+    if state.stints or state.active_since is None:
+        from planrunner.machine import stints  # late: few tasks have time of their own, and few runs stand still
+
+        stints.moved(state, number, at)
     if task.timebox is not None or task.watchdog:
         from planrunner.machine import watch  # late: few tasks are looked after
 
@@ -213,6 +224,7 @@ def _attempt_ended(state: State, event: AttemptEnded, at: float) -> None:
     state.candidates[number] = None
     if event.outcome.failure not in CUT_OFF:
         free_slot(state, number)
+    state.stints.pop(number, None)
     if (state.ledger is not None or event.outcome.usage) and number not in state.holders:
         from planrunner.machine import budgets  # late, as above
 
@@ -251,6 +263,7 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
     found.reason, found.detail, found.failure = event.reason, event.detail, event.failure
     found.judged = True
     state.candidates.pop(number, None)
+    state.stints.pop(number, None)
     if state.alarms is not None:
         from planrunner.machine import watch  # late, as above
 
@@ -260,6 +273,7 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
             state.asked.add(number)
         return
     found.ended = at
+    state.asked.discard(number)
     if state.ledger is not None:
         give_back(state, number)
     frame = found.frame
@@ -267,12 +281,14 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
         frame.finals_open -= 1
     else:
         frame.open -= 1
-    if event.reason == "reused":
-        found.outcome, found.kept = found.kept, None
-    elif event.reason == "fresh":
+    if event.reason == "fresh":
         from planrunner.machine.freshness import given  # late: few tasks tell when they are done already
 
         found.outcome = given(state.freshness[number])
+    if found.kept is not None and event.reason in ("reused", "fresh"):
+        from planrunner.machine import keeping  # late: few runs begin anything anew
+
+        keeping.settled(state, event)
     if event.status == "completed" and found.outcome is not None:
         found.outputs = found.outcome.outputs
     if event.status != "failed":
@@ -288,10 +304,19 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
         stand(state, number, "failed")
     tell_recovering(state, number)
     if frame.limit and frame.limit < frame.first + frame.size:
-        state.candidates[frame.limit] = None
-        frame.limit += 1
+        _next_item(state, frame)
     if not frame.open:
         after_settling(state, frame)
+
+
+def _next_item(state: State, frame: Frame) -> None:
+    """An item is settled, so one more of those that wait for it may begin."""
+    last = frame.first + frame.size
+    while frame.limit < last and state.tasks[frame.limit].status != "pending":
+        frame.limit += 1
+    if frame.limit < last:
+        state.candidates[frame.limit] = None
+        frame.limit += 1
 
 
 def _parked(state: State, event: RunParked, at: float) -> None:
@@ -315,6 +340,10 @@ def _rest(state: State, at: float) -> None:
     if state.active_since is not None:
         state.active += at - state.active_since
         state.active_since = None
+    if state.stints:
+        from planrunner.machine import stints  # late, as above
+
+        stints.parked(state, at)
 
 
 class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
@@ -326,6 +355,10 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine.containers import FOLDS
         elif name in ("BudgetWarned", "BudgetExtended"):
             from planrunner.machine.budgets import FOLDS
+        elif name == "BudgetRefused":
+            from planrunner.machine.shortages import FOLDS
+        elif name == "PeopleAwaited":
+            from planrunner.machine.stints import FOLDS
         elif name in ("Warned", "AttemptStopping"):
             from planrunner.machine.watch import FOLDS
         elif name.startswith("Gate"):

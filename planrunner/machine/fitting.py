@@ -99,7 +99,7 @@ class Fitting:
         wanted = need(state, number)
         if isinstance(wanted, str):
             return Shortage(number, wanted, 0, 0, 0, unpriced=True)
-        short = _time_short(state, number, self._now) or fits(state, number, {**wanted, "attempts": 1}, self._claims)
+        short = time_short(state, number, self._now) or fits(state, number, {**wanted, "attempts": 1}, self._claims)
         degraded = short is not None and short.final and degrades(state, number, short)
         if degraded:
             wanted = self._rest(number)
@@ -148,7 +148,7 @@ class Fitting:
         return {what: amount(what, more) for what, more in amounts.items() if more}, degraded
 
 
-def _time_short(state: State, number: int, now: float) -> Shortage | None:
+def time_short(state: State, number: int, now: float) -> Shortage | None:
     """Time that is used up: of the task's own attempts, or of the plan where people are asked before it stops."""
     task = state.specs[number]
     account = ledger_of(state).accounts.get(number)
@@ -199,15 +199,17 @@ def exhausted(state: State, number: int, short: Shortage) -> Command:
     scope = scope_of(state, short.scope)
     kind = scope.on_exhausted if scope is not None else "stop"
     detail = sentence(state, short)
+    if kind == "gate" and (no := ledger_of(state).refused.get((short.scope, short.what))):
+        kind, detail = "stop", f"{detail}; more was {no}"
     if kind == "skip_optional" and task.optional:
         return Record(TaskSettled(task.id, "skipped", "budget", detail))
     if kind == "gate":
-        return Record(TaskSettled(task.id, "blocked", "budget", f"{detail}; `planrunner budget` can extend it"))
+        return Record(TaskSettled(task.id, "blocked", "budget", f"{detail}; `planrunner gates` tells how to extend it"))
     if short.scope == number or task.finally_:
         return Record(TaskSettled(task.id, "failed", "budget", detail, "budget"))
     if short.scope == state.tasks[number].frame.owner and is_another(state, number):
         return Record(TaskSettled(task.id, "failed", "budget", f"{detail}{_after(state, number)}", "budget"))
-    return stop(state, short)
+    return stop(state, short, detail)
 
 
 def _after(state: State, number: int) -> str:
@@ -217,11 +219,11 @@ def _after(state: State, number: int) -> str:
     return f": no attempt {found.attempts - found.past + 1} after: {said}" if said else ""
 
 
-def stop(state: State, short: Shortage) -> Command:
+def stop(state: State, short: Shortage, why: str) -> Command:
     """Nothing new starts inside the scope of a limit; what runs may end."""
     if short.scope == PLAN:
-        return Record(StopRequested("budget", "", sentence(state, short)))
-    return Record(FrameClosing(state.specs[short.scope].id, "budget", sentence(state, short)))
+        return Record(StopRequested("budget", "", why))
+    return Record(FrameClosing(state.specs[short.scope].id, "budget", why))
 
 
 def next_round(state: State, number: int) -> Command | None:
@@ -232,4 +234,4 @@ def next_round(state: State, number: int) -> Command | None:
     around = (state.tasks[scope].inner for scope in chain(state, number)[:-1])
     if short.scope == number or state.stop_reason or any(frame is not None and frame.closing for frame in around):
         return Close(number, "budget", sentence(state, short))
-    return stop(state, short)
+    return stop(state, short, sentence(state, short))

@@ -93,6 +93,10 @@ def run_forked(state: State, event: RunForked, at: float) -> None:
     if state.active_since is not None:
         state.active += at - event.idle - state.active_since
         state.active_since = None
+    if state.stints:
+        from planrunner.machine import stints  # late: few tasks have time of their own
+
+        stints.parked(state, at - event.idle)
 
 
 def _never_began(state: State, number: int) -> None:

@@ -7,6 +7,7 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any, Literal
 
+    from planrunner.machine.undoing import Rollback
     from planrunner.plan.model import Plan
 
     Json = Any
@@ -24,7 +25,9 @@ class Frame:
 
     __slots__ = (
         "alike",
+        "before",
         "closing",
+        "earlier",
         "failures",
         "finals",
         "finals_open",
@@ -36,11 +39,13 @@ class Frame:
         "on_failure",
         "open",
         "owner",
+        "renewed",
         "round",
         "same",
         "sign",
         "size",
         "tolerate",
+        "undoing",
         "values",
         "why",
     )
@@ -69,8 +74,16 @@ class Frame:
         """How the round before failed."""
         self.limit = 0
         """Number after the last item that may begin; 0 where none waits for another."""
+        self.earlier: Frame | None = None
+        """The round before this one."""
+        self.before: Frame | None = None
+        """What its tasks are compared with, where the task that holds it began anew and may keep what it gave."""
+        self.renewed: set[int] = set()
+        """Tasks of it that somebody runs again by name: nothing is kept of them."""
         self.linked: Plan | None = None
         """The plan of a subplan from a file, whose tasks see nothing of what is around them."""
+        self.undoing: Rollback | None = None
+        """The rollback of that plan, once there is one."""
 
     @property
     def failing(self) -> bool:

@@ -32,7 +32,7 @@ def before(state: State, number: int) -> Command | None:
     seen = state.freshness.get(number)
     if seen is None:
         return AskFresh(number)
-    if found.visit > 1:
+    if found.kept is None and _is_done_again(state, number):
         return None
     if seen.same:
         return _done(state, number, seen, f"done already: inputs unchanged since run {seen.since}")
@@ -46,6 +46,15 @@ def before(state: State, number: int) -> Command | None:
     except EvaluationError:
         return None  # what cannot be told has to be done
     return _done(state, number, seen, f"done already: `{fresh.condition.text}`") if holds else None
+
+
+def _is_done_again(state: State, number: int) -> bool:
+    """Whether it, or what holds it, begins anew since somebody said so."""
+    while number >= 0:
+        if state.tasks[number].visit > 1:
+            return True
+        number = state.tasks[number].frame.owner
+    return False
 
 
 def _done(state: State, number: int, seen: FreshnessSeen, detail: str) -> Record:

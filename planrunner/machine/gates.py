@@ -26,6 +26,7 @@ from planrunner.machine.moves import drop_timer, free_slot, move, set_timer
 from planrunner.machine.rare_commands import AskPeople
 from planrunner.machine.scope import GateScope
 from planrunner.machine.statuses import SETTLED
+from planrunner.machine.stints import moved
 from planrunner.plan.model import Criterion, Gate, Reject
 from planrunner.record import TYPE_CHECKING
 
@@ -315,6 +316,7 @@ def _decided(state: State, event: GateDecided, at: float) -> None:
         return
     found = state.tasks[number]
     gate.decision, gate.by, gate.reason = event.decision, event.by, event.reason
+    moved(state, number, at)
     drop_timer(state, number, found)
     state.candidates[number] = None
     if event.decision in ("passed", "approved"):

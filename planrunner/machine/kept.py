@@ -1,18 +1,20 @@
-"""What a run knows of its checkpoints that hold files."""
+"""What stays of a task that may keep its result when it begins anew."""
 
 from __future__ import annotations
 
+from planrunner.record import TYPE_CHECKING, NamedTuple
 
-class Kept:
-    """A moment is the task, its visit, its attempt and the round (0: all of it). ``asked`` are those for which a
-    checkpoint was asked for and not answered, ``taken`` is the last answered one of each task, ``newest`` the newest
-    manifest by the patterns that it was made with, ``problems`` by task (or ``task#round``) whether the newest
-    checkpoint holds any files, and what it lacks."""
+if TYPE_CHECKING:
+    from planrunner.machine.events import Outcome
+    from planrunner.machine.frame import Frame
 
-    __slots__ = ("asked", "newest", "problems", "taken")
 
-    def __init__(self) -> None:
-        self.asked: set[tuple[int, int, int, int]] = set()
-        self.taken: dict[int, tuple[int, int, int, int]] = {}
-        self.newest: dict[tuple[str, ...], str] = {}
-        self.problems: dict[str, tuple[bool, str]] = {}
+class Kept(NamedTuple):
+    """How the visit ``visit`` of the task ``number`` ended, and the digest of what it was called with. A task that
+    holds others has instead the ``frame`` that it opened last, whose tasks are compared one by one."""
+
+    number: int
+    visit: int
+    inputs: str = ""
+    outcome: Outcome | None = None
+    frame: Frame | None = None

@@ -24,7 +24,8 @@ SPENDABLE = ("cost", "tokens", "calls")
 COUNTED = (*SPENDABLE, "attempts", "iterations")
 
 PLAN, ROLLBACK = -1, -2
-"""Accounts that belong to no task: of the whole plan, and of what undoes it."""
+"""Accounts that belong to no task: of the whole plan, and of what is reserved for undoing it; those of its rollbacks
+and of the rollbacks of linked plans follow below."""
 
 _SCALE = {"cost": 1_000_000_000}
 _MOST = 1e15
@@ -80,9 +81,10 @@ class Over(NamedTuple):
 
 class Ledger:
     """The accounts of a run. ``holdings`` is what each running attempt has set aside, ``extra`` what people added to
-    limits, ``crossed`` and ``over`` are warnings that nobody has given yet."""
+    limits, ``crossed`` and ``over`` are warnings that nobody has given yet, ``refused`` says who
+    adds nothing to a limit and why."""
 
-    __slots__ = ("accounts", "crossed", "extra", "holdings", "over", "scopes")
+    __slots__ = ("accounts", "crossed", "extra", "holdings", "over", "refused", "scopes")
 
     def __init__(self) -> None:
         self.accounts: dict[int, Account] = {}
@@ -91,6 +93,7 @@ class Ledger:
         self.extra: dict[tuple[int, str], float] = {}
         self.crossed: dict[tuple[int, str], None] = {}
         self.over: list[Over] = []
+        self.refused: dict[tuple[int, str], str] = {}
 
     def account(self, number: int) -> Account:
         found = self.accounts.get(number)

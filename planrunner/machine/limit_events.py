@@ -33,6 +33,23 @@ class BudgetExtended(NamedTuple):
     comment: str = ""
 
 
+class BudgetRefused(NamedTuple):
+    """A person adds nothing to a limit of a task (empty: the plan) that tasks wait for: what follows is what would have
+    without asking, until the limit is extended after all."""
+
+    scope: str
+    what: str
+    by: str = ""
+    comment: str = ""
+
+
+class PeopleAwaited(NamedTuple):
+    """Nothing moves any more inside the task (empty: in the whole run, whose runner stays) before a person has decided:
+    its time budget stands still until somebody has, or an attempt starts."""
+
+    task: str = ""
+
+
 class Warned(NamedTuple):
     """A step of the watchdog of a task: its attempt still runs after ``after`` seconds. ``do`` is warn, or ask:
     somebody should look and decide."""

@@ -115,14 +115,14 @@ def main_part_done(state: State, frame: Frame) -> bool:
 
 def after_settling(state: State, frame: Frame) -> None:
     """When the main part is settled what stands under ``finally`` may start, and after that the task that holds the
-    frame goes on."""
+    frame goes on; one that links a plan before that, since it may have to be undone."""
     if not main_part_done(state, frame):
         return
     if frame.finals_open:
         for number in frame.finals:
             if state.tasks[number].status == "pending":
                 state.candidates[number] = None
-    elif frame.owner >= 0:
+    if frame.owner >= 0 and (not frame.finals_open or frame.linked is not None):
         state.candidates[frame.owner] = None
 
 

@@ -35,7 +35,7 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
         return stopped(state, task, "stopped: ")
     if found.outcome.failure == "cancelled":
         return settle(task, "cancelled", "stopped", found.outcome.message)
-    if not (found.outcome.failure or task.expect or task.postconditions or task.failure_modes):
+    if found.kept is None and not (found.outcome.failure or task.expect or task.postconditions or task.failure_modes):
         return settle(task, "completed", "")
     from planrunner.machine.judge import judge  # late: of many tasks nothing is asked but that they do not fail
 
@@ -43,11 +43,17 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
     if not verdict.failure:
         if verdict.words and "criteria" not in found.cleared:
             return _asks_criteria(state, number, now)
+        if found.kept is not None and number in state.holders:
+            from planrunner.machine.keeping import is_all_kept  # late: few runs begin anything anew
+
+            if is_all_kept(state, number):
+                return settle(task, "completed", "reused", "kept: nothing inside it would be called otherwise")
         return settle(task, "completed", "")
     from planrunner.machine.retry import again, delay  # late: most attempts do what they should
 
     ends = state.stop_reason in FINAL_STOPS and not outlives(state, number)
     ends = ends or (bool(state.closing) and closed(state, number) == "budget")
+    ends = ends or (number in state.holders and _left_behind(state, number))
     if not ends and again(task.retry, found.attempts - found.past, verdict.failure):
         key = f"{state.seed}:{task.id}:{found.attempts}"
         due = now + delay(task.retry, found.attempts - found.past, key)
@@ -60,6 +66,16 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
         if back := by_edge(state, number, verdict.detail):
             return back
     return settle(task, "failed", verdict.reason, verdict.detail, verdict.failure)
+
+
+def _left_behind(state: State, number: int) -> bool:
+    """A linked plan was not wholly undone, though it has to be before anything begins again."""
+    frame = state.tasks[number].inner
+    if frame is None or frame.undoing is None:
+        return False
+    from planrunner.machine.linked import unclean  # late: few linked plans are undone
+
+    return unclean(frame.undoing)
 
 
 def _asks_criteria(state: State, number: int, now: float) -> Command | None:

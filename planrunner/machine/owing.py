@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from planrunner.machine.events import RollbackStarted
-from planrunner.machine.undoing import Debts, Owed
+from planrunner.machine.undoing import Debts, Owed, Rollback
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from planrunner.machine.frame import Frame
     from planrunner.machine.state import State
+    from planrunner.plan.model import Budgets
 
 
 def mine(state: State, number: int) -> list[int]:
@@ -18,13 +20,46 @@ def mine(state: State, number: int) -> list[int]:
     if debts is None:
         return []
     visit = state.tasks[number].visit
-    return _in_order(debts, [at for at in debts.of.get(number, ()) if debts.owed[at].visit == visit])
+    return _in_order(debts, [at for at in debts.of.get(number, ()) if debts.owed[at].shown_by == (number, visit)])
+
+
+def handed_on(debts: Debts, before: tuple[int, int], now: tuple[int, int]) -> None:
+    """A visit of a task keeps what another one gave: what that owes is undone as it is, and shows in the new one, which
+    owes nothing of its own. Both are a number and a visit."""
+    for at in debts.of.get(now[0], ()):
+        if debts.owed[at].shown_by == now:
+            debts.owed[at].attempt = 0
+    for at in list(debts.of.get(before[0], ())):
+        owed = debts.owed[at]
+        if owed.shown_by == before:
+            owed.shown_by = now
+            debts.of[before[0]].remove(at)
+            debts.of.setdefault(now[0], []).append(at)
 
 
 def outstanding(state: State) -> list[int]:
-    """The positions of everything that is owed and not undone, in the order of undoing."""
+    """The positions of everything that is owed and not undone, in the order of undoing; without what the rollback of a
+    linked plan undoes by now."""
     debts = state.debts
-    return [] if debts is None else _in_order(debts, range(len(debts.owed)))
+    if debts is None:
+        return []
+    taken = set(under_way(state))
+    return [at for at in _in_order(debts, range(len(debts.owed))) if at not in taken]
+
+
+def under_way(state: State) -> list[int]:
+    """What the rollbacks of linked plans undo by now, in the order in which they began."""
+    rollbacks = [] if state.debts is None else state.debts.frames.values()
+    return [at for rollback in rollbacks for at in rollback.todo]
+
+
+def inside(state: State, owner: int) -> list[int]:
+    """The same for what started in the plan that ``owner`` links, in the attempt that goes on."""
+    debts = state.debts
+    if debts is None:
+        return []
+    found = debts.inside.get(owner, ())
+    return _in_order(debts, [at for at in found if is_within(state, debts.owed[at].number, owner)])
 
 
 def _in_order(debts: Debts, positions: Iterable[int]) -> list[int]:
@@ -38,7 +73,20 @@ def selected(state: State, positions: Iterable[int], names: Sequence[str]) -> li
         return list(positions)
     wanted = frozenset(names)
     assert state.debts is not None
-    return [at for at in positions if not wanted.isdisjoint(_names(state, state.debts.owed[at].number))]
+    owed = state.debts.owed
+    return [
+        at
+        for at in positions
+        if any(not wanted.isdisjoint(_names(state, number)) for number in {owed[at].number, owed[at].shown_by[0]})
+    ]
+
+
+def reserved(state: State, number: int) -> tuple[Budgets, ...]:
+    """What is reserved for the rollback of that number, counted from 1; 0 is what a first one of the run would have."""
+    policy = state.plan.rollback
+    if number and state.debts is not None:
+        policy = state.debts.rollbacks[number - 1].policy
+    return () if policy is None else (policy.budgets,)
 
 
 def _names(state: State, number: int) -> set[str]:
@@ -49,24 +97,37 @@ def _names(state: State, number: int) -> set[str]:
     return found
 
 
-def bare(state: State) -> list[int]:
-    """The tasks that may have changed something and do not say how that is undone, nor does one that holds them."""
+def bare(state: State, owner: int = -1) -> list[int]:
+    """The tasks that may have changed something and do not say how that is undone, nor does one that holds them; with
+    an ``owner`` those in the plan that it links."""
     debts = state.debts
     of = debts.of if debts is not None else {}
+    frame = state.tasks[owner].inner if owner >= 0 else None
     return [
         number
-        for number, found in enumerate(state.tasks)
-        if found.attempts
+        for number in range(0 if frame is None else frame.first, len(state.tasks))
+        if state.tasks[number].attempts
         and number not in state.holders
         and state.trait(state.specs[number]).effect not in ("pure", "read")
-        and not any(holder in of for holder in _around(state, number))
+        and (frame is None or is_within(state, number, owner))
+        and not any(holder in of for holder in _around(state, number, frame))
     ]
 
 
-def _around(state: State, number: int) -> Iterator[int]:
+def is_within(state: State, number: int, owner: int) -> bool:
+    """Whether a task stands, at whatever depth, in the frame that ``owner`` opened last."""
+    wanted, frame = state.tasks[owner].inner, state.tasks[number].frame
+    while frame is not wanted and frame.owner >= 0:
+        frame = state.tasks[frame.owner].frame
+    return frame is wanted
+
+
+def _around(state: State, number: int, outermost: Frame | None = None) -> Iterator[int]:
+    """A task and those around it, up to the level ``outermost``."""
     while number >= 0:
         yield number
-        number = state.tasks[number].frame.owner
+        frame = state.tasks[number].frame
+        number = -1 if frame is outermost else frame.owner
 
 
 def started(state: State, by: RollbackStarted, positions: Sequence[int]) -> RollbackStarted:
@@ -78,18 +139,22 @@ def started(state: State, by: RollbackStarted, positions: Sequence[int]) -> Roll
 
 def is_saved(state: State, number: int) -> bool:
     """Whether files were saved already for the visit that a task is in."""
-    debts, visit = state.debts, state.tasks[number].visit
+    debts, now = state.debts, (number, state.tasks[number].visit)
     if debts is None:
         return False
-    return any((debts.owed[at].kind, debts.owed[at].visit) == ("files", visit) for at in debts.of.get(number, ()))
+    return any((debts.owed[at].kind, debts.owed[at].shown_by) == ("files", now) for at in debts.of.get(number, ()))
 
 
-def current(debts: Debts) -> Owed | None:
-    """What is being undone; None between two undos."""
-    return None if debts.current is None else debts.owed[debts.current]
+def current(debts: Debts, rollback: Rollback) -> Owed | None:
+    """What a rollback is undoing; None between two undos."""
+    return None if rollback.current is None else debts.owed[rollback.current]
 
 
-def position(debts: Debts) -> int:
-    """Where that stands."""
-    assert debts.current is not None
-    return debts.current
+def of_task(debts: Debts, number: int) -> Owed | None:
+    """What is being undone of a task."""
+    return debts.owed[debts.doing[number]] if number in debts.doing else None
+
+
+def under(debts: Debts, position: int) -> Rollback:
+    """The rollback that undoes a position."""
+    return debts.under[position]

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = Any
+
+
+class Compare(NamedTuple):
+    """A task that begins anew is about to start: where it would be called as before, it keeps its result instead."""
+
+    number: int
 
 
 class Open(NamedTuple):
@@ -64,8 +75,9 @@ class TakeCheckpoint(NamedTuple):
 
 class Undo(NamedTuple):
     """Undo what stands at the position ``owed``; ``reissue`` above 0 begins the same attempt again, with the same
-    key."""
+    key. ``reserved`` is as in UndoStarted."""
 
     owed: int
     attempt: int
     reissue: int = 0
+    reserved: dict[str, Json] = {}

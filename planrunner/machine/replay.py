@@ -8,6 +8,7 @@ from planrunner.machine.events import (
     AttemptStopping,
     BackupMade,
     BudgetExtended,
+    BudgetRefused,
     CheckpointTaken,
     DoubtSettled,
     Entry,
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 
 INPUTS = frozenset(
     {
-        *(AttemptEnded, BudgetExtended, DoubtSettled, FactsObserved, GateExamined, GateReopened, GateVoted),
+        *(AttemptEnded, BudgetExtended, BudgetRefused, DoubtSettled),
+        *(FactsObserved, GateExamined, GateReopened, GateVoted),
         *(RunForked, RunReopened, RunResumed, RunStarted),
         *(BackupMade, CheckpointTaken, FreshnessSeen, LeftAlone, UndoEnded),
     }

@@ -61,11 +61,33 @@ def _pause(state: State, body: dict[str, Json], by: str) -> Reply:
     return Reply((StopRequested("pause", by, str(body.get("reason", ""))),), True, f"nothing starts any more{words}")
 
 
+UNKNOWN = 3
+"""The code of a refusal for a task that the run does not have."""
+
+
+def task_of(state: State, wanted: str) -> str | Reply:
+    """The path of the task that people name by it or by the end of it; the refusal where it is none or several."""
+    from planrunner.machine.paths import named  # late: few requests name a task
+
+    found = [state.specs[number].id for number in named(state, wanted)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        return Reply((), False, f"`{wanted}` names {len(found)} tasks: {', '.join(found[:8])}", UNKNOWN)
+    from planrunner.plan.nearest import nearest  # late, as above
+
+    near = nearest(wanted, state.index)
+    return Reply((), False, f"it has no task `{wanted}`" + (f", did you mean `{near}`?" if near else ""), UNKNOWN)
+
+
 def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
     if body.get("task"):
         from planrunner.machine.watch import called_off  # late: few tasks are looked after
 
-        found = called_off(state, str(body["task"]), by, str(body.get("reason", "")))
+        task = task_of(state, str(body["task"]))
+        if isinstance(task, Reply):
+            return task
+        found = called_off(state, task, by, str(body.get("reason", "")))
         return refused(found) if isinstance(found, str) else Reply((found,), True, f"`{found.task}` is stopped")
     reason = "killed" if body.get("now") else "cancelled"
     if STOPS[state.stop_reason] >= STOPS[reason]:
@@ -79,6 +101,14 @@ def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
 def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
     from planrunner.machine.budgets import extension  # late: few runs have limits
 
+    by = str(body.get("by") or by)
+    if body.get("scope"):
+        task = task_of(state, str(body["scope"]))
+        if isinstance(task, Reply):
+            return task
+        body = {**body, "scope": task}
+    if "refuse" in body:
+        return _refuse(state, body, by)
     found = extension(state, body, by)
     if isinstance(found, str):
         return refused(found)
@@ -89,7 +119,21 @@ def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
         return Reply((*found, RunReopened("budget", by)), True, words)
     waits = sum(task.status == "blocked" and task.reason == "budget" for task in state.tasks)
     words = f"; {waits} tasks waited for it" if waits > 1 else "; a task waited for it" if waits else ""
+    if waits:
+        from planrunner.machine.shortages import still_short  # late, as above
+
+        if missing := still_short(state, str(body.get("scope", "")), body["add"]):
+            words += f", and still wait{'' if waits > 1 else 's'}: {missing}"
     return Reply(found, True, f"the budget is extended{words}")
+
+
+def _refuse(state: State, body: dict[str, Json], by: str) -> Reply:
+    from planrunner.machine.shortages import refusal  # late: few runs have limits
+
+    found = refusal(state, body, by)
+    if isinstance(found, str):
+        return refused(found)
+    return Reply(found, True, f"nothing is added by {by}: what waited for it stops as the plan says")
 
 
 def _vote(state: State, body: dict[str, Json], by: str) -> Reply:

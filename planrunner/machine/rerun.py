@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planrunner.machine.events import TasksReset
+from planrunner.machine.paths import owners
 from planrunner.machine.rework import downstream
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +21,8 @@ class Unfit(Exception):
 
 class Anew(NamedTuple):
     """Numbers of the tasks that begin anew: in any case, and those that are left as they are when the call they would
-    make is the one they made."""
+    make is the one they made. A task of the latter that holds others is opened, and each task inside it is compared; of
+    those only what is among the former as well surely runs."""
 
     again: tuple[int, ...]
     perhaps: tuple[int, ...] = ()
@@ -28,27 +30,26 @@ class Anew(NamedTuple):
 
 def retried(state: State, wanted: Iterable[int]) -> Anew:
     """The failed and cancelled tasks among ``wanted`` (none given: all there are), inside tasks that hold others too,
-    and everything that did not come about because of them. Raises Unfit."""
+    everything that did not come about because of them, and what stands under ``finally`` around them. Raises Unfit."""
     chosen = list(wanted) or _not_good(state, state.top.first, state.top.size)
     leaves = sorted({leaf for number in chosen for leaf in _leaves(state, number)})
     if not leaves:
         raise Unfit("no task of the run failed or was cancelled")
-    found = {other for leaf in leaves for other in _with_levels_above(state, leaf)}
-    return _checked(state, Anew(tuple(sorted(found))))
+    return _whole(state, {other for leaf in leaves for other in _with_levels_above(state, leaf)}, set())
 
 
 def run_again(state: State, wanted: Iterable[int], *, all_after: bool, only_failed: bool) -> Anew:
-    """``wanted`` in any case. What comes after is looked at as well: begun anew with ``all_after``, otherwise only if
-    its inputs have changed; with ``only_failed`` what went well stays. Raises Unfit."""
+    """``wanted`` in any case, and what stands under ``finally`` around anything that begins anew. What comes after is
+    looked at as well: begun anew with ``all_after``, otherwise only if its inputs have changed; with ``only_failed``
+    what went well stays. Raises Unfit."""
     first = set(wanted)
     after = {other for number in first for other in _with_levels_above(state, number)} - first
     if only_failed:
         first = {number for number in first if state.tasks[number].standing not in _GOOD}
         after = {number for number in after if state.tasks[number].standing not in _GOOD}
-    again, perhaps = (first | after, set()) if all_after else (first, after)
-    if not again | perhaps:
+    if not first | after:
         raise Unfit("every one of these tasks went well")
-    return _checked(state, Anew(tuple(sorted(again)), tuple(sorted(perhaps))))
+    return _whole(state, first | after, set()) if all_after else _whole(state, first, after)
 
 
 def reset_event(state: State, anew: Anew, reason: str, by: str) -> TasksReset:
@@ -61,8 +62,12 @@ def _not_good(state: State, first: int, size: int) -> list[int]:
     return [
         number
         for number in range(first, first + size)
-        if state.tasks[number].standing in ("failed", "cancelled") and state.tasks[number].reason != "not_selected"
+        if state.tasks[number].standing in ("failed", "cancelled") and not _is_left_out(state, number)
     ]
+
+
+def _is_left_out(state: State, number: int) -> bool:
+    return state.tasks[number].reason == "not_selected"
 
 
 def _leaves(state: State, number: int) -> list[int]:
@@ -76,14 +81,64 @@ def _leaves(state: State, number: int) -> list[int]:
 
 def _with_levels_above(state: State, number: int) -> set[int]:
     """A task, what follows it on its level, and what follows the tasks around it on theirs."""
-    found = set(downstream(state, number))
-    owner = state.tasks[number].frame.owner
-    while owner >= 0:
-        if state.tasks[owner].inner is not state.tasks[number].frame:
-            raise Unfit(f"`{state.specs[number].id}` belongs to a round or an attempt that is over")
-        found.update(downstream(state, owner)[:])
-        found.discard(owner)
-        number, owner = owner, state.tasks[owner].frame.owner
+    if not is_current(state, number):
+        other = state.specs[in_its_place(state, number)].id
+        raise Unfit(
+            f"`{state.specs[number].id}` belongs to a round or an attempt that is over; `{other}` can begin anew"
+        )
+    found = {number, *_following(state, number)}
+    for owner in owners(state, number):
+        undoing = state.tasks[owner].inner.undoing  # type: ignore[union-attr]
+        if undoing is not None and undoing.active:
+            raise Unfit(f"what `{state.specs[owner].id}` did is being undone")
+        found |= _following(state, owner)
+    return found
+
+
+def _following(state: State, number: int) -> set[int]:
+    return {other for other in downstream(state, number) if other != number and not _is_left_out(state, other)}
+
+
+def is_current(state: State, number: int) -> bool:
+    """Whether a task belongs to the last round and the last attempt of everything that holds it."""
+    frame = state.tasks[number].frame
+    while frame.owner >= 0:
+        if state.tasks[frame.owner].inner is not frame:
+            return False
+        frame = state.tasks[frame.owner].frame
+    return True
+
+
+def in_its_place(state: State, number: int) -> int:
+    """The task that stands now where one of an earlier round or attempt stood, or what would hold it."""
+    first, *rest = [*owners(state, number), number]
+    for each in rest:
+        inner, place = state.tasks[first].inner, each - state.tasks[each].frame.first
+        if inner is None or place >= inner.size:
+            return first
+        first = inner.first + place
+    return first
+
+
+def _whole(state: State, again: set[int], perhaps: set[int]) -> Anew:
+    """With what stands under ``finally`` on every level of which anything begins anew; without what goes with the task
+    that holds it."""
+    every = again | perhaps
+    finals = {final for number in every for final in _finals_around(state, number)}
+    finals |= {number for number in perhaps if state.specs[number].finally_}
+    again, perhaps = again | finals, perhaps - again - finals
+    again = {number for number in again if again.isdisjoint(owners(state, number))}
+    perhaps = {number for number in perhaps if (again | perhaps).isdisjoint(owners(state, number))}
+    # what is named inside a task that is only compared runs again there; what stands under `finally` follows from that
+    again = {number for number in again if number not in finals or perhaps.isdisjoint(owners(state, number))}
+    return _checked(state, Anew(tuple(sorted(again)), tuple(sorted(perhaps))))
+
+
+def _finals_around(state: State, number: int) -> list[int]:
+    found: list[int] = []
+    for each in [*owners(state, number), number]:
+        if not state.specs[each].finally_:
+            found += state.tasks[each].frame.finals
     return found
 
 
@@ -91,5 +146,6 @@ def _checked(state: State, anew: Anew) -> Anew:
     for number in (*anew.again, *anew.perhaps):
         found = state.tasks[number]
         if found.status in ("running", "in_doubt"):
-            raise Unfit(f"`{state.specs[number].id}` is {found.status.replace('_', ' ')}")
+            words = found.status.replace("_", " ")
+            raise Unfit(f"`{state.specs[number].id}` is {words}: resume the run first")
     return anew

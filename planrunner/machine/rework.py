@@ -7,9 +7,9 @@ reset do not count for retries.
 from __future__ import annotations
 
 from planrunner.machine.commands import Record
-from planrunner.machine.containers import time_limit
+from planrunner.machine.containers import limit_time
 from planrunner.machine.events import ResetPlanned, RunReopened, TasksReset
-from planrunner.machine.moves import drop_timer, free_slot, move, set_timer
+from planrunner.machine.moves import drop_timer, free_slot, move
 from planrunner.machine.routes import edge_fired
 from planrunner.machine.statuses import SETTLED, check_run
 from planrunner.record import TYPE_CHECKING
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
+    from planrunner.machine.frame import Frame
     from planrunner.machine.state import State
 
 
@@ -69,10 +70,14 @@ def reset_planned(state: State, event: ResetPlanned, at: float) -> None:
         state.held[number] = None
         found = state.tasks[number]
         if found.status == "queued":
-            task = state.specs[number]
-            state.queue.remove(state.limited_labels(task), task.priority, number)
+            _leave_queue(state, number)
             move(state, number, found, "pending")
         state.candidates.pop(number, None)
+
+
+def _leave_queue(state: State, number: int) -> None:
+    task = state.specs[number]
+    state.queue.remove(state.limited_labels(task), task.priority, number)
 
 
 def tasks_reset(state: State, event: TasksReset, at: float) -> None:
@@ -82,18 +87,59 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
     if cause >= 0:
         state.sent_back[cause] = state.sent_back.get(cause, 0) + 1
     said = {"comment": event.comment, "by": event.by, "from": event.cause, "round": state.sent_back.get(cause, 0)}
+    numbers = _outermost(state, numbers)
     for number in numbers:
         if state.tasks[number].frame.owner >= 0:
             _reopen_around(state, number, at)
+            _undo_anew(state, number)
+    unless_same = frozenset(event.unless_same)
     for number in numbers:
         found = state.tasks[number]
-        kept = found.outcome if state.specs[number].id in event.unless_same and found.status == "completed" else None
+        kept = None
+        if state.specs[number].id in unless_same:
+            from planrunner.machine import keeping  # late: gates and edges that send back keep nothing
+
+            kept = keeping.of(state, number)
+        else:
+            found.rework = said
         _begin_anew(state, number)
-        found.rework, found.kept = said, kept
+        found.kept = kept
         found.insisted = event.reason != "rework"
     for number in numbers:
         _count_needs(state, number)
         state.candidates[number] = None
+        _let_few_begin(state, state.tasks[number].frame)
+
+
+def _outermost(state: State, numbers: list[int]) -> list[int]:
+    """Those that no other one of them holds. What a task that begins anew held is gone with it; its frame remembers
+    what of that keeps nothing."""
+    if not state.holders:
+        return numbers
+    left = []
+    wanted = set(numbers)
+    for number in numbers:
+        owner = state.tasks[number].frame.owner
+        while owner >= 0 and owner not in wanted:
+            owner = state.tasks[owner].frame.owner
+        if owner < 0:
+            left.append(number)
+        else:
+            state.tasks[number].frame.renewed.add(number)
+    return left
+
+
+def _let_few_begin(state: State, frame: Frame) -> None:
+    """Of the items that begin anew no more are under way than the fan-out allows at once."""
+    fanout = state.specs[frame.owner].fanout if frame.kind == "items" else None
+    if fanout is None or not fanout.max_parallel or fanout.max_parallel >= frame.size:
+        return
+    items = range(frame.first, frame.first + frame.size)
+    waiting = [number for number in items if state.tasks[number].status == "pending"]
+    free = fanout.max_parallel - sum(
+        state.tasks[number].status not in SETTLED and state.tasks[number].status != "pending" for number in items
+    )
+    frame.limit = waiting[max(free, 0)] if max(free, 0) < len(waiting) else frame.first + frame.size
 
 
 def _reopen_around(state: State, number: int, at: float) -> None:
@@ -111,9 +157,15 @@ def _reopen_around(state: State, number: int, at: float) -> None:
         if inner.closing:
             inner.closing = ""
             state.closing -= 1
-        if (limit := time_limit(state.specs[owner])) is not None:
-            set_timer(state, owner, at + limit)
+        limit_time(state, owner, at)
         owner = found.frame.owner
+
+
+def _undo_anew(state: State, number: int) -> None:
+    """What was undone around a task that begins anew is undone again if it fails again."""
+    while number >= 0:
+        state.tasks[number].frame.undoing = None
+        number = state.tasks[number].frame.owner
 
 
 def _reopen_level(state: State, number: int) -> None:
@@ -146,7 +198,10 @@ def _begin_anew(state: State, number: int) -> None:
 
         task_over(state, number)
     drop_timer(state, number, found)
+    state.stints.pop(number, None)
     free_slot(state, number)
+    if found.status == "queued":
+        _leave_queue(state, number)
     if found.status != "pending":
         move(state, number, found, "pending")
         if state.debts is not None:
@@ -184,7 +239,7 @@ def run_reopened(state: State, event: RunReopened, at: float) -> None:
     if event.reason != "rollback":  # whoever begins something anew takes back what stopped the run
         state.stop_reason = state.stop_by = state.stop_comment = ""
     if state.debts is not None:
-        state.debts.status = state.debts.reason = ""
+        state.debts.main.status = state.debts.main.reason = ""
 
 
 FOLDS: dict[type, Callable[[State, Any, float], None]] = {

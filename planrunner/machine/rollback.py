@@ -7,13 +7,15 @@ under way is issued again with its key, those that ended are never repeated.
 
 from __future__ import annotations
 
+from planrunner.machine import reserves
 from planrunner.machine.commands import Record, Start
 from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettled, UndoScheduled, UndoSettled
 from planrunner.machine.moves import main_part_done
-from planrunner.machine.owing import bare, current, is_saved, mine, outstanding, position, selected, started
+from planrunner.machine.owing import bare, current, is_saved, mine, outstanding, selected, started
 from planrunner.machine.rare_commands import Save, Undo
 from planrunner.machine.statuses import FINAL_STOPS
-from planrunner.machine.undoing import Debts, Owed
+from planrunner.machine.stops import GOES_ON
+from planrunner.machine.undoing import Debts, Owed, Rollback
 from planrunner.plan.model import Retry, RollbackPolicy
 from planrunner.record import TYPE_CHECKING
 
@@ -23,13 +25,15 @@ if TYPE_CHECKING:
     from planrunner.machine.commands import Command
     from planrunner.machine.state import State
 
-_GOES_ON = ("", "deadline", "rollback", "budget")
-"""Reasons for a stop that do not keep a rollback from going on."""
-
 
 def comes_first(state: State) -> bool:
     """What stands under the plan's ``finally`` waits: something is undone before it."""
-    return is_due(state) or bool(state.debts is not None and state.debts.active and state.debts.reason != "doubt")
+    return is_due(state) or bool(state.debts is not None and state.debts.main.active and _reason(state) != "doubt")
+
+
+def _reason(state: State) -> str:
+    assert state.debts is not None
+    return state.debts.main.reason
 
 
 def is_due(state: State) -> bool:
@@ -38,20 +42,18 @@ def is_due(state: State) -> bool:
     if state.plan.on_failure != "rollback" or not (state.failures or state.stop_reason in ("deadline", "budget")):
         return False
     debts = state.debts
-    if debts is not None and (debts.active or (debts.status and debts.ranks <= debts.through)):
+    if debts is not None and (debts.main.active or (debts.main.status and debts.ranks <= debts.through)):
         return False
-    return state.stop_reason in _GOES_ON and main_part_done(state, state.top)
+    return state.stop_reason in GOES_ON and main_part_done(state, state.top)
 
 
 def busy(state: State) -> bool:
     """An undo is under way, or waits for its next attempt."""
     debts = state.debts
-    if debts is None or not debts.active:
-        return False
-    doing = current(debts)
-    if doing is None or doing.cut:
-        return False
-    return doing.due is None or state.stop_reason in _GOES_ON
+    return debts is not None and any(
+        not owed.cut and (owed.due is None or state.stop_reason in GOES_ON)
+        for owed in map(debts.owed.__getitem__, debts.doing.values())
+    )
 
 
 def undoing(state: State, number: int, by: str = "") -> RollbackStarted | None:
@@ -61,22 +63,49 @@ def undoing(state: State, number: int, by: str = "") -> RollbackStarted | None:
 
 
 def step(state: State, now: float) -> list[Command]:
-    """What follows for the rollback of a run; nothing while an undo is under way or none is called for."""
+    """What follows for the rollbacks of a run; nothing while what can be undone is under way or none is called for.
+    Those of linked plans go on side by side, that of the run comes after them."""
     debts = state.debts
     if debts is None or not debts.active:
         return [_by_failure(state)] if is_due(state) else []
-    doing = current(debts)
-    if state.stop_reason not in _GOES_ON:
-        given_up = state.stop_reason in FINAL_STOPS and (doing is None or doing.cut)
-        return [Record(RollbackEnded("rollback_failed"))] if given_up else []
+    found: list[Command] = []
+    room = state.max_parallel - sum(_acts(debts.owed[at]) for at in debts.doing.values())
+    for rollback in debts.frames.values():
+        command = _step(state, debts, rollback, now)
+        if isinstance(command, Undo):
+            room -= 1
+        if command is not None and (room >= 0 or not isinstance(command, Undo)):
+            found.append(command)
+    if debts.main.active:
+        command = None if debts.frames and debts.main.reason != "doubt" else _step(state, debts, debts.main, now)
+        return found if command is None else [*found, command]
+    return [*found, _by_failure(state)] if is_due(state) else found
+
+
+def _acts(owed: Owed) -> bool:
+    return not owed.cut and owed.due is None and owed.outcome is None
+
+
+def _step(state: State, debts: Debts, rollback: Rollback, now: float) -> Command | None:
+    doing = current(debts, rollback)
+    if doing is not None and doing.outcome is not None:
+        return _after(state, debts, rollback, doing, now)
+    if state.stop_reason not in GOES_ON:
+        given_up = state.stop_reason in FINAL_STOPS and (doing is None or doing.cut or doing.due is not None)
+        return _ended(state, rollback, failed=True) if given_up else None
     if doing is None:
-        return _next(state, debts, now)
+        return _next(state, debts, rollback, now)
+    assert rollback.current is not None
     if doing.cut:
-        assert debts.current is not None
-        return [Undo(debts.current, doing.last, doing.reissues + 1)]
-    if doing.due is not None:
-        return [_undo(debts, position(debts))] if doing.due <= now else []
-    return [] if doing.outcome is None else [_after(state, debts, doing, now)]
+        return Undo(rollback.current, doing.last, doing.reissues + 1, reserves.held(state, rollback.current))
+    if doing.due is not None and doing.due <= now:
+        return _undo(state, debts, rollback, rollback.current)
+    return None
+
+
+def _ended(state: State, rollback: Rollback, *, failed: bool) -> Record:
+    within = state.specs[rollback.owner].id if rollback.owner >= 0 else ""
+    return Record(RollbackEnded("rollback_failed" if failed else "rolled_back", within))
 
 
 def _by_failure(state: State) -> Record:
@@ -88,53 +117,55 @@ def _by_failure(state: State) -> Record:
     return Record(started(state, event, positions))
 
 
-def _next(state: State, debts: Debts, now: float) -> list[Command]:
-    for number, positions in debts.doubts.items():
+def _next(state: State, debts: Debts, rollback: Rollback, now: float) -> Command:
+    for number, positions in rollback.doubts.items():
         waits = state.tasks[number].status == "in_doubt" and state.tasks[number].reason == "rollback"
-        if waits and not any(at in debts.todo for at in positions):
-            return [_settle_doubt(state, debts, number, positions)]
-    if not debts.todo:
-        failed = any(debts.owed[at].fate != "undone" for at in debts.done)
-        return [Record(RollbackEnded("rollback_failed" if failed else "rolled_back"))]
-    if why := _given_up(state, debts, now):
-        owed = debts.owed[debts.todo[0]]
-        return [Record(UndoSettled(state.specs[owed.number].id, debts.todo[0], "left", why))]
-    return [_undo(debts, debts.todo[0])]
+        if waits and not any(at in rollback.todo for at in positions):
+            return _settle_doubt(state, debts, number, positions)
+    if not rollback.todo:
+        return _ended(state, rollback, failed=any(debts.owed[at].fate != "undone" for at in rollback.done))
+    at = rollback.todo[0]
+    if why := _given_up(state, debts, rollback, at, now):
+        return Record(UndoSettled(state.specs[debts.owed[at].number].id, at, "left", why))
+    return _undo(state, debts, rollback, at)
 
 
-def _given_up(state: State, debts: Debts, now: float) -> str:
-    if debts.strict and (failed := [at for at in debts.done if debts.owed[at].fate == "failed"]):
+def _given_up(state: State, debts: Debts, rollback: Rollback, at: int, now: float) -> str:
+    if rollback.strict and (failed := [each for each in rollback.done if debts.owed[each].fate == "failed"]):
         task = state.specs[debts.owed[failed[0]].number].id
         return f"not tried: `{task}` could not be undone and the rollback is strict"
-    left = reserve(state, now)
-    return "not tried: the time reserved for the rollback is used up" if left is not None and left <= 0 else ""
+    left = reserve(state, rollback, now)
+    what = "time" if left is not None and left <= 0 else reserves.used_up(state, rollback, at)
+    return (
+        f"not tried: the {what} reserved for the rollback {'are' if what[-1] == 's' else 'is'} used up" if what else ""
+    )
 
 
-def reserve(state: State, now: float) -> float | None:
-    """Seconds that the rollback going on has left of its own budget; None where it has no limit. The budget of the run
+def reserve(state: State, rollback: Rollback, now: float) -> float | None:
+    """Seconds that a rollback going on has left of its own budget; None where it has no limit. The budget of the run
     is none of its business."""
-    policy, debts = state.plan.rollback, state.debts
-    if policy is None or policy.budgets.time is None or debts is None:
-        return None
-    return policy.budgets.time - (now - debts.began)
+    time = reserves.budgets_of(rollback).time
+    return None if time is None else time - (now - rollback.began)
 
 
-def _undo(debts: Debts, at: int) -> Undo:
-    return Undo(at, debts.counts.get(debts.owed[at].number, 0) + 1)
+def _undo(state: State, debts: Debts, rollback: Rollback, at: int) -> Undo:
+    attempt = debts.counts.get(debts.owed[at].number, 0) + 1
+    return Undo(at, attempt, 0, reserves.share(state, rollback, at))
 
 
-def _after(state: State, debts: Debts, owed: Owed, now: float) -> Record:
+def _after(state: State, debts: Debts, rollback: Rollback, owed: Owed, now: float) -> Record:
     """The end of an attempt to undo: undone, tried again, or given up."""
-    task, at = state.specs[owed.number], position(debts)
-    outcome = owed.outcome
-    assert outcome is not None
+    task, at, outcome = state.specs[owed.number], rollback.current, owed.outcome
+    assert outcome is not None and at is not None
     if not outcome.failure:
         return Record(UndoSettled(task.id, at, "undone"))
     from planrunner.machine.retry import again, delay  # late: most undo what they should at once
 
     retry = task.rollback.retry if task.rollback is not None and owed.kind == "action" else Retry()
-    left = reserve(state, now)
-    if again(retry, owed.tries, outcome.failure) and (left is None or left > 0):
+    left = reserve(state, rollback, now)
+    goes_on = (left is None or left > 0) and not reserves.used_up(state, rollback, at)
+    goes_on = goes_on and (state.stop_reason in GOES_ON or state.stop_reason not in FINAL_STOPS)
+    if goes_on and again(retry, owed.tries, outcome.failure):
         due = now + delay(retry, owed.tries, f"{state.seed}:{task.id}:undo:{owed.last}")
         return Record(UndoScheduled(task.id, owed.last, due, outcome.failure))
     return Record(UndoSettled(task.id, at, "failed", f"{outcome.failure}: {outcome.message}"))

@@ -54,6 +54,10 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
 
 
 def _undoes_first(state: State, frame: Frame) -> bool:
+    if frame.linked is not None:
+        from planrunner.machine.containers import undone_first  # late: many plans are flat
+
+        return undone_first(state, frame)
     if frame is not state.top or (state.debts is None and state.plan.on_failure != "rollback"):
         return False
     from planrunner.machine.rollback import comes_first  # late, as above
@@ -117,6 +121,11 @@ def _begin(state: State, number: int, ready: list[int]) -> Command | None:
         from planrunner.machine.containers import begin  # late: many plans are flat
 
         return begin(state, number)
+    if state.tasks[number].kept is not None:
+        from planrunner.machine.keeping import compared  # late: few runs begin anything anew
+
+        if command := compared(state, number):
+            return command
     ready.append(number)
     return None
 

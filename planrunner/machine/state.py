@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from planrunner.machine.alarms import Alarms
+    from planrunner.machine.checkpointed import Checkpointed
     from planrunner.machine.circuit import Circuit
     from planrunner.machine.events import FreshnessSeen, ResetPlanned, RunStatus, TaskStatus
     from planrunner.machine.gate import GateState
     from planrunner.machine.kept import Kept
     from planrunner.machine.ledger import Ledger
+    from planrunner.machine.stint import Stint
     from planrunner.machine.undoing import Debts
     from planrunner.plan.model import EffectClass
 
@@ -82,8 +84,8 @@ class TaskState:
         self.inputs = ""
         self.insisted = False
         """Somebody asked for it by name: it begins though its level fails."""
-        self.kept: Outcome | None = None
-        """How the task ended before it was begun anew; it stands if the next call is the same."""
+        self.kept: Kept | None = None
+        """What the task came to before it was begun anew; it stands if the next call is the same."""
         self.rework: dict[str, Json] | None = None
         self.gate: GateState | None = None
         self.cleared: tuple[str, ...] = ()
@@ -143,7 +145,8 @@ class State:
     ``asked`` are tasks for which facts or a probe were asked for and have not come; ``holders`` are the tasks that hold
     others, for a fan-out with the task that each item is; ``failing`` counts the frames in which nothing new starts,
     ``closing`` those that are being stopped; ``held`` are tasks that wait until those that are
-    to begin anew with them have come to rest; ``checkpoints`` is None where no task asks for any that hold files."""
+    to begin anew with them have come to rest; ``stints`` are the time budgets of tasks that hold others, while
+    they run; ``saves`` says that some task names files to save; ``checkpoints`` is None where none keeps files."""
 
     __slots__ = (
         "active",
@@ -189,6 +192,7 @@ class State:
         "specs",
         "started_at",
         "status",
+        "stints",
         "stop_by",
         "stop_comment",
         "stop_reason",
@@ -223,12 +227,12 @@ class State:
         self.unattended = False
         """Nobody is there to ask what became of an attempt."""
         self.saves = False
-        """Some task names files to save."""
-        self.checkpoints: Kept | None = None
+        self.checkpoints: Checkpointed | None = None
         self.ledger: Ledger | None = None
         """What is spent and set aside; None while nothing is limited and nothing was spent."""
         self.alarms: Alarms | None = None
         """When somebody looks after what runs; None where nobody does."""
+        self.stints: dict[int, Stint] = {}
         self.degraded: dict[int, Task] = {}
         """Tasks that do what they declare for when a budget runs short, as the plan has them."""
         if plan.budgets != _FREE:
@@ -274,9 +278,9 @@ class State:
             if task.backup:
                 self.saves = True
             if task.checkpoint is not None or (task.loop is not None and task.loop.checkpoint):
-                from planrunner.machine.kept import Kept  # late: few tasks ask for a checkpoint
+                from planrunner.machine.checkpointed import Checkpointed  # late: few tasks ask for a checkpoint
 
-                self.checkpoints = self.checkpoints or Kept()
+                self.checkpoints = self.checkpoints or Checkpointed()
             if task.fanout is not None:
                 self.specs[number], self.holders[number] = divided(self.specs[number])
             elif task.loop is not None or task.sub is not None or (task.subplan and holds(task)):

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from planrunner.plan.model import Task
 
 
+GOES_ON = ("", "deadline", "rollback", "budget")
+"""Reasons for a stop that do not keep a rollback from going on."""
+
+
 def closed(state: State, number: int) -> str:
     """Why a frame around a task is being stopped; empty where none is."""
     frame = state.tasks[number].frame

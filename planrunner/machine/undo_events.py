@@ -35,7 +35,10 @@ class BackupMade(NamedTuple):
 class RollbackStarted(NamedTuple):
     """What ``tasks`` did is undone from now on, in this order, one after the other. ``owed`` are their positions in the
     list of what the run owes. ``reason`` is failure, doubt or person; ``strict`` stops at the first that fails.
-    ``bare`` are tasks that acted as well and do not say how they are undone."""
+    ``bare`` are tasks that acted as well and do not say how they are undone.
+
+    ``within`` is empty for the run; else the task that links the plan which is undone: its attempt ends after that, as
+    ``failure`` (a class) and ``message`` say."""
 
     reason: Literal["failure", "doubt", "person"]
     tasks: tuple[str, ...]
@@ -44,11 +47,15 @@ class RollbackStarted(NamedTuple):
     by: str = ""
     comment: str = ""
     bare: tuple[str, ...] = ()
+    within: str = ""
+    failure: str = ""
+    message: str = ""
 
 
 class UndoStarted(NamedTuple):
     """The intent to undo a task, durable before the act. ``key`` is ``run:task:undo:attempt``, kept when the same
-    attempt is issued again after a crash; ``kind`` is action (what the task's ``rollback`` says) or files."""
+    attempt is issued again after a crash; ``kind`` is action (what the task's ``rollback`` says) or files. ``reserved``
+    is what it may spend at most of what is reserved for the rollback (cost in dollars, tokens, calls)."""
 
     task: str
     attempt: int
@@ -57,6 +64,7 @@ class UndoStarted(NamedTuple):
     kind: Literal["action", "files"] = "action"
     inputs: str = ""
     reissue: int = 0
+    reserved: dict[str, Json] = {}
 
 
 class UndoScheduled(NamedTuple):
@@ -78,6 +86,8 @@ class UndoSettled(NamedTuple):
 
 
 class RollbackEnded(NamedTuple):
-    """Nothing is undone any more. ``status`` is rolled_back (all of it) or rollback_failed."""
+    """Nothing is undone any more. ``status`` is rolled_back (all of it) or rollback_failed; ``within`` is as in
+    RollbackStarted."""
 
     status: Literal["rolled_back", "rollback_failed"]
+    within: str = ""

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from planrunner.machine.events import Outcome
+    from planrunner.plan.model import RollbackPolicy
 
     Json = Any
     Kind = Literal["action", "files"]
@@ -20,7 +21,8 @@ class Owed:
     There is one for each visit of a task, whatever number of attempts it took; ``attempt`` is the last of them, 0 while
     none has started. ``outputs`` are those of an earlier visit (None: the task still has them). ``tries`` counts the
     attempts to undo it in the rollback that goes on, ``last`` is the number of the newest one. What has the higher
-    ``rank`` started later and is undone earlier.
+    ``rank`` started later and is undone earlier. ``shown_by`` is the task, with its visit, that has as its result what
+    is to be undone: another one where that was kept when the run began anew.
     """
 
     __slots__ = (
@@ -40,6 +42,7 @@ class Owed:
         "patterns",
         "rank",
         "reissues",
+        "shown_by",
         "tries",
         "visit",
     )
@@ -48,6 +51,7 @@ class Owed:
         self.kind = kind
         self.number = number
         self.visit = visit
+        self.shown_by = (number, visit)
         self.rank = 0
         self.attempt = 0
         self.files: tuple[dict[str, Json], ...] = ()
@@ -66,58 +70,108 @@ class Owed:
         self.ended: float | None = None
 
 
-class Debts:
-    """Everything a run owes, and the rollback that goes on or was the last one.
+class Rollback:
+    """One rollback: of the run, or of a plan that another one links (``owner`` is the task that links it, whose
+    ``attempt`` ends as ``failure`` and ``message`` say once it is over; -1 for the run).
 
-    ``of`` gives the positions in ``owed`` that belong to a task; ``todo`` those that the rollback has still to undo,
-    the next one first; ``doubts`` are tasks that fail once they are undone, with the positions that are theirs.
-    ``counts`` are attempts to undo a task so far, and ``ranks`` the places given away.
+    ``todo`` are the positions that it has still to undo, the next one first, ``done`` those that it settled, in that
+    order; ``doubts`` are tasks that fail once they are undone, with the positions that are theirs. ``left`` is what was
+    left of the time of the task that links the plan: its rollback does not use it.
     """
 
     __slots__ = (
+        "account",
         "active",
+        "attempt",
         "bare",
         "began",
         "by",
         "comment",
-        "counts",
         "current",
         "done",
         "doubts",
+        "ended",
+        "failure",
+        "left",
+        "message",
+        "owner",
+        "policy",
+        "reason",
+        "status",
+        "strict",
+        "todo",
+    )
+
+    def __init__(self, owner: int = -1) -> None:
+        self.owner = owner
+        self.attempt = 0
+        self.account = 0
+        """The number under which the ledger keeps what it spends."""
+        self.active = False
+        self.bare: tuple[str, ...] = ()
+        """Tasks that acted and do not say how they are undone."""
+        self.policy: RollbackPolicy | None = None
+        self.reason = ""
+        self.strict = False
+        self.by = ""
+        self.comment = ""
+        self.failure = ""
+        self.message = ""
+        self.left: float | None = None
+        self.began = 0.0
+        self.ended: float | None = None
+        self.todo: list[int] = []
+        self.current: int | None = None
+        self.doubts: dict[int, tuple[int, ...]] = {}
+        self.done: dict[int, None] = {}
+        self.status = ""
+
+
+class Debts:
+    """Everything a run owes, and its rollbacks.
+
+    ``of`` gives the positions in ``owed`` that belong to a task, ``inside`` those of what started inside a task that
+    links a plan which is rolled back. ``main`` is the rollback of the whole run that goes on or was the last one;
+    ``frames`` are those of linked plans that go on, by the task that links the plan; ``rollbacks`` are all there were,
+    and ``under`` tells which of them was the last to take on a position. ``counts`` are attempts to undo a task so far,
+    ``doing`` what is being undone of a task, and ``ranks`` the places given away.
+    """
+
+    __slots__ = (
+        "counts",
+        "doing",
+        "frames",
+        "inside",
+        "main",
         "of",
         "owed",
         "problems",
         "ranks",
-        "reason",
-        "status",
-        "strict",
+        "rollbacks",
         "through",
-        "todo",
+        "under",
     )
 
     def __init__(self) -> None:
         self.owed: list[Owed] = []
         self.of: dict[int, list[int]] = {}
+        self.inside: dict[int, list[int]] = {}
         self.problems: dict[int, str] = {}
         """Why the files of a task could not be saved."""
         self.ranks = 0
         self.through = 0
         """Rank up to which a rollback of the whole run has looked."""
         self.counts: dict[int, int] = {}
-        self.active = False
-        self.bare: tuple[str, ...] = ()
-        """Tasks that acted and do not say how they are undone."""
-        self.reason = ""
-        self.strict = False
-        self.by = ""
-        self.comment = ""
-        self.began = 0.0
-        self.todo: list[int] = []
-        self.current: int | None = None
-        self.doubts: dict[int, tuple[int, ...]] = {}
-        self.done: dict[int, None] = {}
-        """Positions that the last rollback settled, in that order."""
-        self.status = ""
+        self.main = Rollback()
+        self.frames: dict[int, Rollback] = {}
+        self.rollbacks: list[Rollback] = []
+        self.under: dict[int, Rollback] = {}
+        self.doing: dict[int, int] = {}
+
+    @property
+    def active(self) -> bool:
+        """Whether something is being rolled back."""
+        return self.main.active or bool(self.frames)
 
     def add(self, owed: Owed) -> int:
         """Register something to undo; gives its position."""
@@ -131,3 +185,14 @@ class Debts:
         """It started last: it is the first to be undone."""
         self.ranks += 1
         owed.rank = self.ranks
+
+    def begin(self, owner: int) -> Rollback:
+        """A new rollback of the run (-1) or of the plan that a task links."""
+        found = Rollback(owner)
+        found.active = True
+        self.rollbacks.append(found)
+        if owner < 0:
+            self.main = found
+        else:
+            self.frames[owner] = found
+        return found

@@ -58,6 +58,10 @@ class Axis(NamedTuple):
     expression: Expression | None = None
 
 
+MAX_ITEMS = 100_000
+"""Items of a fan-out that declares no ``max_items``."""
+
+
 class Fanout(NamedTuple):
     """``foreach`` (an expression) or ``items`` (a list), or ``matrix`` as written, whose ``axes`` stand for all
     its keys but ``include`` and ``exclude``."""

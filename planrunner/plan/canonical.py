@@ -244,6 +244,7 @@ _SUBPLAN = _kind(
         "finally": _Canon.tasks,
         "defaults": _Canon.task,
         "budgets": _Canon.budgets,
+        "rollback": _Canon.rollback,
         "env": _Canon.digits,
     },
 )

@@ -17,6 +17,7 @@ from planrunner.plan.files import read_plan as read_plan
 from planrunner.plan.linking import MAX_TASKS, Library, Links
 from planrunner.plan.lower import lower
 from planrunner.plan.model import Capability, Plan
+from planrunner.plan.rules.view import People
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Source
 from planrunner.syntax.tree import Mapping, Node, Scalar
@@ -45,13 +46,14 @@ class Loaded(NamedTuple):
     files: tuple[tuple[str, str], ...] = ()
 
 
-def load(source: Source, capabilities: Capabilities) -> Loaded:
-    """Load a plan. Never raises for what a text may hold: faults are findings."""
+def load(source: Source, capabilities: Capabilities, people: People = None) -> Loaded:
+    """Load a plan. Never raises for what a text may hold: faults are findings. ``people`` are those of the project with
+    their roles, where gates are to be held to them."""
     collecting = gc.isenabled()
     gc.disable()  # everything made here stays alive: a collection in between only costs
     try:
         library = Library(source.name, lambda inner, links: _load(inner, capabilities, links))
-        found = _load(source, capabilities, Links(library, (os.path.basename(source.name),)))
+        found = _load(source, capabilities, Links(library, (os.path.basename(source.name),)), people)
         if found.plan is not None and library.too_large(found.plan):
             message = f"the plan has more than {MAX_TASKS:,} tasks with those of its subplans"
             findings = arrange([*found.findings, Diagnostic("PLAN011", message, found.plan.span)])
@@ -62,7 +64,7 @@ def load(source: Source, capabilities: Capabilities) -> Loaded:
             gc.enable()
 
 
-def _load(source: Source, capabilities: Capabilities, links: Links) -> Loaded:
+def _load(source: Source, capabilities: Capabilities, links: Links, people: People = None) -> Loaded:
     parsed = syntax.parse(source)
     if parsed.tree is None:
         return Loaded(None, arrange(parsed.findings), None)
@@ -75,7 +77,7 @@ def _load(source: Source, capabilities: Capabilities, links: Links) -> Loaded:
     lowered = lower(tree, links)
     findings += _unsaid(lowered.findings, found)
     table, more = _Table(capabilities), _plugin_checks(capabilities)
-    findings += rules.run(lowered.plan, source, table, more, lowered.subplans)
+    findings += rules.run(lowered.plan, source, table, more, lowered.subplans, people)
     return Loaded(None if has_errors(findings) else lowered.plan, arrange(findings), tree)
 
 

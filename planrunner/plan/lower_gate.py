@@ -26,9 +26,10 @@ def gate(low: Lowering, nodes: dict[str, Node]) -> Gate:
     kind = values.text(nodes["gate"]) if "gate" in nodes else ""
     found: dict[str, Any] = {name: read(low, nodes[name]) for name, read in _READERS.items() if name in nodes}
     found |= found.pop("approvers", {})
+    kind = kind or ("checks" if "checks" in nodes else "")
     _report_missing(low, kind, nodes)
     _report_alike(low, found.get("options", ()))
-    return Gate(kind or ("checks" if "checks" in nodes else "approval"), **found)
+    return Gate(kind or "approval", **found)
 
 
 _NEEDED = {
@@ -45,7 +46,7 @@ def _report_missing(low: Lowering, kind: str, nodes: dict[str, Node]) -> None:
     """A gate that would open without having looked at anything, or wait for somebody who is not named."""
     keys, help_ = _NEEDED.get(kind, ((), ""))
     if keys and not any(_says(kind, key, nodes[key]) for key in keys if key in nodes):
-        there = next((nodes[key].span for key in keys if key in nodes), nodes["gate"].span)
+        there = next(nodes[key].span for key in (*keys, "gate") if key in nodes)
         low.report(
             "PLAN004", f"a gate of the kind `{kind}` needs {_WANTED.get(kind, f'`{keys[0]}`')}", there, f"say {help_}"
         )

@@ -51,7 +51,7 @@ def gated(low: Lowering, node: Node) -> tuple[tuple[str, Gate], ...]:
     found: dict[str, Gate] = {}
     listed, prod, gates = node.get("labels"), node.get("requireGateForProd"), node.get("gates")
     if isinstance(listed, Mapping):
-        found |= {str(key.value): Gate(values.text(kind) or "approval") for key, kind in listed.entries}
+        found |= {str(key.value): _of_kind(low, kind) for key, kind in listed.entries}
     elif listed is not None:
         found |= {label: Gate() for label in values.texts(listed)}
     if prod is not None and values.truth(prod):
@@ -60,6 +60,11 @@ def gated(low: Lowering, node: Node) -> tuple[tuple[str, Gate], ...]:
         keys = {str(name.value): item for name, item in value.entries} if isinstance(value, Mapping) else {}
         found[str(key.value)] = gate(low, keys)
     return tuple(found.items())
+
+
+def _of_kind(low: Lowering, node: Node) -> Gate:
+    """A gate of which only the kind is given; one that checks has nothing to check then."""
+    return Gate("decision") if values.text(node) == "decision" else gate(low, {"gate": node})
 
 
 def deadline(low: Lowering, node: Node) -> float | None:

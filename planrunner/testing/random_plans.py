@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from planrunner.plan.model import Join, Plan, Task
+
 Json = Any
 
 _EFFECTS = ("pure", "read", "idempotent", "unsafe")
@@ -44,6 +46,103 @@ def _some_keep_files(rng: random.Random, tasks: list[dict[str, Json]]) -> None:
         if loop and rng.random() < 0.6:
             loop["checkpoint"] = rng.randint(1, 2)
         _some_keep_files(rng, [*task.get("subplan", []), *loop.get("tasks", [])])
+
+
+def linked_plan(seed: int, command: Command = lambda task: "true", size: int = 7) -> dict[str, Json]:
+    """A random nested plan in which most of what tasks hold is linked, with a policy of its own for failures, which
+    often undoes it."""
+    plan = nested_plan(seed, command, size)
+    rng = random.Random(f"linked {seed}")
+    plan["subplans"] = {}
+    _link(rng, plan, plan["tasks"])
+    return plan
+
+
+def _link(rng: random.Random, plan: dict[str, Json], tasks: list[dict[str, Json]]) -> None:
+    for task in tasks:
+        _link(rng, plan, task.get("loop", {}).get("tasks", []))
+        inner = task.get("subplan", [])
+        _link(rng, plan, inner)
+        if inner and rng.random() < 0.8:
+            task["subplan"] = name = f"sub_{task['id']}"
+            sub = plan["subplans"][name] = {
+                "params": plan["params"],
+                "defaults": plan["defaults"],
+                "on_failure": rng.choice(["rollback", "rollback", "rollback", "stop", "continue"]),
+                "rollback": {"mode": rng.choice(["best_effort", "strict"])},
+                "tasks": inner,
+            }
+            if rng.random() < 0.2:
+                sub["finally"] = [{"id": "last", "run": "true", "effect": "idempotent"}]
+            if rng.random() < 0.3:
+                task["retry"] = {"attempts": 2, "delay": "10ms"}
+            if rng.random() < 0.2:
+                task["timeout"] = f"{rng.randint(5, 40)}s"
+
+
+def fed_plan(seed: int, size: int = 7) -> dict[str, Json]:
+    """As ``nested_plan``, with tasks that read what those before them give: their values, the lists that fan-outs go
+    through, items, places and rounds."""
+    plan = nested_plan(seed, size=size)
+    rng = random.Random(f"fed {seed}")
+    _feed(rng, plan["tasks"], ())
+    return plan
+
+
+def _feed(rng: random.Random, tasks: list[dict[str, Json]], around: tuple[str, ...]) -> None:
+    """``around`` are expressions that every one of the tasks may read."""
+    plain = {task["id"] for task in tasks if "run" in task and "foreach" not in task}
+    for task in tasks:
+        needs = task.get("needs") if isinstance(task.get("needs"), list) and "join" not in task else None
+        given = [need for need in needs or () if need in plain]
+        if given and "foreach" in task and rng.random() < 0.6:
+            task["foreach"] = f"tasks.{rng.choice(given)}.outputs.list"
+        read = [*around, *(f"tasks.{need}.outputs.value" for need in given)]
+        inside = read if rng.random() < 0.5 else list(around)
+        if "foreach" in task:
+            inside = [*inside, "item", *(["index"] if rng.random() < 0.2 else [])]
+        if "run" in task:
+            found = inside if "foreach" in task else read
+            task["run"] = " ".join(["true", *(f"{{{{ {each} }}}}" for each in found if rng.random() < 0.6)])
+            if "foreach" not in task:
+                task["outputs"] = {"value": "int", "list": "list"}
+        _feed(rng, task.get("subplan", []), tuple(inside))
+        rounds = ["loop.round"] if rng.random() < 0.3 else []
+        _feed(rng, task.get("loop", {}).get("tasks", []), (*inside, *rounds))
+
+
+def with_finals(plan: Plan, seed: int) -> Plan:
+    """The plan with the steps of some of its subplans as plans of their own, as files give them, the last step of each
+    under its ``finally``."""
+    return plan._replace(tasks=tuple(_linked(random.Random(f"finals {seed}"), task) for task in plan.tasks))
+
+
+def _linked(rng: random.Random, task: Task) -> Task:
+    steps = tuple(_linked(rng, step) for step in task.subplan)
+    if task.loop is not None:
+        inner = tuple(_linked(rng, step) for step in task.loop.tasks)
+        task = task._replace(loop=task.loop._replace(tasks=inner))
+    led_to = {edge.target for step in steps for edge in step.edges}
+    if len(steps) < 2 or steps[-1].id in led_to or _reads_outside(steps) or rng.random() < 0.2:
+        return task._replace(subplan=steps)
+    last = steps[-1]._replace(finally_=True, needs=(), join=Join(), edges=())
+    return task._replace(subplan=(), sub=Plan(f"of-{task.id}", tasks=(*steps[:-1], last)))
+
+
+def _reads_outside(steps: tuple[Task, ...]) -> bool:
+    """Whether steps, or what they hold, read anything but each other."""
+    found, inside = list(steps), {step.id for step in steps}
+    texts = []
+    for step in found:
+        inner = (*step.subplan, *(step.loop.tasks if step.loop is not None else ()))
+        inside |= {each.id for each in inner} | ({"item", "index"} if step.fanout is not None else set())
+        inside |= {"loop"} if step.loop is not None else set()
+        found += inner
+        texts += [str(step.run), step.fanout.foreach.text if step.fanout is not None and step.fanout.foreach else ""]
+    words = " ".join(texts).replace("tasks.", " ").replace(".", " ").split()
+    return any(
+        word in ("item", "index", "loop") or word.startswith("t") for word in words if word not in inside | {"true"}
+    )
 
 
 def _undos(rng: random.Random, tasks: list[dict[str, Json]], command: Command) -> None:

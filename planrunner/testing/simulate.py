@@ -23,12 +23,15 @@ from planrunner.machine.events import (
     DoubtSettled,
     Entry,
     Outcome,
+    RollbackEnded,
     RollbackStarted,
     RunEnded,
+    RunReopened,
     RunResumed,
     RunStarted,
     StopRequested,
     TaskSettled,
+    TasksReset,
     UndoSettled,
     UndoStarted,
 )
@@ -37,6 +40,7 @@ from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.model import Plan, Task
 from planrunner.record import NamedTuple
+from planrunner.testing.begin_anew import begin_anew, check_anew
 
 if TYPE_CHECKING:
     from planrunner.engine.effects import Effect
@@ -80,6 +84,8 @@ class World(NamedTuple):
     traits: dict[str, Json]
     seed: int
     failure_rate: float = 0.3
+    feeds: bool = False
+    """Tasks give few different values, and lists, so that another attempt often gives the same."""
 
 
 def outcome_for(world: World, call: Call) -> Outcome:
@@ -99,6 +105,9 @@ def _outcome_for(world: World, call: Call) -> Outcome:
     if rng.random() < world.failure_rate:
         failure = rng.choice(["transient", "logic", "logic", "policy"])
         return Outcome(failure=failure, message="imagined", exit_code=1, duration=duration)
+    if world.feeds:
+        some = rng.sample(range(4), rng.randint(0, 3))
+        return Outcome(outputs={"value": rng.randint(0, 1), "list": some}, exit_code=0, duration=duration)
     return Outcome(outputs={"value": rng.randint(0, 9)}, exit_code=0, duration=duration)
 
 
@@ -112,25 +121,27 @@ class Simulated(NamedTuple):
     lives: int
 
 
-def simulate(world: World, dies: dict[int, bool] | None = None, stop_at: int = 0) -> Simulated:
+def simulate(world: World, dies: dict[int, bool] | None = None, stop_at: int = 0, again: int = 0) -> Simulated:
     """Run to the end through every crash. Doubts are settled as a person would who can see what happened: an attempt
     that
     never acted is issued again, one that acted is told as it ended. In its first life the run is asked to stop at its
-    ``stop_at``-th wait. Raises Broken when a promise does not hold."""
+    ``stop_at``-th wait. Once it has ended, and where it was stopped, random tasks of it are begun anew, ``again`` times
+    in all. Raises Broken when a promise does not hold."""
     disk = Disk(dies)
     acted: list[tuple[str, int]] = []
     clock = START
     for life in range(1, 1000):
         effects = WatchedEffects(_script(world), clock, disk, acted, stop_at if life == 1 else 0)
         try:
-            state = _live(world, disk, effects, life)
+            state = _live(world, disk, effects, life, again)
         except Crash:
             clock = effects.now() + 1.0
             continue
         doubts = [task for task, found in zip(state.specs, state.tasks) if found.status == "in_doubt"]
         if state.ended_at is not None or not (doubts or state.status == "paused"):
             check(world, state, disk.entries, acted)
-            return Simulated(state, disk.entries, acted, disk.writes, life)
+            if begin_anew(state, world.seed, disk.entries, again) is None:
+                return Simulated(state, disk.entries, acted, disk.writes, life)
         clock = effects.now() + 1.0
     raise Broken("the run does not come to an end")
 
@@ -139,16 +150,20 @@ def _script(world: World) -> Script:
     return Script(lambda call: outcome_for(world, call), lambda names: dict.fromkeys(names, 1))
 
 
-def _live(world: World, disk: Disk, effects: WatchedEffects, life: int) -> State:
+def _live(world: World, disk: Disk, effects: WatchedEffects, life: int, again: int) -> State:
     """One life of the process: from what the disk holds until the run rests or the process dies."""
     state = fold(world.plan, RUN_ID, disk.entries)
-    if state.ended_at is not None:
+    anew = begin_anew(state, world.seed, disk.entries, again)
+    if state.ended_at is not None and anew is None:
         return state
     driver = Driver(state, disk.append, effects, PLACE, Nobody(), len(disk.entries))
     if not disk.entries:
         driver.record(
             RunStarted("sha256:test", {"flag": world.plan.params[0].default}, world.seed, traits=world.traits)
         )
+    elif anew is not None:
+        ended = [] if state.ended_at is None else [RunReopened(anew.reason, "test")]
+        driver.record(*ended, RunResumed(life), anew)
     else:
         driver.record(RunResumed(life))
         for task, found in zip(list(state.specs), state.tasks):
@@ -181,6 +196,7 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
     check_checkpoints(state, entries)
     _check_unsafe(world, entries, acted)
     _check_undos(entries)
+    check_anew(world.plan, entries)
     if state.ledger is not None:
         check_budgets(world.plan, entries)
     if state.ended_at is None:
@@ -196,25 +212,63 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
 
 
 def _check_undos(entries: Sequence[Entry]) -> None:
-    """The last attempt to begin is undone first, one at a time, and nothing that is undone is undone again."""
-    began: dict[str, int] = {}
-    order: list[int] = []
+    """The last attempt to begin is undone first, one at a time in each rollback, and nothing that is undone is undone
+    again. What a linked plan did is undone before the attempt that links it ends."""
+    visits = _Visits()
+    orders: dict[str, list[int]] = {}
     undone: set[int] = set()
     for entry in entries:
         event = entry.event
-        if isinstance(event, AttemptStarted):
-            began[event.task] = entry.seq
+        visits.follow(entry)
+        if isinstance(event, AttemptEnded) and event.task in orders:
+            raise Broken(f"{event.task} ended before it was undone, at entry {entry.seq}")
+        if isinstance(event, RollbackEnded):
+            orders.pop(event.within, None)
         elif isinstance(event, RollbackStarted):
-            order = list(event.owed)
-            once = [began[task] for at, task in enumerate(event.tasks) if task not in event.tasks[:at]]
-            if once != sorted(once, reverse=True):
+            orders[event.within] = list(event.owed)
+            began = [visits.began(event, at) for at in event.owed]
+            if began != sorted(began, reverse=True):
                 raise Broken(f"a rollback does not undo the last attempt first, at entry {entry.seq}")
         elif isinstance(event, UndoStarted):
-            if event.owed in undone or not order or event.owed not in order:
+            turn = [within for within, order in orders.items() if event.owed in order]
+            if event.owed in undone or len(turn) != 1:
                 raise Broken(f"a rollback undoes {event.task} out of its turn, at entry {entry.seq}")
-            order = order[order.index(event.owed) :]
+            order = orders[turn[0]]
+            orders[turn[0]] = order[order.index(event.owed) :]
         elif isinstance(event, UndoSettled) and event.status == "undone":
             undone.add(event.owed)
+
+
+class _Visits:
+    """When each visit of a task that can be undone began its last attempt, and which position in what the run owes is
+    which visit: of a task the higher position is the later one."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, list[list[int]]] = {}
+        self._begun: dict[str, bool] = {}
+        self._known: dict[int, list[int]] = {}
+
+    def follow(self, entry: Entry) -> None:
+        event = entry.event
+        if isinstance(event, TasksReset):
+            self._begun.update(dict.fromkeys(event.tasks, False))
+        elif isinstance(event, AttemptStarted) and event.undo:
+            found = self._of.setdefault(event.task, [])
+            if not self._begun.get(event.task):
+                found.append([0])
+            found[-1][0] = entry.seq
+            self._begun[event.task] = True
+        elif isinstance(event, TaskSettled) and event.reason == "reused" and self._begun.get(event.task):
+            self._of[event.task].pop()  # it owes what it owed before
+            self._begun[event.task] = False
+
+    def began(self, event: RollbackStarted, position: int) -> int:
+        if position not in self._known:
+            task = event.tasks[event.owed.index(position)]
+            told = [at for name, at in zip(event.tasks, event.owed) if name == task and at not in self._known]
+            left = [visit for visit in self._of[task] if all(visit is not known for known in self._known.values())]
+            self._known.update(zip(sorted(told, reverse=True), reversed(left)))
+        return self._known[position][0]
 
 
 def check_budgets(plan: Plan, entries: Sequence[Entry]) -> None:

@@ -9,7 +9,11 @@ from planrunner.views.run import budget_object
 from planrunner.views.symbols import duration_text
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from planrunner.machine.events import BudgetExtended, BudgetWarned
+
+    Json = Any
 
 
 def amount_text(what: str, value: float | None) -> str:
@@ -54,16 +58,34 @@ def budget_line(state: State, now: float) -> str:
     return "budget: " + ", ".join(parts) if parts else ""
 
 
+def _reserved(state: State) -> list[tuple[str, dict[str, dict[str, float | None]]]]:
+    if state.debts is None and state.plan.rollback is None:
+        return []
+    from planrunner.machine.reserves import standing  # late: few runs are rolled back
+
+    return standing(state)
+
+
+def reserves_object(state: State) -> list[dict[str, Json]]:
+    """What each rollback used and may use, ``within`` is the task that links the plan which is undone, empty for the
+    run."""
+    return [{"within": within, "budget": amounts} for within, amounts in _reserved(state)]
+
+
 def budget_table(state: State, now: float) -> list[str]:
-    """A line for the plan and each task that has a limit, with what is used, set aside and allowed."""
-    if state.ledger is None:
+    """A line for the plan, each task that has a limit and each rollback, with what is used, set aside and allowed."""
+    reserved = _reserved(state)
+    if state.ledger is None and not reserved:
         return [budget_line(state, now) or "nothing of this run is limited"]
     from planrunner.machine.budgets import scope_of, standing
 
     rows = [("the plan", what, found) for what, found in budget_object(state, now).items()]
-    for number, task in enumerate(state.specs):
+    for number, task in enumerate(state.specs if state.ledger is not None else ()):
         if scope_of(state, number) is not None:
             rows += [(task.id, what, found) for what, found in standing(state, number).items()]
+    for within, amounts in reserved:
+        name = f"rollback of {within}" if within else "the rollback"
+        rows += [(name, what, found) for what, found in amounts.items()]
     table = [("scope", "what", "used", "set aside", "limit")]
     for name, what, found in rows:
         limit = found["limit"]

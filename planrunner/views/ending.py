@@ -86,7 +86,8 @@ def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
         lines += next_commands(terminal, state)
     counts = shown_counts(state)
     left = sum(counts.get(status, 0) for status in _LEFT)
-    owed = len(state.debts.todo) if state.debts is not None else 0
+    undoing = [] if state.debts is None else [state.debts.main, *state.debts.frames.values()]
+    owed = sum(len(each.todo) for each in undoing)
     parts = [plural(left, "task")] if left or not owed else []
     parts += [f"{plural(owed, 'step')} to undo"] if owed else []
     return [*lines, f"  {' and '.join(parts)} left: {terminal.program} resume {run_id}"]

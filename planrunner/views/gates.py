@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from planrunner.machine.shortages import Wanted
+
     Json = Any
 
 LINES = 40
@@ -32,9 +34,75 @@ def waiting_gates(state: State) -> list[int]:
     ]
 
 
-def gate_objects(state: State) -> list[dict[str, Json]]:
-    """Every waiting gate of a run as data."""
-    return [gate_object(state, number) for number in waiting_gates(state)]
+def waiting_budgets(state: State, now: float) -> list[Wanted]:
+    """The limits that tasks of a run wait for people to extend."""
+    if state.ledger is None or not state.counts.get("blocked"):
+        return []
+    from planrunner.machine.shortages import wanted  # late: few runs have limits
+
+    return wanted(state, now)
+
+
+def gate_objects(state: State, now: float) -> list[dict[str, Json]]:
+    """Everything of a run that waits for people as data: gates, then budgets."""
+    gates = [gate_object(state, number) for number in waiting_gates(state)]
+    return gates + [budget_gate_object(asked) for asked in waiting_budgets(state, now)]
+
+
+def budget_gate_object(asked: Wanted) -> dict[str, Json]:
+    """A limit that somebody may extend, in the shape of a gate; cost is in dollars, time in seconds."""
+    return {
+        "gate": asked.name,
+        "stage": "budget",
+        "kind": "budget",
+        "ask": asked.ask,
+        "words": [],
+        "options": [],
+        "form": [],
+        "inputs": {},
+        "evidence": [],
+        "roles": [],
+        "people": [],
+        "need": 1,
+        "not_starter": False,
+        "expires": None,
+        "votes": [],
+        "scope": asked.scope,
+        "what": asked.what,
+        "limit": asked.limit,
+        "least": asked.least,
+        "more": asked.more,
+        "tasks": list(asked.tasks),
+    }
+
+
+def budget_gate_lines(terminal: Terminal, state: State, asked: Wanted) -> list[str]:
+    """A limit that somebody may extend, as text."""
+    names = ", ".join(asked.tasks[:3]) + (f" and {len(asked.tasks) - 3} more" if len(asked.tasks) > 3 else "")
+    return [
+        f"{terminal.sign('blocked')} {terminal.paint(asked.name, 'bold')}  {harmless(asked.ask)}",
+        f"    {'waits' if len(asked.tasks) == 1 else 'wait'} for it: {names}; asked: anybody",
+        *(f"    {command}" for command in budget_commands(terminal.program, state, asked)),
+    ]
+
+
+def budget_commands(program: str, state: State, asked: Wanted) -> list[str]:
+    """The next commands of whoever decides about a limit."""
+    call = f"{state.run_id} {_quoted(asked.name)}"
+    return [f"{program} approve {call} --add {suggestion(asked)}", f"{program} reject {call} --reason TEXT"]
+
+
+def suggestion(asked: Wanted) -> str:
+    """What lets all that wait go on, as `--add` takes it: ``cost='$0.50'``; for time once more what there was."""
+    from planrunner.plan.expressions.quantities import format_duration, format_money  # late: few runs have limits
+
+    if asked.what == "cost":
+        return f"cost='{format_money(asked.more)}'"
+    return f"time={format_duration(asked.limit)}" if asked.what == "time" else f"{asked.what}={asked.more:.0f}"
+
+
+def _quoted(name: str) -> str:
+    return name if all(sign.isalnum() or sign in "-_./@" for sign in name) else f"'{name}'"
 
 
 def gate_object(state: State, number: int) -> dict[str, Json]:
@@ -147,8 +215,7 @@ def commands(program: str, state: State, number: int) -> list[str]:
     """The next commands of whoever decides."""
     gate, task = state.tasks[number].gate, state.specs[number].id
     assert gate is not None
-    name = task if all(sign.isalnum() or sign in "-_./@" for sign in task) else f"'{task}'"
-    call, shown = f"{state.run_id} {name}", f"--shown {gate.shown[:SHORT]}"
+    call, shown = f"{state.run_id} {_quoted(task)}", f"--shown {gate.shown[:SHORT]}"
     fields = "".join(f" -f {field['name']}=…" for field in gate.request.get("form", ()) if field.get("required"))
     options = [str(option["name"]) for option in gate.request.get("options", ())]
     if options or fields:
@@ -160,11 +227,14 @@ def commands(program: str, state: State, number: int) -> list[str]:
 
 def next_commands(terminal: Terminal, state: State) -> list[str]:
     """What to do about the gates of a run that waits: the commands of one, or where several are listed."""
-    numbers = waiting_gates(state)
-    if not numbers:
+    numbers, budgets = waiting_gates(state), waiting_budgets(state, state.active_since or 0.0)
+    if not numbers and not budgets:
         return []
-    if len(numbers) > 1:
-        return [f"  {plural(len(numbers), 'gate')}: {terminal.program} gates {state.run_id}"]
+    if len(numbers) + len(budgets) > 1:
+        return [f"  {plural(len(numbers) + len(budgets), 'gate')}: {terminal.program} gates {state.run_id}"]
+    if budgets:
+        lines = budget_commands(terminal.program, state, budgets[0])
+        return [f"  {budgets[0].ask}", *(f"  {command}" for command in lines)]
     task = state.specs[numbers[0]]
     question = cut(harmless(state.tasks[numbers[0]].detail), terminal.edge() - 10, terminal.unicode)
     return [

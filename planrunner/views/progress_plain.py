@@ -129,7 +129,7 @@ def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) ->
         from planrunner.views.nesting import end_text  # late: many plans are flat
 
         line += f", {end_text(state, found.inner)}"
-    silent = event.status == "completed" and event.reason != "fresh"
+    silent = event.status == "completed" and event.reason not in ("fresh", "reused")
     why = "" if silent else foreign(terminal, event.detail or event.reason)
     return f"{line}: {why}" if why else line
 

@@ -153,7 +153,8 @@ def _delayed(terminal: Terminal, _state: State, event: TaskDelayed, at: float) -
 
 
 def _rolling_back(terminal: Terminal, _state: State, event: RollbackStarted, _at: float) -> str:
-    return f"{terminal.sign('rolled_back')} rolling back: {plural(len(event.owed), 'step')} to undo"
+    what = f" {event.within}" if event.within else ""
+    return f"{terminal.sign('rolled_back')} rolling back{what}: {plural(len(event.owed), 'step')} to undo"
 
 
 def _undoing(terminal: Terminal, _state: State, event: UndoStarted, _at: float) -> str:

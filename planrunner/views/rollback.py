@@ -10,12 +10,15 @@ from planrunner.views.terminal import Terminal, cut, harmless
 if TYPE_CHECKING:
     from typing import Any
 
-    from planrunner.machine.undoing import Debts, Owed
+    from planrunner.machine.undoing import Debts, Owed, Rollback
 
     Json = Any
 
 MOST = 50
 """Lines of the report for people at most; the rest is counted."""
+
+MOST_LINKED = 20
+"""Rollbacks of linked plans that it tells of."""
 
 _REASONS = {"failure": "the run failed", "doubt": "an attempt was in doubt", "person": "asked for"}
 _STATUSES = {"undone": "rolled_back", "failed": "failed", "left": "skipped"}
@@ -23,24 +26,44 @@ _STATUSES = {"undone": "rolled_back", "failed": "failed", "left": "skipped"}
 
 def rollback_object(state: State) -> dict[str, Json] | None:
     """The report as data: ``steps`` in the order in which they were settled; None for a run in which nothing was
-    undone. ``status`` is rolled_back, rollback_failed or, while it goes on, under_way."""
+    undone. ``status`` is rolled_back, rollback_failed or, while it goes on, under_way; None where only linked plans
+    were undone. ``linked`` are their reports, with the ``task`` that links the plan and the ``attempt`` of it."""
     debts = state.debts
-    if debts is None or not debts.reason:
+    if debts is None:
         return None
+    linked = [
+        {"task": state.specs[each.owner].id, "attempt": each.attempt, **_report(state, debts, each)}
+        for each in _of_linked(debts)
+    ]
+    if not debts.main.reason and not linked:
+        return None
+    return {**_report(state, debts, debts.main), "linked": linked}
+
+
+def _of_linked(debts: Debts) -> list[Rollback]:
+    return [each for each in debts.rollbacks if each.owner >= 0]
+
+
+def _report(state: State, debts: Debts, rollback: Rollback) -> dict[str, Json]:
     return {
-        "status": _status(debts),
-        "reason": debts.reason,
-        "by": debts.by,
-        "comment": debts.comment,
-        "strict": debts.strict,
-        "steps": [_step(state, debts.owed[position]) for position in debts.done],
-        "waiting": [state.specs[debts.owed[position].number].id for position in debts.todo],
-        "bare": list(debts.bare),
+        "status": _status(rollback) if rollback.reason else None,
+        "reason": rollback.reason,
+        "by": rollback.by,
+        "comment": rollback.comment,
+        "strict": rollback.strict,
+        "steps": [_step(state, owed) for owed in _settled(debts, rollback)],
+        "waiting": [state.specs[debts.owed[position].number].id for position in rollback.todo],
+        "bare": list(rollback.bare),
     }
 
 
-def _status(debts: Debts) -> str:
-    return "under_way" if debts.active else debts.status or "rollback_failed"
+def _settled(debts: Debts, rollback: Rollback) -> list[Owed]:
+    """What a rollback settled, and no later one took on again."""
+    return [debts.owed[position] for position in rollback.done if debts.under[position] is rollback]
+
+
+def _status(rollback: Rollback) -> str:
+    return "under_way" if rollback.active else rollback.status or "rollback_failed"
 
 
 def _step(state: State, owed: Owed) -> dict[str, Json]:
@@ -59,32 +82,43 @@ def _step(state: State, owed: Owed) -> dict[str, Json]:
 def rollback_lines(terminal: Terminal, state: State) -> list[str]:
     """The report for people."""
     debts = state.debts
-    if debts is None or not debts.reason:
+    if debts is None:
         return []
-    by = f", {debts.by}" if debts.by else ""
-    comment = f": {debts.comment}" if debts.comment else ""
-    why = cut(harmless(f"{_REASONS[debts.reason]}{by}{comment}"), terminal.edge(), terminal.unicode)
-    lines = ["", terminal.paint(f"{_headline(debts)} ({why})", "bold")]
-    settled = [debts.owed[position] for position in debts.done]
+    linked = _of_linked(debts)
+    lines = [line for each in linked[:MOST_LINKED] for line in _lines(terminal, state, debts, each)]
+    if len(linked) > MOST_LINKED:
+        lines.append(f"and {len(linked) - MOST_LINKED} more linked plans were rolled back")
+    return lines + (_lines(terminal, state, debts, debts.main) if debts.main.reason else [])
+
+
+def _lines(terminal: Terminal, state: State, debts: Debts, rollback: Rollback) -> list[str]:
+    by = f", {rollback.by}" if rollback.by else ""
+    comment = f": {rollback.comment}" if rollback.comment else ""
+    reason = _REASONS[rollback.reason] if rollback.owner < 0 else rollback.message
+    why = cut(harmless(f"{reason}{by}{comment}"), terminal.edge(), terminal.unicode)
+    attempt = f"attempt {rollback.attempt} of " if rollback.attempt > 1 else ""
+    within = f"{attempt}{state.specs[rollback.owner].id} " if rollback.owner >= 0 else ""
+    settled = _settled(debts, rollback)
+    lines = ["", terminal.paint(f"{within}{_headline(rollback, settled)} ({why})", "bold")]
     lines += [_line(terminal, state, owed) for owed in settled[:MOST]]
     if len(settled) > MOST:
         lines.append(f"  and {len(settled) - MOST} more")
-    if debts.todo:
-        names = [state.specs[debts.owed[position].number].id for position in debts.todo]
+    if rollback.todo:
+        names = [state.specs[debts.owed[position].number].id for position in rollback.todo]
         lines.append(f"  still to undo: {_names(names)}")
-    if debts.bare:
-        lines.append(f"  not undone, since they do not say how: {_names(list(debts.bare))}")
+    if rollback.bare:
+        lines.append(f"  not undone, since they do not say how: {_names(list(rollback.bare))}")
     return lines
 
 
-def _headline(debts: Debts) -> str:
-    undone = sum(debts.owed[position].fate == "undone" for position in debts.done)
+def _headline(rollback: Rollback, settled: list[Owed]) -> str:
+    undone = sum(owed.fate == "undone" for owed in settled)
     words = {
         "rolled_back": "rolled back",
         "rollback_failed": "not wholly rolled back",
         "under_way": "being rolled back",
     }
-    return f"{words[_status(debts)]}: {plural(undone, 'step')} undone"
+    return f"{words[_status(rollback)]}: {plural(undone, 'step')} undone"
 
 
 def _line(terminal: Terminal, state: State, owed: Owed) -> str:

@@ -27,7 +27,7 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         "reason": state.reason,
         "stopped": stopped(state),
         "waiting": waiting(state),
-        "gates": _gates(state),
+        "gates": _gates(state, now),
         "tasks": {
             task.id: task_object(state, found)
             | (inner_object(state, found) if found.inner is not None else {})
@@ -46,13 +46,13 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
     return found
 
 
-def _gates(state: State) -> list[dict[str, Json]]:
+def _gates(state: State, now: float) -> list[dict[str, Json]]:
     """The questions to people, with what they need to answer them."""
     if not state.counts.get("blocked"):
         return []
     from planrunner.views.gates import gate_objects  # late: few runs wait
 
-    return gate_objects(state)
+    return gate_objects(state, now)
 
 
 def stopped(state: State) -> dict[str, str] | None:

@@ -248,7 +248,7 @@ tasks:
     deadline = time.monotonic() + 20
     while not (tmp_path / "began").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert run("cancel", "last", "--task", "nobody").code == 2
+    assert run("cancel", "last", "--task", "nobody").code == 3
     assert "does not run" in run("cancel", "last", "--task", "after").err
     assert run("cancel", "last", "--task", "stuck", "--reason", "not needed").code == 0
     (tmp_path / "enough").touch()

@@ -46,6 +46,29 @@ def test_mending_ends_even_if_every_text_brings_a_new_mend(monkeypatch):
     assert len(rounds) == authoring.ROUNDS
 
 
+STAFFED = "plan: p\ntasks:\n  - {id: sign, gate: approval, ask: Go on, approvers: {roles: [relase]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("project", "codes"),
+    [
+        ("people: {ana: [release]}\n", ["PLAN607"]),
+        ("people: {ana: [relase]}\n", []),
+        ("sandbox: true\n", []),
+        ("people: [ana]\n", []),
+        (None, []),
+    ],
+)
+def test_roles_are_held_to_the_people_of_the_project_that_the_plan_belongs_to(tmp_path, project, codes):
+    (tmp_path / "plans").mkdir()
+    if project is not None:
+        (tmp_path / "planrunner.yaml").write_text(project)
+    file = decode(str(tmp_path / "plans" / "p.yaml"), STAFFED.encode())
+    (tmp_path / ".planrunner").mkdir()
+    checked = authoring.check_file(file, Choice(), registry())
+    assert [finding.code for finding in checked.findings] == codes
+
+
 def test_a_diff_says_where_the_last_newline_is_missing():
     assert diff_text("p", "a\n", "a\n") == ""
     assert diff_text("p", "a", "b\n").splitlines()[-3:] == ["-a", "\\ No newline at end of file", "+b"]

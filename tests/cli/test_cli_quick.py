@@ -22,6 +22,7 @@ ORDINARY = [
     "exec --max-parallel 4 p.yaml --seed=7",
     "exec p.yaml --dry-run --json --progress quiet",
     "exec p.yaml --progress=tree --no-wait",
+    "exec p.yaml --unattended",
     "exec p.yaml --params-file f.json",
     "--state /s exec p.yaml",
     "--state=/s --color never --no-input exec p.yaml",

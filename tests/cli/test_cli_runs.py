@@ -94,12 +94,12 @@ def test_a_plan_that_is_not_there_gives_3(run):
     assert run("resume", "last").code == 3
 
 
-def test_wrong_parameters_and_task_names_give_2_with_the_nearest_name(run, plan):
+def test_wrong_parameters_give_2_and_task_names_3_with_the_nearest_name(run, plan):
     name = plan(PLAN)
     wrong = run("exec", name, "-p", "woh=x")
     assert wrong.code == 2
     assert "did you mean `who`?" in wrong.err
-    assert run("exec", name, "--only", "gret").code == 2
+    assert run("exec", name, "--only", "gret").code == 3
     assert "did you mean `greet`?" in run("exec", name, "--until", "gret").err
     assert run("exec", name, "-p", "who").code == 2
 
@@ -189,7 +189,7 @@ def test_a_retry_says_that_the_plan_file_was_edited(run, plan):
         run("exec", plan(text.replace("test -e ready || { touch ready; exit 1; }", "mkdir made && exit 1"))).code == 1
     )
     plan(text)
-    assert "the plan file was edited since" in run("retry", "last").err
+    assert "the plan file p.yaml was edited since" in run("retry", "last").err
 
 
 def test_the_list_of_runs_names_them_as_other_commands_do(run, plan):

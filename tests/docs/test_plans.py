@@ -77,6 +77,9 @@ ENDINGS: dict[str, Ending] = {
     "retries.yaml": completed(flaky="completed", clean="completed"),
     "rework.yaml": completed(draft="completed", review="completed", publish="completed"),
     "rollback-doubt.yaml": completed(charge="completed", invoice="omitted"),
+    "rollback-linked.yaml": completed(
+        **{"regions[0]/up": "completed", "regions[1]": "failed", "regions[1]/up": "rolled_back", "report": "completed"}
+    ),
     "rollback.yaml": Ending(
         1,
         "failed",

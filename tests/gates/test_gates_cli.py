@@ -151,7 +151,7 @@ def test_names_are_found_by_their_end_and_by_patterns_and_mistakes_named(project
     )
     assert project("exec", "p.yaml").code == 8
     several = project("approve", "last", "sign")
-    assert (several.code, "each[1]/sign" in several.err) == (2, True)
+    assert (several.code, "each[1]/sign" in several.err) == (3, True)
     near = project("approve", "last", "each[0]/sing")
     assert (near.code, "did you mean `each[0]/sign`?" in near.err) == (3, True)
     assert project("approve", "last", "each[1]/sign").code == 0
@@ -341,10 +341,35 @@ def test_at_a_terminal_one_may_leave_the_gate_waiting(project: Any, keys: str, c
     assert project("gates", "--json").data["gates"]
 
 
-@pytest.mark.parametrize("arguments", [["exec", "p.yaml", "--no-wait"], ["--no-input", "exec", "p.yaml"]])
+@pytest.mark.parametrize(
+    "arguments", [["exec", "p.yaml", "--no-wait"], ["exec", "p.yaml", "--unattended"], ["--no-input", "exec", "p.yaml"]]
+)
 def test_at_a_terminal_nobody_is_asked_who_does_not_want_to_be(project: Any, arguments: list[str]) -> None:
     release(project)
     assert AtTerminal(project, *arguments).code() == 8
+
+
+@pytest.mark.parametrize("command", [["retry", "last"], ["rerun", "last", "build", "--downstream"]])
+def test_what_begins_anew_at_a_terminal_asks_as_well_unless_nobody_is_there(project: Any, command: list[str]) -> None:
+    waits(project)
+    assert project("reject", "last", "sign", "--reason", "not yet", "--resume").code == 7
+    assert AtTerminal(project, *command, "--unattended").code() == 8
+    assert project("reject", "last", "sign", "--reason", "not yet", "--resume").code == 7
+    assert AtTerminal(project, *command, "--no-wait").code() == 8
+    assert project("reject", "last", "sign", "--reason", "not yet", "--resume").code == 7
+    shell = AtTerminal(project, *command)
+    shell.until("yes/no, q to leave it > ")
+    shell.type("yes\n\n")
+    assert shell.code() == 0
+
+
+@pytest.mark.parametrize("command", [["exec", "p.yaml"], ["retry", "last"], ["rerun", "last", "build"]])
+def test_a_run_that_begins_with_nobody_there_keeps_so_in_its_record(project: Any, command: list[str]) -> None:
+    waits(project)
+    assert project("reject", "last", "sign", "--reason", "not yet", "--resume").code == 7
+    assert project(*command, "--unattended").code == 8
+    assert project.events("left_alone")
+    assert project("replay", "last").code == 0
 
 
 def test_the_folder_of_the_plan_is_where_evidence_is_looked_for(project: Any, tmp_path: Path) -> None:
@@ -353,3 +378,100 @@ def test_the_folder_of_the_plan_is_where_evidence_is_looked_for(project: Any, tm
     elsewhere.mkdir()
     project.path = elsewhere
     assert project("approve", "last", "sign").code == 0
+
+
+# Budgets that are used up
+
+SPENT = """
+plan: spent
+budgets: {cost: $1, on_exhausted: gate}
+defaults: {timeout: 10s, budgets: {cost: $0.60}}
+tasks:
+  - {id: one, run: "echo 'cost=$0.55' >> $PLANRUNNER_USAGE"}
+  - {id: two, needs: [one], run: echo two}
+  - {id: three, needs: [one], run: echo three}
+"""
+
+
+def test_a_used_up_budget_waits_among_the_gates_and_names_its_commands(project: Any) -> None:
+    project.plan(SPENT)
+    done = project("exec", "p.yaml", "--json")
+    assert done.code == 8
+    (gate,) = done.data["gates"]
+    assert (gate["gate"], gate["kind"], gate["what"], gate["tasks"]) == ("budget", "budget", "cost", ["two", "three"])
+    assert (gate["least"], gate["more"], gate["limit"]) == (0.15, 0.75, 1.0)
+    assert [one["gate"] for one in project("gates", "--json").data["gates"]] == ["budget"]
+    listed = project("gates").out
+    assert "budget  the cost budget of the plan is too small: $0.60 needed, $0.45 left of $1" in listed
+    run = project("show", "last", "--json").data["run_id"]
+    approve = f"planrunner approve {run} budget --add cost='$0.75'"
+    assert approve in listed
+    assert f"planrunner reject {run} budget --reason TEXT" in listed
+    assert approve in done.err
+    done = project("approve", run, "budget", "--add", "cost=$0.75", "--reason", "worth it", "--resume")
+    assert (done.code, project("gates").out) == (0, "nothing waits for people\n")
+    assert project("replay", "last").code == 0
+
+
+@pytest.mark.parametrize("name", ["budget", "two"])
+def test_a_rejected_budget_ends_the_run_with_the_code_of_budgets(project: Any, name: str) -> None:
+    project.plan(SPENT)
+    assert project("exec", "p.yaml").code == 8
+    assert project("reject", "last", name, "--reason", "enough", "--as", "bo", "--resume").code == 6
+    assert "more was refused by bo: enough" in project("show", "last", "--json").data["tasks"]["two"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["approve", "last", "budget"], "say how much is added"),
+        (["approve", "last", "budget", "--add", "cost=much"], "is not cost=$2"),
+        (["approve", "last", "budget", "--add", "tokens=5"], "has no limit for tokens"),
+        (["approve", "last", "budget", "--add", "cost=$1", "--shown", "abcdef"], "shows nothing"),
+        (["answer", "last", "budget", "now"], "say how much is added"),
+        (["approve", "last", "sign", "--add", "cost=$1"], "`sign` is no budget"),
+    ],
+)
+def test_what_makes_no_sense_of_a_budget_is_refused(project: Any, arguments: list[str], said: str) -> None:
+    project.plan(SPENT + "  - {id: sign, gate: approval, ask: Go on}\n")
+    assert project("exec", "p.yaml").code == 8
+    done = project(*arguments)
+    assert (done.code, said in done.err) == (2, True), done.err
+
+
+def test_at_a_terminal_more_budget_is_asked_for(project: Any) -> None:
+    project.plan(SPENT)
+    shell = AtTerminal(project, "exec", "p.yaml")
+    shell.until("how much cost to add, such as $0.75, or no, q to leave it > ")
+    shell.type("much\n")
+    shell.until("`much` is no amount of cost")
+    shell.type("$0.15\n")
+    shell.until("reason > ")
+    shell.type("worth it\n")
+    shell.until("such as $0.60, or no, q to leave it > ")
+    shell.type("no\n")
+    shell.until("reason > ")
+    shell.type("enough\n")
+    assert shell.code() == 6
+
+
+def test_at_a_terminal_a_budget_may_be_left_waiting(project: Any) -> None:
+    project.plan(SPENT)
+    shell = AtTerminal(project, "exec", "p.yaml")
+    shell.until("q to leave it > ")
+    shell.type("q\n")
+    assert shell.code() == 8
+    assert project("gates", "--json").data["gates"]
+
+
+def test_waiting_for_an_answer_at_a_terminal_spends_no_time(project: Any) -> None:
+    release(project, "expires: 1d")
+    text = (project.path / "p.yaml").read_text().replace("plan: release", "plan: release\nbudgets: {time: 2s}")
+    (project.path / "p.yaml").write_text(text)
+    shell = AtTerminal(project, "exec", "p.yaml")
+    shell.until("q to leave it > ")
+    time.sleep(2.5)
+    shell.type("yes\n\n")
+    assert shell.code() == 0
+    assert project("show", "last", "--json").data["budget"]["time"]["used"] < 2
+    assert project.events("people_awaited")

@@ -18,13 +18,14 @@ from planrunner.views.findings import render_summary, render_text
 
 FOLDER = Path(__file__).parent
 PLANS = sorted(path.name for path in (FOLDER / "plans").iterdir())
+PEOPLE = {"ana": ("release", "qa"), "bo": ("release",), "cy": ("qa",)}
 UPDATE = bool(os.environ.get("PLANRUNNER_UPDATE_GOLDEN"))  # read here: tests do not see the caller's settings
 
 
 def lint(name: str) -> tuple[Source, str, set[str]]:
     file = read_plan(str(FOLDER / "plans" / name))
     source = Source(file.source.text, name, file.source.notation)
-    findings = load(source, Registry()).findings
+    findings = load(source, Registry(), PEOPLE if name == "staff.yaml" else None).findings
     text = render_text(findings, source) + "\n" + render_summary(findings) + "\n"
     return source, text, {finding.code for finding in findings}
 

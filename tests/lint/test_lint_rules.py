@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -433,6 +434,58 @@ def test_a_limit_with_nothing_near_lists_the_labels() -> None:
 )
 def test_a_limit_for_a_label_that_some_task_has_or_may_have_is_no_finding(tasks: str) -> None:
     assert "PLAN213" not in {finding.code for finding in findings(f"plan: p\nlimits: {{db: 1}}\n{tasks}")}
+
+
+GATED = "plan: p\npolicy:\n  gates:\n    prd: {ask: Go}\ntasks:\n  - {id: a, uses: noop, labels: [prod]}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (GATED, "p.yaml"),
+        ("plan: p\npolicy: {labels: {prd: diff}}\ntasks:\n  - {id: a, uses: noop, labels: [prod]}\n", "p.yaml"),
+        (
+            (
+                '{"plan": "p", "policy": {"gates": {"prd": {"ask": "Go"}}}, '
+                '"tasks": [{"id": "a", "uses": "noop", "labels": ["prod"]}]}'
+            ),
+            "p.json",
+        ),
+        ("plan p\npolicy:\n  gates:\n    prd:\n      ask: Go\ntask a uses:noop labels:[prod]\n", "p.plan"),
+    ],
+)
+def test_a_gate_for_a_label_of_no_task_names_the_nearest_label(text: str, name: str) -> None:
+    [finding] = findings(text, name)
+    assert (finding.code, finding.severity, finding.span.start) == ("PLAN606", "warning", text.index("prd"))
+    assert "did you mean `prod`?" in finding.message
+    assert findings(apply_fixes(Source(text, name, notation_of(name)), [finding], unsafe=True), name) == []
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "policy: {gates: {prod: {ask: Go}}}\ntasks:\n  - {id: s, subplan: [{id: a, uses: noop, labels: [prod]}]}\n",
+        "policy: {gates: {prod: {ask: Go}}}\ntasks:\n  - {id: s, subplan: other.yaml}\n",
+        "policy: {requireGateForProd: true}\ntasks:\n  - {id: a, uses: noop}\n",
+        "policy: {labels: {prod: diff}}\ntasks:\n  - {id: a, uses: noop, labels: [prod]}\n",
+        (
+            "policy: {gates: {prod: {checks: [params.go], gate: checks}}}\nparams: {go: {type: bool}}\n"
+            "tasks:\n  - {id: a, uses: noop, labels: [prod]}\n"
+        ),
+    ],
+)
+def test_a_gate_of_a_label_that_asks_something_of_some_task_is_no_finding(rest: str) -> None:
+    codes = {finding.code for finding in findings(f"plan: p\n{rest}")}
+    assert not codes & {"PLAN605", "PLAN606", "PLAN607"}
+
+
+def test_a_matrix_of_millions_is_found_at_once() -> None:
+    axis = json.dumps(list(range(1000)))
+    began = time.perf_counter()
+    text = f"plan: p\ntasks:\n  - {{id: a, uses: noop, matrix: {{a: {axis}, b: {axis}, c: {axis}, exclude: [{{a: 1}}]}}}}\n"
+    [finding] = [each for each in findings(text) if each.code.startswith("PLAN50")]
+    assert (finding.code, "1000 × 1000 × 1000 = 1000000000 items" in finding.message) == ("PLAN508", True)
+    assert time.perf_counter() - began < 2
 
 
 def test_json_plans_are_linted_with_exact_places() -> None:

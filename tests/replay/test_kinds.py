@@ -19,6 +19,7 @@ DECIDED = {
     "GateEscalated",
     "GateOpened",
     "GateRequested",
+    "PeopleAwaited",
     "RetryScheduled",
     "RollbackEnded",
     "RunEnded",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from planrunner.app.execute import ExecRequest, RunResult, execute, go_on
+from planrunner.app.rerun import RerunRequest, begin_anew
 from planrunner.app.rollback import RollbackRequest, roll_back
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import Entry, TasksReset
@@ -152,3 +153,38 @@ def test_the_run_is_replayed_with_what_was_seen(project: Project) -> None:
     finally:
         journal.close()
     assert walked.difference is None
+
+
+def _rerun(project: Project, *tasks: str) -> RunResult:
+    """``rerun`` of these tasks; ``build`` comes after ``first``."""
+    return begin_anew(RerunRequest("last", tasks), str(project.folder / ".planrunner"), Silent())
+
+
+def _with_first(project: Project) -> None:
+    first = {"id": "first", "run": "test ! -e edit || cp edit src/a.c"}
+    build = {**project.task, "needs": ["first"]}
+    (project.folder / "plan.json").write_text(json.dumps({"plan": "p", "tasks": [first, build]}))
+    path, state = str(project.folder / "plan.json"), str(project.folder / ".planrunner")
+    assert execute(ExecRequest(path, state=state), Silent()).status == "completed"
+
+
+def test_a_rerun_before_it_does_it_again_only_if_its_files_have_changed(project: Project) -> None:
+    _with_first(project)
+    result = _rerun(project, "first")
+    assert (result.state.tasks[1].reason, project.did()) == ("fresh", 1)
+    result = _rerun(project, "first")
+    assert (result.state.tasks[1].reason, project.did()) == ("fresh", 1)
+    (project.folder / "edit").write_text("2")
+    result = _rerun(project, "first")
+    assert (result.state.tasks[1].reason, project.did()) == ("", 2)
+
+
+def test_what_was_found_done_is_done_again_when_somebody_names_it_or_what_holds_it(project: Project) -> None:
+    hold = {"id": "hold", "subplan": [project.task]}
+    (project.folder / "plan.json").write_text(json.dumps({"plan": "p", "tasks": [hold]}))
+    path, state = str(project.folder / "plan.json"), str(project.folder / ".planrunner")
+    assert execute(ExecRequest(path, state=state), Silent()).status == "completed"
+    assert execute(ExecRequest(path, state=state), Silent()).status == "completed"
+    assert project.did() == 1
+    assert _rerun(project, "hold").status == "completed"
+    assert project.did() == 2

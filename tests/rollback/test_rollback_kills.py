@@ -19,7 +19,7 @@ from planrunner.app.execute import ExecRequest, RunResult, execute, resume
 from planrunner.app.reading import stored_state
 from planrunner.app.rollback import RollbackRequest, roll_back
 from planrunner.journal.sqlite import Journal, open_journal
-from planrunner.machine.events import Entry, RollbackEnded, UndoSettled
+from planrunner.machine.events import AttemptEnded, Entry, RollbackEnded, RollbackStarted, UndoSettled
 from planrunner.plan.model import Plan
 
 BOTH = (False, True) if int(os.environ.get("PLANRUNNER_KILLED_PLANS", "10")) > 10 else ()
@@ -74,6 +74,81 @@ def write_plan(folder: Path, *, fails: bool) -> Path:
     path = folder / "plan.json"
     path.write_text(json.dumps(document))
     return path
+
+
+def write_linked(folder: Path) -> Path:
+    """A plan whose fan-out links a file that is undone when it fails: one item fails once, one for good, one not at
+    all."""
+    fails = {
+        "id": "bad",
+        "needs": ["last"],
+        "run": 'test {{ params.item }} = 2 || { test {{ params.item }} = 0 && test -e "$EFFECTS.once"; } || '
+        '{ touch "$EFFECTS.once"; exit 3; }',
+        "effect": "idempotent",
+        "timeout": "1m",
+    }
+    end = {"id": "end", "run": 'echo "- end -" >> "$EFFECTS"', "effect": "idempotent", "timeout": "1m"}
+    (folder / "inner.json").write_text(
+        json.dumps(
+            {
+                "plan": "inner",
+                "on_failure": "rollback",
+                "env": {"EFFECTS": str(folder / "effects")},
+                "params": {"item": {"type": "int"}},
+                "tasks": [
+                    acting("in", effect="idempotent"),
+                    acting("last", needs=["in"], on_doubt="rollback"),
+                    fails,
+                ],
+                "finally": [end],
+            }
+        )
+    )
+    link = {"subplan": "inner.json", "params": {"item": "{{ item }}"}, "retry": {"attempts": 2, "delay": "1ms"}}
+    document = {
+        "plan": "linking",
+        "max_parallel": 2,
+        "on_failure": "continue",
+        "tasks": [{"id": "fan", "foreach": [0, 1, 2], **link}],
+    }
+    (folder / ".planrunner").mkdir()
+    path = folder / "plan.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def check_linked(folder: Path, kills: int) -> None:
+    state, entries = last_run(folder)
+    assert (state.status, state.reason) == ("failed", "failed")
+    done = [each for each in lines(folder) if each[1] != "end"]
+    undone = [(key, task) for key, what, task in done if what == "undo"]
+    acted = list(dict.fromkeys(task for _, what, task in done if what == "do"))
+    kept = [task for task in acted if task.startswith(_good(state))]
+    assert {task for _, task in undone} >= set(acted) - set(kept), "something acted and was not undone"
+    assert not {task for _, task in undone} & set(kept), "something that went well was undone"
+    assert len({key for key, _ in undone}) == len({task for _, task in undone}), "an undo has one key"
+    assert len(undone) - len({task for _, task in undone}) <= 3 * kills, "more was undone twice than was cut off"
+    for attempt in {task.rpartition("/")[0] for _, task in undone}:
+        first = [task for task in dict.fromkeys(task for _, task in undone) if task.startswith(f"{attempt}/")]
+        assert first == sorted(first, reverse=True), "the last is undone first"
+    going: set[str] = set()
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, RollbackStarted):
+            going.add(event.within)
+        elif isinstance(event, RollbackEnded):
+            going.discard(event.within)
+        assert not (isinstance(event, AttemptEnded) and event.task in going), "an attempt ended before it was undone"
+
+
+def _good(state: Any) -> tuple[str, ...]:
+    """How the paths begin of what stands in attempts that went well."""
+    found = []
+    for item in range(3):
+        holder = state.tasks[state.index[f"fan[{item}]"]]
+        if holder.status == "completed":
+            found.append(f"fan[{item}]/" if holder.attempts == 1 else f"fan[{item}]@{holder.attempts}/")
+    return tuple(found) or ("?",)
 
 
 def in_child(work: Callable[[], int]) -> int:
@@ -210,3 +285,24 @@ def test_killed_at_every_write_of_a_rollback_that_was_asked_for_it_goes_on(tmp_p
                 assert (write, stored) == (1, False)  # it had not begun: the run is as it was
                 continue
             check(folder, 1)
+
+
+@pytest.mark.limit(600)
+def test_killed_at_every_write_linked_plans_are_undone_once_and_before_they_are_tried_again(tmp_path: Path) -> None:
+    calm = tmp_path / "calm"
+    calm.mkdir()
+    path = write_linked(calm)
+    writes = writes_of(calm, lambda: run(path))
+    check_linked(calm, 0)
+    assert writes > 15
+    for write in range(1, writes + 1):
+        for stored in BOTH or (bool(write % 2),):
+            folder = tmp_path / f"{write}-{stored}"
+            folder.mkdir()
+            path = write_linked(folder)
+            code = in_child(lambda: (counting(folder, write, stored), run(path))[1])  # noqa: B023
+            if code != -signal.SIGKILL:
+                continue
+            finish(folder)
+            if (folder / "effects").exists():
+                check_linked(folder, 1)

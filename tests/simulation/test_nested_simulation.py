@@ -8,11 +8,11 @@ import random
 
 import pytest
 
-from planrunner.machine.events import RunEnded, TasksReset, UndoSettled
+from planrunner.machine.events import RollbackStarted, RunEnded, TasksReset, UndoSettled
 from planrunner.plan.load import load
 from planrunner.plugins import Registry
 from planrunner.source import Source
-from planrunner.testing.random_plans import nested_plan
+from planrunner.testing.random_plans import linked_plan, nested_plan
 from planrunner.testing.simulate import World, simulate, summary
 
 SEEDS = int(os.environ.get("PLANRUNNER_SIMULATIONS", "1200"))
@@ -24,6 +24,15 @@ def world(seed: int, **changes: object) -> World | None:
     document = nested_plan(seed) | changes
     loaded = load(Source(json.dumps(document), f"nested-{seed}.json", "json"), REGISTRY)
     return None if loaded.plan is None else World(loaded.plan, TRAITS, seed)
+
+
+def linked_worlds(seeds: range, **changes: object) -> list[World]:
+    documents = {seed: linked_plan(seed) | changes for seed in seeds}
+    plans = {
+        seed: load(Source(json.dumps(document), f"linked-{seed}.json", "json"), REGISTRY).plan
+        for seed, document in documents.items()
+    }
+    return [World(plan, TRAITS, seed) for seed, plan in plans.items() if plan is not None]
 
 
 def worlds(seeds: range, **changes: object) -> list[World]:
@@ -84,3 +93,33 @@ def test_crashes_break_no_promise_under_any_policy() -> None:
                 assert simulate(found, dies).state.ended_at is not None
     assert back > 20
     assert undone > 20
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_promises_hold_for_linked_plans_that_are_undone(block: int) -> None:
+    size = SEEDS // 8
+    within = 0
+    for found in linked_worlds(range(block * size, (block + 1) * size)):
+        entries = simulate(found).entries
+        assert isinstance(entries[-1].event, RunEnded), found.seed
+        within += any(isinstance(entry.event, RollbackStarted) and bool(entry.event.within) for entry in entries)
+    assert within > size // 20
+
+
+@pytest.mark.parametrize("policy", ["stop", "continue", "rollback"])
+def test_a_crash_at_any_journal_write_of_a_run_with_linked_plans_that_are_undone_breaks_no_promise(policy: str) -> None:
+    within = 0
+    for found in linked_worlds(range(700, 780), on_failure=policy):
+        calm = simulate(found)
+        linked = [e.event.within for e in calm.entries if isinstance(e.event, RollbackStarted) and e.event.within]
+        if not linked:
+            continue
+        within += len(linked)
+        for write in range(1, calm.writes + 1):
+            for stored in (False, True):
+                assert simulate(found, {write: stored}).state.ended_at is not None
+        rng = random.Random(found.seed)
+        for _ in range(5):
+            dies = {write: rng.random() < 0.5 for write in rng.sample(range(1, calm.writes + 4), 3)}
+            assert simulate(found, dies, stop_at=rng.randint(1, 9)).state.ended_at is not None
+    assert within >= 5

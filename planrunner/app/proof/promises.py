@@ -78,6 +78,9 @@ def check_settled_once(entries: Sequence[Entry]) -> None:
         event = entry.event
         if isinstance(event, TasksReset):
             settled.difference_update(event.tasks)
+            around = {task for task in settled if any(name.startswith(_insides(task)) for name in event.tasks)}
+            settled -= around  # what holds a task that begins anew goes on, in the attempt it was in
+            ended = {each for each in ended if each[0] not in around}
         elif isinstance(event, TaskSettled) and event.status in SETTLED:
             if event.task in settled and event.status != "rolled_back":
                 raise Broken(f"P1: `{event.task}` was settled twice (entry {entry.seq})")
@@ -107,6 +110,10 @@ def check_checkpoints(state: State, entries: Sequence[Entry]) -> None:
             due = loop is not None and loop.checkpoint and before % loop.checkpoint == 0
             if due and (event.task, before) not in kept:
                 raise Broken(f"D2: round {event.number} of `{event.task}` began too early (entry {entry.seq})")
+
+
+def _insides(task: str) -> tuple[str, ...]:
+    return tuple(f"{task}{mark}" for mark in "/[#@")
 
 
 def check_slots(state: State, entries: Sequence[Entry]) -> None:
@@ -192,7 +199,7 @@ def _out_of_time(state: State) -> set[str]:
 
 def _is_inside(task: str, names: set[str]) -> bool:
     """Whether a task is one of these, or stands inside one."""
-    return task in names or any(task.startswith(tuple(f"{name}{mark}" for mark in "/[#@")) for name in names)
+    return task in names or any(task.startswith(_insides(name)) for name in names)
 
 
 def _ending(state: State) -> str:

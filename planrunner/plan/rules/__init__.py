@@ -17,6 +17,7 @@ from planrunner.plan.rules import (
     cycles,
     expressions,
     joins,
+    labelled,
     limits,
     loops,
     order,
@@ -24,7 +25,9 @@ from planrunner.plan.rules import (
     reach,
     rework,
     roles,
+    sizes,
     spending,
+    staff,
     targets,
     templates,
     timeouts,
@@ -34,7 +37,7 @@ from planrunner.plan.rules import (
     waits,
 )
 from planrunner.plan.rules.suppress import Sifted, sift
-from planrunner.plan.rules.view import PlanView, inside, view_of
+from planrunner.plan.rules.view import People, PlanView, inside, view_of
 from planrunner.source import Source
 
 Check = Callable[[PlanView], Iterable[Diagnostic]]
@@ -60,6 +63,9 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (spending.CODES, spending.check),
     (limits.CODES, limits.check),
     (people.CODES, people.check),
+    (labelled.CODES, labelled.check),
+    (staff.CODES, staff.check),
+    (sizes.CODES, sizes.check),
 )
 
 
@@ -69,10 +75,11 @@ def run(
     capabilities: Mapping[str, Capability],
     more: Iterable[Check] = (),
     subplans: Iterable[Plan] = (),
+    people: People = None,
 ) -> list[Diagnostic]:
     """Every finding about a plan that no comment in it silences; ``more`` are the checks of plugins, ``subplans`` the
-    plans that stand in the same text."""
-    return list(examine(plan, source, capabilities, more, subplans).findings)
+    plans that stand in the same text, ``people`` those of the project with their roles, where it lists any."""
+    return list(examine(plan, source, capabilities, more, subplans, people).findings)
 
 
 def examine(
@@ -81,12 +88,14 @@ def examine(
     capabilities: Mapping[str, Capability],
     more: Iterable[Check] = (),
     subplans: Iterable[Plan] = (),
+    people: People = None,
 ) -> Sifted:
     """Like ``run``, together with the number of silenced findings."""
     checks = (*(check for _, check in TABLE), *more)
     findings: list[Diagnostic] = []
     tasks: list[Task] = []
     for view in _views([plan, *subplans], source, capabilities):
+        view = view._replace(people=people)
         tasks += view.plan.tasks
         for check in checks:
             findings += check(view)

@@ -10,6 +10,8 @@ from planrunner.plan.model import Capability, Fanout, Plan, Task
 from planrunner.record import NamedTuple
 from planrunner.source import Source, Span
 
+People = Mapping[str, tuple[str, ...]] | None
+
 _WORD = "A-Za-z0-9_*-"
 
 
@@ -41,6 +43,8 @@ class PlanView(NamedTuple):
     """False for a list of steps and for one of the plan's ``subplans``."""
     around: Container = Container()
     """The containers around a nested list of steps."""
+    people: People = None
+    """The people of the project with their roles; None where it lists nobody or nobody looked."""
 
 
 def view_of(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) -> PlanView:

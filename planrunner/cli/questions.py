@@ -1,0 +1,128 @@
+"""What is asked line by line at a terminal: the questions of a gate, and how much is added to a limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planrunner.record import TYPE_CHECKING
+from planrunner.views.terminal import harmless
+
+if TYPE_CHECKING:
+    from planrunner.machine.gate import GateState
+    from planrunner.machine.shortages import Wanted
+    from planrunner.machine.state import State
+
+Json = Any
+
+
+class GateForm:
+    """The questions of one gate in their order: the decision, each field, the reason. ``sent`` is the number of the
+    request once it is made, ``kind`` what kind it is."""
+
+    kind = "vote"
+
+    def __init__(self, task: str, number: int, gate: GateState) -> None:
+        request = gate.request
+        self._task = task
+        self._number = number
+        self._shown = gate.shown
+        self.sent: int | None = None
+        self._options = [str(option["name"]) for option in request.get("options", ())]
+        self._fields = list(request.get("form", ()))
+        self._body: dict[str, Json] = {}
+        self.wrong = ""
+        """What could not be made of the last answer; empty where it was understood."""
+
+    def stands(self, state: State) -> bool:
+        """Whether the question is still the same, and nobody has answered it."""
+        found = state.tasks[self._number]
+        gate = found.gate
+        return found.status == "blocked" and gate is not None and gate.waits and gate.shown == self._shown
+
+    def prompt(self) -> str:
+        if not self._body:
+            choices = "/".join(self._options) if self._options else "yes"
+            return f"{choices}/no, q to leave it > "
+        field = self._next_field()
+        if field is not None:
+            default = f" [{field['default']}]" if "default" in field else ""
+            return f"{field['name']}{default} > "
+        return "reason > "
+
+    def _next_field(self) -> dict[str, Json] | None:
+        if self._body.get("verdict") == "reject":
+            return None
+        return next((field for field in self._fields if field["name"] not in self._body["fields"]), None)
+
+    def take(self, line: str) -> dict[str, Json] | None:
+        """The next answer; the data of the vote once everything is said."""
+        self.wrong = ""
+        if not self._body:
+            self._decide(line)
+            return None
+        field = self._next_field()
+        if field is not None:
+            self._body["fields"][field["name"]] = line
+            return None
+        if self._body["verdict"] == "reject" and not line:
+            self.wrong = "a rejection needs a reason"
+            return None
+        given = {name: value for name, value in self._body["fields"].items() if value != ""}
+        return {**self._body, "fields": given, "reason": line, "shown": self._shown, "gate": self._task}
+
+    def _decide(self, line: str) -> None:
+        if line in self._options:
+            self._body = {"verdict": "approve", "choice": line, "fields": {}}
+        elif line.lower() in ("y", "yes", "approve") and not self._options:
+            self._body = {"verdict": "approve", "fields": {}}
+        elif line.lower() in ("n", "no", "reject"):
+            self._body = {"verdict": "reject", "fields": {}}
+        elif line:
+            self.wrong = f"`{harmless(line)}` is no answer: say {' or '.join([*(self._options or ['yes']), 'no'])}"
+
+
+class BudgetForm:
+    """How much is added to a limit, or that nothing is and why."""
+
+    kind = "budget"
+
+    def __init__(self, asked: Wanted) -> None:
+        self._asked = asked
+        self._body: dict[str, Json] = {}
+        self.sent: int | None = None
+        self.wrong = ""
+
+    def stands(self, state: State) -> bool:
+        """As of a gate: whether tasks still wait for it."""
+        from planrunner.views.gates import waiting_budgets  # late: few runs have limits
+
+        return any(
+            (each.scope, each.what) == (self._asked.scope, self._asked.what)
+            for each in waiting_budgets(state, state.active_since or 0.0)
+        )
+
+    def prompt(self) -> str:
+        from planrunner.views.gates import suggestion  # late, as above
+
+        if self._body:
+            return "reason > "
+        example = suggestion(self._asked).partition("=")[2].strip("'")
+        return f"how much {self._asked.what} to add, such as {example}, or no, q to leave it > "
+
+    def take(self, line: str) -> dict[str, Json] | None:
+        """The next answer; the data of the request once everything is said."""
+        from planrunner.cli.amounts import parse_amount  # late, as above
+
+        self.wrong = ""
+        if self._body:
+            if "refuse" in self._body and not line:
+                self.wrong = "a rejection needs a reason"
+                return None
+            return {**self._body, "scope": self._asked.scope, "reason": line}
+        if line.lower() in ("n", "no", "reject"):
+            self._body = {"refuse": [self._asked.what]}
+        elif more := parse_amount(self._asked.what, line):
+            self._body = {"add": {self._asked.what: more}}
+        elif line:
+            self.wrong = f"`{harmless(line)}` is no amount of {self._asked.what}"
+        return None

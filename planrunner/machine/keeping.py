@@ -1,0 +1,150 @@
+"""What keeps its result in a run that begins anew: each task is compared with what it was called with the time before.
+
+A task that holds others opens again, and its tasks take the results of those of the time before with them: items with
+equal values wherever they stand, other items by their place, the tasks of a subplan by their id, those of a loop round
+by round until the first round in which one of them really ran.
+"""
+
+from __future__ import annotations
+
+from planrunner.jsontext import stable_json
+from planrunner.machine.kept import Kept
+from planrunner.machine.rare_commands import Compare
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.machine.events import TaskSettled
+    from planrunner.machine.frame import Frame
+    from planrunner.machine.state import State
+
+
+def of(state: State, number: int) -> Kept | None:
+    """What a task may keep when it begins anew: its result, or what each task inside it may keep."""
+    found = state.tasks[number]
+    if number in state.holders:
+        return None if found.inner is None else Kept(number, found.visit, frame=found.inner)
+    if found.status != "completed" or found.outcome is None:
+        return None
+    inputs = _NEVER_CALLED if found.reason == "fresh" else found.inputs
+    return Kept(number, found.visit, inputs, found.outcome)
+
+
+_NEVER_CALLED = "never"
+"""In place of a digest: only whether it is done already can tell that such a task need not run."""
+
+
+def taken_along(state: State, owner: int, frame: Frame, attempt: int) -> None:
+    """The tasks of a frame that opens take the results of those of the time before with them."""
+    found = state.tasks[owner]
+    before = None if found.kept is None else found.kept.frame
+    if before is None or attempt != found.past + 1 or _counts_rounds(state, owner) or _tidies_up(state, owner):
+        return
+    if frame.kind == "round":
+        before = _round(before, frame.round)
+        if frame.earlier is not None and not is_unchanged(state, frame.earlier):
+            return
+    if before is None or before.kind != frame.kind:
+        return
+    frame.before = before
+    for number, other in _pairs(frame, before):
+        if other not in before.renewed:
+            state.tasks[number].kept = of(state, other)
+            state.tasks[number].rework = state.tasks[other].rework
+
+
+def _counts_rounds(state: State, owner: int) -> bool:
+    """A limit counts the rounds of a loop, so that each of them is a round that runs."""
+    if state.ledger is None or state.specs[owner].loop is None:
+        return False
+    from planrunner.machine.budgets import chain, limit_of  # late: few runs have limits
+
+    return any(limit_of(state, scope, "iterations") is not None for scope in chain(state, owner))
+
+
+def _round(last: Frame, wanted: int) -> Frame | None:
+    frame: Frame | None = last
+    while frame is not None and frame.round != wanted:
+        frame = frame.earlier
+    return frame
+
+
+def _pairs(frame: Frame, before: Frame) -> list[tuple[int, int]]:
+    """Which task of a frame is compared with which of the frame before it, by number."""
+    if frame.kind != "items":
+        return [(frame.first + at, before.first + at) for at in range(min(frame.size, before.size))]
+    wanted, had = ([stable_json(value) for value in each.values] for each in (frame, before))
+    found = {at: at for at in range(min(len(wanted), len(had))) if wanted[at] == had[at]}
+    free: dict[str, list[int]] = {}
+    for at in range(len(had) - 1, -1, -1):
+        if found.get(at) is None:
+            free.setdefault(had[at], []).append(at)
+    for at, value in enumerate(wanted):
+        if at not in found and free.get(value):
+            found[at] = free[value].pop()
+    taken = set(found.values())
+    found |= {at: at for at in range(min(len(wanted), len(had))) if at not in found and at not in taken}
+    return [(frame.first + at, before.first + other) for at, other in sorted(found.items())]
+
+
+def is_unchanged(state: State, frame: Frame, finals: bool = True) -> bool:
+    """Whether everything of a frame kept what it gave the time before; ``finals`` counts what stands under ``finally``
+    as well."""
+    before = frame.before
+    if before is None or before.size != frame.size:
+        return False
+    now = [number for number in _numbers(frame) if finals or not state.specs[number].finally_]
+    then = [number for number in _numbers(before) if finals or not state.specs[number].finally_]
+    kept = sum(state.tasks[number].reason == "reused" for number in now)
+    idle = sum(state.tasks[number].status in ("skipped", "omitted") for number in now)
+    return kept + idle == len(now) and kept == sum(state.tasks[number].status == "completed" for number in then)
+
+
+def _numbers(frame: Frame) -> range:
+    return range(frame.first, frame.first + frame.size)
+
+
+def is_all_kept(state: State, number: int) -> bool:
+    """Whether a task that holds others ends with nothing inside it but what was kept."""
+    found = state.tasks[number]
+    last = found.inner
+    if found.kept is None or found.kept.frame is None or last is None or last.round != found.kept.frame.round:
+        return False
+    frame: Frame | None = last
+    while frame is not None:
+        if not is_unchanged(state, frame):
+            return False
+        frame = frame.earlier
+    return True
+
+
+def compared(state: State, number: int) -> Compare | None:
+    """What comes before the start of a task that keeps its result if it would be called as before; None where it has to
+    run. What stands under ``finally``
+    runs again whenever anything of its level did; files that are declared as inputs and have changed count as another
+    call."""
+    task, found = state.specs[number], state.tasks[number]
+    if found.kept is None or found.kept.outcome is None or _tidies_up(state, number):
+        return None
+    seen = state.freshness.get(number)
+    by_files = task.fresh is not None and bool(task.fresh.inputs or task.fresh.outputs)
+    return None if seen is not None and by_files and not seen.same else Compare(number)
+
+
+def _tidies_up(state: State, number: int) -> bool:
+    """Whether a task stands under ``finally`` of a level on which something ran."""
+    return state.specs[number].finally_ and not is_unchanged(state, state.tasks[number].frame, finals=False)
+
+
+def settled(state: State, event: TaskSettled) -> None:
+    """A task ends with what the time before gave, and owes what that owes."""
+    number = state.index[event.task]
+    found = state.tasks[number]
+    kept, found.kept = found.kept, None
+    if kept is None:
+        return
+    if kept.outcome is not None and event.reason == "reused":
+        found.outcome, found.inputs = kept.outcome, kept.inputs
+    if state.debts is not None:
+        from planrunner.machine.owing import handed_on  # late: most tasks say nothing about being undone
+
+        handed_on(state.debts, (kept.number, kept.visit), (number, found.visit))

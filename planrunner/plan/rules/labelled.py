@@ -1,0 +1,77 @@
+"""Gates that a policy demands for labels: some task has the label, and people are told what they decide."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from planrunner.diagnostics import Diagnostic, Edit, Fix
+from planrunner.plan.model import Gate
+from planrunner.plan.nearest import nearest
+from planrunner.plan.rules.view import PlanView, every_task, names
+from planrunner.source import Span
+
+CODES = ("PLAN605", "PLAN606")
+
+_BY_PEOPLE = frozenset({"approval", "decision"})
+
+
+def check(view: PlanView) -> Iterable[Diagnostic]:
+    if not view.plan.gated or not view.whole:
+        return
+    tasks = list(every_task(view.plan.tasks))
+    elsewhere = any(task.subplan_file and task.sub is None for task in tasks)  # labels that are not known here
+    labels = list(dict.fromkeys(label for task in tasks for label in task.labels))
+    for label, gate in view.plan.gated:
+        if label not in labels:
+            if not elsewhere and _is_named(view, label):
+                yield _unused(view, label, labels)
+        elif _is_mute(gate):
+            yield _mute(view, label)
+
+
+def _is_named(view: PlanView, label: str) -> bool:
+    """Whether the policy names the label itself; `requireGateForProd` stands in plans that deploy nothing as well."""
+    policy = view.plan.policy if isinstance(view.plan.policy, dict) else {}
+    return any(label in (policy.get(key) or ()) for key in ("gates", "labels"))
+
+
+def _unused(view: PlanView, label: str, labels: list[str]) -> Diagnostic:
+    span = label_place(view, label)
+    close = nearest(label, labels)
+    message = f"the gate for the label `{label}` stops nothing: no task has that label"
+    if close is None:
+        help_ = f"the labels are {names(labels)}" if labels else "no task has `labels`"
+        return Diagnostic("PLAN606", message, span, help=help_)
+    written = view.source.text[span.start : span.end] == label
+    fix = Fix(f"rename it to `{close}`", (Edit(span, close),), safe=False) if written else None
+    return Diagnostic("PLAN606", f"{message}, did you mean `{close}`?", span, fix=fix)
+
+
+def _is_mute(gate: Gate) -> bool:
+    """Whether people are asked and nothing is said or shown but the call."""
+    asks = gate.kind in _BY_PEOPLE or gate.roles or gate.people
+    return bool(asks) and not (gate.ask or gate.options or gate.form or gate.checks or gate.evidence)
+
+
+def _mute(view: PlanView, label: str) -> Diagnostic:
+    message = f"the gate for the label `{label}` has no question: people see the call and nothing else"
+    help_ = f'say what they decide: `gates: {{{label}: {{ask: "…"}}}}`'
+    return Diagnostic("PLAN605", message, label_place(view, label), help=help_)
+
+
+def label_place(view: PlanView, label: str) -> Span:
+    """Where a label stands under `gates` or `labels` of the policy, else the word that demands a gate for it, else the
+    plan's name."""
+    text = view.source.text
+    policy = re.search(r"(?m)(?:^|[{,])\s*[\"']?polic(?:y|ies)[\"']?\s*:", text)
+    if policy is None:
+        return view.plan.span
+    word = re.compile(rf"(?<![\w-]){re.escape(label)}(?![\w-])")
+    lists = re.compile(r"[\"']?\b(?:gates|labels)[\"']?\s*:")
+    found = [word.search(text, key.end()) for key in lists.finditer(text, policy.end())]
+    first = min((match.span() for match in found if match is not None), default=None)
+    if _is_named(view, label) and first is not None:
+        return Span(*first)
+    at = text.find("requireGateForProd", policy.end())
+    return Span(at, at + len("requireGateForProd")) if at >= 0 else view.plan.span

@@ -1,0 +1,80 @@
+"""Fan-outs that are written out have no more items than they may, and no more than anybody would have meant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import product
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan.blocks import MAX_ITEMS, Fanout
+from planrunner.plan.model import Task
+from planrunner.plan.rules.view import PlanView, span_of
+
+CODES = ("PLAN508", "PLAN509")
+
+MANY = 10_000
+"""Instances of one task from which on a plan is asked whether it means them."""
+
+
+def check(view: PlanView) -> Iterable[Diagnostic]:
+    for task in view.plan.tasks:
+        if task.fanout is not None:
+            yield from _too_many(view, task, task.fanout)
+
+
+def _too_many(view: PlanView, task: Task, fanout: Fanout) -> Iterable[Diagnostic]:
+    sizes = _sizes(fanout)
+    if not sizes:
+        return
+    place = span_of(task, "matrix", "foreach")
+    most = fanout.max_items or MAX_ITEMS
+    count = math.prod(sizes)
+    if count > most and (left := _left(fanout, count, most)) > most:
+        written = f"`max_items` is {most}" if fanout.max_items else f"there may be {most}"
+        less = f", {left} without those that `exclude` leaves out" if left < count else ""
+        message = f"`{task.id}` has {_times(sizes)} items{less}, and {written}"
+        help_ = f"say `max_items: {left}` if all of them are meant" if fanout.max_items else "divide the work otherwise"
+        yield Diagnostic("PLAN508", message, place, help=help_)
+        return
+    around = [each for outer in view.around.items for each in _sizes(outer)]
+    before = math.prod(around)
+    meant = fanout.max_items is not None and not around
+    if before <= MANY < before * count and not meant:
+        message = f"`{task.id}` begins {_times([*around, *sizes])} times"
+        help_ = "say how many are meant with `max_items`" if not around else "nest fewer or smaller fan-outs"
+        yield Diagnostic("PLAN509", message, place, help=help_)
+
+
+def _sizes(fanout: Fanout) -> list[int]:
+    """The lengths of the lists that are written out, each; none where one is only known in a run."""
+    if fanout.matrix is None:
+        return [len(fanout.items)] if isinstance(fanout.items, list) else []
+    lists = [axis.items for axis in fanout.axes]
+    return [len(each) for each in lists] if all(isinstance(each, list) for each in lists) else []
+
+
+def _excludes(fanout: Fanout) -> list[dict[str, object]]:
+    found = fanout.matrix.get("exclude") if isinstance(fanout.matrix, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _left(fanout: Fanout, count: int, most: int) -> int:
+    """How many combinations ``exclude`` leaves, as a run counts them: it makes no more than ``MAX_ITEMS`` to find
+    out."""
+    patterns = _excludes(fanout)
+    if not patterns or count > max(most, MAX_ITEMS):
+        return count
+    if any("{{" in str(pattern) for pattern in patterns):
+        return 0  # what is left out is only known in a run
+    names = [axis.name for axis in fanout.axes]
+    combinations = (dict(zip(names, values, strict=True)) for values in product(*(axis.items for axis in fanout.axes)))
+    return sum(
+        not any(all(one.get(name) == value for name, value in pattern.items()) for pattern in patterns)
+        for one in combinations
+    )
+
+
+def _times(sizes: list[int]) -> str:
+    """``30 × 30 × 30 = 27000``."""
+    return str(sizes[0]) if len(sizes) == 1 else f"{' × '.join(map(str, sizes))} = {math.prod(sizes)}"

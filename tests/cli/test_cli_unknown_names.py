@@ -1,0 +1,129 @@
+"""A run, a task or a gate that there is not gives code 3 in every command, with the nearest name and what lists them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planrunner.cli.group import load
+from planrunner.cli.table import COMMANDS
+
+PLAN = """
+plan: p
+defaults: {timeout: 1m}
+tasks:
+  - {id: build, run: "true", rollback: {run: "true"}, budgets: {cost: $1}}
+  - {id: test, needs: [build], run: "exit 1"}
+  - {id: sign-off, gate: approval}
+on_failure: continue
+"""
+
+OF_RUNS: dict[str, tuple[str, ...]] = {
+    "answer": ("{run}", "sign-off"),
+    "approve": ("{run}", "sign-off"),
+    "budget": ("{run}",),
+    "cancel": ("{run}",),
+    "checkpoints": ("{run}",),
+    "events": ("{run}",),
+    "fork": ("{run}",),
+    "gates": ("{run}",),
+    "logs": ("{run}",),
+    "pause": ("{run}",),
+    "reject": ("{run}", "sign-off", "--reason", "no"),
+    "replay": ("{run}",),
+    "rerun": ("{run}", "build"),
+    "resume": ("{run}",),
+    "retry": ("{run}",),
+    "rollback": ("{run}",),
+    "show": ("{run}",),
+    "why": ("{run}", "build"),
+}
+"""How each command names a run."""
+
+OF_TASKS: tuple[tuple[str, ...], ...] = (
+    ("exec", "p.yaml", "--only", "{task}"),
+    ("exec", "p.yaml", "--until", "{task}"),
+    ("preview", "p.yaml", "--only", "{task}"),
+    ("preview", "p.yaml", "--until", "{task}"),
+    ("retry", "last", "{task}"),
+    ("rerun", "last", "{task}"),
+    ("rerun", "last", "{task}", "--preview"),
+    ("rollback", "last", "--to", "{task}"),
+    ("rollback", "last", "--to", "{task}", "--preview"),
+    ("rollback", "last", "--only", "{task}"),
+    ("logs", "last", "{task}"),
+    ("why", "last", "{task}"),
+    ("cancel", "last", "--task", "{task}"),
+    ("resume", "last", "--settle", "{task}=retry"),
+    ("resume", "last", "--from", "{task}"),
+    ("budget", "last", "--task", "{task}", "--add", "cost=$1"),
+    ("fork", "last", "--from", "{task}"),
+)
+"""Every way to name a task."""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """A folder with a run of which one task completed, one failed and one waits for people."""
+    folder: Path = tmp_path_factory.mktemp("names")
+    (folder / "p.yaml").write_text(PLAN)
+
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "planrunner", *words]
+        found = {name: value for name, value in os.environ.items() if not name.startswith("PLANRUNNER")}
+        found["PLANRUNNER_STATE"] = str(folder / "state")
+        pipes: dict[str, Any] = {"capture_output": True, "text": True, "stdin": subprocess.DEVNULL, "timeout": 50}
+        return subprocess.run(command, cwd=folder, env=found, **pipes)
+
+    assert call("exec", "p.yaml", "--no-wait").returncode == 8
+    return call
+
+
+def test_every_command_that_takes_a_run_is_tried_here() -> None:
+    assert taking("run") == set(OF_RUNS)
+
+
+def taking(name: str) -> set[str]:
+    """The commands that have an argument of a name; of ``why`` both are words."""
+    found = {"why"}
+    for command, *_ in COMMANDS:
+        loaded = load(command)
+        assert loaded is not None
+        if any(param.name == name and param.param_type_name == "argument" for param in loaded.params):
+            found.add(command)
+    return found
+
+
+@pytest.mark.parametrize("command", sorted(OF_RUNS))
+def test_a_run_that_there_is_not_gives_3(project: Any, command: str) -> None:
+    ran = project(command, *[word.format(run="nothing-like-it") for word in OF_RUNS[command]])
+    assert ran.returncode == 3, ran.stderr
+    assert "there is no run `nothing-like-it`" in ran.stderr
+    assert "`planrunner runs` lists the runs" in ran.stderr
+    assert ran.stdout == ""
+
+
+@pytest.mark.parametrize("words", OF_TASKS, ids=" ".join)
+def test_a_task_that_there_is_not_gives_3_with_the_nearest_one_and_the_next_command(
+    project: Any, words: tuple[str, ...]
+) -> None:
+    ran = project(*[word.format(task="buidl") for word in words])
+    assert ran.returncode == 3, ran.stderr
+    assert "did you mean `build`?" in ran.stderr
+    assert "planrunner " in ran.stderr
+    assert ran.stdout == ""
+    assert project(*[word.format(task="zzzz") for word in words]).returncode == 3
+
+
+@pytest.mark.parametrize("command", ["approve", "reject", "answer"])
+def test_a_gate_that_there_is_not_gives_3(project: Any, command: str) -> None:
+    ran = project(command, "last", "sing-off", *(["--reason", "no"] if command == "reject" else []))
+    assert ran.returncode == 3, ran.stderr
+    assert "did you mean `sign-off`?" in ran.stderr
+    assert "planrunner gates" in ran.stderr
