@@ -98,6 +98,7 @@ def steps(body: str) -> list[Step]:
 
 _CHANGING = [
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
+    (re.compile(r"\b\d{8}T\d{6}Z\b(-\d+)?"), "TIME"),
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "DATE"),
     (re.compile(r"\b\d\d:\d\d(:\d\d)?(\.\d+)?\b"), "TIME"),
     (re.compile(r"\b[0-9a-z]*\d{6,}[0-9a-z]*(-[0-9a-z]+)*\b"), "ID"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 
-from planrunner.errors import NotFound, RunHeld, UsageError
+from planrunner.errors import NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal.records import NewRun
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.events import Entry, RunEnded, RunForked, RunStarted
+from planrunner.machine.events import CheckpointTaken, Entry, RunEnded, RunForked, RunStarted
 from planrunner.machine.forks import positions, rest_after
 from planrunner.plan.nearest import nearest
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from planrunner.app.restoring import Restored
+    from planrunner.app.rewinding import Rewind
     from planrunner.journal.records import RunRow
 
     Json = Any
@@ -27,12 +27,17 @@ if TYPE_CHECKING:
 
 class Checkpoint(NamedTuple):
     """A place that a run can be taken up from: after the entry ``seq``, where ``task`` had completed at ``at`` (seconds
-    since 1970). ``name`` is ``cp-TASK-TIME`` with the time in UTC."""
+    since 1970), or a round of it (``task#round``). ``name`` is ``cp-TASK-TIME`` with the time in UTC. ``files`` tells
+    what was kept of the working directory, None where nothing was asked for; ``taken`` is the entry that says so. Where
+    the run ``ended`` with it nothing is left to go on with."""
 
     name: str
     task: str
     seq: int
     at: float
+    ended: bool = False
+    taken: int = 0
+    files: CheckpointTaken | None = None
 
 
 class ForkRequest(NamedTuple):
@@ -47,12 +52,14 @@ class ForkRequest(NamedTuple):
 
 
 class Forked(NamedTuple):
-    """The new run, and the entry of ``parent`` after which it goes on; ``checkpoint`` is empty where there is none."""
+    """The new run, and the entry of ``parent`` after which it goes on; ``checkpoint`` is empty where there is none.
+    ``files`` is how many files, links and folders are not as they were then; 0 where nobody kept them."""
 
     run_id: str
     parent: str
     seq: int
     checkpoint: str
+    files: int = 0
 
 
 def checkpoints(wanted: str, state: str | None) -> tuple[RunRow, list[Checkpoint]]:
@@ -68,13 +75,15 @@ def checkpoints(wanted: str, state: str | None) -> tuple[RunRow, list[Checkpoint
 def named(entries: Sequence[Entry]) -> list[Checkpoint]:
     """The checkpoints in a record; a task that completed twice in a second gets numbers from 2 on."""
     found: dict[str, Checkpoint] = {}
-    for task, seq, at in positions(entries):
+    for task, seq, at, taken, ended in positions(entries):
         name = base = f"cp-{task}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(at))}"
         count = 1
         while name in found:
             count += 1
             name = f"{base}-{count}"
-        found[name] = Checkpoint(name, task, seq, at)
+        files = entries[taken - 1].event if taken else None
+        assert files is None or isinstance(files, CheckpointTaken)
+        found[name] = Checkpoint(name, task, seq, at, ended, taken, files)
     return list(found.values())
 
 
@@ -88,10 +97,23 @@ def fork(request: ForkRequest) -> Forked:
     try:
         row = _free(journal, request.run)
         entries = list(journal.entries(row.run))
-        seq, checkpoint = _place(row, entries, request)
-        return _store(journal, row, entries[:seq], _params(journal, row, request))._replace(checkpoint=checkpoint)
+        seq, checkpoint, _ = _place(row, entries, request)
+        params = _params(journal, row, request)
+        differs = _differing(journal, row, entries, request)
+        return _store(journal, row, entries[:seq], params)._replace(checkpoint=checkpoint, files=differs)
     finally:
         journal.close()
+
+
+def _differing(journal: Journal, row: RunRow, entries: Sequence[Entry], request: ForkRequest) -> int:
+    """How many paths are not as a checkpoint before the place of the fork kept them."""
+    if not any(isinstance(entry.event, CheckpointTaken) for entry in entries):
+        return 0
+    try:
+        steps = _rewind(journal, row, entries, request, find_state(None, request.state)).steps
+    except (NotFound, StorageFailed, UsageError):
+        return 0  # whoever asks to have them put back is told why that cannot be
+    return sum(step.writes or step.how == "removed" for step in steps)
 
 
 def _free(journal: Journal, wanted: str) -> RunRow:
@@ -102,31 +124,39 @@ def _free(journal: Journal, wanted: str) -> RunRow:
     return row
 
 
-def files_at(request: ForkRequest) -> tuple[str, list[Restored]]:
-    """The state directory, and what became of the files that tasks had kept as artifacts at the place of a fork.
-    Raises as ``fork`` does."""
-    from planrunner.app.reading import stored_plan
-    from planrunner.app.restoring import restorable
-
+def files_at(request: ForkRequest) -> Rewind:
+    """What it takes to make the working directory what it was at the place of a fork. Raises as ``fork`` does."""
     state_dir = find_state(None, request.state)
     journal = open_journal(state_dir, readonly=True)
     try:
         row = _free(journal, request.run)
-        entries = list(journal.entries(row.run))
-        seq, _ = _place(row, entries, request)
-        started = entries[0].event
-        directory = started.environment.get("directory", "") if isinstance(started, RunStarted) else ""
-        plan = stored_plan(journal, row.plan_digest)
+        return _rewind(journal, row, list(journal.entries(row.run)), request, state_dir)
     finally:
         journal.close()
-    return state_dir, restorable(plan, entries[:seq], str(directory or os.getcwd()), state_dir)
 
 
-def _place(row: RunRow, entries: Sequence[Entry], request: ForkRequest) -> tuple[int, str]:
-    """The entry to go on after and the name of the checkpoint."""
+def _rewind(journal: Journal, row: RunRow, entries: Sequence[Entry], request: ForkRequest, state_dir: str) -> Rewind:
+    from planrunner.app.reading import stored_plan
+    from planrunner.app.rewinding import rewind  # late: many forks leave files as they are
+
+    seq, _, taken = _place(row, entries, request)
+    started = entries[0].event
+    directory = started.environment.get("directory", "") if isinstance(started, RunStarted) else ""
+    plan = stored_plan(journal, row.plan_digest)
+    return rewind(plan, entries[:seq], taken, str(directory or os.getcwd()), state_dir)
+
+
+def _place(row: RunRow, entries: Sequence[Entry], request: ForkRequest) -> tuple[int, str, int]:
+    """The entry to go on after, the name of the checkpoint, and the entry that tells of its own files."""
     if request.at is None:
-        found = find(row.run, named(entries), request.checkpoint)
-        return found.seq, found.name
+        known = named(entries)
+        found = find(
+            row.run, known if request.checkpoint else [one for one in known if not one.ended], request.checkpoint
+        )
+        if found.ended:
+            message = f"run {row.run} ended with checkpoint `{found.name}`: nothing is left to go on with"
+            raise UsageError(message, "choose an earlier one")
+        return found.seq, found.name, found.taken
     if not 0 < request.at <= len(entries):
         raise UsageError(f"run {row.run} has the entries 1 to {len(entries)}, not {request.at}")
     seq = rest_after(entries, request.at)
@@ -134,7 +164,7 @@ def _place(row: RunRow, entries: Sequence[Entry], request: ForkRequest) -> tuple
         raise UsageError(
             f"run {row.run} ended with entry {seq}: nothing is left to go on with", "choose an earlier one"
         )
-    return seq, ""
+    return seq, "", 0
 
 
 def find(run: str, known: Sequence[Checkpoint], wanted: str) -> Checkpoint:

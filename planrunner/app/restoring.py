@@ -1,13 +1,12 @@
-"""Files as they were at a checkpoint: what tasks had kept as artifacts, put back into the working directory.
+"""Files as they were at a checkpoint: what tasks had kept as artifacts, and whether the directory still has them.
 
-What is to be written is found first and shown; what is written over is kept as an artifact.
+Nothing is written here: ``rewinding`` does that.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,12 +20,14 @@ Json = Any
 
 class Restored(NamedTuple):
     """One artifact of a checkpoint: where its file belongs (``path`` as people see it, ``target`` in full) and its
-    digest. ``how`` is ``missing``, ``differs`` (both are to be written), ``same``, or why it is left out."""
+    digest. ``how`` is ``missing``, ``differs`` (both are to be written), ``same``, or why it is left out. ``seq`` is
+    the entry that tells of it."""
 
     path: str
     target: str
     sha256: str
     how: str
+    seq: int = 0
 
     @property
     def to_write(self) -> bool:
@@ -36,27 +37,29 @@ class Restored(NamedTuple):
 def restorable(plan: Plan, entries: Sequence[Entry], directory: str, state_dir: str) -> list[Restored]:
     """What the artifacts in a record come to in the working directory of the run, in the order of their paths."""
     store = ArtifactStore(state_dir)
-    latest = {os.path.join(folder, str(record["path"])): record for folder, record in _kept(plan, entries)}
-    return [_look(path, record, directory, store) for path, record in sorted(latest.items())]
+    latest = {os.path.join(folder, str(record["path"])): (seq, record) for seq, folder, record in _kept(plan, entries)}
+    return [_look(path, *latest[path], directory, store) for path in sorted(latest)]
 
 
-def _kept(plan: Plan, entries: Sequence[Entry]) -> Iterator[tuple[str, dict[str, Json]]]:
-    """The artifacts of completed tasks with the folder that their paths start from, in the order of completion."""
+def _kept(plan: Plan, entries: Sequence[Entry]) -> Iterator[tuple[int, str, dict[str, Json]]]:
+    """The artifacts of completed tasks with their entry and the folder that their paths start from, in the order of
+    completion."""
     folders = {task.id: task.cwd for task in plan.tasks}
-    ended: dict[str, AttemptEnded] = {}
-    for _, _, event in entries:
+    ended: dict[str, tuple[int, AttemptEnded]] = {}
+    for seq, _, event in entries:
         if isinstance(event, AttemptEnded):
-            ended[event.task] = event
+            ended[event.task] = seq, event
         elif isinstance(event, TaskSettled) and event.status == "completed" and event.task in ended:
-            for record in ended[event.task].outcome.artifacts:
+            at, last = ended[event.task]
+            for record in last.outcome.artifacts:
                 if "path" in record and "sha256" in record:
-                    yield folders.get(event.task, ""), record
+                    yield at, folders.get(event.task, ""), record
 
 
-def _look(path: str, record: dict[str, Json], directory: str, store: ArtifactStore) -> Restored:
+def _look(path: str, seq: int, record: dict[str, Json], directory: str, store: ArtifactStore) -> Restored:
     target = os.path.normpath(os.path.join(directory, path))
     sha256 = str(record["sha256"])
-    return Restored(path, target, sha256, _how(path, target, record, directory, store))
+    return Restored(path, target, sha256, _how(path, target, record, directory, store), seq)
 
 
 def _how(path: str, target: str, record: dict[str, Json], directory: str, store: ArtifactStore) -> str:
@@ -75,38 +78,3 @@ def _how(path: str, target: str, record: dict[str, Json], directory: str, store:
         return "missing"
     with open(target, "rb") as file:
         return "same" if hashlib.file_digest(file, "sha256").hexdigest() == sha256 else "differs"
-
-
-def restore(files: Sequence[Restored], state_dir: str) -> list[tuple[Restored, str]]:
-    """Write the files that are missing or differ, each at once or not at all; gives each with the digest under which
-    the content before is kept (empty where there was none). Raises OSError, StorageFailed."""
-    store = ArtifactStore(state_dir)
-    done = []
-    for file in files:
-        if file.to_write:
-            before = str(store.keep(file.target)["sha256"]) if os.path.exists(file.target) else ""
-            _write(file.target, store.read(file.sha256))
-            done.append((file, before))
-    return done
-
-
-def _write(target: str, data: bytes) -> None:
-    folder = os.path.dirname(target)
-    os.makedirs(folder, exist_ok=True)
-    mode = os.stat(target).st_mode & 0o7777 if os.path.exists(target) else 0o666 & ~_umask()
-    descriptor, name = tempfile.mkstemp(prefix=".planrunner-", dir=folder)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

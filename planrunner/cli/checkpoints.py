@@ -4,41 +4,78 @@ from __future__ import annotations
 
 import json
 import time
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
 
+if TYPE_CHECKING:
+    from planrunner.app.forking import Checkpoint
+    from planrunner.cli.settings import Settings
+
 
 @click.command("checkpoints")
 @click.argument("run", default="last")
+@click.argument("checkpoint", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, run: str, as_json: bool) -> int:
-    """List the places that a run can be taken up from: one for each completed task. RUN is an id, the start of one, or
-    `last`.
+def command(ctx: click.Context, /, run: str, checkpoint: str | None, as_json: bool) -> int:
+    """List the places that a run can be taken up from: one for each completed task, and for each round after which a
+    loop keeps files. With CHECKPOINT (a name, the beginning of one, or a task) show what that one holds. RUN is an id,
+    the start of one, or `last`.
 
     \b
     Examples:
       planrunner checkpoints last
-      planrunner resume last --from cp-build
+      planrunner checkpoints last cp-build
+      planrunner resume last --from cp-build --restore-files
     """
     from planrunner.app.forking import checkpoints
-    from planrunner.views.table import table
-    from planrunner.views.terminal import harmless
 
     given = given_settings(ctx)
+    if checkpoint is not None:
+        _show(run, checkpoint, given, as_json)
+        return 0
     row, found = checkpoints(run, given.state)
     if as_json:
-        listed = [one._asdict() for one in found]
-        click.echo(json.dumps({"format": 1, "run_id": row.run, "checkpoints": listed}, indent=2, ensure_ascii=False))
+        listed = [_listed(one) for one in found]
+        click.echo(json.dumps({"format": 1, "run_id": row.run, "checkpoints": listed}, indent=2))
     elif found:
-        rows = [(harmless(one.name), str(one.seq), _clock(one.at)) for one in found]
-        click.echo("\n".join(table(output(given), ("checkpoint", "entry", "completed"), rows)))
+        click.echo("\n".join(_table(found, given)))
     else:
         click.echo(f"run {row.run} has no checkpoints: no task completed before it ended", err=True)
     return 0
+
+
+def _show(run: str, checkpoint: str, given: Settings, as_json: bool) -> None:
+    from planrunner.app.checkpoints import look
+    from planrunner.views.checkpoint import lines
+
+    found = look(run, checkpoint, given.state)
+    if as_json:
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False, default=str))
+    else:
+        click.echo("\n".join(lines(output(given), found, _clock(found["at"]))))
+
+
+def _listed(one: Checkpoint) -> dict[str, Any]:
+    """One checkpoint as data; ``files`` is null where nothing was kept of the working directory."""
+    return {**one._asdict(), "files": None if one.files is None else one.files._asdict()}
+
+
+def _table(found: list[Checkpoint], given: Settings) -> list[str]:
+    """Columns for files stand only where a checkpoint has some."""
+    from planrunner.views.checkpoint import columns
+    from planrunner.views.table import table
+    from planrunner.views.terminal import harmless
+
+    rows = [(harmless(one.name), "the end" if one.ended else str(one.seq), _clock(one.at)) for one in found]
+    if all(one.files is None for one in found):
+        return table(output(given), ("checkpoint", "entry", "completed"), rows)
+    full = [(*row, *columns(one.files)) for row, one in zip(rows, found)]
+    return table(output(given), ("checkpoint", "entry", "completed", "files", "changes"), full)
 
 
 def _clock(at: float) -> str:

@@ -36,8 +36,8 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 @click.option(
     "--from", "checkpoint", metavar="CHECKPOINT", help="Go on from a checkpoint, as a new run; this one stays as it is."
 )
-@click.option("--restore-files", is_flag=True, help="With --from: put files back that tasks had kept by then.")
-@click.option("--yes", is_flag=True, help="Do not ask before files are written.")
+@click.option("--restore-files", is_flag=True, help="With --from: make the files of the directory what they were then.")
+@click.option("--yes", is_flag=True, help="Do not ask before files change.")
 @click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
 @click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
 @click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits.")
@@ -63,6 +63,10 @@ def command(ctx: click.Context, /, checkpoint: str | None, restore_files: bool, 
 
             put_back(request, given, yes)
         made = fork(request)
+        if made.files:
+            from planrunner.cli.fork import tell_of_files
+
+            tell_of_files(made)
         options["run"] = made.run_id
         click.echo(f"run {made.run_id} goes on from checkpoint {made.checkpoint} of {made.parent}", err=True)
     return running.resume_run(given, ResumeOptions(**options))

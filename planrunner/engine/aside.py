@@ -1,13 +1,18 @@
-"""Effects that are over at once and call no capability: looks at the world, files saved and put back, and what is known
-of tasks that are done already."""
+"""Effects that call no capability: looks at the world, files saved, kept and put back, and what is known of tasks that
+are done already."""
 
 from __future__ import annotations
 
-from planrunner.engine.rare_effects import Forget, Look, Observe, Remember, Restore, Save
+from planrunner.engine.rare_effects import Forget, Look, Observe, Remember, Restore, Save, TakeCheckpoint
+from planrunner.lean import partial
 from planrunner.machine.events import FactsObserved
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from planrunner.engine.rare_effects import Examine, Weigh
     from planrunner.machine.events import AttemptEnded, BackupMade, FreshnessSeen
 
     Aside = Observe | Look | Remember | Forget | Save | Restore
@@ -32,3 +37,14 @@ def act(state_dir: str, effect: Aside) -> list[AttemptEnded | BackupMade | Facts
     else:
         freshness.forget(state_dir, effect)
     return []
+
+
+def beside(state_dir: str, effect: Examine | Weigh | TakeCheckpoint) -> tuple[Callable[[], Any], list[Any] | None]:
+    """What takes long and is done in a thread, and where its result goes; None: it is an event."""
+    if isinstance(effect, TakeCheckpoint):
+        from planrunner.engine.checkpoints import taken  # late: few tasks ask for a checkpoint
+
+        return partial(taken, state_dir, effect), None
+    from planrunner.engine.evidence import looking  # late: few plans have gates
+
+    return looking(effect)

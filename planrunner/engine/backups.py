@@ -86,9 +86,9 @@ def put_back(state_dir: str, effect: Restore) -> Outcome:
         return Outcome("policy", str(refused))
     changed = 0
     for path in sorted(there - records.keys(), reverse=True):
-        changed += _tried(problems, path, lambda path=path: _remove(root, path))
+        changed += _tried(problems, path, lambda path=path: remove(root, path))
     for path, record in sorted(records.items()):
-        changed += _tried(problems, path, lambda record=record: _restore(store, root, record))
+        changed += _tried(problems, path, lambda record=record: restore(store, root, record))
     if problems:
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
         return Outcome("logic", "; ".join(problems[:3]) + more)
@@ -129,8 +129,9 @@ def _made(folder: int, name: str) -> None:
         return
 
 
-def _remove(root: str, path: str) -> bool:
-    """Take away what was not there; a folder that still holds something stays."""
+def remove(root: str, path: str) -> bool:
+    """Take away what was not there; a folder that still holds something stays. True when something changed. Raises
+    OSError, Refused where the way to it leads through a link."""
     folder, name = _parent(root, path, create=False)
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -149,7 +150,9 @@ def _remove(root: str, path: str) -> bool:
         os.close(folder)
 
 
-def _restore(store: ArtifactStore, root: str, record: dict[str, Json]) -> bool:
+def restore(store: ArtifactStore, root: str, record: dict[str, Json]) -> bool:
+    """Make one path below ``root`` what its record says: all at once, or not at all. True when something changed.
+    Raises OSError, Refused where its content is gone or the way to it leads through a link, NotFound, StorageFailed."""
     folder, name = _parent(root, str(record["path"]), create=True)
     try:
         found = _look(folder, name)
@@ -181,8 +184,13 @@ def _clear(folder: int, name: str, found: os.stat_result | None) -> None:
 def _put_link(folder: int, name: str, found: os.stat_result | None, target: str) -> bool:
     if found is not None and stat.S_ISLNK(found.st_mode) and os.readlink(name, dir_fd=folder) == target:
         return False
-    _clear(folder, name, found)
-    os.symlink(target, name, dir_fd=folder)
+    staged = _beside(name, "link")
+    if _look(folder, staged) is not None:
+        os.unlink(staged, dir_fd=folder)
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        _clear(folder, name, found)
+    os.symlink(target, staged, dir_fd=folder)
+    os.rename(staged, name, src_dir_fd=folder, dst_dir_fd=folder)
     os.fsync(folder)
     return True
 
@@ -234,7 +242,7 @@ def _digest(folder: int, name: str) -> str:
 
 def _stage(store: ArtifactStore, folder: int, name: str, digest: str, mode: int) -> None:
     """Write beside, make durable, rename: readers see the file as it was or as it is, never a part."""
-    staged = f".{name[:200]}.{digest[:12]}.planrunner"
+    staged = _beside(name, digest[:12])
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(staged, flags, 0o600, dir_fd=folder)
     try:
@@ -249,3 +257,8 @@ def _stage(store: ArtifactStore, folder: int, name: str, digest: str, mode: int)
         os.unlink(staged, dir_fd=folder)
         raise
     os.fsync(folder)
+
+
+def _beside(name: str, mark: str) -> str:
+    """A name in the same folder that nobody else uses, short enough whatever ``name`` is."""
+    return f".{os.fsdecode(os.fsencode(name)[:200])}.{mark}.planrunner"

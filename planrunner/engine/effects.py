@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Remember,
         Restore,
         Save,
+        TakeCheckpoint,
         Weigh,
     )
     from planrunner.machine.events import Event
@@ -40,7 +41,9 @@ class StartCall(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Effect = Union[StartCall, Observe, Probe, Cancel, Examine, Weigh, Look, Remember, Forget, Save, Restore]
+    Effect = Union[
+        StartCall, Observe, Probe, Cancel, Examine, Weigh, Look, Remember, Forget, Save, Restore, TakeCheckpoint
+    ]
 
     class Effects(Protocol):
         """``start`` returns at once; ``wait`` blocks until something happened or ``until`` (seconds since 1970)

@@ -8,10 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call
 from planrunner.engine.effects import StartCall
-from planrunner.engine.rare_effects import Cancel, Examine, Forget, Look, Observe, Remember, Restore, Save, Weigh
+from planrunner.engine.rare_effects import (
+    Cancel,
+    Examine,
+    Forget,
+    Look,
+    Observe,
+    Remember,
+    Restore,
+    Save,
+    TakeCheckpoint,
+    Weigh,
+)
 from planrunner.machine.events import (
     AttemptEnded,
     BackupMade,
+    CheckpointTaken,
     DoubtSettled,
     FactsObserved,
     FreshnessSeen,
@@ -76,6 +88,8 @@ class ImaginedEffects:
                 self._later(0.0, BackupMade(effect.task, effect.visit, effect.patterns))
             elif isinstance(effect, Restore):
                 self._later(0.0, AttemptEnded(effect.task, effect.attempt, Outcome()))
+            elif isinstance(effect, TakeCheckpoint):
+                self._later(0.0, CheckpointTaken(*effect.asked))  # there are no files to keep
             elif isinstance(effect, Weigh):
                 effect.found.append((self._script.evidence(Examine("", 0, effect.looks, effect.directory)), ""))
             elif isinstance(effect, Examine):

@@ -30,6 +30,7 @@ from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
 from planrunner.engine.signals import Signals
 from planrunner.engine.tails import Record
+from planrunner.errors import StorageFailed
 from planrunner.lean import partial, signal
 from planrunner.machine.events import AttemptEnded, Outcome, StopRequested
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.engine.effects import Effect
-    from planrunner.engine.rare_effects import Cancel, Examine, Weigh
+    from planrunner.engine.rare_effects import Cancel
     from planrunner.engine.threads import Workers
     from planrunner.machine.events import Event
 
@@ -75,9 +76,8 @@ class LiveEffects:
     becomes True at the second Ctrl-C: everything is killed."""
 
     def __init__(self, settings: LiveSettings) -> None:
-        self.forced = False
+        self.forced = self._closed = False
         self._asked = self._examined = 0
-        self._closed = False
         self._settings = settings
         self._clock = settings.clock or Clock(time.time())
         self._poller = Poller()
@@ -106,12 +106,14 @@ class LiveEffects:
                 self._act(effect)
 
     def _act(self, effect: Effect) -> None:
-        from planrunner.engine.rare_effects import Cancel, Examine, Probe, Weigh  # late: most tasks are only called
+        from planrunner.engine.rare_effects import Cancel, Examine, Probe, TakeCheckpoint, Weigh  # late: rarely needed
 
         if isinstance(effect, Cancel):
             self._call_off(effect)
-        elif isinstance(effect, (Examine, Weigh)):
-            self._examine(effect)
+        elif isinstance(effect, (Examine, Weigh, TakeCheckpoint)):
+            from planrunner.engine.aside import beside  # late, as above
+
+            self._aside(*beside(self._settings.state_dir, effect))
         elif isinstance(effect, Probe):
             self._events.append(probed(effect.call, self._settings.resolve))
         elif not isinstance(effect, StartCall):
@@ -187,16 +189,15 @@ class LiveEffects:
         self._supervisor.foreign_children = True
         return self._workers
 
-    def _examine(self, effect: Examine | Weigh) -> None:
-        from planrunner.engine.evidence import looking  # late: few plans have gates
-
-        work, into = looking(effect)
+    def _aside(self, work: Callable[[], Any], into: list[Any] | None = None) -> None:
         self._examined += 1
         self._in_threads().submit(work, partial(self._seen, into))
 
     def _seen(self, into: list[Any] | None, found: Any) -> None:
         self._examined -= 1
         self._supervisor.foreign_children = self._workers is not None and self._workers.busy > 0
+        if isinstance(found, StorageFailed):
+            raise found
         (self._events if into is None else into).append(found)
 
     def _start_thread(self, binding: Binding, attempt: Attempt) -> None:

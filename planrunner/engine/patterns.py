@@ -38,6 +38,21 @@ def matching(root: str, pattern: str) -> Iterator[str]:
             yield from _below(root, path)
 
 
+def fits(path: str, pattern: str) -> bool:
+    """Whether ``matching`` would give ``path`` for ``pattern``, if it were there."""
+    return _fits(path.split("/"), pattern.split("/"))
+
+
+def _fits(path: Sequence[str], parts: Sequence[str]) -> bool:
+    if not parts:
+        return True  # a folder that fits stands for all that it holds
+    if not path:
+        return False
+    if parts[0] == "**":
+        return len(parts) == 1 or _fits(path, parts[1:]) or _fits(path[1:], parts)
+    return fnmatchcase(path[0], parts[0]) and _fits(path[1:], parts[1:])
+
+
 def _fitting(root: str, at: str, parts: Sequence[str]) -> Iterator[str]:
     part, rest = parts[0], parts[1:]
     folder = os.path.join(root, at) if at else root

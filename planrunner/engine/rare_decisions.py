@@ -6,7 +6,18 @@ from planrunner.engine.calls import prepare
 from planrunner.engine.rare_effects import Cancel, Examine, Observe, Probe
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptStopping, FactsRequested, FrameClosing, TaskSettled, UndoEnded, UndoSettled
-from planrunner.machine.rare_commands import AskFacts, AskFresh, AskPeople, AskProbe, Close, Compare, Open, Save, Undo
+from planrunner.machine.rare_commands import (
+    AskFacts,
+    AskFresh,
+    AskPeople,
+    AskProbe,
+    Close,
+    Compare,
+    Open,
+    Save,
+    TakeCheckpoint,
+    Undo,
+)
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -41,6 +52,8 @@ def enact(command: Command, turn: Turn) -> Sequence[Command]:
         _undo(command, turn)
     elif isinstance(command, Save):
         _save(command, turn)
+    elif isinstance(command, TakeCheckpoint):
+        _checkpoint(command, turn)
     elif isinstance(command, AskPeople):
         _ask(command, turn)
     elif isinstance(command, AskFacts):
@@ -116,6 +129,15 @@ def _save(command: Save, turn: Turn) -> None:
         turn.record(follows, turn.now)
     else:
         turn.todo.append(follows)
+
+
+def _checkpoint(command: TakeCheckpoint, turn: Turn) -> None:
+    from planrunner.engine import rare_effects
+    from planrunner.machine.checkpoints import asked  # late: few tasks ask for a checkpoint
+
+    event = asked(turn.state, command)
+    turn.record(event, turn.now)
+    turn.todo.append(rare_effects.TakeCheckpoint(event, turn.place.directory))
 
 
 def _undo(command: Undo, turn: Turn) -> None:

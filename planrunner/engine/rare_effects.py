@@ -1,4 +1,4 @@
-"""Effects that few runs need: to look, to ask, to stop one attempt, to save and to put back."""
+"""Effects that few runs need: to look, to ask, to stop one attempt, to save, to keep and to put back."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.capabilities.contract import Call
+    from planrunner.machine.events import CheckpointAsked
 
     Json = Any
 
@@ -106,3 +107,10 @@ class Restore(NamedTuple):
     directory: str
     patterns: tuple[str, ...]
     files: tuple[dict[str, Any], ...]
+
+
+class TakeCheckpoint(NamedTuple):
+    """Keep the files below ``directory``; the answer is CheckpointTaken. ``asked`` is the intent."""
+
+    asked: CheckpointAsked
+    directory: str

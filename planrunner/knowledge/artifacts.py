@@ -55,20 +55,31 @@ class ArtifactStore:
     def __init__(self, state: str) -> None:
         self._root = os.path.join(state, "artifacts")
 
-    def keep(self, path: str, name: str = "", type: str = "") -> dict[str, str | int]:
+    def keep(self, path: str, name: str = "", type: str = "", later: set[str] | None = None) -> dict[str, str | int]:
         """Copy a file or a directory into the store and return ``sha256, size`` (in bytes) with ``name`` and ``type``.
 
         What is not given is left out; a directory, which is kept as a tar archive, is then of type ``directory``. The
         last part of the path may not be a symbolic link; inside a directory links stay links. The copy survives power
-        loss on return. Raises ArtifactRefused for what cannot be kept, StorageFailed when the store cannot be written.
+        loss on return; with ``later``, a set for many files, once ``settle`` was called with it. Raises ArtifactRefused
+        for what cannot be kept, StorageFailed when the store cannot be written.
         """
         source = _open_source(path)
         try:
             folder = stat.S_ISDIR(os.fstat(source).st_mode)
-            digest = self._store(lambda target: _pack(path, source, target) if folder else _copy(path, source, target))
+            digest = self._store(
+                lambda target: _pack(path, source, target) if folder else _copy(path, source, target), later
+            )
         finally:
             os.close(source)
         return _described(digest, name, type or ("directory" if folder else ""))
+
+    def settle(self, later: set[str]) -> None:
+        """Make durable where files lie that ``keep`` has put off. Raises StorageFailed."""
+        try:
+            for folder in sorted(later):
+                _sync(folder)
+        except OSError as error:
+            raise self._failed(error) from error
 
     def keep_bytes(self, data: bytes, name: str = "", type: str = "") -> dict[str, str | int]:
         """Like ``keep`` for data in memory."""
@@ -125,7 +136,7 @@ class ArtifactStore:
             except OSError:
                 continue
 
-    def _store(self, fill: Callable[[BufferedRandom], Digest]) -> Digest:
+    def _store(self, fill: Callable[[BufferedRandom], Digest], later: set[str] | None = None) -> Digest:
         temporary = os.path.join(self._root, "tmp", f"{os.getpid()}-{os.urandom(6).hex()}")
         try:
             for folder in (self._root, os.path.dirname(temporary)):
@@ -137,26 +148,30 @@ class ArtifactStore:
                     target.flush()
                     os.fchmod(target.fileno(), 0o444)
                     os.fsync(target.fileno())
-                self._place(temporary, digest)
+                self._place(temporary, digest, later)
             finally:
                 if os.path.lexists(temporary):
                     os.unlink(temporary)
         except ArtifactRefused:
             raise
         except OSError as error:
-            raise StorageFailed(
-                f"the artifact store `{self._root}` cannot be written: {error.strerror}", _HINT
-            ) from error
+            raise self._failed(error) from error
         return digest
 
-    def _place(self, temporary: str, digest: Digest) -> None:
+    def _failed(self, error: OSError) -> StorageFailed:
+        return StorageFailed(f"the artifact store `{self._root}` cannot be written: {error.strerror}", _HINT)
+
+    def _place(self, temporary: str, digest: Digest, later: set[str] | None) -> None:
         path = self.path_of(digest.sha256)
         folder = os.path.dirname(path)
         _make(os.path.dirname(folder))
         _make(folder)
         if not _is_stored(path, digest.size):
             os.rename(temporary, path)
-        _sync(folder)  # also for one that is there: whoever placed it may not have come so far yet
+        if later is not None:
+            later.add(folder)
+        else:
+            _sync(folder)  # also for one that is there: whoever placed it may not have come so far yet
 
 
 def _described(digest: Digest, name: str, kind: str) -> dict[str, str | int]:

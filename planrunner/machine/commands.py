@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Compare,
         Open,
         Save,
+        TakeCheckpoint,
         Undo,
     )
     from planrunner.plan.model import Task
@@ -100,7 +101,8 @@ class End(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Command = Union[Start, Compare, Open, Close, AskFacts, AskFresh, AskPeople, AskProbe, Save, Undo, Record, End]
+    Asks = Union[AskFacts, AskFresh, AskPeople, AskProbe]
+    Command = Union[Start, Compare, Open, Close, Asks, Save, TakeCheckpoint, Undo, Record, End]
 
 
 _new = tuple.__new__

@@ -86,6 +86,10 @@ def admitted(state: State, ready: list[int], commands: list[Command], now: float
         from planrunner.machine.rollback import saved_first  # late: few tasks name files to save
 
         commands = saved_first(state, commands)
+    if state.checkpoints is not None:
+        from planrunner.machine.checkpoints import kept_first  # late: few tasks ask for a checkpoint
+
+        commands = kept_first(state, commands, now)
     if state.plan.breakers:
         from planrunner.machine.breakers import held_back  # late: few plans have any
 
@@ -216,8 +220,9 @@ def _finish(state: State) -> list[Command]:
     """Nothing to start and nothing to record: wait, park or end."""
     if any(state.tasks[number].outcome is None for number in state.running):
         return []
-    if state.asked and (not state.stop_reason or state.stop_reason in FINAL_STOPS):
-        return []  # after any other stop it is asked again when the run goes on
+    stops = state.stop_reason not in ("", *FINAL_STOPS)
+    if state.asked and (not stops or state.checkpoints is not None):
+        return []  # after such a stop it is asked again when the run goes on; files are kept before somebody edits them
     undoing = state.debts is not None and state.debts.active
     if state.open or state.finals_open or state.recovering or undoing:
         if state.stop_reason and state.stop_reason not in FINAL_STOPS:

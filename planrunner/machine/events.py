@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from planrunner.machine.anew_events import (
         TasksReset as TasksReset,
     )
+    from planrunner.machine.checkpoint_events import (
+        CheckpointAsked as CheckpointAsked,
+    )
+    from planrunner.machine.checkpoint_events import (
+        CheckpointTaken as CheckpointTaken,
+    )
     from planrunner.machine.gate_events import (
         GateDecided as GateDecided,
     )
@@ -298,6 +304,8 @@ if TYPE_CHECKING:
         AttemptStarted,
         BackupAsked,
         BackupMade,
+        CheckpointAsked,
+        CheckpointTaken,
         RollbackStarted,
         UndoStarted,
         UndoEnded,
@@ -334,23 +342,9 @@ if TYPE_CHECKING:
 
 
 _HERE = (
-    RunStarted,
-    RunResumed,
-    TaskQueued,
-    FactsRequested,
-    FactsObserved,
-    AttemptStarted,
-    UndoEnded,
-    FrameOpened,
-    FrameClosing,
-    AttemptEnded,
-    RetryScheduled,
-    TaskSettled,
-    FailureResolved,
-    DoubtSettled,
-    StopRequested,
-    RunParked,
-    RunEnded,
+    *(RunStarted, RunResumed, TaskQueued, FactsRequested, FactsObserved, AttemptStarted, UndoEnded),
+    *(FrameOpened, FrameClosing, AttemptEnded, RetryScheduled, TaskSettled, FailureResolved, DoubtSettled),
+    *(StopRequested, RunParked, RunEnded),
 )
 _ANEW = frozenset(
     "RunForked RunReopened TasksReset ResetPlanned FreshnessAsked FreshnessSeen TaskDelayed LeftAlone".split()
@@ -358,32 +352,30 @@ _ANEW = frozenset(
 _UNDO = frozenset("BackupAsked BackupMade RollbackStarted UndoStarted UndoScheduled UndoSettled RollbackEnded".split())
 _LIMIT = frozenset("BudgetWarned BudgetExtended BudgetRefused PeopleAwaited Warned AttemptStopping".split())
 _GATE = frozenset("GateRequested GateExamined GateOpened GateReopened GateVoted GateEscalated GateDecided".split())
+_CHECKPOINT = frozenset({"CheckpointAsked", "CheckpointTaken"})
 """Kinds that few runs meet, by the module that holds them; it is loaded when one of them is asked for here."""
 
-KINDS: frozenset[str] = _ANEW | _UNDO | _LIMIT | _GATE | {kind.__name__ for kind in _HERE}
+_LATE = _ANEW | _UNDO | _LIMIT | _GATE | _CHECKPOINT
+KINDS: frozenset[str] = _LATE | {kind.__name__ for kind in _HERE}
 """The names of all kinds of events."""
 
 
 def __getattr__(name: str) -> Any:
     if name == "EVENTS":
-        return (*_HERE, *map(__getattr__, sorted(_ANEW | _UNDO | _LIMIT | _GATE)))
+        return (*_HERE, *map(__getattr__, sorted(_LATE)))
     if name in _ANEW:
-        from planrunner.machine import anew_events
-
-        return getattr(anew_events, name)
-    if name in _UNDO:
-        from planrunner.machine import undo_events
-
-        return getattr(undo_events, name)
-    if name in _LIMIT:
-        from planrunner.machine import limit_events
-
-        return getattr(limit_events, name)
-    if name in _GATE:
-        from planrunner.machine import gate_events
-
-        return getattr(gate_events, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from planrunner.machine import anew_events as module
+    elif name in _UNDO:
+        from planrunner.machine import undo_events as module  # type: ignore[no-redef]
+    elif name in _LIMIT:
+        from planrunner.machine import limit_events as module  # type: ignore[no-redef]
+    elif name in _GATE:
+        from planrunner.machine import gate_events as module  # type: ignore[no-redef]
+    elif name in _CHECKPOINT:
+        from planrunner.machine import checkpoint_events as module  # type: ignore[no-redef]
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(module, name)
 
 
 class Entry(NamedTuple):

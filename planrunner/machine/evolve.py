@@ -365,6 +365,8 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine.gates import FOLDS
         elif name in ("FailureResolved", "DoubtSettled", "StopRequested"):
             from planrunner.machine.resolutions import FOLDS
+        elif name.startswith("Checkpoint"):
+            from planrunner.machine.checkpoints import FOLDS
         elif name == "RunForked":
             from planrunner.machine.forks import FOLDS
         elif name.startswith("Freshness"):

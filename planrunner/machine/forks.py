@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.events import (
     AttemptEnded,
+    CheckpointTaken,
     Entry,
     FactsObserved,
     GateExamined,
@@ -25,23 +26,38 @@ if TYPE_CHECKING:
 
 
 class Position(NamedTuple):
-    """A place that a run can be taken up from: after the entry ``seq``, where ``task`` had completed at ``at`` (seconds
-    since 1970). Nothing that was decided with that entry is cut off."""
+    """A place that a run can be taken up from: after the entry ``seq``, where ``task`` had completed, or a round of it
+    (``task#round``), at ``at`` (seconds since 1970). Nothing that was decided with that entry is cut off. ``taken`` is
+    the entry that tells of its files, 0 where none were asked for. Where the run ``ended`` with it nothing is left to
+    take up, and it is listed for its files alone."""
 
     task: str
     seq: int
     at: float
+    taken: int = 0
+    ended: bool = False
 
 
 def positions(entries: Sequence[Entry]) -> list[Position]:
-    """Where tasks had completed, in the order in which they did; not where the run had ended with it."""
+    """Where tasks had completed, and rounds whose files were kept, in the order in which they did; where the run had
+    ended with it only what has files."""
     found = []
+    files: dict[str, int] = {}
     for entry in entries:
-        event = entry.event
-        if isinstance(event, TaskSettled) and event.status == "completed":
-            seq = rest_after(entries, entry.seq)
-            if not isinstance(entries[seq - 1].event, RunEnded):
-                found.append(Position(event.task, seq, entry.at))
+        event, task, taken = entry.event, "", 0
+        if isinstance(event, CheckpointTaken):
+            if event.round:
+                task, taken = f"{event.task}#{event.round}", entry.seq
+            else:
+                files[event.task] = entry.seq
+        elif isinstance(event, TaskSettled) and event.status == "completed":
+            task, taken = event.task, files.pop(event.task, 0)
+        if not task:
+            continue
+        seq = rest_after(entries, entry.seq)
+        ended = isinstance(entries[seq - 1].event, RunEnded)
+        if taken or not ended:
+            found.append(Position(task, seq, entry.at, taken, ended))
     return found
 
 
@@ -57,7 +73,7 @@ def rest_after(entries: Sequence[Entry], seq: int) -> int:
     return seq
 
 
-_ARRIVED = (AttemptEnded, FactsObserved, GateExamined, GateReopened, GateVoted)
+_ARRIVED = (AttemptEnded, CheckpointTaken, FactsObserved, GateExamined, GateReopened, GateVoted)
 
 
 def run_forked(state: State, event: RunForked, at: float) -> None:

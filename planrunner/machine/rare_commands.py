@@ -65,6 +65,14 @@ class Save(NamedTuple):
     number: int
 
 
+class TakeCheckpoint(NamedTuple):
+    """Keep the files of the working directory, before a task counts as completed (``round`` 0) or after a round of a
+    loop."""
+
+    number: int
+    round: int = 0
+
+
 class Undo(NamedTuple):
     """Undo what stands at the position ``owed``; ``reissue`` above 0 begins the same attempt again, with the same
     key. ``reserved`` is as in UndoStarted."""

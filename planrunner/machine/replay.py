@@ -9,6 +9,7 @@ from planrunner.machine.events import (
     BackupMade,
     BudgetExtended,
     BudgetRefused,
+    CheckpointTaken,
     DoubtSettled,
     Entry,
     FactsObserved,
@@ -43,7 +44,7 @@ INPUTS = frozenset(
         *(AttemptEnded, BudgetExtended, BudgetRefused, DoubtSettled),
         *(FactsObserved, GateExamined, GateReopened, GateVoted),
         *(RunForked, RunReopened, RunResumed, RunStarted),
-        *(BackupMade, FreshnessSeen, LeftAlone, UndoEnded),
+        *(BackupMade, CheckpointTaken, FreshnessSeen, LeftAlone, UndoEnded),
     }
 )
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the

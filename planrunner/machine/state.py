@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from planrunner.machine.alarms import Alarms
+    from planrunner.machine.checkpointed import Checkpointed
     from planrunner.machine.circuit import Circuit
     from planrunner.machine.events import FreshnessSeen, ResetPlanned, RunStatus, TaskStatus
     from planrunner.machine.gate import GateState
@@ -145,7 +146,7 @@ class State:
     others, for a fan-out with the task that each item is; ``failing`` counts the frames in which nothing new starts,
     ``closing`` those that are being stopped; ``held`` are tasks that wait until those that are
     to begin anew with them have come to rest; ``stints`` are the time budgets of tasks that hold others, while
-    they run; ``saves`` says that some task names files to save."""
+    they run; ``saves`` says that some task names files to save; ``checkpoints`` is None where none keeps files."""
 
     __slots__ = (
         "active",
@@ -154,6 +155,7 @@ class State:
         "asked",
         "attended",
         "candidates",
+        "checkpoints",
         "circuits",
         "closing",
         "counts",
@@ -225,6 +227,7 @@ class State:
         self.unattended = False
         """Nobody is there to ask what became of an attempt."""
         self.saves = False
+        self.checkpoints: Checkpointed | None = None
         self.ledger: Ledger | None = None
         """What is spent and set aside; None while nothing is limited and nothing was spent."""
         self.alarms: Alarms | None = None
@@ -247,7 +250,7 @@ class State:
         self.environment: dict[str, Json] = {}
         self.max_parallel = plan.max_parallel
         self.limits = dict(plan.limits)
-        self.epoch = 0
+        self.epoch = self.slots = 0
         self.stop_reason = self.stop_by = self.stop_comment = ""
         self.candidates: dict[int, None] = {}
         self.asked: set[int] = set()
@@ -255,7 +258,6 @@ class State:
         self.timers: list[tuple[float, int]] = []
         self.recovering: dict[int, None] = {}
         self.running: dict[int, None] = {}
-        self.slots = 0
         self.labels_running: dict[str, int] = {}
         self.outputs: dict[str, Json] = {}
         self.started_at = 0.0
@@ -275,6 +277,10 @@ class State:
                 frame.finals.append(number)
             if task.backup:
                 self.saves = True
+            if task.checkpoint is not None or (task.loop is not None and task.loop.checkpoint):
+                from planrunner.machine.checkpointed import Checkpointed  # late: few tasks ask for a checkpoint
+
+                self.checkpoints = self.checkpoints or Checkpointed()
             if task.fanout is not None:
                 self.specs[number], self.holders[number] = divided(self.specs[number])
             elif task.loop is not None or task.sub is not None or (task.subplan and holds(task)):
@@ -385,6 +391,7 @@ _OF_HOLDER = (
     "allow_failure",
     "finally_",
     "budgets",
+    "checkpoint",
     "span",
     "spans",
 )

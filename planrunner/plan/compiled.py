@@ -251,6 +251,7 @@ _TASK: _Codec = _record(
     fresh=_late(lambda: _record(model.Fresh, inputs=_WORDS, outputs=_WORDS, condition=_EXPRESSION)),
     backup=_WORDS,
     sub=_SUB,
+    checkpoint=_WORDS,
 )
 _PLAN: _Codec = _record(
     Plan,

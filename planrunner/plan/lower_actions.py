@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from planrunner.plan import lower_flow as flow
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import condition
@@ -63,6 +65,33 @@ def fresh(low: Lowering, node: Node) -> Fresh | None:
         values.texts(found["outputs"]) if "outputs" in found else (),
         condition(low, found["when"]) if "when" in found else None,
     )
+
+
+def kept_paths(low: Lowering, node: Node) -> tuple[str, ...]:
+    """What a checkpoint keeps: patterns that stay below the directory of the run, each in one spelling."""
+    found: dict[str, None] = {}
+    items = node.items if isinstance(node, Sequence) else [node]
+    if not items:
+        low.report("PLAN006", "a checkpoint with no `paths` keeps nothing", node.span)
+    for item in items:
+        pattern = values.text(item)
+        if problem := _unkept(pattern):
+            low.report("PLAN006", f"a checkpoint cannot keep `{pattern}`: {problem}", item.span)
+        elif pattern:
+            found[os.path.normpath(pattern)] = None
+    return tuple(found)
+
+
+def _unkept(pattern: str) -> str:
+    """Why a pattern is none of files of a run."""
+    if "\0" in pattern:
+        return "no path can hold the character NUL"
+    if "{{" in pattern:
+        return "its paths are taken literally, and hold no templates"
+    whole = os.path.normpath(pattern)
+    if whole.startswith(("/", "~")) or whole.split("/")[0] == "..":
+        return "it lies outside the directory of the run"
+    return "that is the whole directory, for which `checkpoint: true` stands" if pattern and whole == "." else ""
 
 
 _WATCH: dict[str, WatchAction] = {"warn": "warn", "ask": "ask", "cancel": "cancel", "fail": "fail"}

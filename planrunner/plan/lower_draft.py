@@ -14,7 +14,7 @@ from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import NOWHERE, Edge
 from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
-from planrunner.syntax.tree import Node, Scalar, Sequence
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
     from typing import Any
@@ -107,6 +107,16 @@ def _backup(draft: Draft, node: Node) -> None:
     draft.fields["backup"] = values.texts(node)
 
 
+def _checkpoint(draft: Draft, node: Node) -> None:
+    """``true``, ``false`` or the patterns of what is kept."""
+    paths = node.get("paths") if isinstance(node, Mapping) else None
+    if paths is not None:
+        draft.fields["checkpoint"] = actions.kept_paths(draft.low, paths)
+    else:
+        wanted = isinstance(node, Mapping) or bool(values.truth(node))
+        draft.fields["checkpoint"] = () if wanted else None
+
+
 def _fresh(draft: Draft, node: Node) -> None:
     draft.fields["fresh"] = actions.fresh(draft.low, node)
 
@@ -176,6 +186,7 @@ READERS: dict[str, _Reader] = {
     "allow_failure": _allow_failure,
     "optional": _optional,
     "backup": _backup,
+    "checkpoint": _checkpoint,
     "fresh": _fresh,
     "degraded": _degraded,
     "when": _when,

@@ -146,6 +146,9 @@ class Task(NamedTuple):
     """Values for the parameters of a linked subplan, as templates."""
     sub: Plan | None = None
     """The linked subplan: another file, or one of the plan's ``subplans``."""
+    checkpoint: tuple[str, ...] | None = None
+    """Patterns of files that are kept when the task has completed (empty: all of the working directory); None: none
+    are."""
 
 
 class Plan(NamedTuple):

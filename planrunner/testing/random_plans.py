@@ -19,16 +19,33 @@ Command = Callable[[str], str]
 
 def nested_plan(seed: int, command: Command = lambda task: "true", size: int = 7) -> dict[str, Json]:
     """A random plan some of whose tasks hold others: loops, fan-outs and subplans, at most three deep; with edges that
-    send back, actions that undo, and sometimes a rollback after a failure."""
+    send back, actions that undo, and sometimes checkpoints or a rollback after a failure."""
     plan = random_plan(seed, command, size)
     rng = random.Random(f"nested {seed}")
     plan["tasks"] = [_perhaps_nested(rng, task, command, 1) for task in plan["tasks"]]
     _reworks(rng, plan["tasks"])
     _undos(rng, plan["tasks"], command)
+    _checkpoints(random.Random(f"checkpoints {seed}"), plan["tasks"])
     if rng.random() < 0.4:
         plan["on_failure"] = "rollback"
         plan["rollback"] = {"mode": rng.choice(["best_effort", "strict"])}
     return plan
+
+
+def _checkpoints(rng: random.Random, tasks: list[dict[str, Json]]) -> None:
+    """In one plan out of three some tasks and loops keep the files of the working directory."""
+    if rng.random() < 1 / 3:
+        _some_keep_files(rng, tasks)
+
+
+def _some_keep_files(rng: random.Random, tasks: list[dict[str, Json]]) -> None:
+    for task in tasks:
+        if rng.random() < 0.4:
+            task["checkpoint"] = rng.choice([True, {"paths": ["out/**"]}])
+        loop = task.get("loop", {})
+        if loop and rng.random() < 0.6:
+            loop["checkpoint"] = rng.randint(1, 2)
+        _some_keep_files(rng, [*task.get("subplan", []), *loop.get("tasks", [])])
 
 
 def linked_plan(seed: int, command: Command = lambda task: "true", size: int = 7) -> dict[str, Json]:

@@ -22,10 +22,11 @@ ORDER = (
     "abandoned",
     "rolled_back",
     "running",
+    "paused",
     "queued",
     "pending",
 )
-_LEFT = ("pending", "queued", "running", "blocked", "in_doubt")
+_LEFT = ("pending", "queued", "running", "paused", "blocked", "in_doubt")
 
 
 def counts_text(state: State) -> str:
@@ -48,6 +49,10 @@ def ending(terminal: Terminal, state: State, run_id: str, source: Source | None 
         from planrunner.views.failure import failure_blocks
 
         lines += failure_blocks(terminal, state, run_id, source)
+    if state.checkpoints is not None:
+        from planrunner.views.checkpoint import warnings  # late, as above
+
+        lines += warnings(terminal, state)
     if state.debts is not None:
         from planrunner.views.rollback import rollback_lines  # late, as above
 

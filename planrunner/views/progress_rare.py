@@ -6,6 +6,7 @@ from planrunner.machine.events import (
     AttemptStopping,
     BudgetExtended,
     BudgetWarned,
+    CheckpointTaken,
     FrameClosing,
     FrameOpened,
     GateEscalated,
@@ -131,6 +132,16 @@ def _stop(terminal: Terminal, _state: State, event: StopRequested, _at: float) -
     return text + (f" ({foreign(terminal, event.comment)})" if event.comment else "")
 
 
+def _checkpoint(terminal: Terminal, _state: State, event: CheckpointTaken, _at: float) -> str:
+    """Only what a checkpoint lacks is told."""
+    if not event.problem:
+        return ""
+    from planrunner.views.checkpoint import warning  # late: few tasks ask for a checkpoint
+
+    name = f"{event.task}#{event.round}" if event.round else event.task
+    return f"{terminal.sign('in_doubt')} {warning(name, bool(event.files), event.problem)}"
+
+
 def _parked(terminal: Terminal, state: State, event: RunParked, _at: float) -> str:
     names = list(event.waiting) or waiting(state)
     return f"{terminal.sign('paused')} parked ({event.reason})" + (f", waits for {listed(names)}" if names else "")
@@ -176,6 +187,7 @@ DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {
     RunResumed: _resumed,
     StopRequested: _stop,
     BudgetWarned: _warned,
+    CheckpointTaken: _checkpoint,
     BudgetExtended: _extended,
     Warned: _watched,
     AttemptStopping: _stopping,

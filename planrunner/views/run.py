@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.state import State, TaskState
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.standing import pairs, shown_status, waiting
+from planrunner.views.standing import is_done, pairs, shown_status, waiting
 
 if TYPE_CHECKING:
     from typing import Any
@@ -108,12 +108,14 @@ def reason_text(state: State, found: TaskState) -> str:
 def _left_detail(found: TaskState) -> str:
     if found.inner is not None:
         return "goes on with what it holds"
-    return "its attempt did not end; resuming the run settles it"
+    return f"its attempt {'ended' if is_done(found) else 'did not end'}; resuming the run settles it"
 
 
 def _left_reason(found: TaskState) -> str:
     if found.inner is not None:
         return "inside"
+    if is_done(found):
+        return "keeping files"
     return found.outcome.failure if found.outcome is not None else "cut off"
 
 

@@ -21,7 +21,12 @@ def shown_status(state: State, found: TaskState) -> str:
         return found.status
     if found.inner is not None:
         return "blocked" if state.status == "blocked" else "paused"
-    return "in_doubt"
+    return "paused" if is_done(found) else "in_doubt"
+
+
+def is_done(found: TaskState) -> bool:
+    """Whether the work of a task is done, and its files were to be kept when the runner died."""
+    return found.outcome is not None and not found.outcome.failure
 
 
 def is_resting(state: State) -> bool:
@@ -44,6 +49,10 @@ def shown_counts(state: State) -> dict[str, int]:
         found = state.tasks[number]
         if found.inner is not None and found.inner.size and not _own_trouble(state, number):
             counts[found.status] -= 1
+    if is_resting(state) and state.checkpoints is not None and counts.get("running"):
+        done = sum(shown_status(state, found) == "paused" and found.inner is None for found in state.tasks)
+        counts["running"] -= done
+        counts["paused"] = counts.get("paused", 0) + done
     if is_resting(state) and counts.get("running"):
         counts["in_doubt"] = counts.get("in_doubt", 0) + counts.pop("running")
     return counts

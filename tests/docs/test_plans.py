@@ -36,6 +36,7 @@ ENDINGS: dict[str, Ending] = {
     "artifacts.yaml": completed(write="completed", count="completed"),
     "budgets.yaml": completed(summarise="completed", polish="skipped", publish="completed"),
     "breaker.yaml": completed(first="failed", second="failed", third="completed", fourth="completed"),
+    "checkpoint.yaml": completed(polish="completed", publish="completed", announce="completed"),
     "carry.yaml": completed(shrink="completed", show="completed"),
     "conditions.yaml": completed(deploy="skipped", announce="omitted", summary="completed"),
     "criteria-in-words.yaml": Ending(8, "blocked", {"change": "blocked", "release": "pending"}),

@@ -256,3 +256,19 @@ def test_two_processes_may_keep_the_same_file_at_once(tmp_path: Path) -> None:
     assert store.is_whole(outputs.pop())
     assert os.listdir(state / "artifacts" / "tmp") == []
     shutil.rmtree(state)
+
+
+def test_files_whose_places_are_made_durable_together_are_all_there(tmp_path):
+    store = ArtifactStore(str(tmp_path / "state"))
+    (tmp_path / "state").mkdir()
+    later = set()
+    kept = []
+    for number in range(5):
+        path = tmp_path / str(number)
+        path.write_text(str(number))
+        kept.append(store.keep(str(path), later=later)["sha256"])
+    assert later == {os.path.dirname(store.path_of(sha256)) for sha256 in kept}
+    store.settle(later)
+    assert [store.read(sha256) for sha256 in kept] == [b"0", b"1", b"2", b"3", b"4"]
+    with pytest.raises(StorageFailed, match="cannot be written"):
+        store.settle({str(tmp_path / "gone")})

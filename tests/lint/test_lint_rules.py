@@ -565,10 +565,26 @@ def test_lint_ends_with_a_verdict_for_any_shape_of_tasks(data: st.DataObject) ->
         assert 0 <= finding.span.start <= finding.span.end <= len(text)
 
 
-def test_checkpoints_that_a_loop_asks_for_are_said_to_be_left_out() -> None:
-    text = "plan: p\ndefaults: {timeout: 5m}\ntasks:\n  - {id: a, loop: {max: 2, checkpoint: 1, tasks: [{id: b, run: x}]}}\n"
-    found = [finding for finding in findings(text) if finding.code == "PLAN020"]
-    assert [finding.message for finding in found] == [
-        "`checkpoint` of the loop `a` is not executed by this version: nothing is kept for it"
-    ]
-    assert text[found[0].span.start : found[0].span.end] == "loop"
+@pytest.mark.parametrize(
+    ("paths", "told"),
+    [
+        ("../up", "it lies outside the directory of the run"),
+        ("/etc/passwd", "it lies outside the directory of the run"),
+        ("a/../..", "it lies outside the directory of the run"),
+        (".", "that is the whole directory, for which `checkpoint: true` stands"),
+        ("{{ params.x }}", "its paths are taken literally, and hold no templates"),
+    ],
+)
+def test_a_checkpoint_keeps_only_what_lies_below_the_directory_of_the_run(paths: str, told: str) -> None:
+    text = f"plan: p\ndefaults: {{timeout: 5m}}\ntasks:\n  - {{id: a, run: x, checkpoint: {{paths: ['out/**', '{paths}']}}}}\n"
+    found = [finding for finding in findings(text) if finding.code == "PLAN006"]
+    assert [finding.message for finding in found] == [f"a checkpoint cannot keep `{paths}`: {told}"]
+    assert text[found[0].span.start : found[0].span.end] == f"'{paths}'"
+
+
+def test_checkpoints_of_tasks_and_loops_are_nothing_to_remark_on() -> None:
+    text = (
+        "plan: p\ndefaults: {timeout: 5m}\ntasks:\n"
+        "  - {id: a, checkpoint: true, loop: {max: 2, checkpoint: 1, tasks: [{id: b, run: x, checkpoint: false}]}}\n"
+    )
+    assert findings(text) == []

@@ -9,6 +9,7 @@ DECIDED = {
     "AttemptStarted",
     "BackupAsked",
     "BudgetWarned",
+    "CheckpointAsked",
     "FactsRequested",
     "FailureResolved",
     "FrameClosing",

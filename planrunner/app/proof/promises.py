@@ -7,10 +7,12 @@ from typing import Any
 
 from planrunner.app.proof.lives import RUN_ID, Acted, Broken, Lived
 from planrunner.engine.replaying import replay
+from planrunner.machine.checkpoints import UNTOUCHED
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
+    CheckpointTaken,
     DoubtSettled,
     Entry,
     FrameOpened,
@@ -34,6 +36,7 @@ def check(plan: Plan, lived: Lived) -> None:
     check_replay(plan, entries)
     check_settled_once(entries)
     check_slots(state, entries)
+    check_checkpoints(state, entries)
     check_unsafe(entries, lived.acted)
     if state.ended_at is None:
         return
@@ -88,6 +91,25 @@ def check_settled_once(entries: Sequence[Entry]) -> None:
             ended.add((event.task, event.attempt))
         elif isinstance(event, AttemptStarted) and event.task in settled:
             raise Broken(f"P1: `{event.task}` started after it was settled (entry {entry.seq})")
+
+
+def check_checkpoints(state: State, entries: Sequence[Entry]) -> None:
+    """No task that keeps files completes, and no round after one that does begins, before they are kept."""
+    kept: set[tuple[str, int]] = set()
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, CheckpointTaken):
+            kept.add((event.task, event.round))
+        elif isinstance(event, TasksReset):
+            kept = {moment for moment in kept if not moment[0].startswith(event.tasks)}
+        elif isinstance(event, TaskSettled) and event.status == "completed" and event.reason not in UNTOUCHED:
+            if state.specs[state.index[event.task]].checkpoint is not None and (event.task, 0) not in kept:
+                raise Broken(f"D2: `{event.task}` completed before its files were kept (entry {entry.seq})")
+        elif isinstance(event, FrameOpened) and event.kind == "round" and event.number > 1:
+            loop, before = state.specs[state.index[event.task]].loop, event.number - 1
+            due = loop is not None and loop.checkpoint and before % loop.checkpoint == 0
+            if due and (event.task, before) not in kept:
+                raise Broken(f"D2: round {event.number} of `{event.task}` began too early (entry {entry.seq})")
 
 
 def _insides(task: str) -> tuple[str, ...]:

@@ -28,8 +28,6 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     for task in view.plan.tasks:
         if task.command and CALLS.match(task.command):
             yield _finding(f"`command` of `{task.id}`", span_of(task, "command"), "its calls are not made")
-        if task.loop is not None and task.loop.checkpoint:
-            yield _finding(f"`checkpoint` of the loop `{task.id}`", span_of(task, "loop"), "nothing is kept for it")
         if task.id[-1:] == "*" and task.fanout is None:
             yield _finding(f"the family `{task.id}`", task.span, "no member of it is made without `foreach`")
 

@@ -1,0 +1,141 @@
+"""What one checkpoint of a run holds: parameters, outputs so far, decisions, evidence, files, environment."""
+
+from __future__ import annotations
+
+from planrunner.app.forking import Checkpoint, find, named
+from planrunner.app.reading import stored_plan
+from planrunner.errors import NotFound, StorageFailed
+from planrunner.journal.sqlite import open_journal
+from planrunner.journal.workspace import find_state
+from planrunner.knowledge import manifests
+from planrunner.knowledge.artifacts import ArtifactStore
+from planrunner.machine.evolve import fold
+from planrunner.machine.judge import unmet
+from planrunner.machine.scope import TaskScope
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    from planrunner.machine.events import Entry
+    from planrunner.machine.state import State
+
+    Json = Any
+
+
+def look(run: str, wanted: str, state: str | None) -> dict[str, Json]:
+    """One checkpoint as data: that a run has no such one raises NotFound. Times are seconds since 1970."""
+    state_dir = find_state(None, state)
+    journal = open_journal(state_dir, readonly=True)
+    try:
+        row = journal.run(journal.find_run(run))
+        entries = list(journal.entries(row.run))
+        known = named(entries)
+        found = find(row.run, known, wanted)
+        then = fold(stored_plan(journal, row.plan_digest), row.run, entries[: found.seq])
+    finally:
+        journal.close()
+    return {
+        "format": 1,
+        "run_id": row.run,
+        "plan": row.plan_id,
+        "plan_digest": row.plan_digest,
+        "checkpoint": found.name,
+        "task": found.task,
+        "entry": found.seq,
+        "at": found.at,
+        "ended": found.ended,
+        "params": then.params,
+        "tasks": _statuses(then),
+        "outputs": {
+            task: then.tasks[number].outputs for task, number in _completed(then) if then.tasks[number].outputs
+        },
+        "artifacts": list(_artifacts(then)),
+        "decisions": list(_decisions(entries[: found.seq])),
+        "evidence": list(_evidence(then)),
+        "files": _files(found, known, ArtifactStore(state_dir)),
+        "environment": then.environment,
+    }
+
+
+def _completed(state: State) -> Iterator[tuple[str, int]]:
+    for number, found in enumerate(state.tasks):
+        if found.status == "completed":
+            yield state.specs[number].id, number
+
+
+def _statuses(state: State) -> dict[str, int]:
+    return {status: count for status, count in state.counts.items() if count}
+
+
+def _artifacts(state: State) -> Iterator[dict[str, Json]]:
+    for task, number in _completed(state):
+        outcome = state.tasks[number].outcome
+        for record in outcome.artifacts if outcome is not None else ():
+            yield {"task": task, **record}
+
+
+def _decisions(entries: Iterable[Entry]) -> Iterator[dict[str, Json]]:
+    """What was decided at gates, by whom, and what they said."""
+    for entry in entries:
+        if entry.event.__class__.__name__ == "GateDecided":
+            yield {"at": entry.at, **entry.event._asdict()}
+
+
+def _evidence(state: State) -> Iterator[dict[str, Json]]:
+    """The criteria of completed tasks, with whether they hold; those in words were decided by people."""
+    for task, number in _completed(state):
+        spec, scope = state.specs[number], TaskScope(state, number)
+        if state.tasks[number].outcome is None:
+            continue
+        for criterion in (*spec.expect, *spec.postconditions):
+            failed = "" if criterion.expression is None else unmet(criterion, scope)
+            yield {
+                "task": task,
+                "criterion": criterion.text,
+                "by": "people" if criterion.expression is None else "expression",
+                "holds": not failed,
+                **({"why": failed} if failed else {}),
+            }
+
+
+def _files(found: Checkpoint, known: Sequence[Checkpoint], store: ArtifactStore) -> dict[str, Json] | None:
+    """The files that belong to a checkpoint: its own, or those of the newest one before that has some."""
+    place = found.taken or found.seq
+    with_files = [one for one in known if one.files is not None and one.files.files and one.taken <= place]
+    if found.files is not None and not found.files.files:
+        return {"of": found.name, "own": True, "problem": found.files.problem}
+    if not with_files:
+        return None
+    newest = found if found.files is not None else max(with_files, key=lambda one: one.taken)
+    assert newest.files is not None
+    told = newest.files
+    return {
+        "of": newest.name,
+        "own": newest is found,
+        "manifest": told.files,
+        "held": told.held,
+        "size": told.size,
+        "patterns": list(told.patterns),
+        "git": told.git,
+        "problem": told.problem,
+        "since": next((one.name for one in known if one.files is not None and one.files.files == told.since), ""),
+        **_changes(store, told.since, told.files),
+    }
+
+
+def _changes(store: ArtifactStore, since: str, files: str) -> dict[str, Json]:
+    """The paths that differ from the checkpoint before; nothing where there was none, or a manifest is lost."""
+    if not since:
+        return {"added": [], "changed": [], "removed": []}
+    try:
+        found = manifests.changes(manifests.read(store, since), manifests.read(store, files))
+    except (NotFound, StorageFailed, ValueError) as problem:
+        return {"added": [], "changed": [], "removed": [], "lost": str(problem)}
+    return {name: [readable(path) for path in paths] for name, paths in found._asdict().items()}
+
+
+def readable(path: str) -> str:
+    """A path as text, with an escape for each byte that is none."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
