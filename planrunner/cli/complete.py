@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from planrunner.cli import words_for
 from planrunner.cli.table import COMMANDS, module_of
 
 FILES = ":files"
@@ -62,10 +63,12 @@ complete -c planrunner -f -a "(__planrunner_complete)"
 
 _TAKES_FILES = frozenset({"exec", "lint", "fmt", "convert", "graph", "init", "preview", "test", "chaos"})
 _TAKES_RUN = frozenset(
-    {"resume", "retry", "rerun", "rollback", "show", "logs", "events", "why", "gates", "approve", "reject", "answer"}
+    "answer approve budget cancel checkpoints events fork gates logs pause reject replay rerun resume retry rollback "
+    "show why".split()
 )
 _TAKES_GATE = frozenset({"approve", "reject", "answer"})
-_TAKES_TASK = frozenset({"logs", "why"})
+_TAKES_TASK = frozenset({"logs", "why", "retry", "rerun"})
+_TAKES_TASKS = frozenset({"retry", "rerun"})
 _VALUED = ("--state", "--color")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "--color": ("auto", "always", "never"),
@@ -129,26 +132,24 @@ def _for_command(words: list[str], last: str, state: str | None) -> list[str]:
     if command == "lint" and previous == "--format":
         return ["text", "concise", "json"]
     if command == "events" and previous == "--type":
-        return _event_types()
+        return words_for.event_types()
     if command == "runs" and previous == "--status":
-        from planrunner.app.queries import STATUSES
-
-        return list(STATUSES)
+        return words_for.statuses()
     if last.startswith("-"):
         return _options(command)
     places = [word for word in given if not word.startswith("-")]
     if command in _TAKES_RUN and not places:
-        return [*_runs(state), *(_tasks("last", state, last) if command == "why" else [])]
-    if command in _TAKES_TASK and len(places) == 1:
-        return _tasks(places[0], state, last)
+        return [*words_for.runs(state), *(words_for.tasks("last", state, last) if command == "why" else [])]
+    if command in _TAKES_TASK and (len(places) == 1 or (places and command in _TAKES_TASKS)):
+        return words_for.tasks(places[0], state, last)
     if command in _TAKES_GATE and len(places) == 1:
-        return _gates(places[0], state)
+        return words_for.gates(places[0], state)
     if command == "completion":
         return sorted(SCRIPTS)
     if command == "rule":
-        return _rules()
+        return words_for.rules()
     if command == "capabilities":
-        return _capabilities()
+        return words_for.capabilities()
     return [FILES] if command in _TAKES_FILES else []
 
 
@@ -156,53 +157,3 @@ def _options(command: str) -> list[str]:
     from planrunner.cli.option_table import OPTIONS
 
     return ["--help\tTell more about the command.", *(f"{name}\t{text}" for name, text in OPTIONS[command])]
-
-
-def _runs(state: str | None) -> list[str]:
-    from planrunner.app.inspect import recent_runs
-    from planrunner.app.queries import RunQuery
-
-    return ["last\tthe newest run", *(f"{row.run}\t{row.plan_id}" for row in recent_runs(state, RunQuery(limit=30)))]
-
-
-def _tasks(run: str, state: str | None, last: str) -> list[str]:
-    """The tasks of a run that the word begins; of very many only those that stand highest."""
-    from planrunner.app.inspect import look
-
-    found = [task for task in look(run, state).state.specs if task.id.startswith(last)]
-    if len(found) > _MOST:
-        found = sorted(found, key=lambda task: _depth(task.id))[:_MOST]
-    return [f"{task.id}\t{task.title}" for task in found]
-
-
-def _gates(run: str, state: str | None) -> list[str]:
-    from planrunner.app.gates import waiting
-
-    (found,) = waiting(run, state)
-    gates = [f"{found.state.specs[number].id}\t{found.state.tasks[number].detail}" for number in found.gates]
-    return gates + [f"{asked.name}\t{asked.ask}" for asked in found.budgets]
-
-
-def _event_types() -> list[str]:
-    from planrunner.journal.codec import event_types
-
-    return sorted(event_types())
-
-
-_MOST = 200
-
-
-def _depth(path: str) -> int:
-    return sum(path.count(sign) for sign in "/[#@")
-
-
-def _rules() -> list[str]:
-    from planrunner.diagnostics import RULES
-
-    return [f"{rule.code}\t{rule.title}" for rule in RULES.values()]
-
-
-def _capabilities() -> list[str]:
-    from planrunner.app.authoring import catalogue
-
-    return [f"{capability.name}\t{capability.summary}" for capability in catalogue()]
