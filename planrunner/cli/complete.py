@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 
-from planrunner.cli import words_for
 from planrunner.cli.table import COMMANDS, module_of
 
 FILES = ":files"
@@ -131,12 +130,21 @@ def _for_command(words: list[str], last: str, state: str | None) -> list[str]:
         return ["text", "mermaid", "dot", "json"]
     if command == "lint" and previous == "--format":
         return ["text", "concise", "json"]
-    if command == "events" and previous == "--type":
-        return words_for.event_types()
-    if command == "runs" and previous == "--status":
-        return words_for.statuses()
     if last.startswith("-"):
         return _options(command)
+    if command == "completion":
+        return sorted(SCRIPTS)
+    return [FILES] if command in _TAKES_FILES else _looked_up(command, given, last, state)
+
+
+def _looked_up(command: str, given: list[str], last: str, state: str | None) -> list[str]:
+    """Words that stand in the journal or belong to what is installed."""
+    from planrunner.cli import words_for  # late: commands, options and files come from tables alone
+
+    if command == "events" and given[-1:] == ["--type"]:
+        return words_for.event_types()
+    if command == "runs" and given[-1:] == ["--status"]:
+        return words_for.statuses()
     places = [word for word in given if not word.startswith("-")]
     if command in _TAKES_RUN and not places:
         return [*words_for.runs(state), *(words_for.tasks("last", state, last) if command == "why" else [])]
@@ -144,13 +152,9 @@ def _for_command(words: list[str], last: str, state: str | None) -> list[str]:
         return words_for.tasks(places[0], state, last)
     if command in _TAKES_GATE and len(places) == 1:
         return words_for.gates(places[0], state)
-    if command == "completion":
-        return sorted(SCRIPTS)
     if command == "rule":
         return words_for.rules()
-    if command == "capabilities":
-        return words_for.capabilities()
-    return [FILES] if command in _TAKES_FILES else []
+    return words_for.capabilities() if command == "capabilities" else []
 
 
 def _options(command: str) -> list[str]:
