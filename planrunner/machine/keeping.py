@@ -119,9 +119,8 @@ def is_all_kept(state: State, number: int) -> bool:
 
 def compared(state: State, number: int) -> Compare | None:
     """What comes before the start of a task that keeps its result if it would be called as before; None where it has to
-    run. What stands under ``finally``
-    runs again whenever anything of its level did; files that are declared as inputs and have changed count as another
-    call."""
+    run. What stands under ``finally`` runs again whenever anything of its level did; files that are declared as inputs
+    and have changed count as another call."""
     task, found = state.specs[number], state.tasks[number]
     if found.kept is None or found.kept.outcome is None or _tidies_up(state, number):
         return None

@@ -6,41 +6,25 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
-import traceback
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from planrunner import errors
-from planrunner.app.execute import ExecRequest, RunResult, execute, resume
+from planrunner.app.execute import ExecRequest, execute, resume
 from planrunner.app.proof.promises import check_checkpoints
 from planrunner.app.reading import stored_plan, stored_state
 from planrunner.engine.replaying import replay
-from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.sqlite import open_journal
 from planrunner.knowledge import manifests
 from planrunner.knowledge.artifacts import ArtifactStore
-from planrunner.machine.events import CheckpointTaken, Entry
-from planrunner.plan.model import Plan
+from planrunner.machine.events import CheckpointTaken
+from planrunner.testing.crashes import die_at, in_child
+from planrunner.testing.silent import Silent
 
 BOTH = (False, True) if int(os.environ.get("PLANRUNNER_KILLED_PLANS", "10")) > 10 else ()
 """Before each write and after it, where there is time; else the one or the other in turn."""
-
-
-class Silent:
-    """A watch that shows nothing."""
-
-    def started(self, run_id: str, plan: Plan, state: object) -> None: ...
-
-    def event(self, entry: Entry) -> None: ...
-
-    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None: ...
-
-    def tick(self, now: float) -> None: ...
-
-    def ended(self, result: RunResult) -> None: ...
 
 
 def acting(name: str, **keys: Any) -> dict[str, Any]:
@@ -82,36 +66,13 @@ EXPECTED = {
 """What the file held when each checkpoint was taken."""
 
 
-def in_child(work: Callable[[], int]) -> int:
-    pid = os.fork()
-    if pid == 0:
-        code = 99
-        try:
-            code = work()
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
 def counting(folder: Path, write: int, stored: bool) -> None:
     """From now on this process dies at its ``write``-th append, before it or right after."""
-    count = 0
-    original = Journal.append
+    die_at(write, stored=stored, told=lambda count, _: note(folder, count), of=["append"])
 
-    def append(self: Journal, run: Any, entries: Sequence[Entry]) -> None:
-        nonlocal count
-        count += 1
-        if count == write and not stored:
-            os.kill(os.getpid(), signal.SIGKILL)
-        original(self, run, entries)
-        if count == write:
-            os.kill(os.getpid(), signal.SIGKILL)
-        (folder / ".planrunner" / "writes").write_text(str(count))
 
-    Journal.append = append  # type: ignore[method-assign]
+def note(folder: Path, count: int) -> None:
+    (folder / ".planrunner" / "writes").write_text(str(count))
 
 
 def run(path: Path) -> int:

@@ -13,32 +13,18 @@ from typing import Any
 import pytest
 
 from planrunner import errors
-from planrunner.app.execute import ExecRequest, RunResult, execute, resume
+from planrunner.app.execute import ExecRequest, execute, resume
 from planrunner.app.reading import stored_state
 from planrunner.errors import PlanInvalid
 from planrunner.journal.sqlite import open_journal
-from planrunner.machine.events import Entry, UndoStarted
+from planrunner.machine.events import UndoStarted
 from planrunner.machine.statuses import SETTLED
-from planrunner.plan.model import Plan
 from planrunner.testing.crashes import die_at, in_child
 from planrunner.testing.random_plans import nested_plan, random_plan
+from planrunner.testing.silent import Silent
 from planrunner.testing.simulate import summary
 
 PLANS = int(os.environ.get("PLANRUNNER_KILLED_PLANS", "10"))
-
-
-class Silent:
-    """A watch that shows nothing."""
-
-    def started(self, run_id: str, plan: Plan, state: object) -> None: ...
-
-    def event(self, entry: Entry) -> None: ...
-
-    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None: ...
-
-    def tick(self, now: float) -> None: ...
-
-    def ended(self, result: RunResult) -> None: ...
 
 
 def write_plan(seed: int, folder: Path) -> tuple[Path, dict[str, int]]:

@@ -13,23 +13,9 @@ from planrunner.app.execute import ExecRequest, RunResult, execute, go_on
 from planrunner.app.rerun import RerunRequest, begin_anew
 from planrunner.app.rollback import RollbackRequest, roll_back
 from planrunner.journal.sqlite import open_journal
-from planrunner.machine.events import Entry, TasksReset
+from planrunner.machine.events import TasksReset
 from planrunner.machine.explain import why
-from planrunner.plan.model import Plan
-
-
-class Silent:
-    """A watch that shows nothing."""
-
-    def started(self, run_id: str, plan: Plan, state: object) -> None: ...
-
-    def event(self, entry: Entry) -> None: ...
-
-    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None: ...
-
-    def tick(self, now: float) -> None: ...
-
-    def ended(self, result: RunResult) -> None: ...
+from planrunner.testing.silent import Silent
 
 
 class Project:

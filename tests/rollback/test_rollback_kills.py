@@ -13,30 +13,16 @@ from typing import Any
 import pytest
 
 from planrunner import errors
-from planrunner.app.execute import ExecRequest, RunResult, execute, resume
+from planrunner.app.execute import ExecRequest, execute, resume
 from planrunner.app.reading import stored_state
 from planrunner.app.rollback import RollbackRequest, roll_back
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import AttemptEnded, Entry, RollbackEnded, RollbackStarted, UndoSettled
-from planrunner.plan.model import Plan
 from planrunner.testing.crashes import die_at, in_child
+from planrunner.testing.silent import Silent
 
 BOTH = (False, True) if int(os.environ.get("PLANRUNNER_KILLED_PLANS", "10")) > 10 else ()
 """Before each write and after it, where there is time; else the one or the other in turn."""
-
-
-class Silent:
-    """A watch that shows nothing."""
-
-    def started(self, run_id: str, plan: Plan, state: object) -> None: ...
-
-    def event(self, entry: Entry) -> None: ...
-
-    def output(self, task: str, attempt: int, stream: str, data: bytes) -> None: ...
-
-    def tick(self, now: float) -> None: ...
-
-    def ended(self, result: RunResult) -> None: ...
 
 
 def acting(name: str, **keys: Any) -> dict[str, Any]:
