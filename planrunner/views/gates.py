@@ -135,6 +135,7 @@ def gate_object(state: State, number: int) -> dict[str, Json]:
                 "roles": list(vote.roles or vote.claimed),
                 "claimed": bool(vote.claimed),
                 "choice": vote.choice,
+                "fields": vote.fields,
                 "reason": vote.reason,
             }
             for vote in gate.votes
@@ -173,6 +174,7 @@ def gate_lines(terminal: Terminal, state: State, number: int, now: float, whole:
     for option in request.get("options", ()):
         lines += [f"    {line}" for line in _option_lines(option)]
     lines += [f"    -f {_field_text(field)}" for field in request.get("form", ())]
+    lines += [f"    {harmless(line)}" for line in _answers(gate)]
     lines += [f"    {harmless(line)}" for item in gate.evidence for line in _evidence_lines(item, whole)]
     if whole:
         lines += [f"    {name}: {harmless(cut(str(value), 300))}" for name, value in request.get("inputs", {}).items()]
@@ -196,6 +198,16 @@ def _field_text(field: dict[str, Json]) -> str:
     need = ", required" if field.get("required") else ""
     about = f": {harmless(str(field['description']))}" if field.get("description") else ""
     return f"{field['name']}={kind}{choices}{default}{need}{about}"
+
+
+def _answers(gate: GateState) -> Iterator[str]:
+    """Whose values the next vote is for."""
+    for vote in gate.votes:
+        if vote.fields:
+            from planrunner.machine.answers import answered  # late: few gates have a form and want many votes
+
+            chosen = f" ({vote.choice})" if vote.choice else ""
+            yield f"{vote.by} {answered(gate, vote.fields)}{chosen}"
 
 
 def _evidence_lines(item: dict[str, Json], whole: bool) -> Iterator[str]:

@@ -183,6 +183,21 @@ tasks:
     assert project("logs", "last", "show").out.strip().lower() == "50000000 false"
 
 
+def test_the_values_of_the_first_answer_are_what_the_others_answer_for(project: Any) -> None:
+    release(project, "approvers: {count: 2, starter: true}\n    form: {amount: {type: money, required: true}}")
+    assert project("exec", "p.yaml").code == 8
+    shown = project("gates", "--json").data["gates"][0]["shown"]
+    assert project("answer", "last", "sign", "--as", "ana", "-f", "amount=$10").code == 0
+    assert "ana answered amount=$10" in project("gates").out
+    (gate,) = project("gates", "--json").data["gates"]
+    assert (gate["votes"][0]["fields"], gate["shown"]) == ({"amount": 10}, shown)
+    other = project("answer", "last", "sign", "--as", "bob", "-f", "amount=$1000")
+    assert (other.code, "ana answered amount=$10: answer the same, or reject" in other.err) == (2, True)
+    same = project("answer", "last", "sign", "--as", "bob", "-f", "amount=$10", "--shown", shown, "--resume")
+    assert same.code == 0
+    assert project("show", "last", "--json").data["tasks"]["sign"]["outputs"]["amount"] == 10
+
+
 def test_a_vote_reaches_a_run_that_another_process_holds(project: Any) -> None:
     project.plan(
         """
