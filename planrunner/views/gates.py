@@ -237,6 +237,17 @@ def commands(program: str, state: State, number: int) -> list[str]:
     return [yes, f"{program} reject {call} --reason TEXT"]
 
 
+def decided_lines(terminal: Terminal, state: State, decided: dict[int, str]) -> list[str]:
+    """What was decided since the run was parked, and the command that goes on with it."""
+    if not decided:
+        return []
+    lines = [
+        f"{terminal.sign('paused')} {harmless(f'`{state.specs[number].id}` is {words}')}"
+        for number, words in decided.items()
+    ]
+    return [*lines, f"    {terminal.program} resume {state.run_id}"]
+
+
 def next_commands(terminal: Terminal, state: State) -> list[str]:
     """What to do about the gates of a run that waits: the commands of one, or where several are listed."""
     numbers, budgets = waiting_gates(state), waiting_budgets(state, state.active_since or 0.0)
