@@ -40,7 +40,9 @@ def command(ctx: click.Context, /, run: str, as_json: bool) -> int:
             for one in found
             for task, words in ((one.state.specs[number].id, words) for number, words in one.decided.items())
         ]
-        click.echo(json.dumps({"format": 1, "gates": gates, "decided": decided}, indent=2, ensure_ascii=False, default=str))
+        click.echo(
+            json.dumps({"format": 1, "gates": gates, "decided": decided}, indent=2, ensure_ascii=False, default=str)
+        )
         return 0
     screen = output(given)
     lines: list[str] = []

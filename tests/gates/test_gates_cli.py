@@ -114,9 +114,9 @@ def test_an_approval_of_one_run_is_none_of_another(project: Any) -> None:
 def test_another_policy_of_the_project_voids_the_approval_and_another_list_of_people_does_not(project: Any) -> None:
     shown = waits(project)
     policy = project.path / "planrunner.yaml"
-    policy.write_text("capabilities: {deny: [sql.query]}\n")
+    policy.write_text("policy: {capabilities: {deny: [sql.query]}}\n")
     assert project("approve", "last", "sign", "--shown", shown).code == 10
-    policy.write_text("capabilities: {deny: [sql.query]}\npeople: {ana: [release]}\n")
+    policy.write_text("policy: {capabilities: {deny: [sql.query]}}\npeople: {ana: [release]}\n")
     assert project("approve", "last", "sign").code == 0
 
 

@@ -11,7 +11,10 @@ tasks:
   - {id: ok, gate: approval, ask: Fine}
   - {id: after, needs: [ok], run: echo after}
 """
-TWO = SIGN.replace("Fine}", "Fine, approvers: {count: 2, starter: true}}") + "  - {id: other, gate: approval, ask: Good}\n"
+TWO = (
+    SIGN.replace("Fine}", "Fine, approvers: {count: 2, starter: true}}")
+    + "  - {id: other, gate: approval, ask: Good}\n"
+)
 SPENT = """
 plan: p
 budgets: {cost: $1, on_exhausted: gate}
