@@ -45,8 +45,8 @@ def _waiting(state: State, held: bool) -> Waiting:
 
 
 def waiting(run: str | None, state: str | None) -> list[Waiting]:
-    """Every run with gates that wait or were decided since it was parked, newest first; of one run only where it is named. Raises NotFound for a run there is
-    none of; a place without runs gives an empty list."""
+    """Every run with gates that wait or were decided since it was parked, newest first; of one run only where it is
+    named. Raises NotFound for a run there is none of; a place without runs gives an empty list."""
     if run is not None:
         found = look(run, state)
         return [_waiting(found.state, found.row.held)]
@@ -102,10 +102,18 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
             then = f"planrunner resume {state.run_id}" if found.reason == DECIDED else why
             return UsageError(f"`{name}` is decided already: {sentence(found.gate)}", then)
         return UsageError(f"`{name}` asks nobody: it is {found.status.replace('_', ' ')}", why)
-    near = nearest(name, names)
+    near = nearest(name.removesuffix("/gate"), _candidates(state, names))
     listed = f"waiting: {', '.join(names[:10])}" if names else "nothing waits in this run"
     hint = f"did you mean `{near}`?" if near else f"{listed};"
     return NotFound(f"run {state.run_id} has no gate `{name}`", f"{hint} `planrunner gates {state.run_id}` lists them")
+
+
+def _candidates(state: State, names: list[str]) -> list[str]:
+    """What somebody may have meant: what waits, by its path or the end of it, and what was asked before."""
+    ends = [name.rpartition("/")[2] for name in names if "/" in name]
+    limits = [asked.name for asked in waiting_budgets(state, time.time())]
+    asked = [task.id for task, found in zip(state.specs, state.tasks, strict=True) if found.gate is not None]
+    return [*names, *ends, *limits, *asked]
 
 
 def _fits(pattern: str, name: str) -> bool:
