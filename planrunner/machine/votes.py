@@ -93,6 +93,15 @@ def _check_shown(gate: GateState, vote: Vote) -> None:
         raise _Refused(f"what was shown has changed: look again (it is {gate.shown[:12]} now)", MISMATCH)
 
 
+def turned_away(state: State, gate: GateState, vote: Vote) -> str:
+    """Why somebody may not decide the gate that they have not answered yet; empty where they may."""
+    try:
+        _check_person(state, gate, vote)
+    except _Refused as refused:
+        return refused.message
+    return ""
+
+
 def _check_person(state: State, gate: GateState, vote: Vote) -> None:
     if gate.roles or gate.people:
         has = {*vote.roles, *vote.claimed} & set(gate.roles)

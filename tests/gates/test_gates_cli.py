@@ -332,18 +332,89 @@ def test_at_a_terminal_another_process_may_answer_first(project: Any) -> None:
 
 
 def test_at_a_terminal_a_form_is_asked_field_by_field(project: Any) -> None:
-    release(project, "form: {size: {type: size, required: true}}")
+    form = (
+        "{size: {type: size, required: true, description: how big}, n: {type: int, default: 3}, "
+        "way: {choices: [up, down], required: false}}"
+    )
+    release(project, f"form: {form}")
     shell = AtTerminal(project, "exec", "p.yaml")
     shell.until("q to leave it > ")
     shell.type("yes\n")
-    shell.until("size > ")
+    shell.until("size (a size such as 50MB): how big > ")
     shell.type("much\n")
+    shell.until("field `size` takes a size such as 50MB, not `much`\r\nsize (a size such as 50MB): how big > ")
+    shell.type("\n")
+    shell.until("`size` cannot be left empty\r\nsize (")
+    shell.type("5MB\n")
+    shell.until("n (a whole number) [3] > ")
+    shell.type("abc\n")
+    shell.until("field `n` takes a whole number, not `abc`\r\nn (a whole number) [3] > ")
+    shell.type("\n")
+    shell.until("way (one of up, down) [nothing] > ")
+    shell.type("left\n")
+    shell.until("takes one of up, down, not `left`")
+    shell.type("\n")
     shell.until("reason > ")
     shell.type("\n")
-    shell.until("takes a size such as 50MB")
-    shell.type("yes\n5MB\n\n")
     assert shell.code() == 0
-    assert project("show", "last", "--json").data["tasks"]["sign"]["outputs"]["size"] == 5_000_000
+    outputs = project("show", "last", "--json").data["tasks"]["sign"]["outputs"]
+    assert (outputs["size"], outputs["n"], outputs["way"]) == (5_000_000, 3, None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "people", "why"),
+    [
+        ("approvers: [bo]", "", "ana may not decide `sign`: it takes bo"),
+        ("approvers: {roles: [release]}", "", "it takes somebody with the role release"),
+        ("approvers: {roles: [release]}", "people: {ana: [qa]}", "it takes somebody with the role release"),
+        ("approvers: [ana, bo]", "", "ana started the run and may not decide `sign`"),
+    ],
+)
+def test_at_a_terminal_nobody_is_asked_who_may_not_decide(project: Any, keys: str, people: str, why: str) -> None:
+    if people:
+        (project.path / "planrunner.yaml").write_text(people)
+    release(project, keys)
+    shell = AtTerminal(project, "exec", "p.yaml")
+    assert shell.code() == 8
+    assert why in shell.seen
+    assert "q to leave it" not in shell.seen
+    assert [gate["gate"] for gate in project("gates", "--json").data["gates"]] == ["sign"]
+
+
+def test_at_a_terminal_whoever_has_the_role_by_the_list_of_the_project_is_asked(project: Any) -> None:
+    (project.path / "planrunner.yaml").write_text("people: {ana: [release]}")
+    release(project, "approvers: {roles: [release], starter: true}")
+    shell = AtTerminal(project, "exec", "p.yaml")
+    shell.until("yes/no, q to leave it > ")
+    shell.type("yes\n\n")
+    assert shell.code() == 0
+
+
+def test_at_a_terminal_what_one_may_not_decide_does_not_hide_what_one_may(project: Any) -> None:
+    release(project, "approvers: [bo]")
+    text = (project.path / "p.yaml").read_text()
+    project.plan(text + "  - {id: mine, gate: approval, ask: And this}\n")
+    shell = AtTerminal(project, "exec", "p.yaml")
+    shell.until("And this")
+    shell.until("yes/no, q to leave it > ")
+    shell.type("yes\n\n")
+    assert shell.code() == 8
+    assert "ana may not decide `sign`" in shell.seen
+    assert [gate["gate"] for gate in project("gates", "--json").data["gates"]] == ["sign"]
+
+
+def test_at_a_terminal_a_word_from_elsewhere_begins_on_a_line_of_its_own(project: Any) -> None:
+    release(project, "approvers: {count: 2, starter: true}")
+    shell = AtTerminal(project, "exec", "p.yaml", "--progress", "plain")
+    shell.until("q to leave it > ")
+    assert project("approve", "last", "sign", "--as", "bo").code == 0
+    shell.until("bo approves sign")
+    assert "q to leave it > \r\n" in shell.seen
+    shell.seen = shell.seen.partition("bo approves sign")[2]
+    shell.until("yes/no, q to leave it > ")
+    assert project("approve", "last", "sign", "--as", "cy").code == 0
+    assert shell.code() == 0
+    assert "q to leave it > \r\n" in shell.seen
 
 
 @pytest.mark.parametrize(("keys", "code"), [("q\n", 8), ("\x04", 8), ("\x03", 130)])
