@@ -22,19 +22,27 @@ if TYPE_CHECKING:
 
 class Restoring:
     """The right to put files back: one process of a state directory has it at a time, and the kernel frees it when that
-    dies. Raises RunHeld, StorageFailed."""
+    dies. A run that the same process goes on with takes its place as soon as it is held: nobody comes between. Raises
+    RunHeld, StorageFailed."""
 
     __slots__ = ("_descriptor", "_state_dir")
 
     def __init__(self, state_dir: str, directory: str) -> None:
         self._state_dir = state_dir
         self._descriptor = locks.lock_restore(state_dir, directory)
+        _OURS.append(self)
 
     def __enter__(self) -> Restoring:
         return self
 
     def __exit__(self, *_: object) -> None:
-        locks.unlock_run(self._state_dir, locks.RESTORE, self._descriptor)
+        if self in _OURS:
+            _OURS.remove(self)
+            locks.unlock_run(self._state_dir, locks.RESTORE, self._descriptor)
+
+
+_OURS: list[Restoring] = []
+"""The right that this process has, if any."""
 
 
 def directory_of(entries: Iterable[Entry]) -> str:
@@ -56,7 +64,10 @@ def refuse_runs(journal: JournalPort, state_dir: str, directory: str) -> None:
 
 
 def refuse_restoring(state_dir: str, run: str, directory: str) -> None:
-    """Raises RunHeld where files are being put back in the directory of a run that is about to act."""
+    """Raises RunHeld where files are being put back in the directory of a run that is held and about to act; where this
+    process did so, it is done with that."""
+    while _OURS:
+        _OURS[-1].__exit__()
     found = locks.restoring(state_dir)
     if found is None:
         return

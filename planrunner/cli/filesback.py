@@ -58,18 +58,18 @@ def put_back(request: ForkRequest, given: Settings, manner: Manner) -> Restored:
     from planrunner.app.forking import files_at, restoring
     from planrunner.app.rewinding import carry_out
 
-    with restoring(request):
-        plan = files_at(request, manner.over)
-        _preview(plan, manner.whole)
-        left_out = tuple(step for step in plan.steps if not (step.writes or step.how == "removed"))
-        if not plan.acts:
-            click.echo("no file has to be put back", err=True)
-            return Restored(left_out=left_out)
-        if not manner.yes:
-            _ask(given, manner)
-            if files_at(request, manner.over) != plan:
-                raise UsageError(f"files changed meanwhile: {manner.instead}", "look again, with the same command")
-        found = carry_out(plan)
+    click.get_current_context().with_resource(restoring(request))  # until the command ends, or its run is held
+    plan = files_at(request, manner.over)
+    _preview(plan, manner.whole)
+    left_out = tuple(step for step in plan.steps if not (step.writes or step.how == "removed"))
+    if not plan.acts:
+        click.echo("no file has to be put back", err=True)
+        return Restored(left_out=left_out)
+    if not manner.yes:
+        _ask(given, manner)
+        if files_at(request, manner.over) != plan:
+            raise UsageError(f"files changed meanwhile: {manner.instead}", "look again, with the same command")
+    found = carry_out(plan)
     _tell(found, manner)
     return Restored(tuple(found.done), left_out, found.kept)
 
