@@ -14,7 +14,7 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["BUSY_SECONDS", "FILE", "RESUME", "Connection", "failure", "open_database", "sqlite3"]
+__all__ = ["AGAIN", "BUSY_SECONDS", "FILE", "Connection", "failure", "open_database", "sqlite3"]
 
 try:  # the package around it imports datetime and more, which a short run never needs
     with CacheAlone():
@@ -86,15 +86,15 @@ def open_database(state: str, *, readonly: bool = False) -> Connection:
     try:
         return _open_reader(path) if readonly else _open_writer(path)
     except sqlite3.Error as error:
-        raise failure(error, path, "run the command again") from error
+        raise failure(error, path) from error
 
 
-RESUME = "go on with `planrunner resume`"
+AGAIN = "run the command again"
 
 
-def failure(error: Exception, path: str, then: str = RESUME) -> PlanrunnerError:
-    """The error to show for an error of SQLite; ``then`` is what to do once its cause is mended: there is nothing to
-    resume where no run was stored yet."""
+def failure(error: Exception, path: str, then: str = AGAIN) -> PlanrunnerError:
+    """The error to show for an error of SQLite; ``then`` is what to do once its cause is mended. Whoever acts on a run
+    says which one goes on instead."""
     name = getattr(error, "sqlite_errorname", "")
     for prefix, (message, hint) in _FAILURES.items():
         if name.startswith(prefix):
@@ -202,7 +202,7 @@ def _version(connection: Connection, path: str) -> int:
         ours = _pragma(connection, "application_id") == APPLICATION
         empty = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     finally:
-        if alone:
+        if alone and connection.in_transaction:  # an error may have ended it, and is what has to be told
             connection.execute("ROLLBACK")
     if not ours:
         if version or not empty:
