@@ -59,6 +59,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--preview", "Only tell what would begin anew."),
         ("--unattended", "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."),
         ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
+        ("--progress", "How progress is shown."),
         ("--json", "Print JSON."),
     ),
     "rerun": (
@@ -67,6 +68,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--preview", "Only tell what would begin anew."),
         ("--unattended", "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."),
         ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
+        ("--progress", "How progress is shown."),
         ("--json", "Print JSON."),
     ),
     "rollback": (

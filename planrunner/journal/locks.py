@@ -41,8 +41,13 @@ def lock_run(state: str, run: str) -> int:
         if descriptor is not None:
             _sign(descriptor)
             return descriptor
-    holder = _holder(path)
-    raise RunHeld(f"run `{run}` is held by {holder}", f"wait for it, or stop it: {_stop(holder)}")
+    raise held_error(state, run)
+
+
+def held_error(state: str, run: str) -> RunHeld:
+    """The error for a run that another process acts on, naming it."""
+    holder = _holder(lock_path(state, run))
+    return RunHeld(f"run `{run}` is held by {holder}", f"wait for it, or stop it: {_stop(holder)}")
 
 
 def unlock_run(state: str, run: str, descriptor: int) -> None:

@@ -198,6 +198,11 @@ class Journal(Requests):
         """Whether a living process acts on the run, this one included; asked of the kernel."""
         return locks.is_locked(self._state, run)
 
+    def check_free(self, run: str) -> None:
+        """Raises RunHeld naming the holder where a living process acts on the run."""
+        if self.is_held(run):
+            raise locks.held_error(self._state, run)
+
     def plan(self, digest: str) -> StoredPlan:
         """The plan a run is pinned to; raises NotFound."""
         rows = self._query("SELECT digest, text, name, notation, compiled FROM plans WHERE digest = ?", digest)

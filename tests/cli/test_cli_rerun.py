@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 PLAN = """
 plan: p
@@ -158,3 +168,75 @@ def test_what_was_replaced_is_not_counted_at_the_end(run, plan, tmp_path):
     assert run("rerun", "last", "src", "--downstream").code == 0
     again = run("show", "last").out.splitlines()[-1]
     assert first.split(": ")[1].split(" (")[0] == again.split(": ")[1].split(" (")[0] == "9 completed"
+
+
+ROUNDS = """
+plan: rounds
+defaults: {timeout: 1m}
+tasks:
+  - id: think
+    loop:
+      max: 3
+      until: loop.round == 3
+      tasks:
+        - {id: one, run: echo one}
+        - {id: two, needs: [one], run: 'test {{ loop.round }} -lt 3 -o -e go'}
+  - {id: after, needs: [think], run: echo after}
+"""
+
+
+def test_what_stays_is_counted_inside_tasks_too_in_every_round_that_stands(run, plan, tmp_path):
+    assert run("exec", plan(ROUNDS)).code == 1
+    assert "  5 tasks that went well stay as they are\n" in run("retry", "last", "--preview").out
+    assert "  0 tasks that went well stay as they are\n" in run("rerun", "last", "think", "--preview").out
+    (tmp_path / "go").touch()
+    assert run("retry", "last").code == 0
+    assert "  6 tasks that went well stay as they are\n" in run("rerun", "last", "after", "--preview").out
+
+
+def test_a_run_that_another_process_acts_on_is_not_begun_anew(run, plan, tmp_path):
+    name = plan(
+        "plan: p\ntasks:\n  - {id: a, timeout: 1m, run: 'echo $PPID > pid; until [ -e go ]; do sleep 0.05; done'}\n"
+    )
+    going = subprocess.Popen(
+        [sys.executable, "-m", "planrunner", "exec", name, "--progress", "quiet"],
+        cwd=tmp_path,
+        env={**os.environ, "PLANRUNNER_STATE": str(tmp_path / "state"), "PYTHONPATH": str(ROOT)},
+    )
+    try:
+        until = time.monotonic() + 20
+        while not (tmp_path / "pid").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        for command in (["retry", "last"], ["retry", "last", "a"], ["rerun", "last", "a"]):
+            ran = run(*command)
+            assert ran.code == 9, ran.err
+            assert f"is held by process {going.pid}" in ran.err
+            assert "begins anew" not in ran.err
+    finally:
+        (tmp_path / "go").touch()
+        assert going.wait(20) == 0
+
+
+def test_a_retry_where_only_failures_that_are_allowed_stand_names_rerun(run, plan, tmp_path):
+    fan = "  - {id: fan, foreach: [1, 2, 3], tolerate: 1, run: 'test {{ item }} -ne 2 -o -e go', timeout: 1m}\n"
+    assert run("exec", plan(f"plan: p\ntasks:\n{fan}")).code == 0
+    ran = run("retry", "last")
+    assert ran.code == 2
+    assert "the failure of `fan[1]` is allowed" in ran.err
+    command = ran.err.splitlines()[-1].partition("planrunner ")[2]
+    assert command.startswith("rerun ")
+    (tmp_path / "go").touch()
+    assert run(*shlex.split(command)).code == 0
+    assert "no task of the run failed" in run("retry", "last").err
+
+
+@pytest.mark.parametrize("command", ["retry", "rerun"])
+def test_progress_is_shown_as_it_is_asked_for(run, plan, command):
+    run("exec", plan("plan: p\ntasks:\n  - {id: a, run: exit 1, timeout: 1m}\n"))
+    quiet = run(command, "last", "a", "--progress", "quiet")
+    assert quiet.code == 1
+    assert "begins anew" not in quiet.err
+    assert "started" not in quiet.err
+    lines = [json.loads(line) for line in run(command, "last", "a", "--progress", "jsonl").out.splitlines()]
+    assert "attempt_started" in {line["type"] for line in lines}
+    assert run(command, "last", "a", "--progress", "loud").code == 2
