@@ -61,6 +61,26 @@ def test_a_path_is_found_by_its_end_and_an_unclear_one_is_refused_with_those_it_
     assert "`polish`, which would hold it, is completed" in run("logs", "last", "polish#3/draft").err
 
 
+def test_a_round_of_a_loop_is_explained_as_a_whole(run, plan):
+    loop = "  - id: outer\n    subplan:\n      - id: tune\n        loop:\n          max: 3\n          until: loop.round == 2\n"
+    inner = "          tasks:\n            - {id: t, run: test 1 = 1}\n            - {id: v, needs: [t], run: echo v}\n"
+    assert run("exec", plan(f"plan: p\ndefaults: {{timeout: 1m}}\ntasks:\n{loop}{inner}")).code == 0
+    told = run("why", "last", "outer/tune#1")
+    assert told.code == 0, told.err
+    assert told.out.splitlines() == [
+        "`outer/tune#1` is a round of `outer/tune`: completed",
+        "round 1 of at most 3: 2 of 2 tasks done",
+        "`until: loop.round == 2` is false after round 1",
+        "another round followed; `outer/tune` came to round 2",
+        "  `outer/tune#1/t` is completed",
+        "  `outer/tune#1/v` is completed",
+    ]
+    found = json.loads(run("why", "tune#2", "--json").out)
+    assert (found["task"], found["status"]) == ("outer/tune#2", "completed")
+    assert "`until: loop.round == 2` is true after round 2" in found["why"]
+    assert run("why", "last", "tune#7").code == 3
+
+
 def test_the_block_of_a_failed_item_names_its_place_in_the_file(run, plan):
     told = run("exec", plan(PLAN))
     assert told.err.count("✘ fan[1] failed (logic)") == 1
