@@ -102,6 +102,27 @@ def failure(error: Exception, path: str, then: str = AGAIN) -> PlanrunnerError:
     return StorageFailed(f"the journal `{path}` failed: {error}", f"when the cause is mended, {then}")
 
 
+def check_database(state: str, seconds: float) -> bool:
+    """Look through ``journal.db`` of a state directory for damage; False where that took longer than ``seconds`` and
+    was given up. Nothing is written. Raises as a read-only ``open_database`` does, StorageFailed for what is damaged.
+    """
+    path = os.path.join(state, FILE)
+    connection = open_database(state, readonly=True)
+    deadline = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
+    try:
+        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
+            return False
+        raise failure(error, path) from error
+    finally:
+        connection.close()
+    if found != "ok":
+        raise StorageFailed(f"the journal `{path}` is damaged: {' '.join(found.split())}", _COPY)
+    return True
+
+
 _COPY = "restore it from a copy, or move it away to start a new journal"
 _ELSEWHERE = "choose another state directory with --state DIR"
 _FAILURES = {

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planrunner.errors import STORAGE, Fenced, NotFound, RunHeld, StorageFailed, UsageError
-from planrunner.journal import database, wal
-from planrunner.journal import sqlite as journal_sqlite
+from planrunner.journal import database, database, wal
+from planrunner.journal import database, sqlite as journal_sqlite
 from planrunner.journal.records import Answer, NewRun, Request
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.machine.events import Entry, RunStarted, TaskQueued, TaskSettled
@@ -577,3 +577,11 @@ def test_the_message_about_a_held_run_says_how_to_stop_its_holder(tmp_path: Path
     assert "cancel" not in caught.value.hint
     journal.release(handle)
     journal.close()
+
+
+def test_looking_a_journal_through_is_given_up_after_the_time_it_may_take(state: Path, journal: Journal) -> None:
+    handle = journal.create_run(new("r1"), numbered(0, START))
+    journal.append(handle, numbered(1, *settled(20_000)))
+    journal.release(handle)
+    assert database.check_database(str(state), 60.0)
+    assert not database.check_database(str(state), -1.0)
