@@ -112,9 +112,7 @@ class Journal(Requests):
         if not (entries or answers):
             return
         if run.broken or run.lock < 0:
-            raise StorageFailed(
-                f"run `{run.run}` is not written to any more after a failure", _going_on(run)
-            )
+            raise StorageFailed(f"run `{run.run}` is not written to any more after a failure", _going_on(run))
         check_order(entries, run.last_seq + 1)
         rows = encode_rows(run.number << _BITS, entries)
         try:

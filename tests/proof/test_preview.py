@@ -320,7 +320,9 @@ tasks:
 """
 
 
-def test_what_a_left_out_or_skipped_task_holds_does_not_run_and_is_not_counted(write: Write, data: Data, call: Call) -> None:
+def test_what_a_left_out_or_skipped_task_holds_does_not_run_and_is_not_counted(
+    write: Write, data: Data, call: Call
+) -> None:
     _, found = data("preview", write("p.yaml", INSIDE), "--until", "a")
     rows = {row["task"]: row for row in every(found["envelope"]["tasks"])}
     assert {task for task, row in rows.items() if row["what"] == "runs"} == {"a"}
