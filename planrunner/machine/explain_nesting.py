@@ -94,8 +94,7 @@ def why_round(state: State, frame: Frame) -> list[str]:
     inner = state.tasks[frame.owner].inner
     if inner is not frame and inner is not None and inner.kind == "round" and inner.round > frame.round:
         lines.append(f"another round followed; `{owner.id}` came to round {inner.round}")
-    for number in range(frame.first, frame.first + min(frame.size, LISTED)):
-        lines.append(_standing(state, number))
+    lines += [_standing(state, number) for number in range(frame.first, frame.first + min(frame.size, LISTED))]
     if frame.size > LISTED:
         lines.append(f"  and {frame.size - LISTED} more")
     return lines
@@ -149,8 +148,7 @@ def _inside(state: State, frame: Frame) -> list[str]:
     lines: list[str] = []
     for statuses in (("failed",), ("blocked", "in_doubt"), ("running",)):
         numbers = [at for at in range(frame.first, frame.first + frame.size) if state.tasks[at].status in statuses]
-        for number in numbers[:LISTED]:
-            lines.append(_standing(state, number))
+        lines += [_standing(state, number) for number in numbers[:LISTED]]
         if len(numbers) > LISTED:
             lines.append(f"  and {len(numbers) - LISTED} more are {statuses[0].replace('_', ' ')}")
     return lines

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planrunner.errors import STORAGE, Fenced, NotFound, RunHeld, StorageFailed, UsageError
-from planrunner.journal import database, database, wal
-from planrunner.journal import database, sqlite as journal_sqlite
+from planrunner.journal import database, wal
+from planrunner.journal import sqlite as journal_sqlite
 from planrunner.journal.records import Answer, NewRun, Request
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.machine.events import Entry, RunStarted, TaskQueued, TaskSettled
