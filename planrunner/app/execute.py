@@ -293,8 +293,12 @@ class _Held:
     def __enter__(self) -> _Held:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._site.journal.release(self._handle)
+        if isinstance(error, errors.StorageFailed):
+            from planrunner.journal.database import AGAIN  # late: disks are rarely full
+
+            error.hint = error.hint.replace(AGAIN, f"go on with `planrunner resume {self._state.run_id}`")
 
     def _append(self, entries: Sequence[Entry]) -> None:
         self._site.journal.append(self._handle, entries)
