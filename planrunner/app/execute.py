@@ -9,7 +9,7 @@ import time
 
 from planrunner import __version__, errors
 from planrunner.app.asking import answer_waiting, user
-from planrunner.app.sight import Seen, environment_of, sight
+from planrunner.app.sight import Seen, check_project, environment_of, sight
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, TimeLine, boot
 from planrunner.engine.drive import Driver
@@ -21,6 +21,7 @@ from planrunner.journal.workspace import find_project, find_state
 from planrunner.machine.events import Entry, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
+from planrunner.machine.statuses import FINAL_STOPS
 from planrunner.plugins import Registry
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import notation_of
@@ -131,6 +132,8 @@ def _journal(state_dir: str, in_memory: bool) -> JournalPort:
 
 def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
     plan = seen.plan
+    directory = find_project(request.plan)
+    check_project(directory)
     params = _params(request, plan) if plan.params or request.params else {}
     selected = None
     if request.only or request.until:
@@ -160,7 +163,7 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
         selected=selected,
         max_parallel=request.max_parallel,
         traits=traits,
-        environment=_environment(request.plan, seen.env),
+        environment=_environment(request.plan, directory, seen.env),
         boot=here,
         attended=_is_attended(site.watch),
     )
@@ -199,7 +202,7 @@ def _seed(request: ExecRequest, plan: Plan) -> int:
     return plan.seed if plan.seed is not None else int.from_bytes(os.urandom(4), "big")
 
 
-def _environment(path: str, names: tuple[str, ...]) -> dict[str, Json]:
+def _environment(path: str, directory: str, names: tuple[str, ...]) -> dict[str, Json]:
     system = os.uname()
     return {
         "planrunner": __version__,
@@ -209,7 +212,7 @@ def _environment(path: str, names: tuple[str, ...]) -> dict[str, Json]:
         "host": system.nodename,
         "user": user(),
         "plan": os.path.abspath(path),
-        "directory": find_project(path),
+        "directory": directory,
         "env": environment_of(names),
     }
 
@@ -220,13 +223,20 @@ def resume(
     """Go on with a run that was interrupted, killed or waits.
 
     ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed`` | ``rollback``). With ``unattended`` nobody
-    is there to ask: what is in doubt and can be undone is undone, and fails. Raises NotFound, RunHeld, UsageError
-    for a run that has ended or a task that is not in doubt, StorageFailed, Fenced.
+    is there to ask: what is in doubt and can be undone is undone, and fails. Raises NotFound, PlanInvalid for a fault
+    in the project's file, RunHeld, UsageError for a run that has ended or a task that is not in doubt,
+    StorageFailed, Fenced.
     """
     from planrunner.app.settling import answers, left_alone, with_more  # late: few runs are taken up again
 
     alone = left_alone() if unattended else ()
-    return go_on(run, state, watch, lambda found: [*alone, *answers(found, settle, user()), *with_more(found, user())])
+
+    def following(found: State) -> list[Event]:
+        if found.stop_reason not in FINAL_STOPS:  # what is to end ends, whatever the file says
+            check_project(str(found.environment.get("directory") or os.getcwd()))
+        return [*alone, *answers(found, settle, user()), *with_more(found, user())]
+
+    return go_on(run, state, watch, following)
 
 
 def go_on(
