@@ -223,7 +223,7 @@ class Driver:
                 if event.reason != "pause":
                     self._effects.stop(event.reason == "killed")
                 if STOPS[event.reason] <= STOPS[self.state.stop_reason]:
-                    if event.comment != AT_ONCE or self.state.stop_reason not in ("deadline", "cancelled"):
+                    if event.comment != AT_ONCE or self.state.stop_reason not in ("time", "deadline", "cancelled"):
                         continue
                     event = StopRequested("killed", comment="interrupted twice")
             elif type(event) is AttemptEnded:

@@ -260,6 +260,11 @@ tasks:
         "after": "completed",
     }
     assert "not needed" in tasks["stuck"]["detail"]
+    assert runner.returncode == 1
+    assert (json.loads(out)["status"], json.loads(out)["reason"]) == ("cancelled", "task")
+    shown = run("show", "last").out
+    assert "`stuck` was cancelled by" in shown
+    assert "not needed" in shown
     assert run("replay", "last").code == 0
 
 
