@@ -118,6 +118,8 @@ class Driver:
             if self._resting():
                 return
             self._arrived(self._wait())
+            if not self._answers:  # a request that came meanwhile is heard before anything follows from what ended
+                self._take_requests()
 
     def _decide(self, now: float) -> None:
         """Everything that follows without the world, at one point of time: one commit for all of it."""

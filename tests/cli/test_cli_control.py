@@ -238,3 +238,22 @@ def test_requests_of_many_at_once_are_each_answered_once(run, plan, start, tmp_p
         assert all(journal.answered(number) is not None for number in range(1, 7))
     finally:
         journal.close()
+
+
+def test_who_waits_for_a_holder_that_is_silent_is_told_so_and_nothing_more_starts_once_it_wakes(
+    run, plan, start, tmp_path
+):
+    going = start("exec", plan(PLAN))
+    going.send_signal(signal.SIGSTOP)
+    try:
+        asking = start("pause", "last", wait=False)
+        told = asking.stderr.readline()
+        (tmp_path / "go").touch()
+        time.sleep(0.5)  # what runs ends while its runner sleeps
+    finally:
+        going.send_signal(signal.SIGCONT)
+    assert f"is held by process {going.pid} " in told
+    assert "has not answered for 2 seconds; the request is stored" in told
+    assert asking.wait(20) == 0
+    assert going.wait(20) == 8
+    assert (tmp_path / "order").read_text() == "a\n"
