@@ -29,7 +29,7 @@ def command(ctx: click.Context, /, run: str, add: dict[str, float], task: str, r
     \b
     Examples:
       planrunner budget
-      planrunner budget last --add cost=$2 --reason "the corpus is larger than we thought"
+      planrunner budget last --add 'cost=$2' --reason "the corpus is larger than we thought"
       planrunner budget last --task research --add tokens=50k
     """
     given = given_settings(ctx)

@@ -94,6 +94,16 @@ def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
         lines.append(f"  {harmless(stop_text(state))}")
     if state.reason == "task":
         lines += _called_off(state)
+    if state.reason == "budget" and state.ended_at is not None:
+        from planrunner.machine.stops import stop_text  # late, as above
+        from planrunner.views.budget import extending
+
+        lines.append(f"  more budget: {terminal.program} budget {run_id} {extending(stop_text(state))}")
+        lines.append(f"  then go on:  {terminal.program} retry {run_id}")
+    if state.reason == "deadline":
+        from planrunner.machine.stops import deadline_text  # late: few runs come to it
+
+        lines.append(f"  {deadline_text(state.plan)}, and no budget prolongs it: a new run is needed")
     if state.status not in ("paused", "blocked"):
         return lines
     names = waiting(state)

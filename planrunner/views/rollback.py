@@ -123,7 +123,8 @@ def _lines(terminal: Terminal, state: State, debts: Debts, rollback: Rollback) -
     if names := [state.specs[owed.number].id for owed in left if not owed.detail]:
         lines.append(f"  still to undo: {_names(names)}")
     if rollback.bare:
-        lines.append(f"  not undone, since they do not say how: {_names(list(rollback.bare))}")
+        say = "it does not" if len(rollback.bare) == 1 else "they do not"
+        lines.append(f"  not undone, since {say} say how: {_names(list(rollback.bare))}")
     return lines
 
 

@@ -35,6 +35,7 @@ from planrunner.testing.rehearse import Rehearsal, rehearse
 from planrunner.testing.simulate import PLACE, Disk, Nobody
 from planrunner.views.rollback import rollback_lines, rollback_object
 from planrunner.views.terminal import Terminal
+from planrunner.views.tree import tree
 
 if TYPE_CHECKING:
     from planrunner.machine.events import Event
@@ -446,3 +447,22 @@ def test_its_own_finally_runs_though_a_person_rolls_the_run_back_meanwhile() -> 
     assert undone(entries) == ["build/b", "build/a"]
     assert state.tasks[state.index["build/end"]].status == "completed"
     assert state.reason == "rolled_back"
+
+
+def test_a_fan_out_of_which_everything_was_undone_is_shown_as_undone() -> None:
+    fan = {"id": "fan", "foreach": ["a", "b"], "run": "work", "rollback": {"run": "undo"}}
+    spec = plan(AB, fan, {"id": "bad", "run": "x", "needs": ["fan"], "effect": "read"}, on_failure="rollback")
+    found = ran(spec, {"bad": [BAD]})
+    lines = tree(Terminal(io.StringIO()), found.state, 0.0)
+    sign = Terminal(io.StringIO()).sign("rolled_back")
+    assert [line.split()[0] for line in lines if "bad" not in line] == [sign] * 3
+    assert "completed and undone" in lines[0]
+
+
+def test_a_fan_out_of_which_something_could_not_be_undone_is_not_shown_as_undone() -> None:
+    fan = {"id": "fan", "foreach": ["a", "b"], "run": "work", "rollback": {"run": "undo"}}
+    spec = plan(AB, fan, {"id": "bad", "run": "x", "needs": ["fan"], "effect": "read"}, on_failure="rollback")
+    found = ran(spec, {"bad": [BAD], "fan[0]": [GOOD, BAD]})
+    before = [e for e in found.entries if e.seq < at(found.entries, UndoSettled, task="fan[1]")]
+    state, _ = go_on(before, spec, StopRequested("killed"))
+    assert not any("completed and undone" in line for line in tree(Terminal(io.StringIO()), state, 0.0))
