@@ -358,6 +358,10 @@ def _live(site: _Site, state: State, clock: Clock, epoch: int) -> Effects:
     from planrunner.engine.attempts import keeper
     from planrunner.engine.live import LiveEffects, LiveSettings
 
+    if os.path.lexists(os.path.join(site.state_dir, "locks", "restore.files.lock")):
+        from planrunner.app.occupancy import refuse_restoring  # late: nearly never is that file there
+
+        refuse_restoring(site.state_dir, state.run_id, str(state.environment.get("directory") or os.getcwd()))
     settings = LiveSettings(
         state_dir=site.state_dir,
         run_id=state.run_id,
