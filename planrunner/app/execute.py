@@ -399,6 +399,8 @@ def exit_code(state: State) -> int:
         return errors.WAITING
     if state.status == "paused":
         return _REST_CODES.get(state.reason, errors.WAITING)
+    if state.reason in ("budget", "deadline"):
+        return errors.BUDGET
     if state.failures and state.tasks[state.failures[0]].failure in ("rejected", "expired"):
         return errors.REJECTED
-    return errors.BUDGET if state.reason == "budget" else errors.FAILED
+    return errors.FAILED
