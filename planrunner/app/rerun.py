@@ -7,8 +7,8 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from planrunner.app.asking import user
-from planrunner.app.execute import go_on
 from planrunner.app.reading import stored_state
+from planrunner.app.resuming import go_on
 from planrunner.app.settling import left_alone
 from planrunner.app.sight import check_project
 from planrunner.app.tasknames import task_number
