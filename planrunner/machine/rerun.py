@@ -37,7 +37,12 @@ def retried(state: State, wanted: Iterable[int]) -> Anew:
     leaves = sorted({leaf for number in chosen for leaf in _leaves(state, number)})
     if not leaves:
         raise Unfit("no task of the run failed, was cancelled or was undone")
-    return _whole(state, {other for leaf in leaves for other in _with_levels_above(state, leaf)}, set())
+    found = {other for leaf in leaves for other in _with_levels_above(state, leaf)}
+    for number in leaves:
+        if state.tasks[number].status == "completed" and not _is_undone(state, number):
+            name = state.specs[number].id
+            raise Unfit(f"`{name}` went well; `planrunner rerun {state.run_id} '{name}'` runs it again all the same")
+    return _whole(state, found, set())
 
 
 def run_again(state: State, wanted: Iterable[int], *, all_after: bool, only_failed: bool) -> Anew:
@@ -75,10 +80,12 @@ def _is_left_out(state: State, number: int) -> bool:
 
 
 def _is_undone(state: State, number: int) -> bool:
-    """Whether what a task did, or anything that it holds, was undone."""
-    if state.tasks[number].status == "rolled_back":
-        return True
-    frame = state.tasks[number].inner if state.debts is not None else None
+    """Whether what a task did was undone, or anything of what one that went well holds. What of a failure was undone
+    belongs to the failure, and the run may have got over that."""
+    found = state.tasks[number]
+    if found.status != "completed":
+        return found.status == "rolled_back"
+    frame = found.inner if state.debts is not None else None
     return frame is not None and (_holds_undone(state, frame) or _rounds_undone(state, frame))
 
 
