@@ -9,6 +9,7 @@ from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.knowledge import manifests
 from planrunner.knowledge.artifacts import ArtifactStore
+from planrunner.machine.events import TaskSettled
 from planrunner.machine.evolve import fold
 from planrunner.machine.judge import unmet
 from planrunner.machine.scope import TaskScope
@@ -33,7 +34,7 @@ def look(run: str, wanted: str, state: str | None) -> dict[str, Json]:
         entries = list(journal.entries(row.run))
         known = named(entries)
         found = find(row.run, known, wanted)
-        then = fold(stored_plan(journal, row.plan_digest), row.run, entries[: found.seq])
+        then = fold(stored_plan(journal, row.plan_digest), row.run, entries[: _completion(entries, found)])
     finally:
         journal.close()
     return {
@@ -57,6 +58,15 @@ def look(run: str, wanted: str, state: str | None) -> dict[str, Json]:
         "files": _files(found, known, ArtifactStore(state_dir)),
         "environment": then.environment,
     }
+
+
+def _completion(entries: Sequence[Entry], found: Checkpoint) -> int:
+    """The entry with which the task, or the round, had completed: the place to go on from has what begins next too."""
+    for entry in reversed(entries[: found.seq]):
+        event = entry.event
+        if entry.seq == found.taken or (isinstance(event, TaskSettled) and event.task == found.task):
+            return entry.seq
+    return found.seq
 
 
 def _completed(state: State) -> Iterator[tuple[str, int]]:

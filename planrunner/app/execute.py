@@ -9,7 +9,7 @@ import time
 
 from planrunner import __version__, errors
 from planrunner.app.asking import answer_waiting, user
-from planrunner.app.sight import Seen, environment_of, sight
+from planrunner.app.sight import Seen, check_project, environment_of, sight
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, TimeLine, boot
 from planrunner.engine.drive import Driver
@@ -21,6 +21,7 @@ from planrunner.journal.workspace import find_project, find_state
 from planrunner.machine.events import Entry, RunResumed, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
+from planrunner.machine.statuses import FINAL_STOPS
 from planrunner.plugins import Registry
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import notation_of
@@ -131,6 +132,8 @@ def _journal(state_dir: str, in_memory: bool) -> JournalPort:
 
 def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
     plan = seen.plan
+    directory = find_project(request.plan)
+    check_project(directory)
     params = _params(request, plan) if plan.params or request.params else {}
     selected = None
     if request.only or request.until:
@@ -160,7 +163,7 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
         selected=selected,
         max_parallel=request.max_parallel,
         traits=traits,
-        environment=_environment(request.plan, seen.env),
+        environment=_environment(request.plan, directory, seen.env),
         boot=here,
         attended=_is_attended(site.watch),
     )
@@ -199,7 +202,7 @@ def _seed(request: ExecRequest, plan: Plan) -> int:
     return plan.seed if plan.seed is not None else int.from_bytes(os.urandom(4), "big")
 
 
-def _environment(path: str, names: tuple[str, ...]) -> dict[str, Json]:
+def _environment(path: str, directory: str, names: tuple[str, ...]) -> dict[str, Json]:
     system = os.uname()
     return {
         "planrunner": __version__,
@@ -209,7 +212,7 @@ def _environment(path: str, names: tuple[str, ...]) -> dict[str, Json]:
         "host": system.nodename,
         "user": user(),
         "plan": os.path.abspath(path),
-        "directory": find_project(path),
+        "directory": directory,
         "env": environment_of(names),
     }
 
@@ -220,13 +223,20 @@ def resume(
     """Go on with a run that was interrupted, killed or waits.
 
     ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed`` | ``rollback``). With ``unattended`` nobody
-    is there to ask: what is in doubt and can be undone is undone, and fails. Raises NotFound, RunHeld, UsageError
-    for a run that has ended or a task that is not in doubt, StorageFailed, Fenced.
+    is there to ask: what is in doubt and can be undone is undone, and fails. Raises NotFound, PlanInvalid for a fault
+    in the project's file, RunHeld, UsageError for a run that has ended or a task that is not in doubt,
+    StorageFailed, Fenced.
     """
     from planrunner.app.settling import answers, left_alone, with_more  # late: few runs are taken up again
 
     alone = left_alone() if unattended else ()
-    return go_on(run, state, watch, lambda found: [*alone, *answers(found, settle, user()), *with_more(found, user())])
+
+    def following(found: State) -> list[Event]:
+        if found.stop_reason not in FINAL_STOPS:  # what is to end ends, whatever the file says
+            check_project(str(found.environment.get("directory") or os.getcwd()))
+        return [*alone, *answers(found, settle, user()), *with_more(found, user())]
+
+    return go_on(run, state, watch, following)
 
 
 def go_on(
@@ -245,6 +255,7 @@ def go_on(
 
 def _go_on(site: _Site, run_id: str, then: Callable[[State], Sequence[Event]], reopening: str) -> RunResult:
     from planrunner.app.reading import stored_plan
+    from planrunner.engine.strays import reap_run
 
     row = site.journal.run(run_id)
     if row.status and not reopening:
@@ -260,7 +271,7 @@ def _go_on(site: _Site, run_id: str, then: Callable[[State], Sequence[Event]], r
         clock = line.clock(here)
         answer_waiting(site.journal, handle, state, clock.now())
         following = then(state)
-        _reap(run_id)
+        reap_run(run_id)  # what an earlier runner left behind ends before anything else starts
         site.watch.started(run_id, state.plan, state)
         first: list[Event] = []
         if state.ended_at is not None:
@@ -270,13 +281,6 @@ def _go_on(site: _Site, run_id: str, then: Callable[[State], Sequence[Event]], r
         away = max(0.0, clock.now() - line.last)
         first.append(RunResumed(handle.epoch, user(), here, away, _is_attended(site.watch)))
         return held.drive((*first, *following), _live(site, state, clock, handle.epoch))
-
-
-def _reap(run_id: str) -> None:
-    """Processes that an earlier runner of this run left behind end before anything else starts."""
-    from planrunner.engine.strays import reap_run
-
-    reap_run(run_id)
 
 
 class _Held:
@@ -362,6 +366,10 @@ def _live(site: _Site, state: State, clock: Clock, epoch: int) -> Effects:
     from planrunner.engine.attempts import keeper
     from planrunner.engine.live import LiveEffects, LiveSettings
 
+    if os.path.lexists(os.path.join(site.state_dir, "locks", "restore.files.lock")):
+        from planrunner.app.occupancy import refuse_restoring  # late: nearly never is that file there
+
+        refuse_restoring(site.state_dir, state.run_id, str(state.environment.get("directory") or os.getcwd()))
     settings = LiveSettings(
         state_dir=site.state_dir,
         run_id=state.run_id,
@@ -385,6 +393,8 @@ def exit_code(state: State) -> int:
         return errors.WAITING
     if state.status == "paused":
         return _REST_CODES.get(state.reason, errors.WAITING)
+    if state.reason in ("budget", "deadline"):
+        return errors.BUDGET
     if state.failures and state.tasks[state.failures[0]].failure in ("rejected", "expired"):
         return errors.REJECTED
-    return errors.BUDGET if state.reason == "budget" else errors.FAILED
+    return errors.FAILED

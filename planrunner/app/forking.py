@@ -10,7 +10,7 @@ from planrunner.journal.records import NewRun
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.events import CheckpointTaken, Entry, RunEnded, RunForked, RunStarted
+from planrunner.machine.events import CheckpointTaken, Entry, RunEnded, RunForked
 from planrunner.machine.forks import positions, rest_after
 from planrunner.plan.nearest import nearest
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from planrunner.app.occupancy import Restoring
     from planrunner.app.rewinding import Rewind
     from planrunner.journal.records import RunRow
 
@@ -110,7 +111,8 @@ def _differing(journal: Journal, row: RunRow, entries: Sequence[Entry], request:
     if not any(isinstance(entry.event, CheckpointTaken) for entry in entries):
         return 0
     try:
-        steps = _rewind(journal, row, entries, request, find_state(None, request.state)).steps
+        place, state_dir = _place(row, entries, request), find_state(None, request.state)
+        steps = _rewind(journal, row, entries, place, state_dir).steps
     except (NotFound, StorageFailed, UsageError):
         return 0  # whoever asks to have them put back is told why that cannot be
     return sum(step.writes or step.how == "removed" for step in steps)
@@ -124,38 +126,60 @@ def _free(journal: Journal, wanted: str) -> RunRow:
     return row
 
 
-def files_at(request: ForkRequest) -> Rewind:
-    """What it takes to make the working directory what it was at the place of a fork. Raises as ``fork`` does."""
+def restoring(request: ForkRequest) -> Restoring:
+    """The right to put files back in the directory of a run, until it is left. Raises NotFound, RunHeld while another
+    process has it, StorageFailed."""
+    from planrunner.app.occupancy import Restoring, directory_of  # late: many forks leave files as they are
+
+    state_dir = find_state(None, request.state)
+    journal = open_journal(state_dir, readonly=True)
+    try:
+        directory = directory_of(journal.entries(journal.find_run(request.run)))
+    finally:
+        journal.close()
+    return Restoring(state_dir, directory)
+
+
+def files_at(request: ForkRequest, over: bool = False) -> Rewind:
+    """What it takes to make the working directory what it was at the place of a fork; with ``over`` that may be a
+    checkpoint that the run ended with. Raises as ``fork`` does, and RunHeld where any run acts in the directory."""
+    from planrunner.app.occupancy import directory_of, refuse_runs  # late: many forks leave files as they are
+
     state_dir = find_state(None, request.state)
     journal = open_journal(state_dir, readonly=True)
     try:
         row = _free(journal, request.run)
-        return _rewind(journal, row, list(journal.entries(row.run)), request, state_dir)
+        entries = list(journal.entries(row.run))
+        refuse_runs(journal, state_dir, directory_of(entries))
+        return _rewind(journal, row, entries, _place(row, entries, request, over), state_dir)
     finally:
         journal.close()
 
 
-def _rewind(journal: Journal, row: RunRow, entries: Sequence[Entry], request: ForkRequest, state_dir: str) -> Rewind:
+def _rewind(
+    journal: Journal, row: RunRow, entries: Sequence[Entry], place: tuple[int, str, int], state_dir: str
+) -> Rewind:
+    from planrunner.app.occupancy import directory_of
     from planrunner.app.reading import stored_plan
     from planrunner.app.rewinding import rewind  # late: many forks leave files as they are
 
-    seq, _, taken = _place(row, entries, request)
-    started = entries[0].event
-    directory = started.environment.get("directory", "") if isinstance(started, RunStarted) else ""
+    seq, _, taken = place
     plan = stored_plan(journal, row.plan_digest)
-    return rewind(plan, entries[:seq], taken, str(directory or os.getcwd()), state_dir)
+    return rewind(plan, entries[:seq], taken, directory_of(entries), state_dir)
 
 
-def _place(row: RunRow, entries: Sequence[Entry], request: ForkRequest) -> tuple[int, str, int]:
-    """The entry to go on after, the name of the checkpoint, and the entry that tells of its own files."""
+def _place(row: RunRow, entries: Sequence[Entry], request: ForkRequest, over: bool = False) -> tuple[int, str, int]:
+    """The entry to go on after, the name of the checkpoint, and the entry that tells of its own files. With ``over``
+    it may be one that the run ended with."""
     if request.at is None:
         known = named(entries)
         found = find(
             row.run, known if request.checkpoint else [one for one in known if not one.ended], request.checkpoint
         )
-        if found.ended:
+        if found.ended and not over:
             message = f"run {row.run} ended with checkpoint `{found.name}`: nothing is left to go on with"
-            raise UsageError(message, "choose an earlier one")
+            files = f"`planrunner checkpoints {row.run} {found.name} --restore-files` puts its files back"
+            raise UsageError(message, f"choose an earlier one; {files}")
         return found.seq, found.name, found.taken
     if not 0 < request.at <= len(entries):
         raise UsageError(f"run {row.run} has the entries 1 to {len(entries)}, not {request.at}")

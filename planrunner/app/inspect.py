@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from planrunner.app.queries import RunQuery
+from planrunner.app.resting import rest
 from planrunner.app.tasknames import task_number, unknown
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.engine.lognames import log_name
@@ -16,7 +17,17 @@ from planrunner.errors import NotFound
 from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.events import AttemptEnded, Entry, RunForked, RunParked, RunReopened
+from planrunner.machine.events import (
+    AttemptEnded,
+    BudgetExtended,
+    BudgetRefused,
+    Entry,
+    GateReopened,
+    GateVoted,
+    RunForked,
+    RunParked,
+    RunReopened,
+)
 from planrunner.machine.evolve import fold
 from planrunner.machine.explain import why
 from planrunner.machine.paths import named, picked
@@ -28,6 +39,8 @@ from planrunner.views.standing import shown_status
 
 POLL = 0.2
 """Seconds between two looks of a follower."""
+ANSWERS = (BudgetExtended, BudgetRefused, GateReopened, GateVoted)
+"""What people may say to a run that is parked; whether they are asked more shows only in the whole of it."""
 PAGE = 100
 """Runs that are read from the journal at once."""
 
@@ -117,6 +130,10 @@ def _parked(journal: Journal, row: RunRow) -> tuple[str, str]:
             return "paused", entry.event.reason
         if isinstance(entry.event, RunForked):
             return "paused", "forked"
+        if isinstance(entry.event, ANSWERS):
+            state = fold(_plan(journal, row), row.run, journal.entries(row.run))
+            rest(state)
+            return state.status, state.reason
     return "paused", "cut off"
 
 
@@ -131,8 +148,8 @@ def look(wanted: str, state: str | None) -> Look:
     finally:
         journal.close()
     found = fold(plan, row.run, entries)
-    if found.status == "running" and not row.held:
-        found.status, found.reason = "paused", "cut off"
+    if not row.held:
+        rest(found)
     line = TimeLine()
     for entry in entries:
         line.see(entry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from planrunner.app.asking import user
 from planrunner.app.execute import go_on
 from planrunner.app.reading import stored_state
 from planrunner.app.settling import left_alone
+from planrunner.app.sight import check_project
 from planrunner.app.tasknames import task_number
 from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from planrunner.app.execute import RunResult, Watch
+    from planrunner.machine.events import Event
     from planrunner.machine.state import State
 
 
@@ -118,17 +121,21 @@ def _inside(state: State, owner: int) -> list[int]:
 def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> RunResult:
     """Begin the tasks anew and drive the run until it ends or parks, whatever state it is in now.
 
-    Raises NotFound, RunHeld, UsageError for tasks that cannot begin anew, StorageFailed, Fenced.
+    Raises NotFound, PlanInvalid for a fault in the project's file, RunHeld, UsageError for tasks that cannot begin
+    anew, StorageFailed, Fenced.
     """
     reason = "retry" if request.retry else "rerun"
+
+    def following(state: State) -> list[Event]:
+        check_project(str(state.environment.get("directory") or os.getcwd()))
+        alone = left_alone() if request.unattended else ()
+        return [*alone, reset_event(state, _chosen(state, request), reason, user())]
+
     return go_on(
         request.run,
         state_dir,
         watch,
-        lambda state: [
-            *(left_alone() if request.unattended else ()),
-            reset_event(state, _chosen(state, request), reason, user()),
-        ],
+        following,
         reason,
     )
 

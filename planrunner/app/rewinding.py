@@ -163,9 +163,13 @@ def _compared(store: ArtifactStore, root: str, path: str, piece: Piece) -> Step 
 
 def _how(whole: str, piece: Piece) -> str:
     try:
-        found = os.lstat(whole)
+        return _differs(whole, piece)
     except (FileNotFoundError, NotADirectoryError):
-        return "missing"
+        return "missing"  # or gone while it was looked at
+
+
+def _differs(whole: str, piece: Piece) -> str:
+    found = os.lstat(whole)
     kinds = {"file": stat.S_ISREG, "folder": stat.S_ISDIR, "link": stat.S_ISLNK}
     if not kinds[piece.kind](found.st_mode):
         return "kind"
@@ -193,7 +197,15 @@ class Done(NamedTuple):
     problem: str = ""
 
 
-def carry_out(plan: Rewind) -> list[Done]:
+class CarriedOut(NamedTuple):
+    """What became of every step. ``kept`` is the file that lists what was there before, each path with the file of its
+    content; empty where there was nothing to lose."""
+
+    done: list[Done]
+    kept: str = ""
+
+
+def carry_out(plan: Rewind) -> CarriedOut:
     """Make the directory what it was. Every file that is written over or removed is kept first; then each path changes
     all at once or not at all, and doing it again does the rest. Raises StorageFailed when something cannot be kept:
     then nothing has changed."""
@@ -203,13 +215,27 @@ def carry_out(plan: Rewind) -> list[Done]:
     unsafe = [step for step in acting if before[step.path] is None]
     if unsafe:
         raise StorageFailed(f"{unsafe[0].path!r} cannot be read, and so not be kept before it changes")
+    kept = _listed(store, {path: sha256 for path, sha256 in before.items() if sha256})
     removing = [step for step in reversed(acting) if step.how == "removed"]
     writing = [step for step in acting if step.writes]
     done = [_tried(store, plan.directory, step, before[step.path] or "") for step in [*removing, *writing]]
     for step in reversed(writing):
         if step.piece is not None and step.piece.kind == "folder":
             done += [found for found in [_tried(store, plan.directory, step, "", last=True)] if found.problem]
-    return done
+    return CarriedOut(done, kept)
+
+
+def _listed(store: ArtifactStore, kept: dict[str, str]) -> str:
+    """A list of what was there, as a file in the store: a line for each path with the file that has its content."""
+    if not kept:
+        return ""
+    lines = [f"{os.path.abspath(store.path_of(sha256))}  {_line(path)}\n" for path, sha256 in kept.items()]
+    listed = store.keep_bytes("".join(lines).encode("utf-8", "surrogateescape"))
+    return store.path_of(str(listed["sha256"]))
+
+
+def _line(path: str) -> str:
+    return path.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def _kept(store: ArtifactStore, root: str, step: Step) -> str | None:
@@ -223,13 +249,13 @@ def _kept(store: ArtifactStore, root: str, step: Step) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError:
-        return None
+        return None if os.path.lexists(whole) else ""  # gone meanwhile: there is nothing to lose any more
 
 
 def _tried(store: ArtifactStore, root: str, step: Step, before: str, last: bool = False) -> Done:
     try:
         if step.piece is None:
-            remove(root, step.path)
+            _gone(root, step.path)
         else:
             restore(store, root, _record(root, step.path, step.piece, last))
     except OSError as error:
@@ -237,6 +263,13 @@ def _tried(store: ArtifactStore, root: str, step: Step, before: str, last: bool 
     except (Refused, NotFound, StorageFailed) as problem:
         return Done(step, before, str(problem))
     return Done(step, before)
+
+
+def _gone(root: str, path: str) -> None:
+    try:
+        remove(root, path)
+    except FileNotFoundError:
+        return  # somebody has removed the folder around it meanwhile
 
 
 def _record(root: str, path: str, piece: Piece, last: bool) -> dict[str, Json]:
@@ -248,8 +281,10 @@ def _record(root: str, path: str, piece: Piece, last: bool) -> dict[str, Json]:
         return {"path": path, "mode": piece.mode if last else piece.mode | 0o700, "folder": True}
     if piece.kind == "file":
         return {"path": path, "mode": piece.mode, "sha256": piece.sha256, "size": piece.size}
-    whole = os.path.join(root, path)
-    mode = stat.S_IMODE(os.lstat(whole).st_mode) if os.path.lexists(whole) else 0o666 & ~_umask()
+    try:
+        mode = stat.S_IMODE(os.lstat(os.path.join(root, path)).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        mode = 0o666 & ~_umask()
     return {"path": path, "mode": mode, "sha256": piece.sha256, "size": -1}
 
 

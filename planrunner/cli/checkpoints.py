@@ -19,22 +19,30 @@ if TYPE_CHECKING:
 @click.command("checkpoints")
 @click.argument("run", default="last")
 @click.argument("checkpoint", required=False)
+@click.option("--restore-files", is_flag=True, help="Make the files of the directory what they were at CHECKPOINT.")
+@click.option("--yes", is_flag=True, help="Do not ask before files change.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, run: str, checkpoint: str | None, as_json: bool) -> int:
+def command(
+    ctx: click.Context, /, run: str, checkpoint: str | None, restore_files: bool, yes: bool, as_json: bool
+) -> int:
     """List the places that a run can be taken up from: one for each completed task, and for each round after which a
-    loop keeps files. With CHECKPOINT (a name, the beginning of one, or a task) show what that one holds. RUN is an id,
-    the start of one, or `last`.
+    loop keeps files. With CHECKPOINT (a name, the beginning of one, or a task) show what that one holds, or put its
+    files back without going on from there. RUN is an id, the start of one, or `last`.
 
     \b
     Examples:
       planrunner checkpoints last
       planrunner checkpoints last cp-build
+      planrunner checkpoints last cp-build --restore-files
       planrunner resume last --from cp-build --restore-files
     """
     from planrunner.app.forking import checkpoints
 
     given = given_settings(ctx)
+    if restore_files:
+        _restore(run, checkpoint, given, yes, as_json)
+        return 0
     if checkpoint is not None:
         _show(run, checkpoint, given, as_json)
         return 0
@@ -47,6 +55,18 @@ def command(ctx: click.Context, /, run: str, checkpoint: str | None, as_json: bo
     else:
         click.echo(f"run {row.run} has no checkpoints: no task completed before it ended", err=True)
     return 0
+
+
+def _restore(run: str, checkpoint: str | None, given: Settings, yes: bool, as_json: bool) -> None:
+    from planrunner.app.forking import ForkRequest
+    from planrunner.cli.filesback import Manner, put_back
+
+    if checkpoint is None:
+        raise click.UsageError("--restore-files goes with a CHECKPOINT")
+    request = ForkRequest(run, checkpoint, state=given.state)
+    restored = put_back(request, given, Manner(yes, as_json, "nothing was written", over=True))
+    if as_json:
+        click.echo(json.dumps({"format": 1, **restored.data()}, indent=2, ensure_ascii=False))
 
 
 def _show(run: str, checkpoint: str, given: Settings, as_json: bool) -> None:

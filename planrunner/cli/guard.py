@@ -12,6 +12,12 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_NAMED = (
+    *("exec", "resume", "retry", "rerun", "rollback", "pause", "cancel", "budget", "gates", "approve"),
+    *("runs", "show", "why", "logs", "events"),
+)
+"""Commands that hints name."""
+
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 _GONE = "the current directory does not exist any more"
 _ELSEWHERE = "change to another with `cd`, then call it again"
@@ -83,7 +89,7 @@ def _here(hint: str, arguments: Sequence[str]) -> str:
     from planrunner.cli.settings import settings  # late: only for a command that went wrong
 
     program = settings(state).program
-    for command in ("exec", "resume", "pause", "cancel", "runs", "show", "why", "logs", "events"):
+    for command in _NAMED:
         hint = hint.replace(f"planrunner {command}", f"{program} {command}")
     return hint
 

@@ -200,6 +200,8 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--json", "Print JSON."),
     ),
     "checkpoints": (
+        ("--restore-files", "Make the files of the directory what they were at CHECKPOINT."),
+        ("--yes", "Do not ask before files change."),
         ("--json", "Print JSON."),
     ),
     "replay": (

@@ -62,9 +62,9 @@ def command(ctx: click.Context, /, checkpoint: str | None, restore_files: bool, 
 
         request = ForkRequest(options["run"], checkpoint, state=given.state)
         if restore_files:
-            from planrunner.cli.fork import put_back
+            from planrunner.cli.filesback import Manner, put_back
 
-            put_back(request, given, yes)
+            put_back(request, given, Manner(yes, options["json"]))
         made = fork(request)
         if made.files:
             from planrunner.cli.fork import tell_of_files

@@ -234,7 +234,7 @@ def _digest(folder: int, name: str) -> str:
 
     try:
         handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    except PermissionError:
+    except (PermissionError, FileNotFoundError):  # the latter: it has gone since it was looked at
         return ""
     with os.fdopen(handle, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,8 +1,9 @@
 """Locks that the kernel frees when their holder dies, whatever it dies of.
 
-``locks/<run>.lock`` is held by the one process that acts on a run. ``locks/journal.lock`` is shared by every writer
-that has the database open, and exclusive for the one who moves its write-ahead log into it: SQLite before 3.51.3 can
-damage a database in which one connection does that while another writes.
+``locks/<run>.lock`` is held by the one process that acts on a run, ``locks/restore.files.lock`` by the one that puts
+files of a checkpoint back. ``locks/journal.lock`` is shared by every writer that has the database open, and exclusive
+for the one who moves its write-ahead log into it: SQLite before 3.51.3 can damage a database in which one connection
+does that while another writes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _PAUSES = (0.0, 0.002, 0.004, 0.008, 0.016)
 """Seconds before each try: ``is_locked`` of others holds the lock for microseconds, a holder holds it longer."""
 
+RESTORE = "restore.files"
+"""What the lock of those who put files back is called: no run can have a name with a dot."""
+
 
 def lock_path(state: str, run: str) -> str:
     return os.path.join(state, "locks", f"{run}.lock")
@@ -29,7 +33,38 @@ def lock_run(state: str, run: str) -> int:
 
     Raises RunHeld naming the holder, StorageFailed where the file cannot be made.
     """
-    path = lock_path(state, run)
+    return _lock(lock_path(state, run), f"the lock of run `{run}`", f"run `{run}` is held by")
+
+
+def lock_restore(state: str, directory: str) -> int:
+    """Become the one process that puts files back, in ``directory``; ``unlock_run`` with RESTORE lets go. Raises as
+    ``lock_run`` does."""
+    path = lock_path(state, RESTORE)
+    descriptor = _lock(path, "the lock for putting files back", "files are being put back by")
+    _sign(descriptor, os.fsencode(directory))
+    return descriptor
+
+
+def restoring(state: str) -> tuple[str, str] | None:
+    """Who puts files back, and in which directory (empty: it has yet to say); None where nobody does."""
+    if not is_locked(state, RESTORE):
+        return None
+    path = lock_path(state, RESTORE)
+    return _holder(path), os.fsdecode(_signature(path).partition(b"\n")[2].rstrip(b"\n"))
+
+
+def held_runs(state: str) -> list[tuple[str, str]]:
+    """The runs that living processes hold, each with its holder."""
+    try:
+        names = sorted(os.listdir(os.path.join(state, "locks")))
+    except FileNotFoundError:
+        return []
+    runs = [name.removesuffix(".lock") for name in names if name.endswith(".lock")]
+    named = [run for run in runs if run != "journal" and "." not in run]
+    return [(run, _holder(lock_path(state, run))) for run in named if is_locked(state, run)]
+
+
+def _lock(path: str, what: str, held: str) -> int:
     for pause in _PAUSES:
         if pause:
             time.sleep(pause)
@@ -37,17 +72,18 @@ def lock_run(state: str, run: str) -> int:
             descriptor = _try_lock(path)
         except OSError as error:
             hint = "free some space, then run the command again" if error.errno in _FULL else ""
-            raise StorageFailed(f"the lock of run `{run}` cannot be taken: {error.strerror}: `{path}`", hint) from error
+            raise StorageFailed(f"{what} cannot be taken: {error.strerror}: `{path}`", hint) from error
         if descriptor is not None:
             _sign(descriptor)
             return descriptor
-    raise held_error(state, run)
+    holder = _holder(path)
+    raise RunHeld(f"{held} {holder}", way_out(holder))
 
 
 def held_error(state: str, run: str) -> RunHeld:
     """The error for a run that another process acts on, naming it."""
     holder = _holder(lock_path(state, run))
-    return RunHeld(f"run `{run}` is held by {holder}", f"wait for it, or stop it: {_stop(holder)}")
+    return RunHeld(f"run `{run}` is held by {holder}", way_out(holder))
 
 
 def unlock_run(state: str, run: str, descriptor: int) -> None:
@@ -99,25 +135,34 @@ def _is_at(descriptor: int, path: str) -> bool:
     return os.path.samestat(os.fstat(descriptor), there)
 
 
-def _sign(descriptor: int) -> None:
+def _sign(descriptor: int, more: bytes = b"") -> None:
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
     text = f"process {os.getpid()} on {os.uname().nodename} since {since}\n"
     try:
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, text.encode("utf-8", "replace"), 0)
+        os.pwrite(descriptor, text.encode("utf-8", "replace") + more, 0)
     except OSError:
         pass  # only what people read about the holder is lost
 
 
 def _holder(path: str) -> str:
+    return _signature(path).partition(b"\n")[0].decode("utf-8", "replace").strip() or "another process"
+
+
+def _signature(path: str) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return "another process"
+        return b""
     try:
-        return os.read(descriptor, 300).decode("utf-8", "replace").strip() or "another process"
+        return os.read(descriptor, 8192)
     finally:
         os.close(descriptor)
+
+
+def way_out(holder: str) -> str:
+    """What a person who is refused can do."""
+    return f"wait for it, or stop it: {_stop(holder)}"
 
 
 def _stop(holder: str) -> str:

@@ -259,3 +259,22 @@ def test_a_run_whose_disk_is_full_says_which_run_goes_on(plan, tmp_path):
         assert f"`planrunner resume {journal.find_run('last')}`" in done.stderr
     finally:
         journal.close()
+
+
+def test_who_waits_for_a_holder_that_is_silent_is_told_so_and_nothing_more_starts_once_it_wakes(
+    run, plan, start, tmp_path
+):
+    going = start("exec", plan(PLAN))
+    going.send_signal(signal.SIGSTOP)
+    try:
+        asking = start("pause", "last", wait=False)
+        told = asking.stderr.readline()
+        (tmp_path / "go").touch()
+        time.sleep(0.5)  # what runs ends while its runner sleeps
+    finally:
+        going.send_signal(signal.SIGCONT)
+    assert f"is held by process {going.pid} " in told
+    assert "has not answered for 2 seconds; the request is stored" in told
+    assert asking.wait(20) == 0
+    assert going.wait(20) == 8
+    assert (tmp_path / "order").read_text() == "a\n"

@@ -103,13 +103,9 @@ def test_a_task_of_a_round_that_is_over_is_refused_with_what_can_begin_anew(run,
 def test_a_run_whose_plan_file_was_edited_keeps_its_plan_and_says_what_begins_or_compares(run, plan, tmp_path):
     begin(run, plan, tmp_path)
     plan(PLAN.replace("echo end", "echo other"))
-    for command, code in (
-        (["rerun", "last", "end"], 0),
-        (["retry", "last", "end"], 2),
-        (["rerun", "last", "end", "--preview"], 0),
-    ):
+    for command in (["rerun", "last", "end"], ["rerun", "last", "end", "--preview"]):
         told = run(*command)
-        assert told.code == code
+        assert told.code == 0
         [line] = [line for line in told.err.splitlines() if "was edited since" in line]
         assert line.startswith("the plan file p.yaml was edited since and differs: run ")
         assert "`planrunner exec p.yaml` begins a new run" in line
@@ -172,6 +168,52 @@ def test_what_was_replaced_is_not_counted_at_the_end(run, plan, tmp_path):
     assert run("rerun", "last", "src", "--downstream").code == 0
     again = run("show", "last").out.splitlines()[-1]
     assert first.split(": ")[1].split(" (")[0] == again.split(": ")[1].split(" (")[0] == "9 completed"
+
+
+LINKED = """
+plan: p
+defaults: {timeout: 1m}
+subplans:
+  one:
+    on_failure: rollback
+    params: {h: {type: string}}
+    tasks:
+      - {id: up, run: 'echo up-{{ params.h }} >> did', rollback: {run: 'echo down-{{ params.h }} >> did'}}
+      - {id: check, needs: [up], run: 'test {{ params.h }} != b'}
+tasks:
+  - FIRST
+  - {id: fix, run: echo fix >> did}
+  - {id: charge, needs: [fan], run: echo charged >> did}
+"""
+GOT_OVER = {
+    "tolerated": "{id: fan, foreach: [a, b], as: x, max_parallel: 1, tolerate: 1, subplan: one, params: {h: '{{ x }}'}}",
+    "allowed": "{id: fan, subplan: one, params: {h: b}, allow_failure: true}",
+    "recovered": "{id: fan, subplan: one, params: {h: b}, on_failure: {to: fix, recovers: true}}",
+    "a later round": "{id: fan, loop: {max: 2, until: tasks.dep.ok, tasks: [{id: dep, subplan: one,"
+    ' params: {h: \'{{ "b" if loop.round == 1 else "c" }}\'}}]}}',
+}
+
+
+@pytest.mark.parametrize("first", GOT_OVER.values(), ids=GOT_OVER)
+def test_a_failure_that_the_run_got_over_is_not_tried_again_for_being_undone(run, plan, tmp_path, first):
+    assert run("exec", plan(LINKED.replace("FIRST", first))).code == 0
+    done = did(tmp_path)
+    assert "charged" in done
+    assert any(line.startswith("down") for line in done)
+    ran = run("retry", "last")
+    assert ran.code == 2, ran.out
+    assert "no task of the run failed" in ran.err
+    assert did(tmp_path) == []
+
+
+def test_a_task_that_went_well_is_not_retried_by_name(run, plan, tmp_path):
+    begin(run, plan, tmp_path)
+    for task in ("src", "fan[1]", "polish"):
+        ran = run("retry", "last", task)
+        assert ran.code == 2
+        assert f"`{task}` went well" in ran.err
+        assert "planrunner rerun" in ran.err
+    assert did(tmp_path) == []
 
 
 ROUNDS = """
@@ -244,49 +286,3 @@ def test_progress_is_shown_as_it_is_asked_for(run, plan, command):
     lines = [json.loads(line) for line in run(command, "last", "a", "--progress", "jsonl").out.splitlines()]
     assert "attempt_started" in {line["type"] for line in lines}
     assert run(command, "last", "a", "--progress", "loud").code == 2
-
-
-LINKED = """
-plan: p
-defaults: {timeout: 1m}
-subplans:
-  one:
-    on_failure: rollback
-    params: {h: {type: string}}
-    tasks:
-      - {id: up, run: 'echo up-{{ params.h }} >> did', rollback: {run: 'echo down-{{ params.h }} >> did'}}
-      - {id: check, needs: [up], run: 'test {{ params.h }} != b'}
-tasks:
-  - FIRST
-  - {id: fix, run: echo fix >> did}
-  - {id: charge, needs: [fan], run: echo charged >> did}
-"""
-GOT_OVER = {
-    "tolerated": "{id: fan, foreach: [a, b], as: x, max_parallel: 1, tolerate: 1, subplan: one, params: {h: '{{ x }}'}}",
-    "allowed": "{id: fan, subplan: one, params: {h: b}, allow_failure: true}",
-    "recovered": "{id: fan, subplan: one, params: {h: b}, on_failure: {to: fix, recovers: true}}",
-    "a later round": "{id: fan, loop: {max: 2, until: tasks.dep.ok, tasks: [{id: dep, subplan: one,"
-    ' params: {h: \'{{ "b" if loop.round == 1 else "c" }}\'}}]}}',
-}
-
-
-@pytest.mark.parametrize("first", GOT_OVER.values(), ids=GOT_OVER)
-def test_a_failure_that_the_run_got_over_is_not_tried_again_for_being_undone(run, plan, tmp_path, first):
-    assert run("exec", plan(LINKED.replace("FIRST", first))).code == 0
-    done = did(tmp_path)
-    assert "charged" in done
-    assert any(line.startswith("down") for line in done)
-    ran = run("retry", "last")
-    assert ran.code == 2, ran.out
-    assert "no task of the run failed" in ran.err
-    assert did(tmp_path) == []
-
-
-def test_a_task_that_went_well_is_not_retried_by_name(run, plan, tmp_path):
-    begin(run, plan, tmp_path)
-    for task in ("src", "fan[1]", "polish"):
-        ran = run("retry", "last", task)
-        assert ran.code == 2
-        assert f"`{task}` went well" in ran.err
-        assert "planrunner rerun" in ran.err
-    assert did(tmp_path) == []

@@ -1,0 +1,83 @@
+"""Who acts in a working directory: files are never put back where a run acts, nor does a run act where they are.
+
+A run is held before it looks for those who put files back, and those have their lock before they look for runs: of two
+who begin at once at least one sees the other.
+"""
+
+from __future__ import annotations
+
+import os
+
+from planrunner.errors import RunHeld
+from planrunner.journal import locks
+from planrunner.machine.events import RunStarted
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from planrunner.journal.port import JournalPort
+    from planrunner.machine.events import Entry
+
+
+class Restoring:
+    """The right to put files back: one process of a state directory has it at a time, and the kernel frees it when that
+    dies. A run that the same process goes on with takes its place as soon as it is held: nobody comes between. Raises
+    RunHeld, StorageFailed."""
+
+    __slots__ = ("_descriptor", "_state_dir")
+
+    def __init__(self, state_dir: str, directory: str) -> None:
+        self._state_dir = state_dir
+        self._descriptor = locks.lock_restore(state_dir, directory)
+        _OURS.append(self)
+
+    def __enter__(self) -> Restoring:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self in _OURS:
+            _OURS.remove(self)
+            locks.unlock_run(self._state_dir, locks.RESTORE, self._descriptor)
+
+
+_OURS: list[Restoring] = []
+"""The right that this process has, if any."""
+
+
+def directory_of(entries: Iterable[Entry]) -> str:
+    """The working directory of a run, by its first entry."""
+    for entry in entries:
+        event = entry.event
+        directory = event.environment.get("directory") if isinstance(event, RunStarted) else ""
+        return str(directory or os.getcwd())
+    return ""  # it has yet to begin, and will look then
+
+
+def refuse_runs(journal: JournalPort, state_dir: str, directory: str) -> None:
+    """Raises RunHeld where a run that a process holds works in ``directory``, in one inside it or around it."""
+    for run, holder in locks.held_runs(state_dir):
+        there = directory_of(journal.entries(run))
+        if there and _meet(there, directory):
+            message = f"run `{run}` works in `{there}`, held by {holder}: no files are put back meanwhile"
+            raise RunHeld(message, locks.way_out(holder))
+
+
+def refuse_restoring(state_dir: str, run: str, directory: str) -> None:
+    """Raises RunHeld where files are being put back in the directory of a run that is held and about to act; where this
+    process did so, it is done with that."""
+    while _OURS:
+        _OURS[-1].__exit__()
+    found = locks.restoring(state_dir)
+    if found is None:
+        return
+    holder, there = found
+    if not there or _meet(there, directory):
+        message = f"files are being put back in `{there or directory}` by {holder}: run `{run}` stands still"
+        raise RunHeld(message, f"when that is done: planrunner resume {run}")
+
+
+def _meet(one: str, other: str) -> bool:
+    """Whether two directories are one, or one lies in the other."""
+    first, second = (os.path.join(os.path.realpath(path), "") for path in (one, other))
+    return first.startswith(second) or second.startswith(first)
