@@ -166,7 +166,7 @@ def _nothing_to_retry(state: State, allowed: Sequence[int]) -> UsageError:
     names = _ids(state, allowed)
     listed = ", ".join(f"`{name}`" for name in names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
     return UsageError(
-        f"nothing that failed kept the run from going on: the failure of {listed} is allowed or was recovered",
+        f"no task of the run failed for good: the failure of {listed} is allowed or was recovered",
         f"begin it anew by name: planrunner rerun {state.run_id} {' '.join(map(quote, names[:5]))}",
     )
 

@@ -36,8 +36,8 @@ def anew_options(command: _Command) -> _Command:
 def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: bool, **how: Any) -> int:
     """Show what begins anew, and unless it is a ``preview`` do it; ``how`` are the other options that both commands
     have. The exit code of the run."""
-    stale = stale_set(request, given.state, acting=not preview)
     tell_edited(given, request.run)
+    stale = stale_set(request, given.state, acting=not preview)
     if preview and as_json:
         from json import dumps
 
