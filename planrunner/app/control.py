@@ -16,10 +16,16 @@ from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PATIENCE = 30.0
 """Seconds that the holder of a run is given to answer; it looks ten times a second."""
+
+SILENCE = 2.0
+"""Seconds after which whoever asked is told that the holder has not answered."""
 
 _PAUSE = 0.02
 
@@ -34,10 +40,18 @@ class Steered(NamedTuple):
     ended: str
 
 
-def steer(wanted: str, kind: str, body: dict[str, Any], state: str | None, patience: float = PATIENCE) -> Steered:
+def steer(
+    wanted: str,
+    kind: str,
+    body: dict[str, Any],
+    state: str | None,
+    patience: float = PATIENCE,
+    tell: Callable[[str], None] | None = None,
+) -> Steered:
     """Ask something of a run (``wanted`` is ``last``, an id or the start of one) and wait for the answer.
 
-    ``kind`` and ``body`` are those of a rule in ``machine.requests``. Raises NotFound, UsageError for a run that has
+    ``kind`` and ``body`` are those of a rule in ``machine.requests``; ``tell`` is given one sentence when the answer
+    does not come at once. Raises NotFound, UsageError for a run that has
     ended, RunHeld when its holder does not answer in time (the request stays, and is answered when the run goes on),
     StorageFailed.
     """
@@ -51,29 +65,41 @@ def steer(wanted: str, kind: str, body: dict[str, Any], state: str | None, patie
         if row.status and kind != "budget":
             raise UsageError(f"run {run_id} has ended: it is {row.status}", f"planrunner show {run_id}")
         number = journal.post(run_id, Request(kind, body, user(), at=time.time()))
-        answer = _answer(journal, run_id, number, patience)
+        answer = _answer(journal, run_id, number, patience, tell)
         row = journal.run(run_id)
         return Steered(run_id, answer, row.held, row.status)
     finally:
         journal.close()
 
 
-def _answer(journal: Journal, run_id: str, number: int, patience: float) -> Answer:
-    deadline = time.monotonic() + patience
+def _answer(journal: Journal, run_id: str, number: int, patience: float, tell: Callable[[str], None] | None) -> Answer:
+    begun = time.monotonic()
     while True:
         answer = journal.answered(number)
         if answer is not None:
             return answer
-        if not journal.is_held(run_id) or time.monotonic() > deadline:
+        waited = time.monotonic() - begun
+        silent = tell is not None and waited > SILENCE
+        if silent or waited > patience or not journal.is_held(run_id):
             try:
                 _answer_here(journal, run_id)
                 continue
             except RunHeld as error:
-                if time.monotonic() > deadline:
+                if waited > patience:
                     message = f"{error.message}, which has not answered for {patience:.0f} seconds"
                     hint = f"the request stays and is answered when the run goes on; {error.hint}"
                     raise RunHeld(message, hint) from None
+                if silent and tell is not None:
+                    tell(_silence(error.message, patience))
+                    tell = None
         time.sleep(_PAUSE)
+
+
+def _silence(held: str, patience: float) -> str:
+    return (
+        f"{held}, which has not answered for {SILENCE:.0f} seconds; the request is stored and is "
+        f"answered when the run goes on; waiting for {patience:.0f} seconds at most"
+    )
 
 
 def _answer_here(journal: Journal, run_id: str) -> None:

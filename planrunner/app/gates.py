@@ -20,8 +20,10 @@ from planrunner.machine.state import State
 from planrunner.plan.nearest import nearest
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.views.gates import suggestion, waiting_budgets, waiting_gates
+from planrunner.views.terminal import word
 
 if TYPE_CHECKING:
+    from planrunner.app.inspect import Look
     from planrunner.machine.shortages import Wanted
 
 Json = Any
@@ -139,13 +141,23 @@ def vote(run: str, gate: str, body: dict[str, Json], state: str | None) -> list[
     """
     found = look(run, state)
     if found.row.status:
-        raise UsageError(f"run {found.row.run} has ended: it is {found.row.status}", f"planrunner show {found.row.run}")
+        raise UsageError(f"run {found.row.run} has ended: it is {found.row.status}", _ended_hint(found, gate, body))
     if limits := _limits(found.state, gate):
         return _decide_limits(found.row.run, limits, body, state)
     names = find_gates(found.state, gate)
     if "add" in body:
         raise UsageError(f"`{names[0]}` is no budget: nothing can be added to it", f"planrunner gates {found.row.run}")
     return [Voted(name, steer(found.row.run, "vote", {**body, "gate": name}, state)) for name in names]
+
+
+def _ended_hint(found: Look, gate: str, body: dict[str, Json]) -> str:
+    """What is done about a run that has ended: one that ran out of a budget goes on with more of it."""
+    run = found.row.run
+    if found.row.status == "completed" or not ("add" in body or gate.rpartition("/")[2] == "budget"):
+        return f"planrunner show {run}"
+    task = gate.rpartition("/")[0]
+    scope = f" --task {word(task)}" if task else ""
+    return f"planrunner budget {run}{scope} --add WHAT=AMOUNT, then planrunner retry {run}"
 
 
 def _limits(state: State, name: str) -> list[Wanted]:

@@ -30,11 +30,12 @@ from planrunner.machine.events import (
 )
 from planrunner.machine.evolve import fold
 from planrunner.machine.explain import why
-from planrunner.machine.paths import picked
+from planrunner.machine.paths import named, picked
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.record import NamedTuple
 from planrunner.source import Source
+from planrunner.views.standing import shown_status
 
 POLL = 0.2
 """Seconds between two looks of a follower."""
@@ -189,9 +190,28 @@ def journal_entries(wanted: str, state: str | None, follow: bool = False) -> Ite
         journal.close()
 
 
-def why_task(found: Look, task: str) -> list[str]:
-    """The sentences that explain a task, most important first. Raises NotFound with the nearest name."""
-    return why(found.state, found.state.specs[task_number(found.state, task)].id)
+class Explained(NamedTuple):
+    """A task, or a round of one, with how it stands and the sentences that explain it, most important first."""
+
+    task: str
+    status: str
+    why: list[str]
+
+
+def why_task(found: Look, wanted: str) -> Explained:
+    """What explains a task or a round (``polish#2``) of one. Raises NotFound with the nearest name."""
+    state = found.state
+    if "#" in wanted and not named(state, wanted):
+        from planrunner.machine import explain_nesting  # late: few ask about a round
+
+        rounds = explain_nesting.rounds_named(state, wanted)
+        if len(rounds) == 1:
+            frame = rounds[0]
+            lines = explain_nesting.why_round(state, frame)
+            return Explained(explain_nesting.round_name(state, frame), explain_nesting.round_status(frame), lines)
+    number = task_number(state, wanted)
+    name = state.specs[number].id
+    return Explained(name, shown_status(state, state.tasks[number]), why(state, name))
 
 
 def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:

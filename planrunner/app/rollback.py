@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planrunner.app.asking import user
-from planrunner.app.execute import go_on
 from planrunner.app.reading import stored_plan
+from planrunner.app.resuming import go_on
 from planrunner.app.tasknames import missing, task_number
 from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
@@ -104,7 +104,9 @@ def _event(state: State, request: RollbackRequest, order: Mapping[tuple[str, int
         positions, naked = _after(state, request.to, order, positions, naked)
     if not positions and not under_way(state):
         told = ", ".join(f"`{state.specs[number].id}`" for number in naked[:5])
-        hint = f"{told} acted and do not say how they are undone" if naked else f"planrunner show {state.run_id}"
+        told += f" and {len(naked) - 5} more" if len(naked) > 5 else ""
+        say = "does not say how it is undone" if len(naked) == 1 else "do not say how they are undone"
+        hint = f"{told} acted and {say}" if naked else f"planrunner show {state.run_id}"
         raise UsageError(f"there is nothing to undo in run {state.run_id}", hint)
     strict = policy.mode == "strict" if request.strict is None else request.strict
     names = tuple(state.specs[number].id for number in naked)

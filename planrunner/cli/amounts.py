@@ -25,6 +25,6 @@ def parse_amounts(values: tuple[str, ...]) -> dict[str, float]:
         what, _, text = value.partition("=")
         more = parse_amount(what, text)
         if more is None:
-            raise ValueError(f"`{value}` is not cost=$2, time=10m, tokens=50k or the like")
+            raise ValueError(f"`{value}` is not 'cost=$2', time=10m, tokens=50k or the like")
         found[what] = more
     return found

@@ -30,6 +30,6 @@ def command(ctx: click.Context, /, run: str, gate: str, go_on: bool, as_json: bo
       planrunner approve last sign-off --reason "the notes are complete"
       planrunner approve last sign-off --as ana --role release --shown 1f2e3d4c5b6a
       planrunner approve last 'deploy[*]/sign' --resume
-      planrunner approve last budget --add cost=$2 --resume
+      planrunner approve last budget --add 'cost=$2' --resume
     """
     return cast(given_settings(ctx), run, gate, {"verdict": "approve", **body}, go_on=go_on, as_json=as_json)

@@ -9,7 +9,7 @@ import click
 
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
-from planrunner.cli.steering import report
+from planrunner.cli.steering import report, tell
 from planrunner.cli.voting import amounts
 
 
@@ -29,7 +29,7 @@ def command(ctx: click.Context, /, run: str, add: dict[str, float], task: str, r
     \b
     Examples:
       planrunner budget
-      planrunner budget last --add cost=$2 --reason "the corpus is larger than we thought"
+      planrunner budget last --add 'cost=$2' --reason "the corpus is larger than we thought"
       planrunner budget last --task research --add tokens=50k
     """
     given = given_settings(ctx)
@@ -37,7 +37,7 @@ def command(ctx: click.Context, /, run: str, add: dict[str, float], task: str, r
         from planrunner.app.control import steer
 
         body = {"add": add, **({"scope": task} if task else {}), **({"reason": reason} if reason else {})}
-        return report(steer(run, "budget", body, given.state), as_json)
+        return report(steer(run, "budget", body, given.state, tell=tell), as_json)
     from planrunner.app.inspect import look
     from planrunner.views.budget import budget_table, reserves_object
     from planrunner.views.run import budget_object

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from planrunner.cli.group import given_settings
-from planrunner.cli.steering import finish, report
+from planrunner.cli.steering import finish, report, tell
 
 
 @click.command("cancel")
@@ -32,8 +32,8 @@ def command(ctx: click.Context, /, run: str, reason: str, task: str, now: bool, 
     given = given_settings(ctx)
     body = {**({"reason": reason} if reason else {}), **({"now": True} if now else {})}
     if task:
-        return report(steer(run, "cancel", {**body, "task": task}, given.state), as_json)
-    steered = steer(run, "cancel", body, given.state)
+        return report(steer(run, "cancel", {**body, "task": task}, given.state, tell=tell), as_json)
+    steered = steer(run, "cancel", body, given.state, tell=tell)
     if steered.answer.applied and not steered.held and not steered.ended:
         steered = finish(given, steered)
     return report(steered, as_json)

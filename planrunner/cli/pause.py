@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from planrunner.cli.group import given_settings
-from planrunner.cli.steering import report
+from planrunner.cli.steering import report, tell
 
 
 @click.command("pause")
@@ -25,5 +25,5 @@ def command(ctx: click.Context, /, run: str, reason: str, as_json: bool) -> int:
     """
     from planrunner.app.control import steer
 
-    steered = steer(run, "pause", {"reason": reason} if reason else {}, given_settings(ctx).state)
+    steered = steer(run, "pause", {"reason": reason} if reason else {}, given_settings(ctx).state, tell=tell)
     return report(steered, as_json)

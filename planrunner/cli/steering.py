@@ -9,6 +9,12 @@ from planrunner.cli.settings import Settings
 from planrunner.errors import NO_PLAN, OK, NotFound, RunHeld, UsageError
 
 
+def tell(sentence: str) -> None:
+    """Say on standard error why there is no answer yet."""
+    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.flush()
+
+
 def report(steered: Steered, as_json: bool) -> int:
     """Tell what became of a request; raises UsageError where it was refused, NotFound for a task that there is not."""
     if not steered.answer.applied:
@@ -33,7 +39,7 @@ def report(steered: Steered, as_json: bool) -> int:
 
 def finish(given: Settings, steered: Steered) -> Steered:
     """Drive a run that nobody holds from what was asked of it to its end; how it stands then."""
-    from planrunner.app.execute import resume
+    from planrunner.app.resuming import resume
     from planrunner.cli.running import watch
 
     try:

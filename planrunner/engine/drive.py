@@ -118,6 +118,8 @@ class Driver:
             if self._resting():
                 return
             self._arrived(self._wait())
+            if not self._answers:  # a request that came meanwhile is heard before anything follows from what ended
+                self._take_requests()
 
     def _decide(self, now: float) -> None:
         """Everything that follows without the world, at one point of time: one commit for all of it."""
@@ -223,7 +225,7 @@ class Driver:
                 if event.reason != "pause":
                     self._effects.stop(event.reason == "killed")
                 if STOPS[event.reason] <= STOPS[self.state.stop_reason]:
-                    if event.comment != AT_ONCE or self.state.stop_reason not in ("deadline", "cancelled"):
+                    if event.comment != AT_ONCE or self.state.stop_reason not in ("time", "deadline", "cancelled"):
                         continue
                     event = StopRequested("killed", comment="interrupted twice")
             elif type(event) is AttemptEnded:

@@ -319,8 +319,6 @@ def extension(state: State, body: Mapping[str, Json], by: str) -> tuple[BudgetEx
         return f"the run has no task `{scope}`"
     number = scope_number(state, scope)
     where = f"`{scope}`" if scope else "the plan"
-    if state.stop_reason in ("budget", "deadline") and state.ended_at is None:
-        return f"the run comes to its end already: {state.stop_reason}"
     found = []
     for what, more in body["add"].items():
         if what not in (*COUNTED, "time") or units(what, more) is None or not more:

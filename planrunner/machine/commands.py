@@ -93,8 +93,8 @@ class Record(NamedTuple):
 
 
 class End(NamedTuple):
-    """Everything is settled; ``reason`` is empty, ``failed``, ``budget``, ``cancelled``, ``killed``, ``rolled_back`` or
-    ``rollback_failed``."""
+    """Everything is settled; ``reason`` is empty, ``failed``, ``budget``, ``deadline``, ``cancelled``, ``killed``,
+    ``task``, ``rolled_back`` or ``rollback_failed``."""
 
     status: str
     reason: str = ""

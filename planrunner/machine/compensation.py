@@ -213,6 +213,9 @@ def _mark(state: State, debts: Debts, owed: Owed) -> None:
         found.reason, found.detail = "rolled_back", f"it had {was}, and was undone"
 
 
+CUT_HALF_WAY = "cut off: whether it was undone is not known"
+
+
 def rollback_ended(state: State, event: RollbackEnded, at: float) -> None:
     debts = _debts(state)
     owner = state.index[event.within] if event.within else -1
@@ -221,7 +224,9 @@ def rollback_ended(state: State, event: RollbackEnded, at: float) -> None:
         from planrunner.machine import reserves  # late: few rollbacks end with something under way
 
         reserves.given_up(state, rollback.current)
-        number = debts.owed[rollback.current].number
+        owed = debts.owed[rollback.current]
+        _left_half_way(state, owed)
+        number = owed.number
         debts.doing.pop(number, None)
         drop_timer(state, number, state.tasks[number])
     rollback.active, rollback.status, rollback.current, rollback.ended = False, event.status, None, at
@@ -234,6 +239,15 @@ def rollback_ended(state: State, event: RollbackEnded, at: float) -> None:
         set_timer(state, owner, at + max(rollback.left, 0.0))
     state.candidates[owner] = None
     after_settling(state, frame)
+
+
+def _left_half_way(state: State, owed: Owed) -> None:
+    """A rollback ends while something is being undone, or waits to be tried again."""
+    owed.detail = CUT_HALF_WAY if owed.due is None else "failed, and was not tried again"
+    number, visit = owed.shown_by
+    found = state.tasks[number]
+    if found.visit == visit and found.status in SETTLED:
+        found.reason, found.detail = "rollback_failed", owed.detail
 
 
 def left_alone(state: State, event: LeftAlone, at: float) -> None:

@@ -13,6 +13,7 @@ from planrunner.machine.frame import Frame
 from planrunner.machine.moves import after_settling, drop_timer, main_part_done, set_timer, wake
 from planrunner.machine.rare_commands import Close, Open
 from planrunner.machine.scope import FrameScope
+from planrunner.machine.stops import undisturbed
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.plan.model import Plan
 from planrunner.record import TYPE_CHECKING
@@ -231,8 +232,9 @@ def _verdict(state: State, frame: Frame) -> tuple[str, str]:
         count = f"{len(frame.failures)} of {frame.size} items failed, the first is " if frame.kind == "items" else ""
         return found.failure or "logic", f"{count}`{task.id}`{'' if count else ' failed'}: {found.detail}"
     inner = range(frame.first, frame.first + frame.size)
-    stopped = [number for number in inner if state.tasks[number].status == "cancelled"]
-    if stopped:
+    tasks = state.tasks
+    stopped = [number for number in inner if tasks[number].standing == tasks[number].status == "cancelled"]
+    if stopped and not (len(frame.failures) + len(stopped) <= frame.tolerate and undisturbed(state, frame.owner)):
         return "cancelled", f"`{state.specs[stopped[0]].id}` was cancelled: {state.tasks[stopped[0]].detail}"
     return "", ""
 

@@ -7,8 +7,8 @@ from planrunner.machine.events import FailureResolved, FrameClosing, RunParked, 
 from planrunner.machine.outcomes import after_attempt, recover_attempt
 from planrunner.machine.starting import admit, before_attempt, while_queued
 from planrunner.machine.state import State
-from planrunner.machine.statuses import FINAL_STOPS, SETTLED, IllegalMove
-from planrunner.machine.stops import closed, give_up, is_given_up
+from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET, SETTLED, IllegalMove
+from planrunner.machine.stops import called_off, closed, give_up, is_given_up
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def decide(state: State, now: float) -> Decision:
     """
     if state.ended_at is not None:
         return _NOTHING
-    if _out_of_time(state, now):
-        return Decision([Record(StopRequested("deadline"))], tuple(state.candidates))
+    if reason := _out_of_time(state, now):
+        return Decision([Record(StopRequested(reason))], tuple(state.candidates))
     if (state.alarms is not None or state.ledger is not None) and (first := _first(state, now)):
         return Decision(first, tuple(state.candidates))
     commands: list[Command] = []
@@ -115,9 +115,13 @@ def _first(state: State, now: float) -> list[Command]:
     return found
 
 
-def _out_of_time(state: State, now: float) -> bool:
+def _out_of_time(state: State, now: float) -> str:
+    """``deadline`` or ``time``, the limit that ends the run now; empty while none does."""
     due = _stop_time(state, now)
-    return due is not None and due <= now
+    if due is None or due > now:
+        return ""
+    deadline = state.plan.deadline
+    return "deadline" if deadline is not None and state.started_at + deadline <= now else "time"
 
 
 def _stop_time(state: State, now: float) -> float | None:
@@ -230,19 +234,26 @@ def _finish(state: State) -> list[Command]:
         if _time_will_tell(state):
             return []
         return _people(state) if state.attended and _asks_people(state) else [_stuck(state)]
-    if state.stop_reason in ("budget", "deadline"):
-        return [End("failed", "budget")]
+    if state.stop_reason in OUT_OF_BUDGET:
+        return [End("failed", "deadline" if state.stop_reason == "deadline" else "budget")]
     if state.debts is not None and state.debts.main.status:
         return [_after_rollback(state, state.debts.main)]
     if state.stop_reason in FINAL_STOPS:
         return [End("cancelled", state.stop_reason)]
-    return [End("failed", "failed") if state.failures else End("completed")]
+    return [_by_tasks(state)]
+
+
+def _by_tasks(state: State) -> End:
+    """The end of a run that nobody stopped."""
+    if state.failures:
+        return End("failed", "failed")
+    return End("cancelled", "task") if called_off(state) else End("completed")
 
 
 def _after_rollback(state: State, rollback: Rollback) -> End:
     """A run that was undone did not complete, whatever it was before."""
     if rollback.reason == "doubt":
-        return End("failed", "failed") if state.failures else End("completed")
+        return _by_tasks(state)
     return End("failed" if state.failures else "cancelled", rollback.status)
 
 

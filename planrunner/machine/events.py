@@ -268,8 +268,9 @@ class DoubtSettled(NamedTuple):
 
 class StopRequested(NamedTuple):
     """No task starts from now on. ``reason`` is pause (what runs may end), interrupted, terminated or storage (what
-    runs is stopped, and the run parks), budget (what runs may end), deadline, cancelled or killed (what is open is
-    cancelled, and the run ends; ``finally`` outlives all but killed). ``by`` and ``comment`` tell who asked and why."""
+    runs is stopped, and the run parks), budget (what runs may end), time (that budget is used up), deadline, cancelled
+    or killed (what is open is cancelled, and the run ends; ``finally`` outlives all but killed). ``by`` and ``comment``
+    tell who asked and why."""
 
     reason: str
     by: str = ""

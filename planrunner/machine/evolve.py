@@ -31,6 +31,7 @@ from planrunner.machine.moves import (
 )
 from planrunner.machine.state import State, Trait
 from planrunner.machine.statuses import SETTLED, IllegalMove, check_run
+from planrunner.machine.stops import was_called_off
 from planrunner.plan.model import Plan
 from planrunner.record import TYPE_CHECKING
 
@@ -292,7 +293,8 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
     if event.status == "completed" and found.outcome is not None:
         found.outputs = found.outcome.outputs
     if event.status != "failed":
-        stand(state, number, _STANDINGS[event.status])
+        allowed = event.status == "cancelled" and task.allow_failure and was_called_off(state, number)
+        stand(state, number, "tolerated" if allowed else _STANDINGS[event.status])
     elif task.allow_failure:
         stand(state, number, "tolerated")
     elif any(route.edge.recovers for route in state.shape.routes_out.get(number, ())):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from planrunner.machine.commands import Record
 from planrunner.machine.events import RollbackStarted
 from planrunner.machine.owing import bare, inside, selected, started
+from planrunner.machine.statuses import OUT_OF_BUDGET
 from planrunner.machine.stops import GOES_ON, closed, cut
 from planrunner.plan.model import RollbackPolicy
 from planrunner.record import TYPE_CHECKING
@@ -34,7 +35,7 @@ def is_due(state: State, frame: Frame, failure: str) -> bool:
 
 
 def _cut_off(state: State, number: int) -> bool:
-    around = closed(state, number) in ("timeout", "budget") or state.stop_reason in ("deadline", "budget")
+    around = closed(state, number) in ("timeout", "budget") or state.stop_reason in OUT_OF_BUDGET
     return around or cut(state, number) is not None
 
 

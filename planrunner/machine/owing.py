@@ -114,6 +114,20 @@ def bare(state: State, owner: int = -1) -> list[int]:
     ]
 
 
+def undone_holders(state: State) -> set[int]:
+    """The tasks that hold others and completed, of which something inside was undone and nothing is left to undo."""
+    debts = state.debts
+    assert debts is not None
+    undone: set[int] = set()
+    left: set[int] = set()
+    for owed in debts.owed:
+        if owed.attempt:
+            (undone if owed.fate == "undone" else left).update(_around(state, owed.number))
+    for number in bare(state) if undone else ():
+        left.update(_around(state, number))
+    return {number for number in undone - left if state.tasks[number].status == "completed"}
+
+
 def is_within(state: State, number: int, owner: int) -> bool:
     """Whether a task stands, at whatever depth, in the frame that ``owner`` opened last."""
     wanted, frame = state.tasks[owner].inner, state.tasks[number].frame

@@ -143,6 +143,22 @@ def stands(state: State, number: int) -> bool:
     return True
 
 
+def called_off_inside(state: State) -> list[int]:
+    """The tasks that were called off and for which the run ends as cancelled: of one that holds others those inside."""
+    from planrunner.machine.stops import called_off  # late: few tasks are called off
+
+    found: list[int] = []
+    todo = called_off(state)
+    while todo:
+        number = todo.pop(0)
+        inner = state.tasks[number].inner
+        held = range(0) if inner is None else range(inner.first, inner.first + inner.size)
+        inside = [at for at in held if state.tasks[at].standing == state.tasks[at].status == "cancelled"]
+        todo += inside
+        found += [] if inside else [number]
+    return sorted(found)
+
+
 def by_its_own(state: State, number: int) -> bool:
     """Whether a task failed, or has to be settled, for itself and not because of what it holds."""
     inner = state.tasks[number].inner

@@ -29,6 +29,7 @@ from planrunner.machine.events import (
     UndoEnded,
 )
 from planrunner.machine.recovery import BY_RULE
+from planrunner.machine.statuses import OUT_OF_BUDGET
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def is_input(state: State, event: Event) -> bool:
         return False
     if isinstance(event, AttemptStopping):
         return event.reason == "request"
-    decided = isinstance(event, StopRequested) and event.reason in ("budget", "deadline")
+    decided = isinstance(event, StopRequested) and event.reason in OUT_OF_BUDGET
     return event.__class__ in INPUTS or (isinstance(event, StopRequested) and not decided)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from planrunner.machine.events import StopRequested
 from planrunner.machine.state import State
-from planrunner.machine.statuses import STOPS
+from planrunner.machine.statuses import OUT_OF_BUDGET, STOPS
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -109,13 +109,16 @@ def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
         body = {**body, "scope": task}
     if "refuse" in body:
         return _refuse(state, body, by)
-    found = extension(state, body, by)
+    found = _too_late(state) or extension(state, body, by)
     if isinstance(found, str):
         return refused(found)
     if state.ended_at is not None:
         from planrunner.machine.events import RunReopened  # late, as above
+        from planrunner.plan.expressions.quantities import format_duration
 
         words = f"the budget is extended; `planrunner retry {state.run_id}` goes on with it"
+        if state.plan.deadline is not None:
+            words += f", up to the deadline {format_duration(state.plan.deadline)} from the start of the run"
         return Reply((*found, RunReopened("budget", by)), True, words)
     waits = sum(task.status == "blocked" and task.reason == "budget" for task in state.tasks)
     words = f"; {waits} tasks waited for it" if waits > 1 else "; a task waited for it" if waits else ""
@@ -125,6 +128,17 @@ def _budget(state: State, body: dict[str, Json], by: str) -> Reply:
         if missing := still_short(state, str(body.get("scope", "")), body["add"]):
             words += f", and still wait{'' if waits > 1 else 's'}: {missing}"
     return Reply(found, True, f"the budget is extended{words}")
+
+
+def _too_late(state: State) -> str:
+    """Why a run takes no more budget; empty for one that does."""
+    if state.stop_reason == "deadline":
+        from planrunner.machine.stops import deadline_text  # late: few runs come to it
+
+        return f"{deadline_text(state.plan)}, and no budget prolongs it: `planrunner exec` begins a new run"
+    if state.stop_reason in OUT_OF_BUDGET and state.ended_at is None:
+        return f"the run comes to its end already: {state.stop_reason}"
+    return ""
 
 
 def _refuse(state: State, body: dict[str, Json], by: str) -> Reply:

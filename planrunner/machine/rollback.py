@@ -13,7 +13,7 @@ from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettle
 from planrunner.machine.moves import main_part_done
 from planrunner.machine.owing import bare, current, is_saved, mine, outstanding, selected, started
 from planrunner.machine.rare_commands import Save, Undo
-from planrunner.machine.statuses import FINAL_STOPS
+from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET
 from planrunner.machine.stops import GOES_ON
 from planrunner.machine.undoing import Debts, Owed, Rollback
 from planrunner.plan.model import Retry, RollbackPolicy
@@ -39,7 +39,7 @@ def _reason(state: State) -> str:
 def is_due(state: State) -> bool:
     """The main part of a plan with ``on_failure: rollback`` is settled and failed, and nothing of it is undone yet. A
     run that somebody cancelled is left as it is."""
-    if state.plan.on_failure != "rollback" or not (state.failures or state.stop_reason in ("deadline", "budget")):
+    if state.plan.on_failure != "rollback" or not (state.failures or state.stop_reason in OUT_OF_BUDGET):
         return False
     debts = state.debts
     if debts is not None and (debts.main.active or (debts.main.status and debts.ranks <= debts.through)):

@@ -44,6 +44,7 @@ STOPS: dict[str, int] = {
     "terminated": 2,
     "storage": 2,
     "budget": 3,
+    "time": 4,
     "deadline": 4,
     "rollback": 5,
     "cancelled": 5,
@@ -51,7 +52,11 @@ STOPS: dict[str, int] = {
 }
 """Why nothing starts any more; a stop gives way only to a graver one."""
 
-FINAL_STOPS: frozenset[str] = frozenset({"budget", "deadline", "rollback", "cancelled", "killed"})
+OUT_OF_BUDGET: frozenset[str] = frozenset({"budget", "time", "deadline"})
+"""Limits of the plan that end the run: a budget is used up (what runs may end), or that of time, or the deadline has
+passed (what runs is stopped)."""
+
+FINAL_STOPS: frozenset[str] = OUT_OF_BUDGET | {"rollback", "cancelled", "killed"}
 """After these the run is not parked but comes to its end."""
 
 SETTLED: frozenset[TaskStatus] = frozenset(

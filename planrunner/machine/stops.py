@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from planrunner.machine.commands import settle
-from planrunner.machine.statuses import FINAL_STOPS
+from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planrunner.machine.commands import Command
     from planrunner.machine.frame import Frame
     from planrunner.machine.state import State
-    from planrunner.plan.model import Task
+    from planrunner.plan.model import Plan, Task
 
 
-GOES_ON = ("", "deadline", "rollback", "budget")
+GOES_ON = ("", *OUT_OF_BUDGET, "rollback")
 """Reasons for a stop that do not keep a rollback from going on."""
 
 
@@ -40,6 +40,27 @@ def cut(state: State, number: int) -> Frame | None:
     return None
 
 
+def undisturbed(state: State, number: int) -> bool:
+    """Whether nothing stops a task from outside: if it is cancelled then for itself, or for what it holds."""
+    if state.stop_reason in FINAL_STOPS or closed(state, number):
+        return False
+    return not state.failing or cut(state, number) is None
+
+
+def was_called_off(state: State, number: int) -> bool:
+    """Whether a task that settles as cancelled had begun and was called off, for itself or for what it holds."""
+    outcome = state.tasks[number].outcome
+    return outcome is not None and outcome.failure == "cancelled" and undisturbed(state, number)
+
+
+def called_off(state: State) -> list[int]:
+    """Tasks of the plan itself that were cancelled one by one while the run went on, and that nothing made good."""
+    if not state.counts.get("cancelled"):
+        return []
+    tasks = state.tasks
+    return [number for number in range(state.top.size) if tasks[number].standing == tasks[number].status == "cancelled"]
+
+
 def stop_detail(state: State, frame: Frame) -> str:
     failed = ", ".join(f"`{state.specs[number].id}`" for number in frame.failures[:3])
     return f"not started: {failed} failed and the plan's `on_failure` is {frame.on_failure}"
@@ -47,7 +68,7 @@ def stop_detail(state: State, frame: Frame) -> str:
 
 def outlives(state: State, number: int) -> bool:
     """What stands under ``finally`` comes after every stop that ends the run in order."""
-    if state.stop_reason not in ("budget", "deadline", "rollback", "cancelled"):
+    if state.stop_reason not in (*OUT_OF_BUDGET, "rollback", "cancelled"):
         return False
     while number >= 0:
         if state.specs[number].finally_:
@@ -60,7 +81,9 @@ def stopped(state: State, task: Task, before: str = "") -> Command | None:
     """Nothing starts any more: a used-up budget and a cancelled run cancel for good, after a pause and an interruption
     the task is left for the resume."""
     if state.stop_reason == "deadline":
-        return settle(task, "cancelled", "budget", f"{before}{_late(state)}")
+        return settle(task, "cancelled", "deadline", f"{before}{deadline_text(state.plan)}")
+    if state.stop_reason == "time":
+        return settle(task, "cancelled", "budget", f"{before}the time budget of the plan is used up")
     if state.stop_reason == "budget":
         return settle(task, "cancelled", "budget", before + state.stop_comment)
     if state.stop_reason in FINAL_STOPS:
@@ -68,16 +91,20 @@ def stopped(state: State, task: Task, before: str = "") -> Command | None:
     return None
 
 
-def _late(state: State) -> str:
-    limit = state.plan.budgets.time
-    if limit is None or (state.active < limit and state.plan.deadline is not None and state.active_since is None):
-        return "the deadline of the plan has passed"
-    return "the time budget of the plan is used up"
+def deadline_text(plan: Plan) -> str:
+    """That the run has come to the deadline of its plan, as a sentence."""
+    from planrunner.plan.expressions.quantities import format_duration  # late: few runs come to it
+
+    return f"the deadline of the plan ({format_duration(plan.deadline or 0.0)} from the start of the run) has passed"
 
 
 def stop_text(state: State) -> str:
     """Who stopped the run and why, as a sentence."""
     words = {"pause": "paused", "rollback": "rolled back", "storage": "parked, its storage failed"}
+    if state.stop_reason == "deadline":
+        return deadline_text(state.plan)
+    if state.stop_reason == "time":
+        return "the time budget of the plan is used up"
     text = f"the run was {words.get(state.stop_reason, state.stop_reason)}"
     if state.stop_by:
         text += f" by {state.stop_by}"

@@ -104,6 +104,8 @@ def _outcome_for(world: World, call: Call) -> Outcome:
     duration = rng.choice([0.0, 0.1, 1.0, rng.random() * 30])
     if rng.random() < world.failure_rate:
         failure = rng.choice(["transient", "logic", "logic", "policy"])
+        if rng.random() < 0.1 and ":undo:" not in call.key:  # of what undoes something only a stop takes the end
+            return Outcome(failure="cancelled", message="by test: imagined", duration=duration)
         return Outcome(failure=failure, message="imagined", exit_code=1, duration=duration)
     if world.feeds:
         some = rng.sample(range(4), rng.randint(0, 3))
@@ -207,8 +209,11 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
         if found.status not in SETTLED:
             raise Broken(f"the run ended while {task.id} is {found.status}")
     failed = any(found.standing == "failed" for found in state.tasks[: len(world.plan.tasks)])
-    if (state.status == "failed") != failed and state.reason != "budget":
+    if (state.status == "failed") != failed and state.reason not in ("budget", "deadline"):
         raise Broken(f"the run is {state.status} and failed tasks: {failed}")
+    cancelled = any(found.standing == found.status == "cancelled" for found in state.tasks[: len(world.plan.tasks)])
+    if (state.status == "completed" and cancelled) or (state.reason == "task" and not cancelled):
+        raise Broken(f"the run is {state.status} ({state.reason}) and cancelled tasks: {cancelled}")
 
 
 def _check_undos(entries: Sequence[Entry]) -> None:

@@ -7,6 +7,7 @@ from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.run import budget_object
 from planrunner.views.symbols import duration_text
+from planrunner.views.terminal import word
 
 if TYPE_CHECKING:
     from typing import Any
@@ -94,3 +95,12 @@ def budget_table(state: State, now: float) -> list[str]:
         table.append((name, what, amount_text(what, found["used"] or 0), aside, shown))
     widths = [max(len(row[at]) for row in table) for at in range(5)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+
+
+def extending(detail: str) -> str:
+    """The options of ``budget`` that add to the limit which a sentence of ``machine.budgets`` tells of."""
+    before, _, where = detail.partition(" budget of ")
+    what = before.rpartition(" ")[2]
+    scope = where.partition("`")[2].partition("`")[0] if where.startswith("`") else ""
+    task = f"--task {word(scope)} " if scope else ""
+    return f"{task}--add {what if where and what.isalpha() else 'WHAT'}=AMOUNT"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.standing import listed, shown_counts, waiting
+from planrunner.views.standing import NAMED, listed, shown_counts, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal
 
@@ -60,6 +60,22 @@ def ending(terminal: Terminal, state: State, run_id: str, source: Source | None 
     return lines
 
 
+def _called_off(state: State) -> list[str]:
+    """Which tasks were cancelled one by one, by whom and why."""
+    from planrunner.machine.paths import called_off_inside  # late: few tasks are called off
+    from planrunner.views.terminal import harmless
+
+    found = called_off_inside(state)
+    lines = [f"  `{state.specs[at].id}` was cancelled{_by(state.tasks[at].detail)}" for at in found[:NAMED]]
+    more = [f"  and {len(found) - NAMED:,} more"] if len(found) > NAMED else []
+    return [*map(harmless, lines), *more]
+
+
+def _by(detail: str) -> str:
+    detail = detail.removeprefix("stopped: ")
+    return f" {detail}" if detail.startswith("by ") else f": {detail}" if detail else ""
+
+
 def summary(terminal: Terminal, state: State, run_id: str, now: float | None = None) -> str:
     """``✔ release-check completed in 12.3s: 4 completed (run 01J…)``; ``now`` is for runs that still go on."""
     seconds = state.spent_time(now) if now is not None else state.active
@@ -76,6 +92,18 @@ def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
         from planrunner.views.terminal import harmless
 
         lines.append(f"  {harmless(stop_text(state))}")
+    if state.reason == "task":
+        lines += _called_off(state)
+    if state.reason == "budget" and state.ended_at is not None:
+        from planrunner.machine.stops import stop_text  # late, as above
+        from planrunner.views.budget import extending
+
+        lines.append(f"  more budget: {terminal.program} budget {run_id} {extending(stop_text(state))}")
+        lines.append(f"  then go on:  {terminal.program} retry {run_id}")
+    if state.reason == "deadline":
+        from planrunner.machine.stops import deadline_text  # late: few runs come to it
+
+        lines.append(f"  {deadline_text(state.plan)}, and no budget prolongs it: a new run is needed")
     if state.status not in ("paused", "blocked"):
         return lines
     names = waiting(state)

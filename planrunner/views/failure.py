@@ -207,4 +207,8 @@ def _ways_on(program: str, task: Task, found: TaskState, run_id: str) -> list[st
         undo = "|rollback" if task.rollback is not None or task.backup else ""
         return [f"{program} resume {run_id} --settle {word(task.id)}=retry|completed|failed{undo}"]
     name = word(task.id)
+    if found.failure == "budget":
+        from planrunner.views.budget import extending  # late: few runs have limits
+
+        return [f"{program} budget {run_id} {extending(found.detail)}", f"{program} retry {run_id}"]
     return [f"{program} logs {run_id} {name}", f"{program} why {run_id} {name}"]

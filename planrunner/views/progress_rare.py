@@ -118,7 +118,8 @@ def _extended(_terminal: Terminal, _state: State, event: BudgetExtended, _at: fl
 
 
 _STOPS = {
-    "deadline": "the time of the plan is used up: what runs is ended in order",
+    "time": "the time budget of the plan is used up: what runs is ended in order",
+    "deadline": "the deadline of the plan has passed: what runs is ended in order",
     "budget": "a budget is used up: what runs may end, nothing else starts",
     "pause": "pausing{who}: what runs may end, nothing else starts",
     "cancelled": "cancelling{who}: what runs is ended in order",

@@ -52,7 +52,8 @@ def _report(state: State, debts: Debts, rollback: Rollback) -> dict[str, Json]:
         "comment": rollback.comment,
         "strict": rollback.strict,
         "steps": [_step(state, owed) for owed in _settled(debts, rollback)],
-        "waiting": [state.specs[debts.owed[position].number].id for position in rollback.todo],
+        "waiting": [state.specs[owed.number].id for owed in _left(debts, rollback) if not owed.detail],
+        "cut_off": [state.specs[owed.number].id for owed in _left(debts, rollback) if owed.detail],
         "bare": list(rollback.bare),
     }
 
@@ -60,6 +61,18 @@ def _report(state: State, debts: Debts, rollback: Rollback) -> dict[str, Json]:
 def _settled(debts: Debts, rollback: Rollback) -> list[Owed]:
     """What a rollback settled, and no later one took on again."""
     return [debts.owed[position] for position in rollback.done if debts.under[position] is rollback]
+
+
+def _left(debts: Debts, rollback: Rollback) -> list[Owed]:
+    """What a rollback did not settle, and no later one took on; with a ``detail`` it was tried."""
+    return [debts.owed[position] for position in rollback.todo if debts.under[position] is rollback]
+
+
+def _made_good(debts: Debts, rollback: Rollback) -> bool:
+    """Whether a rollback left something, all of which a later one has undone."""
+    positions = (*rollback.done, *rollback.todo)
+    later = [position for position in positions if debts.under[position] is not rollback]
+    return bool(later) and not rollback.bare and all(debts.owed[position].fate == "undone" for position in positions)
 
 
 def _status(rollback: Rollback) -> str:
@@ -99,15 +112,19 @@ def _lines(terminal: Terminal, state: State, debts: Debts, rollback: Rollback) -
     attempt = f"attempt {rollback.attempt} of " if rollback.attempt > 1 else ""
     within = f"{attempt}{state.specs[rollback.owner].id} " if rollback.owner >= 0 else ""
     settled = _settled(debts, rollback)
-    lines = ["", terminal.paint(f"{within}{_headline(rollback, settled)} ({why})", "bold")]
+    later = ", what was left was undone later" if _made_good(debts, rollback) else ""
+    lines = ["", terminal.paint(f"{within}{_headline(rollback, settled)}{later} ({why})", "bold")]
     lines += [_line(terminal, state, owed) for owed in settled[:MOST]]
     if len(settled) > MOST:
         lines.append(f"  and {len(settled) - MOST} more")
-    if rollback.todo:
-        names = [state.specs[debts.owed[position].number].id for position in rollback.todo]
+    left = _left(debts, rollback)
+    for owed in [owed for owed in left if owed.detail][:MOST]:
+        lines.append(f"  {terminal.sign('in_doubt')} {state.specs[owed.number].id} {harmless(owed.detail)}")
+    if names := [state.specs[owed.number].id for owed in left if not owed.detail]:
         lines.append(f"  still to undo: {_names(names)}")
     if rollback.bare:
-        lines.append(f"  not undone, since they do not say how: {_names(list(rollback.bare))}")
+        say = "it does not" if len(rollback.bare) == 1 else "they do not"
+        lines.append(f"  not undone, since {say} say how: {_names(list(rollback.bare))}")
     return lines
 
 

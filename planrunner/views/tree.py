@@ -29,7 +29,17 @@ def tree(terminal: Terminal, state: State, now: float, whole: bool = False) -> l
     columns = terminal.size()[0] if terminal.live else _NO_EDGE
     longest = max((width(row.name) + 2 * row.level for row in found if row.task >= 0), default=0)
     column = min(40, columns // 2, longest)
-    return [_text(terminal, state, row, (column, columns), now) for row in found]
+    undone = _undone(state)
+    return [_text(terminal, state, row, (column, columns), now, row.task in undone) for row in found]
+
+
+def _undone(state: State) -> set[int]:
+    """Tasks that went well and of which everything inside was undone since."""
+    if state.debts is None or not state.holders:
+        return set()
+    from planrunner.machine.owing import undone_holders  # late: few runs undo anything
+
+    return undone_holders(state)
 
 
 def _flat(state: State, whole: bool) -> list[Row]:
@@ -40,7 +50,7 @@ def _flat(state: State, whole: bool) -> list[Row]:
     return [Row(0, number, state.specs[number].id) for number in shown] + hidden(len(lines) - len(shown))
 
 
-def _text(terminal: Terminal, state: State, row: Row, room: tuple[int, int], now: float) -> str:
+def _text(terminal: Terminal, state: State, row: Row, room: tuple[int, int], now: float, undone: bool) -> str:
     column, columns = room
     name = "  " * row.level + row.name
     if row.task < 0:
@@ -48,8 +58,11 @@ def _text(terminal: Terminal, state: State, row: Row, room: tuple[int, int], now
         return f"{terminal.sign(row.status)} {text}" if row.status else text
     if terminal.live:
         name = cut(name, column, terminal.unicode)
-    status = shown_status(state, state.tasks[row.task])
-    text = f"{pad(name, column)}  " + ", ".join(fact for fact in _facts(terminal, state, row.task, now) if fact)
+    status = "rolled_back" if undone else shown_status(state, state.tasks[row.task])
+    facts = _facts(terminal, state, row.task, now)
+    if undone:
+        facts[0] += " and undone"
+    text = f"{pad(name, column)}  " + ", ".join(fact for fact in facts if fact)
     return f"{terminal.sign(status)} {cut(text, columns - 3, terminal.unicode)}"
 
 

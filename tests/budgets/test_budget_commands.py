@@ -260,6 +260,11 @@ tasks:
         "after": "completed",
     }
     assert "not needed" in tasks["stuck"]["detail"]
+    assert runner.returncode == 1
+    assert (json.loads(out)["status"], json.loads(out)["reason"]) == ("cancelled", "task")
+    shown = run("show", "last").out
+    assert "`stuck` was cancelled by" in shown
+    assert "not needed" in shown
     assert run("replay", "last").code == 0
 
 
@@ -304,4 +309,42 @@ tasks:
     (tmp_path / "ready").touch()
     assert run("budget", "last", "--task", "dear", "--add", "cost=$1").code == 0
     assert run("retry", "last").code == 0
+    assert run("replay", "last").code == 0
+
+
+def test_a_run_that_ran_out_of_budget_names_the_commands_that_go_on_with_more(
+    tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    write(tmp_path, SPENDER.replace("HOW", "stop"))
+    ended = run("exec", "p.yaml")
+    assert ended.code == 6
+    assert " --add cost=AMOUNT" in ended.err
+    assert " retry 2" in ended.err
+    late = run("approve", "last", "budget", "--add", "cost=$5")
+    assert late.code == 2
+    assert "--add WHAT=AMOUNT, then planrunner" in late.err
+    assert "budget 2" in late.err
+
+
+def test_a_task_that_failed_for_its_own_budget_names_the_commands_that_go_on_with_more(
+    tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    inner = "[{id: a, run: 'true', timeout: 9s}, {id: b, run: 'true', timeout: 9s}]"
+    write(tmp_path, f"plan: p\ntasks:\n  - {{id: deep, budgets: {{attempts: 1}}, subplan: {inner}}}\n")
+    ended = run("exec", "p.yaml")
+    assert "--task deep --add attempts=AMOUNT" in ended.err, ended.err
+
+
+def test_the_deadline_of_a_plan_is_named_and_no_budget_is_added_to_it(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    write(
+        tmp_path,
+        "plan: p\ndeadline: 300ms\nbudgets: {time: 1h}\ntasks:\n  - {id: slow, run: sleep 5, timeout: 9s}\n",
+    )
+    ended = run("exec", "p.yaml")
+    assert ended.code == 6
+    assert "p failed (deadline)" in ended.err
+    assert "the deadline of the plan (300ms from the start of the run) has passed" in run("why", "slow").out
+    added = run("budget", "last", "--add", "time=1h")
+    assert added.code == 2
+    assert "no budget prolongs it" in added.err
     assert run("replay", "last").code == 0

@@ -6,6 +6,7 @@ import io
 import json
 from typing import Any
 
+from planrunner.app.execute import exit_code
 from planrunner.machine.budgets import MAX_DEPTH
 from planrunner.machine.events import (
     AttemptEnded,
@@ -298,9 +299,36 @@ def test_the_time_budget_of_a_task_holds_for_all_its_attempts() -> None:
 def test_a_deadline_counts_waiting_too() -> None:
     a = task("a", retry={"attempts": 2, "delay": "1h", "max_delay": "2h", "jitter": 0})
     ran = run(plan(a, deadline="30m"), {"a": [BAD]})
-    assert (ran.state.status, ran.state.reason) == ("failed", "budget")
+    assert (ran.state.status, ran.state.reason) == ("failed", "deadline")
     assert events(ran, StopRequested) == [StopRequested("deadline")]
     assert ran.entries[-1].at - ran.entries[0].at == 1800.0
+
+
+def test_a_deadline_is_named_where_the_plan_has_time_left_and_no_budget_prolongs_it() -> None:
+    ran = run(plan(task("a"), deadline="30m", budgets={"time": "10h"}), {"a": [Outcome(duration=7200.0)]})
+    assert (ran.state.status, ran.state.reason) == ("failed", "deadline")
+    said = "the deadline of the plan (30m from the start of the run) has passed"
+    assert ran.state.tasks[0].detail == f"stopped: {said}"
+    refused = reply(ran.state, "budget", {"add": {"time": 3600.0}}, "ann")
+    assert not refused.applied
+    assert refused.message.startswith(f"{said}, and no budget prolongs it")
+
+
+def test_a_time_budget_is_named_where_the_deadline_is_far() -> None:
+    ran = run(plan(task("a"), deadline="10h", budgets={"time": "30m"}), {"a": [Outcome(duration=7200.0)]})
+    assert (ran.state.status, ran.state.reason) == ("failed", "budget")
+    assert ran.state.tasks[0].detail == "stopped: the time budget of the plan is used up"
+    added = reply(ran.state, "budget", {"add": {"time": 3600.0}}, "ann")
+    assert added.applied
+    assert added.message.endswith(", up to the deadline 10h from the start of the run")
+
+
+def test_a_run_that_ran_out_of_budget_says_so_though_a_gate_was_rejected_before() -> None:
+    gate = {"id": "g", "gate": "checks", "checks": ["1 == 2"], "on_reject": "fail"}
+    for limits in ({"deadline": "30m"}, {"budgets": {"time": "30m"}}):
+        ran = run(plan(gate, task("a"), on_failure="continue", **limits), {"a": [Outcome(duration=7200.0)]})
+        assert ran.statuses() == {"g": "failed", "a": "cancelled"}
+        assert exit_code(ran.state) == 6
 
 
 def test_time_that_is_used_up_asks_where_people_may_extend_it() -> None:

@@ -139,7 +139,7 @@ def test_at_a_terminal_as_much_time_is_spent_as_by_a_run_that_parks() -> None:
 def test_the_time_budget_goes_on_where_it_stood_after_the_answer() -> None:
     ran = Run(plan(ONE_GATE), [(5 * HOUR, "sign", "approve")], seconds={"publish": 700.0})
     assert (ran.state.status, ran.state.reason) == ("failed", "budget")
-    assert ran.events(StopRequested) == [StopRequested("deadline")]
+    assert ran.events(StopRequested) == [StopRequested("time")]
     assert ran.disk.entries[-1].at - START == 5 * HOUR + 540.0
 
 
@@ -166,8 +166,8 @@ tasks:
 
 def test_the_deadline_of_the_plan_goes_on_while_people_are_awaited() -> None:
     ran = Run(plan("deadline: 1h\n" + ONE_GATE.lstrip()), [(5 * HOUR, "sign", "approve")])
-    assert (ran.state.status, ran.state.reason) == ("failed", "budget")
-    assert ran.state.tasks[1].detail == "the deadline of the plan has passed"
+    assert (ran.state.status, ran.state.reason) == ("failed", "deadline")
+    assert ran.state.tasks[1].detail == "the deadline of the plan (1h from the start of the run) has passed"
     assert ran.disk.entries[-1].at - START == HOUR
 
 

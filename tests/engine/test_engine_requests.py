@@ -364,3 +364,26 @@ def test_the_events_of_a_request_and_its_answer_are_one_write() -> None:
         run.live({5.0: PAUSE})
     assert run.answers() == [None]
     assert run.events(StopRequested) == [] and run.events(RunParked) == []
+
+
+class Asleep(Posting):
+    """A world that leaves a request while the runner sleeps, and wakes it with the end of what ran."""
+
+    def wait(self, until: float | None) -> list[Event]:
+        events = super().wait(until)
+        if events and self.asks:
+            self.numbers.append(self.journal.post("run", self.asks.popitem()[1]))
+        return events
+
+
+def test_a_request_that_came_before_a_task_ended_is_heard_before_the_next_one_starts() -> None:
+    run = Steered(plan({"id": "a", "run": "x"}, {"id": "b", "run": "x", "needs": ["a"]}))
+    effects = Asleep(Script(run.outcome, lambda names: {}), run.clock, run.journal, {1e9: PAUSE})
+    handle = run.journal.create_run(NewRun("run", "p", "digest", START))
+    state = State(run.plan, "run")
+    run.drive(state, effects, handle, RunStarted("digest", {}, 7, traits=TRAITS))
+    assert [call.task.id for call in effects.started] == ["a"]
+    assert (state.status, state.reason) == ("paused", "pause")
+    assert [entry.event.task for entry in run.journal.entries("run") if isinstance(entry.event, AttemptStarted)] == [
+        "a"
+    ]

@@ -511,7 +511,7 @@ def test_a_rejected_budget_ends_the_run_with_the_code_of_budgets(project: Any, n
     ("arguments", "said"),
     [
         (["approve", "last", "budget"], "say how much is added"),
-        (["approve", "last", "budget", "--add", "cost=much"], "is not cost=$2"),
+        (["approve", "last", "budget", "--add", "cost=much"], "is not 'cost=$2'"),
         (["approve", "last", "budget", "--add", "tokens=5"], "has no limit for tokens"),
         (["approve", "last", "budget", "--add", "cost=$1", "--shown", "abcdef"], "shows nothing"),
         (["answer", "last", "budget", "now"], "say how much is added"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,9 @@ from planrunner.plugins import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import Rehearsal, rehearse
 from planrunner.testing.simulate import PLACE, Disk, Nobody
-from planrunner.views.rollback import rollback_object
+from planrunner.views.rollback import rollback_lines, rollback_object
+from planrunner.views.terminal import Terminal
+from planrunner.views.tree import tree
 
 if TYPE_CHECKING:
     from planrunner.machine.events import Event
@@ -345,10 +348,34 @@ def test_a_rollback_inside_that_is_cancelled_ends_and_tells_what_is_left() -> No
     seq = at(found.entries, UndoStarted, task="build/a")
     state, entries = go_on([e for e in found.entries if e.seq <= seq], spec, StopRequested("cancelled"))
     assert (state.status, undone(entries)) == ("cancelled", ["build/b"])
-    assert "not undone: `build/a`" in state.tasks[0].detail
+    cut_off = "cut off: whether it was undone is not known"
+    assert f"not undone: `build/a` ({cut_off})" in state.tasks[0].detail
+    assert (state.tasks[1].status, state.tasks[1].detail) == ("completed", cut_off)
+    report = "\n".join(rollback_lines(Terminal(io.StringIO()), state))
+    assert f"build/a {cut_off}" in report
+    assert "still to undo" not in report
     event = started(state, RollbackStarted("person", (), (), by="ada"), outstanding(state))
     state, entries = go_on(entries, spec, event)
     assert undone(entries) == ["build/b", "build/a"]
+    assert (state.tasks[1].status, state.tasks[1].detail) == ("rolled_back", "it had completed, and was undone")
+    report = "\n".join(rollback_lines(Terminal(io.StringIO()), state))
+    assert "cut off" not in report
+    assert "what was left was undone later" in report
+    assert "build/a undone" in report
+
+
+def test_a_step_that_a_cancelled_rollback_did_not_come_to_is_still_to_undo_until_it_is_undone() -> None:
+    spec = plan(AB, {"id": "build", "subplan": "inner"})
+    found = ran(spec, {"build/bad": [BAD]})
+    seq = at(found.entries, UndoStarted, task="build/b")
+    state, entries = go_on([e for e in found.entries if e.seq <= seq], spec, StopRequested("killed"))
+    assert "`build/a` (not tried)" in state.tasks[0].detail
+    report = "\n".join(rollback_lines(Terminal(io.StringIO()), state))
+    assert "build/b cut off: whether it was undone is not known" in report
+    assert "still to undo: build/a" in report
+    event = started(state, RollbackStarted("person", (), (), by="ada"), outstanding(state))
+    state, entries = go_on(entries, spec, event)
+    assert "still to undo" not in "\n".join(rollback_lines(Terminal(io.StringIO()), state))
 
 
 def test_a_doubt_inside_is_undone_first_and_then_the_rest() -> None:
@@ -420,3 +447,22 @@ def test_its_own_finally_runs_though_a_person_rolls_the_run_back_meanwhile() -> 
     assert undone(entries) == ["build/b", "build/a"]
     assert state.tasks[state.index["build/end"]].status == "completed"
     assert state.reason == "rolled_back"
+
+
+def test_a_fan_out_of_which_everything_was_undone_is_shown_as_undone() -> None:
+    fan = {"id": "fan", "foreach": ["a", "b"], "run": "work", "rollback": {"run": "undo"}}
+    spec = plan(AB, fan, {"id": "bad", "run": "x", "needs": ["fan"], "effect": "read"}, on_failure="rollback")
+    found = ran(spec, {"bad": [BAD]})
+    lines = tree(Terminal(io.StringIO()), found.state, 0.0)
+    sign = Terminal(io.StringIO()).sign("rolled_back")
+    assert [line.split()[0] for line in lines if "bad" not in line] == [sign] * 3
+    assert "completed and undone" in lines[0]
+
+
+def test_a_fan_out_of_which_something_could_not_be_undone_is_not_shown_as_undone() -> None:
+    fan = {"id": "fan", "foreach": ["a", "b"], "run": "work", "rollback": {"run": "undo"}}
+    spec = plan(AB, fan, {"id": "bad", "run": "x", "needs": ["fan"], "effect": "read"}, on_failure="rollback")
+    found = ran(spec, {"bad": [BAD], "fan[0]": [GOOD, BAD]})
+    before = [e for e in found.entries if e.seq < at(found.entries, UndoSettled, task="fan[1]")]
+    state, _ = go_on(before, spec, StopRequested("killed"))
+    assert not any("completed and undone" in line for line in tree(Terminal(io.StringIO()), state, 0.0))
