@@ -86,15 +86,26 @@ def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checke
     return Checked(file.source, _chosen(loaded.findings, choice), file.source.text)
 
 
+def check_project_of(path: str, choice: Choice) -> Checked | None:
+    """The findings about the project's file that a plan belongs to; None where there is none to read."""
+    from planrunner.journal.workspace import find_project  # late, as below
+    from planrunner.safety.people import check_project
+
+    found = check_project(find_project(path))
+    if found is None:
+        return None
+    return Checked(found.source, _chosen(found.findings, choice), found.source.text)
+
+
 def _people(path: str) -> Mapping[str, tuple[str, ...]] | None:
-    """The people of the project that a plan belongs to; None where it lists nobody, or its list is not sound: whoever
-    votes is told that."""
+    """The people of the project that a plan belongs to; None where it lists nobody, or its list is not sound, which
+    ``check_project_of`` finds."""
     from planrunner.journal.workspace import find_project  # late: other commands on plan files need no project
     from planrunner.safety.people import read_project
 
     try:
         return read_project(find_project(path)).people
-    except UsageError:
+    except (UsageError, PlanInvalid):
         return None
 
 

@@ -18,6 +18,8 @@ Verdict = Literal["ok", "note", "problem"]
 
 _TOOLS = (("sh", "problem"), ("git", "note"), ("dot", "note"))
 _LEAST_SQLITE = (3, 35, 0)
+_PATIENCE = 5.0
+"""Seconds that looking through the journal may take."""
 
 
 class Check(NamedTuple):
@@ -37,7 +39,8 @@ def examine(state: str | None) -> list[Check]:
             found += look()
         except Exception as error:  # a check that breaks is a finding, and the others still run
             found.append(Check(look.__name__.strip("_"), "problem", f"{type(error).__name__}: {error}"))
-    return [*found, _state(find_state(None, state))]
+    directory = find_state(None, state)
+    return [*found, _state(directory), *_journal(directory)]
 
 
 def _versions() -> Iterator[Check]:
@@ -118,6 +121,21 @@ def _state(state: str) -> Check:
     if folder != state and not os.access(folder, os.W_OK):
         return Check("state", "problem", f"{state} cannot be made", "choose another with --state DIR")
     return Check("state", "ok", state if folder == state else f"{state} (made by the first run)")
+
+
+def _journal(state: str) -> Iterator[Check]:
+    """Whether the journal can be read and is whole, where there is one."""
+    from planrunner.journal.database import FILE, check_database
+
+    path = os.path.join(state, FILE)
+    if not os.path.lexists(path):
+        return
+    try:
+        whole = check_database(state, _PATIENCE)
+    except PlanrunnerError as error:
+        yield Check("journal", "problem", error.message, error.hint)
+    else:
+        yield Check("journal", "ok", path, "" if whole else f"not looked through to its end in {_PATIENCE:.0f} seconds")
 
 
 def _can_write(folder: str) -> bool:

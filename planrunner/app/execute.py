@@ -8,17 +8,17 @@ import sys
 import time
 
 from planrunner import __version__, errors
-from planrunner.app.asking import answer_waiting, user
-from planrunner.app.sight import Seen, environment_of, sight
+from planrunner.app.asking import user
+from planrunner.app.sight import Seen, check_project, environment_of, sight
 from planrunner.engine.calls import Place, tidy
-from planrunner.engine.clocks import Clock, TimeLine, boot
+from planrunner.engine.clocks import Clock, boot
 from planrunner.engine.drive import Driver
 from planrunner.engine.inbox import Inbox
 from planrunner.errors import UsageError
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.workspace import find_project, find_state
-from planrunner.machine.events import Entry, RunResumed, RunStarted
+from planrunner.machine.events import Entry, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plugins import Registry
@@ -91,7 +91,7 @@ if TYPE_CHECKING:
         def ended(self, result: RunResult) -> None: ...
 
 
-def _is_attended(watch: Watch) -> bool:
+def is_attended(watch: Watch) -> bool:
     """Whether the one who looks on answers gates as well: such a run waits for them instead of parking."""
     return bool(getattr(watch, "attended", False))
 
@@ -104,22 +104,25 @@ def execute(request: ExecRequest, watch: Watch) -> RunResult:
     """
     registry = Registry()
     state_dir = find_state(request.plan, request.state)
-    journal = _journal(state_dir, request.dry_run)
+    journal = journal_at(state_dir, request.dry_run)
     try:
         seen = sight(request.plan, journal, registry)
-        return _begin(request, _Site(journal, registry, state_dir, watch), seen)
+        return _begin(request, Site(journal, registry, state_dir, watch), seen)
     finally:
         journal.close()
 
 
-class _Site(NamedTuple):
+class Site(NamedTuple):
+    """Where a run takes place: its journal and state directory, the plugins, and who watches it."""
+
     journal: JournalPort
     registry: Registry
     state_dir: str
     watch: Watch
 
 
-def _journal(state_dir: str, in_memory: bool) -> JournalPort:
+def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
+    """The journal of a state directory, or one that is gone with the process. Raises StorageFailed."""
     if in_memory:
         from planrunner.journal.memory import MemoryJournal
 
@@ -129,8 +132,10 @@ def _journal(state_dir: str, in_memory: bool) -> JournalPort:
     return open_journal(state_dir)
 
 
-def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
+def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
     plan = seen.plan
+    directory = find_project(request.plan)
+    check_project(directory)
     params = _params(request, plan) if plan.params or request.params else {}
     selected = None
     if request.only or request.until:
@@ -160,19 +165,19 @@ def _begin(request: ExecRequest, site: _Site, seen: Seen) -> RunResult:
         selected=selected,
         max_parallel=request.max_parallel,
         traits=traits,
-        environment=_environment(request.plan, seen.env),
+        environment=_environment(request.plan, directory, seen.env),
         boot=here,
-        attended=_is_attended(site.watch),
+        attended=is_attended(site.watch),
     )
     state = State(plan, run_id)
     evolve(state, started, now)
     first = Entry(1, now, started)
     stored = StoredPlan(seen.digest, seen.text, request.plan, notation_of(request.plan), seen.compiled)
     handle = site.journal.create_run(NewRun(run_id, plan.id, seen.digest, now, stored), [first])
-    with _Held(site, state, handle, seen.digest) as held:
+    with Held(site, state, handle, seen.digest) as held:
         site.watch.started(run_id, plan, state)
         site.watch.event(first)
-        effects = imagined or _live(site, state, clock, handle.epoch)
+        effects = imagined or live(site, state, clock, handle.epoch)
         return held.drive(_with_nobody(request), effects)._replace(notices=seen.notices)
 
 
@@ -199,7 +204,7 @@ def _seed(request: ExecRequest, plan: Plan) -> int:
     return plan.seed if plan.seed is not None else int.from_bytes(os.urandom(4), "big")
 
 
-def _environment(path: str, names: tuple[str, ...]) -> dict[str, Json]:
+def _environment(path: str, directory: str, names: tuple[str, ...]) -> dict[str, Json]:
     system = os.uname()
     return {
         "planrunner": __version__,
@@ -209,92 +214,31 @@ def _environment(path: str, names: tuple[str, ...]) -> dict[str, Json]:
         "host": system.nodename,
         "user": user(),
         "plan": os.path.abspath(path),
-        "directory": find_project(path),
+        "directory": directory,
         "env": environment_of(names),
     }
 
 
-def resume(
-    run: str, settle: Sequence[tuple[str, str]], state: str | None, watch: Watch, unattended: bool = False
-) -> RunResult:
-    """Go on with a run that was interrupted, killed or waits.
-
-    ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed`` | ``rollback``). With ``unattended`` nobody
-    is there to ask: what is in doubt and can be undone is undone, and fails. Raises NotFound, RunHeld, UsageError
-    for a run that has ended or a task that is not in doubt, StorageFailed, Fenced.
-    """
-    from planrunner.app.settling import answers, left_alone, with_more  # late: few runs are taken up again
-
-    alone = left_alone() if unattended else ()
-    return go_on(run, state, watch, lambda found: [*alone, *answers(found, settle, user()), *with_more(found, user())])
-
-
-def go_on(
-    run: str, state: str | None, watch: Watch, then: Callable[[State], Sequence[Event]], reopening: str = ""
-) -> RunResult:
-    """Take a run up and drive it; ``then`` gives the events that follow its resumption. With ``reopening``, the reason,
-    a run that has ended acts again. Raises as ``resume`` does, and what ``then`` raises."""
-    state_dir = find_state(None, state)
-    journal = _journal(state_dir, False)
-    try:
-        site = _Site(journal, Registry(), state_dir, watch)
-        return _go_on(site, journal.find_run(run), then, reopening)
-    finally:
-        journal.close()
-
-
-def _go_on(site: _Site, run_id: str, then: Callable[[State], Sequence[Event]], reopening: str) -> RunResult:
-    from planrunner.app.reading import stored_plan
-
-    row = site.journal.run(run_id)
-    if row.status and not reopening:
-        raise UsageError(f"run {run_id} has ended: it is {row.status}", f"planrunner show {run_id}")
-    handle = site.journal.hold(run_id)
-    state = State(stored_plan(site.journal, row.plan_digest), run_id)
-    with _Held(site, state, handle, row.plan_digest) as held:
-        line = TimeLine()
-        for entry in site.journal.entries(run_id):
-            evolve(state, entry.event, entry.at)
-            line.see(entry)
-        here = boot()
-        clock = line.clock(here)
-        answer_waiting(site.journal, handle, state, clock.now())
-        following = then(state)
-        _reap(run_id)
-        site.watch.started(run_id, state.plan, state)
-        first: list[Event] = []
-        if state.ended_at is not None:
-            from planrunner.machine.events import RunReopened  # late: most runs end once
-
-            first.append(RunReopened(reopening, user()))
-        away = max(0.0, clock.now() - line.last)
-        first.append(RunResumed(handle.epoch, user(), here, away, _is_attended(site.watch)))
-        return held.drive((*first, *following), _live(site, state, clock, handle.epoch))
-
-
-def _reap(run_id: str) -> None:
-    """Processes that an earlier runner of this run left behind end before anything else starts."""
-    from planrunner.engine.strays import reap_run
-
-    reap_run(run_id)
-
-
-class _Held:
+class Held:
     """A run this process acts on: it can be driven, and is let go of whatever happens."""
 
     __slots__ = ("_digest", "_handle", "_site", "_state")
 
-    def __init__(self, site: _Site, state: State, handle: RunHandle, digest: str) -> None:
+    def __init__(self, site: Site, state: State, handle: RunHandle, digest: str) -> None:
         self._site = site
         self._state = state
         self._handle = handle
         self._digest = digest
 
-    def __enter__(self) -> _Held:
+    def __enter__(self) -> Held:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._site.journal.release(self._handle)
+        if isinstance(error, errors.StorageFailed):
+            from planrunner.journal.database import AGAIN  # late: disks are rarely full
+
+            error.hint = error.hint.replace(AGAIN, f"go on with `planrunner resume {self._state.run_id}`")
 
     def _append(self, entries: Sequence[Entry]) -> None:
         self._site.journal.append(self._handle, entries)
@@ -331,7 +275,7 @@ class _Held:
         return result
 
 
-def _onlooker(site: _Site, run_id: str) -> Onlooker:
+def _onlooker(site: Site, run_id: str) -> Onlooker:
     observe = site.registry.observer()
     return site.watch if observe is None else _Observed(site.watch, run_id, observe)
 
@@ -354,7 +298,8 @@ class _Observed:
         self._watch.tick(now)
 
 
-def _live(site: _Site, state: State, clock: Clock, epoch: int) -> Effects:
+def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
+    """Effects on the real world. Raises RunHeld while files are put back where the run works."""
     from planrunner.engine.attempts import keeper
     from planrunner.engine.live import LiveEffects, LiveSettings
 

@@ -9,6 +9,7 @@ from planrunner.app.asking import user
 from planrunner.app.control import Steered, steer
 from planrunner.app.inspect import look
 from planrunner.app.reading import stored_plan
+from planrunner.app.resting import DECIDED, rest
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.records import Answer, Request
 from planrunner.journal.sqlite import open_journal
@@ -31,21 +32,23 @@ _PAGE = 200
 
 class Waiting(NamedTuple):
     """A run that waits for people: the numbers of its gates, whether a process acts on it, and the limits that somebody
-    may extend."""
+    may extend. ``decided`` tells of the tasks for which everything was said and that go on with the resumed run."""
 
     state: State
     gates: list[int]
     held: bool
     budgets: list[Wanted]
+    decided: dict[int, str]
 
 
 def _waiting(state: State, held: bool) -> Waiting:
-    return Waiting(state, waiting_gates(state), held, waiting_budgets(state, time.time()))
+    decided = {} if held else rest(state)
+    return Waiting(state, waiting_gates(state), held, waiting_budgets(state, time.time()), decided)
 
 
 def waiting(run: str | None, state: str | None) -> list[Waiting]:
-    """Every run with waiting gates, newest first; of one run only where it is named. Raises NotFound for a run there is
-    none of; a place without runs gives an empty list."""
+    """Every run with gates that wait or were decided since it was parked, newest first; of one run only where it is
+    named. Raises NotFound for a run there is none of; a place without runs gives an empty list."""
     if run is not None:
         found = look(run, state)
         return [_waiting(found.state, found.row.held)]
@@ -63,7 +66,7 @@ def waiting(run: str | None, state: str | None) -> list[Waiting]:
                     continue
                 folded = fold(stored_plan(journal, row.plan_digest), row.run, journal.entries(row.run))
                 one = _waiting(folded, row.held)
-                if one.gates or one.budgets:
+                if one.gates or one.budgets or one.decided:
                     seen.append(one)
         return seen
     finally:
@@ -98,12 +101,21 @@ def _missing(state: State, name: str, names: list[str]) -> NotFound | UsageError
         found = state.tasks[number]
         why = f"planrunner why {state.run_id} {name}"
         if found.gate is not None and (found.gate.decision or found.gate.verdict):
-            return UsageError(f"`{name}` is decided already: {sentence(found.gate)}", why)
+            then = f"planrunner resume {state.run_id}" if found.reason == DECIDED else why
+            return UsageError(f"`{name}` is decided already: {sentence(found.gate)}", then)
         return UsageError(f"`{name}` asks nobody: it is {found.status.replace('_', ' ')}", why)
-    near = nearest(name, names)
+    near = nearest(name.removesuffix("/gate"), _candidates(state, names))
     listed = f"waiting: {', '.join(names[:10])}" if names else "nothing waits in this run"
     hint = f"did you mean `{near}`?" if near else f"{listed};"
     return NotFound(f"run {state.run_id} has no gate `{name}`", f"{hint} `planrunner gates {state.run_id}` lists them")
+
+
+def _candidates(state: State, names: list[str]) -> list[str]:
+    """What somebody may have meant: what waits, by its path or the end of it, and what was asked before."""
+    ends = [name.rpartition("/")[2] for name in names if "/" in name]
+    limits = [asked.name for asked in waiting_budgets(state, time.time())]
+    asked = [task.id for task, found in zip(state.specs, state.tasks, strict=True) if found.gate is not None]
+    return [*names, *ends, *limits, *asked]
 
 
 def _fits(pattern: str, name: str) -> bool:

@@ -19,6 +19,7 @@ Json = Any
 
 FORMAT = 1
 SUFFIX = ".jsonl"
+_EXPORT = "`planrunner events RUN --export FILE` writes one"
 
 
 class History(NamedTuple):
@@ -74,9 +75,17 @@ class _Unusable(ValueError):
     """A file that is no history: the message says why."""
 
 
-def is_history(wanted: str) -> bool:
-    """Whether a word names a file of this kind and not a run."""
-    return wanted.endswith(SUFFIX) and os.path.isfile(wanted)
+def history(wanted: str, state: str | None) -> History:
+    """A run of the journal (``last``, an id or the start of one) or one in a file. Raises NotFound, and UsageError for
+    a file that is no history."""
+    if wanted.endswith(SUFFIX) and (os.path.isfile(wanted) or not os.path.lexists(wanted)):
+        return read_history(wanted)
+    try:
+        return history_of(wanted, state)
+    except NotFound:
+        if not os.path.isfile(wanted):
+            raise
+        return read_history(wanted)
 
 
 def read_history(path: str) -> History:
@@ -90,7 +99,7 @@ def read_history(path: str) -> History:
         plan = StoredPlan(head["digest"], head["text"], head["name"], head["notation"])
         return History(head["run"], head["plan"], plan, tuple(decode_rows(rows)))
     except OSError as error:
-        raise NotFound(f"`{path}` cannot be read: {error.strerror}") from error
+        raise NotFound(f"`{path}` cannot be read: {error.strerror}", _EXPORT) from error
     except (StorageFailed, ValueError, KeyError, TypeError, AttributeError) as error:
         why = str(error) if isinstance(error, _Unusable) else "it is damaged, or no file that `events --export` wrote"
-        raise UsageError(f"the history `{path}` cannot be used: {why}", "export it again") from error
+        raise UsageError(f"the history `{path}` cannot be used: {why}", _EXPORT) from error

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from planrunner.app.queries import RunQuery
+from planrunner.app.resting import rest
 from planrunner.app.tasknames import task_number, unknown
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.engine.lognames import log_name
@@ -16,17 +17,30 @@ from planrunner.errors import NotFound
 from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.events import AttemptEnded, Entry, RunForked, RunParked, RunReopened
+from planrunner.machine.events import (
+    AttemptEnded,
+    BudgetExtended,
+    BudgetRefused,
+    Entry,
+    GateReopened,
+    GateVoted,
+    RunForked,
+    RunParked,
+    RunReopened,
+)
 from planrunner.machine.evolve import fold
 from planrunner.machine.explain import why
-from planrunner.machine.paths import picked
+from planrunner.machine.paths import named, picked
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
 from planrunner.record import NamedTuple
 from planrunner.source import Source
+from planrunner.views.standing import shown_status
 
 POLL = 0.2
 """Seconds between two looks of a follower."""
+ANSWERS = (BudgetExtended, BudgetRefused, GateReopened, GateVoted)
+"""What people may say to a run that is parked; whether they are asked more shows only in the whole of it."""
 PAGE = 100
 """Runs that are read from the journal at once."""
 
@@ -116,6 +130,10 @@ def _parked(journal: Journal, row: RunRow) -> tuple[str, str]:
             return "paused", entry.event.reason
         if isinstance(entry.event, RunForked):
             return "paused", "forked"
+        if isinstance(entry.event, ANSWERS):
+            state = fold(_plan(journal, row), row.run, journal.entries(row.run))
+            rest(state)
+            return state.status, state.reason
     return "paused", "cut off"
 
 
@@ -130,8 +148,8 @@ def look(wanted: str, state: str | None) -> Look:
     finally:
         journal.close()
     found = fold(plan, row.run, entries)
-    if found.status == "running" and not row.held:
-        found.status, found.reason = "paused", "cut off"
+    if not row.held:
+        rest(found)
     line = TimeLine()
     for entry in entries:
         line.see(entry)
@@ -172,9 +190,28 @@ def journal_entries(wanted: str, state: str | None, follow: bool = False) -> Ite
         journal.close()
 
 
-def why_task(found: Look, task: str) -> list[str]:
-    """The sentences that explain a task, most important first. Raises NotFound with the nearest name."""
-    return why(found.state, found.state.specs[task_number(found.state, task)].id)
+class Explained(NamedTuple):
+    """A task, or a round of one, with how it stands and the sentences that explain it, most important first."""
+
+    task: str
+    status: str
+    why: list[str]
+
+
+def why_task(found: Look, wanted: str) -> Explained:
+    """What explains a task or a round (``polish#2``) of one. Raises NotFound with the nearest name."""
+    state = found.state
+    if "#" in wanted and not named(state, wanted):
+        from planrunner.machine import explain_nesting  # late: few ask about a round
+
+        rounds = explain_nesting.rounds_named(state, wanted)
+        if len(rounds) == 1:
+            frame = rounds[0]
+            lines = explain_nesting.why_round(state, frame)
+            return Explained(explain_nesting.round_name(state, frame), explain_nesting.round_status(frame), lines)
+    number = task_number(state, wanted)
+    name = state.specs[number].id
+    return Explained(name, shown_status(state, state.tasks[number]), why(state, name))
 
 
 def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 
 from planrunner import syntax
-from planrunner.app.authoring import Checked, Choice, check_file, mend_file, registry
+from planrunner.app.authoring import Checked, Choice, check_file, check_project_of, mend_file, registry
 from planrunner.app.planfile import read_regular
 from planrunner.app.planfiles import find_plans
 from planrunner.errors import UsageError
@@ -17,19 +17,25 @@ from planrunner.source import Source, notation_of
 def lint_paths(
     paths: Iterable[str], choice: Choice, mend: str | None = None, stdin: tuple[str, bytes] = ("<stdin>", b"")
 ) -> list[Checked]:
-    """Check every plan below ``paths``, in order. ``mend`` is None, ``safe`` or ``all``: then the result holds the
-    mended text, which the caller writes. ``stdin`` is the name and content that stand for the path ``-``.
+    """Check every plan below ``paths``, in order, and then the files of their projects where those have findings.
+    ``mend`` is None, ``safe`` or ``all``: then the result holds the mended text, which the caller writes. ``stdin``
+    is the name and content that stand for the path ``-``.
 
     Raises NotFound where there is no plan.
     """
     capabilities = registry()
-    results = []
+    results: list[Checked] = []
+    projects: dict[str, Checked | None] = {}
     for file in read_files(paths, stdin):
+        folder = os.path.dirname(file.source.name)
+        if folder not in projects:
+            projects[folder] = check_project_of(file.source.name, choice)
         if mend:
             results.append(mend_file(file, choice, capabilities, unsafe=mend == "all"))
         else:
             results.append(check_file(file, choice, capabilities))
-    return results
+    unsound = {project.source.name: project for project in projects.values() if project and project.findings}
+    return [*results, *unsound.values()]
 
 
 def read_files(paths: Iterable[str], stdin: tuple[str, bytes]) -> list[File]:

@@ -98,7 +98,17 @@ def _kinds(names: Iterable[str]) -> frozenset[type]:
     known = event_types()
     for name in names:
         if name not in known:
-            near = nearest(name, known)
-            hint = f"did you mean `{near}`?" if near else "the lines of `planrunner events --json` begin with theirs"
-            raise UsageError(f"no event has the type `{name}`", hint)
+            raise UsageError(f"no event has the type `{name}`", _meant(name, known))
     return frozenset(known[name] for name in names)
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """The nearest type; else those that share a word with the name, of which one is about the same thing."""
+    near = nearest(name, known)
+    if near:
+        return f"did you mean `{near}`?"
+    words = set(name.lower().replace("-", "_").split("_"))
+    alike = [kind for kind in sorted(known) if words & set(kind.split("_"))]
+    if alike:
+        return f"did you mean one of {', '.join(f'`{kind}`' for kind in alike[:8])}?"
+    return "`planrunner events last` shows the type of each entry, as in `attempt_ended`"

@@ -32,12 +32,11 @@ def replay_run(wanted: str, state: str | None, plan: str | None = None) -> Repla
 
     Raises NotFound, PlanInvalid for an edited plan that cannot run, and StorageFailed for a damaged journal.
     """
-    from planrunner.app.histories import history_of, is_history, read_history
+    from planrunner.app.histories import history
     from planrunner.app.reading import plan_of
     from planrunner.engine.replaying import replay
 
-    history = read_history(wanted) if is_history(wanted) else history_of(wanted, state)
-    run_id, plan_id, stored, entries = history
+    run_id, plan_id, stored, entries = history(wanted, state)
     pinned = plan_of(stored)
     if plan is None:
         return ReplayReport(run_id, plan_id, stored.digest, "", replay(pinned, run_id, entries))

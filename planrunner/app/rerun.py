@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import os
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from planrunner.app.asking import user
-from planrunner.app.execute import go_on
 from planrunner.app.reading import stored_state
+from planrunner.app.resuming import go_on
 from planrunner.app.settling import left_alone
+from planrunner.app.sight import check_project
 from planrunner.app.tasknames import task_number
 from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.paths import named, owners
+from planrunner.machine.paths import by_its_own, named, owners, replaced_tasks
 from planrunner.machine.rerun import Anew, Unfit, is_current, reset_event, retried, run_again
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from planrunner.app.execute import RunResult, Watch
+    from planrunner.machine.events import Event
     from planrunner.machine.state import State
 
 
@@ -38,7 +42,8 @@ class RerunRequest(NamedTuple):
 
 
 class Stale(NamedTuple):
-    """What would begin anew, in any case and perhaps, and how many tasks that went well stay as they are.
+    """What would begin anew, in any case and perhaps, and how many tasks without others inside went well and
+    stay as they are.
 
     ``calls`` gives for tasks that ran the digest of what they were called with; one of ``perhaps`` runs again if it
     would be called otherwise. ``inside`` gives for those of them that hold others the tasks that are compared one by
@@ -54,28 +59,32 @@ class Stale(NamedTuple):
     finals: tuple[str, ...] = ()
 
 
-def preview(request: RerunRequest, state_dir: str | None) -> Stale:
-    """What ``begin_anew`` would do. Raises NotFound and UsageError."""
+def preview(request: RerunRequest, state_dir: str | None, *, acting: bool = False) -> Stale:
+    """What ``begin_anew`` would do; with ``acting`` it is about to. Raises NotFound, UsageError, and RunHeld where
+    another process is ``acting``."""
     journal = open_journal(find_state(None, state_dir), readonly=True)
     try:
-        state = stored_state(journal, journal.find_run(request.run))
+        run_id = journal.find_run(request.run)
+        if acting:
+            journal.check_free(run_id)
+        state = stored_state(journal, run_id)
     finally:
         journal.close()
     return _stale(state, _chosen(state, request))
 
 
 def _stale(state: State, anew: Anew) -> Stale:
-    touched = {*anew.again, *anew.perhaps}
-    left = [
+    touched, replaced = {*anew.again, *anew.perhaps}, replaced_tasks(state)
+    well = [
         number
         for number, found in enumerate(state.tasks)
-        if found.standing in ("completed", "tolerated") and is_current(state, number) and number not in touched
+        if found.standing in ("completed", "tolerated") and number not in replaced and not _holds(state, number)
     ]
     return Stale(
         state.run_id,
         _ids(state, anew.again),
         _ids(state, anew.perhaps),
-        sum(touched.isdisjoint(owners(state, number)) for number in left),
+        sum(touched.isdisjoint((*owners(state, number), number)) for number in well),
         {
             state.specs[number].id: state.tasks[number].inputs
             for number in (*anew.again, *anew.perhaps)
@@ -112,17 +121,21 @@ def _inside(state: State, owner: int) -> list[int]:
 def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> RunResult:
     """Begin the tasks anew and drive the run until it ends or parks, whatever state it is in now.
 
-    Raises NotFound, RunHeld, UsageError for tasks that cannot begin anew, StorageFailed, Fenced.
+    Raises NotFound, PlanInvalid for a fault in the project's file, RunHeld, UsageError for tasks that cannot begin
+    anew, StorageFailed, Fenced.
     """
     reason = "retry" if request.retry else "rerun"
+
+    def following(state: State) -> list[Event]:
+        check_project(str(state.environment.get("directory") or os.getcwd()))
+        alone = left_alone() if request.unattended else ()
+        return [*alone, reset_event(state, _chosen(state, request), reason, user())]
+
     return go_on(
         request.run,
         state_dir,
         watch,
-        lambda state: [
-            *(left_alone() if request.unattended else ()),
-            reset_event(state, _chosen(state, request), reason, user()),
-        ],
+        following,
         reason,
     )
 
@@ -134,7 +147,28 @@ def _chosen(state: State, request: RerunRequest) -> Anew:
             return retried(state, wanted)
         return run_again(state, wanted, all_after=request.downstream, only_failed=request.only_failed)
     except Unfit as error:
+        allowed = _allowed(state) if request.retry and not wanted else []
+        if allowed:
+            raise _nothing_to_retry(state, allowed) from None
         raise UsageError(str(error), f"planrunner show {state.run_id}") from None
+
+
+def _allowed(state: State) -> list[int]:
+    """The tasks that failed and kept nothing from going on: tolerated ones, and those that others stand in for."""
+    return [
+        number
+        for number, found in enumerate(state.tasks)
+        if found.status == "failed" and is_current(state, number) and by_its_own(state, number)
+    ]
+
+
+def _nothing_to_retry(state: State, allowed: Sequence[int]) -> UsageError:
+    names = _ids(state, allowed)
+    listed = ", ".join(f"`{name}`" for name in names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
+    return UsageError(
+        f"no task of the run failed for good: the failure of {listed} is allowed or was recovered",
+        f"begin it anew by name: planrunner rerun {state.run_id} {' '.join(map(quote, names[:5]))}",
+    )
 
 
 def _number(state: State, name: str) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planrunner.app.asking import user
-from planrunner.app.execute import go_on
 from planrunner.app.reading import stored_plan
+from planrunner.app.resuming import go_on
 from planrunner.app.tasknames import missing, task_number
 from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal

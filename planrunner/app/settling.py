@@ -3,33 +3,69 @@ ask, and what begins anew with a larger budget."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from shlex import quote
 
 from planrunner.app.tasknames import task_number
 from planrunner.errors import UsageError
 from planrunner.machine.events import DoubtSettled, LeftAlone, RollbackStarted, TasksReset
+from planrunner.machine.paths import owners
 from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
 
 
 def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[DoubtSettled | RollbackStarted]:
-    """What a person said about attempts of unknown end; raises NotFound for a task that there
-    is not and UsageError where there is no doubt to settle."""
-    found_answers: list[DoubtSettled | RollbackStarted] = []
+    """What a person said about attempts of unknown end. A task that holds others stands for what is in doubt inside
+    it, and ``*`` in a path for any text without a slash (``fan[*]``); what is said later of the same task counts.
+
+    Raises NotFound for a task that there is not and UsageError where there is no doubt to settle.
+    """
+    said: dict[int, str] = {}
     for task, resolution in settle:
-        number = task_number(state, task)
-        found = state.tasks[number]
-        if found.status not in ("in_doubt", "running"):
-            raise UsageError(
-                f"task `{task}` is not in doubt: it is {found.status}", f"planrunner why {state.run_id} {task}"
-            )
-        if resolution == "rollback":
-            found_answers.append(_undone(state, number, by))
-            continue
-        if resolution not in ("retry", "completed", "failed"):
+        if resolution not in ("retry", "completed", "failed", "rollback"):
             raise UsageError(f"`{resolution}` settles nothing", "say retry, completed, failed or rollback")
-        found_answers.append(DoubtSettled(state.specs[number].id, found.attempts, resolution, by))  # type: ignore[arg-type]
-    return found_answers
+        said |= dict.fromkeys(_doubtful(state, task), resolution)
+    return [_answer(state, number, resolution, by) for number, resolution in said.items()]
+
+
+def _doubtful(state: State, wanted: str) -> list[int]:
+    """The tasks in doubt that a path or a pattern names."""
+    if "*" in wanted:
+        written = re.compile("(?:.*/)?" + r"[^/]*".join(map(re.escape, wanted.split("*"))))
+        found = [number for number in _doubts(state) if written.fullmatch(state.specs[number].id)]
+        if not found:
+            raise UsageError(f"no task in doubt fits `{wanted}`", f"planrunner show {state.run_id}")
+        return found
+    number = task_number(state, wanted)
+    if number not in _doubts(state):
+        found = [each for each in _doubts(state) if number in owners(state, each)]
+        if not found:
+            raise _no_doubt(state, wanted, number)
+        return found
+    return [number]
+
+
+def _doubts(state: State) -> list[int]:
+    """The tasks whose last attempt has an end that nobody saw; one that holds others is never in doubt itself."""
+    return [
+        number
+        for number, found in enumerate(state.tasks)
+        if found.status in ("in_doubt", "running") and number not in state.holders
+    ]
+
+
+def _no_doubt(state: State, wanted: str, number: int) -> UsageError:
+    holds = number in state.holders
+    status = state.tasks[number].status.replace("_", " ")
+    text = f"nothing inside `{wanted}` is in doubt" if holds else f"task `{wanted}` is not in doubt: it is {status}"
+    return UsageError(text, f"planrunner why {state.run_id} {quote(wanted)}")
+
+
+def _answer(state: State, number: int, resolution: str, by: str) -> DoubtSettled | RollbackStarted:
+    if resolution == "rollback":
+        return _undone(state, number, by)
+    return DoubtSettled(state.specs[number].id, state.tasks[number].attempts, resolution, by)  # type: ignore[arg-type]
 
 
 def _undone(state: State, number: int, by: str) -> RollbackStarted:

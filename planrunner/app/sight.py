@@ -165,6 +165,14 @@ def _paths(value: Json) -> Iterator[tuple[str, ...]]:
             todo.extend(item)
 
 
+def check_project(directory: str) -> None:
+    """Let nothing start in a project whose file has errors: raises PlanInvalid."""
+    if os.path.lexists(os.path.join(directory, "planrunner.yaml")):
+        from planrunner.safety.people import read_project  # late: few projects have such a file
+
+        read_project(directory)
+
+
 def environment_of(names: tuple[str, ...]) -> dict[str, str]:
     """The values of environment variables that are set."""
     return {name: os.environ[name] for name in names if name in os.environ}

@@ -10,7 +10,7 @@ import click
 
 from planrunner.app.rerun import RerunRequest, Stale, begin_anew
 from planrunner.app.rerun import preview as stale_set
-from planrunner.cli.options import UNATTENDED
+from planrunner.cli.options import PROGRESS, UNATTENDED
 from planrunner.cli.running import attended, report, tell_edited, watch
 from planrunner.cli.settings import Settings
 from planrunner.errors import OK
@@ -21,6 +21,7 @@ _OPTIONS = (
     click.option("--preview", is_flag=True, help="Only tell what would begin anew."),
     click.option("--unattended", is_flag=True, help=UNATTENDED),
     click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits."),
+    click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
 )
 
@@ -32,12 +33,11 @@ def anew_options(command: _Command) -> _Command:
     return command
 
 
-def begin(
-    given: Settings, request: RerunRequest, *, preview: bool, as_json: bool, no_wait: bool, unattended: bool
-) -> int:
-    """Show what begins anew, and unless it is a ``preview`` do it; the exit code of the run."""
+def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: bool, **how: Any) -> int:
+    """Show what begins anew, and unless it is a ``preview`` do it; ``how`` are the other options that both commands
+    have. The exit code of the run."""
     tell_edited(given, request.run)
-    stale = stale_set(request, given.state)
+    stale = stale_set(request, given.state, acting=not preview)
     if preview and as_json:
         from json import dumps
 
@@ -46,10 +46,11 @@ def begin(
     if preview:
         sys.stdout.write(_in_full(stale))
         return OK
-    sys.stderr.write(_told(stale))
-    seen = watch(given, "auto")
-    onlooker = seen if no_wait or unattended else attended(given, seen)
-    result = begin_anew(request._replace(unattended=unattended), given.state, onlooker)
+    if how["progress"] != "quiet":
+        sys.stderr.write(_told(stale))
+    seen = watch(given, how["progress"])
+    onlooker = seen if how["no_wait"] or how["unattended"] else attended(given, seen)
+    result = begin_anew(request._replace(unattended=how["unattended"]), given.state, onlooker)
     return report(result, as_json)
 
 

@@ -8,11 +8,12 @@ import sys
 import time
 
 from planrunner.app.gates import Ballots
-from planrunner.cli.questions import BudgetForm, GateForm
+from planrunner.cli.questions import BudgetForm, GateForm, turned_away_here
 from planrunner.cli.settings import Settings, messages
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.gates import budget_gate_lines, gate_lines, waiting_budgets, waiting_gates
+from planrunner.views.terminal import harmless
 
 if TYPE_CHECKING:
     from planrunner.app.execute import RunResult, Watch
@@ -35,20 +36,30 @@ class Desk:
         self._form: GateForm | BudgetForm | None = None
         self._typed = b""
         self._left = False
+        self._news = False
+        self._asked = False
+        """Whether the line of the cursor is a question, with nothing typed and sent off yet."""
 
     def started(self, run_id: str, plan: Plan, state: State) -> None:
         self._state = state
         self._inner.started(run_id, plan, state)
 
     def event(self, entry: Entry) -> None:
+        self._break_line()
         self._inner.event(entry)
+        self._news = True
 
     def output(self, task: str, attempt: int, stream: str, data: bytes) -> None:
-        self._inner.output(task, attempt, stream, data)
+        if self._form is None:  # else it would be drawn across the question; it is kept with the attempt
+            self._inner.output(task, attempt, stream, data)
 
     def tick(self, now: float) -> None:
         state = self._state
         if self._form is not None and state is not None:
+            if self._news:
+                self._news = False
+                self._inner.tick(now)
+                self._let_go()
             self._at_the_prompt(state, self._form)
             return
         self._inner.tick(now)
@@ -62,21 +73,43 @@ class Desk:
 
     def _ask_next(self, state: State, now: float) -> None:
         """Put the first question that there is."""
-        if gates := waiting_gates(state):
-            number = gates[0]
+        told: list[str] = []
+        for number in waiting_gates(state):
             gate = state.tasks[number].gate
             assert gate is not None
             lines = gate_lines(self._screen, state, number, time.time(), True)
-            self._ask(GateForm(state.specs[number].id, number, gate), lines)
-        elif budgets := waiting_budgets(state, now):
+            refusal = turned_away_here(state, state.specs[number].id, gate)
+            if not refusal:
+                self._ask(GateForm(state.specs[number].id, number, gate), lines)
+                return
+            told += [*lines, f"    {harmless(refusal)}"]
+        if budgets := waiting_budgets(state, now):
             self._ask(BudgetForm(budgets[0]), budget_gate_lines(self._screen, state, budgets[0]))
+        elif told:
+            self._let_go()
+            self._screen.write("\n".join(["", *told, ""]))
+            self._leave()
 
     def _ask(self, form: GateForm | BudgetForm, lines: list[str]) -> None:
+        self._let_go()
+        self._form = form
+        self._screen.write("\n".join(["", *lines, ""]))
+        self._prompt(form)
+
+    def _let_go(self) -> None:
         let_go = getattr(self._inner, "let_go", None)
         if let_go is not None:
             let_go()
-        self._form = form
-        self._screen.write("\n".join(["", *lines, form.prompt()]))
+
+    def _prompt(self, form: GateForm | BudgetForm) -> None:
+        self._screen.write(form.prompt())
+        self._asked = True
+
+    def _break_line(self) -> None:
+        """What is told while a question stands begins on a line of its own."""
+        if self._asked:
+            self._screen.write("\n")
+            self._asked = False
 
     def _at_the_prompt(self, state: State, form: GateForm | BudgetForm) -> None:
         """Read what was typed; leave the question when somebody else has answered or it is asked anew."""
@@ -87,19 +120,23 @@ class Desk:
                 self._form = None
             return
         if not form.stands(state):
-            self._screen.write("\nanswered elsewhere, or changed\n")
+            self._break_line()
+            self._screen.write("answered elsewhere, or changed\n")
             self._form = None
             return
         line = self._line()
         if line is None:
+            if not (self._asked or self._left):
+                self._prompt(form)  # something was told meanwhile
             return
+        self._asked = False
         body = form.take(line)
         if form.wrong:
             self._screen.write(f"{form.wrong}\n")
         if body is not None:
             form.sent = self._votes().post(state.run_id, body, form.kind)
         elif not self._left:
-            self._screen.write(form.prompt())
+            self._prompt(form)
 
     def _line(self) -> str | None:
         """A line from the terminal; None while there is none. The end of the input leaves the run waiting."""
@@ -125,6 +162,7 @@ class Desk:
         """Nobody answers here: the run parks as it would without a terminal."""
         assert self._state is not None
         self._left = True
+        self._asked = False
         self._form = None
         self._votes().leave(self._state.run_id)
 

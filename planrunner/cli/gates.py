@@ -25,7 +25,7 @@ def command(ctx: click.Context, /, run: str, as_json: bool) -> int:
       planrunner gates --json
     """
     from planrunner.app.gates import waiting
-    from planrunner.views.gates import budget_gate_lines, gate_lines, gate_objects
+    from planrunner.views.gates import budget_gate_lines, decided_lines, gate_lines, gate_objects
 
     given = given_settings(ctx)
     found = waiting(run or None, given.state)
@@ -35,16 +35,24 @@ def command(ctx: click.Context, /, run: str, as_json: bool) -> int:
             for one in found
             for gate in gate_objects(one.state, time.time())
         ]
-        click.echo(json.dumps({"format": 1, "gates": gates}, indent=2, ensure_ascii=False, default=str))
+        decided = [
+            {"run_id": one.state.run_id, "plan": one.state.plan.id, "held": one.held, "gate": task, "decision": words}
+            for one in found
+            for task, words in ((one.state.specs[number].id, words) for number, words in one.decided.items())
+        ]
+        click.echo(
+            json.dumps({"format": 1, "gates": gates, "decided": decided}, indent=2, ensure_ascii=False, default=str)
+        )
         return 0
     screen = output(given)
     lines: list[str] = []
     for one in found:
-        if one.gates or one.budgets:
+        if one.gates or one.budgets or one.decided:
             lines.append(f"{one.state.plan.id}  run {one.state.run_id}")
             for number in one.gates:
                 lines += gate_lines(screen, one.state, number, time.time(), bool(run))
             for asked in one.budgets:
                 lines += budget_gate_lines(screen, one.state, asked)
+            lines += decided_lines(screen, one.state, one.decided)
     screen.write("\n".join(lines or ["nothing waits for people"]) + "\n")
     return 0

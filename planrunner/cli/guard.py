@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 
-from planrunner.errors import INTERNAL, INTERRUPTED, STORAGE, PlanInvalid, PlanrunnerError
+from planrunner.errors import INTERNAL, INTERRUPTED, STORAGE, USAGE, PlanInvalid, PlanrunnerError
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ _NAMED = (
 """Commands that hints name."""
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
+_GONE = "the current directory does not exist any more"
+_ELSEWHERE = "change to another with `cd`, then call it again"
 PIPE_CLOSED = 141
 """What shells report for a program that SIGPIPE ended: the reader went away before everything was written."""
 
@@ -32,12 +34,14 @@ def guarded(arguments: list[str]) -> int:
     except PlanInvalid as error:
         return _invalid(error, arguments)
     except PlanrunnerError as error:
-        _say(f"error: {error.message}", _here(error.hint, arguments))
+        _say(f"error: {error.message}", f"{_GONE}; {_ELSEWHERE}" if _is_gone() else _here(error.hint, arguments))
         return error.exit_code
     except BrokenPipeError:
         return broken_pipe()
     except OSError as error:
-        return _full(error) if error.errno in _DISK and error.filename is None else _bug(error, arguments)
+        if error.errno in _DISK and error.filename is None:
+            return _full(error)
+        return _nowhere() if isinstance(error, FileNotFoundError) and _is_gone() else _bug(error, arguments)
     except KeyboardInterrupt:
         _say("interrupted")
         return INTERRUPTED
@@ -103,6 +107,20 @@ def _full(error: OSError) -> int:
     broken_pipe()
     _say(f"error: standard output cannot be written: {error.strerror}")
     return STORAGE
+
+
+def _is_gone() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _nowhere() -> int:
+    """Somebody removed the directory in which the command was called."""
+    _say(f"error: {_GONE}", _ELSEWHERE)
+    return USAGE
 
 
 def _invalid(error: PlanInvalid, arguments: Sequence[str]) -> int:

@@ -22,7 +22,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
     ),
     "resume": (
-        ("--settle", "Say what became of a task in doubt: retry, completed, failed or rollback."),
+        ("--settle", "Say what became of a task in doubt, or of all inside one: retry, completed, failed or rollback."),
         ("--unattended", "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."),
         ("--from", "Go on from a checkpoint, as a new run; this one stays as it is."),
         ("--restore-files", "With --from: make the files of the directory what they were then."),
@@ -59,6 +59,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--preview", "Only tell what would begin anew."),
         ("--unattended", "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."),
         ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
+        ("--progress", "How progress is shown."),
         ("--json", "Print JSON."),
     ),
     "rerun": (
@@ -67,6 +68,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--preview", "Only tell what would begin anew."),
         ("--unattended", "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."),
         ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
+        ("--progress", "How progress is shown."),
         ("--json", "Print JSON."),
     ),
     "rollback": (

@@ -15,6 +15,23 @@ if TYPE_CHECKING:
 Json = Any
 
 
+def turned_away_here(state: State, task: str, gate: GateState) -> str:
+    """Why whoever sits at the terminal may not decide a gate; empty where they may."""
+    from planrunner.app.asking import user  # late: few runs ask
+    from planrunner.errors import PlanInvalid, UsageError
+    from planrunner.machine.votes import Vote, turned_away
+    from planrunner.safety.people import read_project, unsound
+
+    by = user()
+    try:
+        people = read_project(str(state.environment.get("directory") or ".")).people or {}
+    except UsageError as error:
+        return error.message
+    except PlanInvalid as error:
+        return unsound(error)
+    return turned_away(state, gate, Vote(task, "approve", by, by, people.get(by, ())))
+
+
 class GateForm:
     """The questions of one gate in their order: the decision, each field, the reason. ``sent`` is the number of the
     request once it is made, ``kind`` what kind it is."""
@@ -45,8 +62,7 @@ class GateForm:
             return f"{choices}/no, q to leave it > "
         field = self._next_field()
         if field is not None:
-            default = f" [{field['default']}]" if "default" in field else ""
-            return f"{field['name']}{default} > "
+            return _field_prompt(field)
         return "reason > "
 
     def _next_field(self) -> dict[str, Json] | None:
@@ -62,7 +78,9 @@ class GateForm:
             return None
         field = self._next_field()
         if field is not None:
-            self._body["fields"][field["name"]] = line
+            self.wrong = _misfit(field, line)
+            if not self.wrong:
+                self._body["fields"][field["name"]] = line
             return None
         if self._body["verdict"] == "reject" and not line:
             self.wrong = "a rejection needs a reason"
@@ -79,6 +97,30 @@ class GateForm:
             self._body = {"verdict": "reject", "fields": {}}
         elif line:
             self.wrong = f"`{harmless(line)}` is no answer: say {' or '.join([*(self._options or ['yes']), 'no'])}"
+
+
+def _field_prompt(field: dict[str, Json]) -> str:
+    """``size (a size such as 50MB): how big it may get [5MB] > ``"""
+    from planrunner.plan.params import takes  # late: few gates have a form
+
+    kind = takes(str(field.get("type", "any")))
+    if field.get("choices"):
+        kind = "one of " + ", ".join(map(str, field["choices"]))
+    about = f": {field['description']}" if field.get("description") else ""
+    default = f" [{field['default']}]" if "default" in field else "" if field.get("required") else " [nothing]"
+    return harmless(f"{field['name']} ({kind}){about}{default} > ")
+
+
+def _misfit(field: dict[str, Json], line: str) -> str:
+    """What is wrong with what was typed for a field; what is left empty takes its default."""
+    from planrunner.plan.model import Param  # late, as above
+    from planrunner.plan.params import bind
+
+    if not line:
+        needed = field.get("required") and "default" not in field
+        return f"`{field['name']}` cannot be left empty" if needed else ""
+    param = Param(**{**field, "choices": tuple(field.get("choices", ()))})
+    return harmless("; ".join(bind([param], {param.name: line}, "field").problems))
 
 
 class BudgetForm:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from planrunner.app.rerun import RerunRequest
@@ -17,7 +19,7 @@ from planrunner.cli.group import given_settings
 @anew_options
 @click.pass_context
 def command(
-    ctx: click.Context, /, run: str, tasks: tuple[str, ...], downstream: bool, only_failed: bool, **how: bool
+    ctx: click.Context, /, run: str, tasks: tuple[str, ...], downstream: bool, only_failed: bool, **how: Any
 ) -> int:
     """Begin tasks of a run anew, also of one that has completed.
 

@@ -30,7 +30,7 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     multiple=True,
     metavar="TASK=HOW",
     callback=_settled,
-    help="Say what became of a task in doubt: retry, completed, failed or rollback.",
+    help="Say what became of a task in doubt, or of all inside one: retry, completed, failed or rollback.",
 )
 @click.option("--unattended", is_flag=True, help=UNATTENDED)
 @click.option(
@@ -45,10 +45,13 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 def command(ctx: click.Context, /, checkpoint: str | None, restore_files: bool, yes: bool, **options: Any) -> int:
     """Go on with a run that was interrupted or waits. RUN is an id, the start of one, or `last`.
 
+    TASK of `--settle` is a path, a task that holds those in doubt, or a pattern: `fan[*]` stands for every item.
+
     \b
     Examples:
       planrunner resume last
       planrunner resume last --settle tag=completed
+      planrunner resume last --settle "fan[*]=retry" --settle "fan[2]=completed"
       planrunner resume last --from cp-build
     """
     given = given_settings(ctx)

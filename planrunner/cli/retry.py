@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from planrunner.app.rerun import RerunRequest
@@ -14,7 +16,7 @@ from planrunner.cli.group import given_settings
 @click.argument("tasks", nargs=-1, metavar="[TASK]...")
 @anew_options
 @click.pass_context
-def command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: bool) -> int:
+def command(ctx: click.Context, /, run: str, tasks: tuple[str, ...], **how: Any) -> int:
     """Begin anew what failed, was cancelled or was undone, with what did not come about because of it, and go on.
 
     A failed item of a fan-out, or a failed step of a subplan, is tried again alone; what went well stays. What stands

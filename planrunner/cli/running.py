@@ -51,7 +51,7 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
 
 def resume_run(given: Settings, options: ResumeOptions) -> int:
     """Go on with a run; the exit code of the contract."""
-    from planrunner.app.execute import resume
+    from planrunner.app.resuming import resume
 
     seen = watch(given, options.progress)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)

@@ -39,7 +39,7 @@ def report(steered: Steered, as_json: bool) -> int:
 
 def finish(given: Settings, steered: Steered) -> Steered:
     """Drive a run that nobody holds from what was asked of it to its end; how it stands then."""
-    from planrunner.app.execute import resume
+    from planrunner.app.resuming import resume
     from planrunner.cli.running import watch
 
     try:

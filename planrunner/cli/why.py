@@ -16,7 +16,8 @@ from planrunner.cli.group import given_settings
 def command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int:
     """Tell why a task ran, waited, was skipped, was tried again or failed. Without RUN it is the last one.
 
-    TASK is a path as the run shows it (`polish#2/draft`, `fan[3]`), or the end of one that no other task has.
+    TASK is a path as the run shows it (`polish#2/draft`, `fan[3]`), or the end of one that no other task has; a round
+    of a loop (`polish#2`) is explained as a whole.
 
     \b
     Examples:
@@ -25,20 +26,16 @@ def command(ctx: click.Context, /, words: tuple[str, ...], as_json: bool) -> int
       planrunner why last 'fan[3]'
     """
     from planrunner.app.inspect import look, why_task
-    from planrunner.app.tasknames import task_number
-    from planrunner.views.standing import shown_status
     from planrunner.views.terminal import harmless
 
     if len(words) > 2:
         raise click.UsageError("give a run and a task, or a task")
     run = words[0] if len(words) == 2 else "last"
     found = look(run, given_settings(ctx).state)
-    lines = why_task(found, words[-1])
+    told = why_task(found, words[-1])
     if as_json:
-        number = task_number(found.state, words[-1])
-        name, status = found.state.specs[number].id, shown_status(found.state, found.state.tasks[number])
-        answer = {"format": 1, "run_id": found.row.run, "task": name, "status": status, "why": lines}
+        answer = {"format": 1, "run_id": found.row.run, **told._asdict()}
         click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
     else:
-        click.echo("\n".join(harmless(line) for line in lines))
+        click.echo("\n".join(harmless(line) for line in told.why))
     return 0

@@ -39,14 +39,16 @@ def _weigh(state: State, request: Request, place: Place, now: float, weighed: We
     """A vote counts for what is there now: what has changed since it was shown is asked anew. Roles are those that the
     project lists, and only where it lists nobody those that the voter claims."""
     from planrunner.engine.gates import renewed  # late: few requests are votes
-    from planrunner.errors import MISMATCH, UsageError
-    from planrunner.safety.people import read_project
+    from planrunner.errors import MISMATCH, PlanInvalid, UsageError
+    from planrunner.safety.people import read_project, unsound
 
     body = dict(request.body)
     try:
         people = read_project(place.directory).people
     except UsageError as error:
         return refused(error.message)
+    except PlanInvalid as error:
+        return refused(unsound(error))
     by = str(body.get("by") or request.by)
     body.update(by=by, user=request.by, now=now, roles=[], claimed=list(body.get("roles") or ()))
     if people is not None:

@@ -16,10 +16,10 @@ from glob import glob
 from typing import Any, BinaryIO
 
 from planrunner.engine.rare_effects import Examine, Weigh
-from planrunner.errors import UsageError
+from planrunner.errors import PlanInvalid, UsageError
 from planrunner.jsontext import stable_json
 from planrunner.machine.events import GateExamined
-from planrunner.safety.people import read_project
+from planrunner.safety.people import FILE, read_project, unsound
 
 Json = Any
 Record = dict[str, Json]
@@ -75,9 +75,10 @@ def examine(looks: Sequence[Record], directory: str) -> tuple[tuple[Record, ...]
             found.append({"kind": look["kind"], "name": name, "digest": "", "problem": f"{name}: {_why(error)}"})
     try:
         policy = read_project(directory).digest
-    except UsageError as error:
+    except (UsageError, PlanInvalid) as error:
         policy = ""
-        found.append({"kind": "policy", "name": "planrunner.yaml", "digest": "", "problem": error.message})
+        problem = unsound(error) if isinstance(error, PlanInvalid) else error.message
+        found.append({"kind": "policy", "name": FILE, "digest": "", "problem": problem})
     return tuple(_cut(found)), policy
 
 

@@ -14,7 +14,7 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["BUSY_SECONDS", "FILE", "RESUME", "Connection", "failure", "open_database", "sqlite3"]
+__all__ = ["AGAIN", "BUSY_SECONDS", "FILE", "Connection", "failure", "open_database", "sqlite3"]
 
 try:  # the package around it imports datetime and more, which a short run never needs
     with CacheAlone():
@@ -86,20 +86,41 @@ def open_database(state: str, *, readonly: bool = False) -> Connection:
     try:
         return _open_reader(path) if readonly else _open_writer(path)
     except sqlite3.Error as error:
-        raise failure(error, path, "run the command again") from error
+        raise failure(error, path) from error
 
 
-RESUME = "go on with `planrunner resume`"
+AGAIN = "run the command again"
 
 
-def failure(error: Exception, path: str, then: str = RESUME) -> PlanrunnerError:
-    """The error to show for an error of SQLite; ``then`` is what to do once its cause is mended: there is nothing to
-    resume where no run was stored yet."""
+def failure(error: Exception, path: str, then: str = AGAIN) -> PlanrunnerError:
+    """The error to show for an error of SQLite; ``then`` is what to do once its cause is mended. Whoever acts on a run
+    says which one goes on instead."""
     name = getattr(error, "sqlite_errorname", "")
     for prefix, (message, hint) in _FAILURES.items():
         if name.startswith(prefix):
             return StorageFailed(message.format(path=path, error=error), hint.format(then=then))
     return StorageFailed(f"the journal `{path}` failed: {error}", f"when the cause is mended, {then}")
+
+
+def check_database(state: str, seconds: float) -> bool:
+    """Look through ``journal.db`` of a state directory for damage; False where that took longer than ``seconds`` and
+    was given up. Nothing is written. Raises as a read-only ``open_database`` does, StorageFailed for what is damaged.
+    """
+    path = os.path.join(state, FILE)
+    connection = open_database(state, readonly=True)
+    deadline = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
+    try:
+        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
+            return False
+        raise failure(error, path) from error
+    finally:
+        connection.close()
+    if found != "ok":
+        raise StorageFailed(f"the journal `{path}` is damaged: {' '.join(found.split())}", _COPY)
+    return True
 
 
 _COPY = "restore it from a copy, or move it away to start a new journal"
@@ -202,7 +223,7 @@ def _version(connection: Connection, path: str) -> int:
         ours = _pragma(connection, "application_id") == APPLICATION
         empty = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     finally:
-        if alone:
+        if alone and connection.in_transaction:  # an error may have ended it, and is what has to be told
             connection.execute("ROLLBACK")
     if not ours:
         if version or not empty:

@@ -80,6 +80,12 @@ def _lock(path: str, what: str, held: str) -> int:
     raise RunHeld(f"{held} {holder}", way_out(holder))
 
 
+def held_error(state: str, run: str) -> RunHeld:
+    """The error for a run that another process acts on, naming it."""
+    holder = _holder(lock_path(state, run))
+    return RunHeld(f"run `{run}` is held by {holder}", way_out(holder))
+
+
 def unlock_run(state: str, run: str, descriptor: int) -> None:
     """Let go of a run. The file goes while it is still locked: nobody locks a file that is about to vanish."""
     path = lock_path(state, run)

@@ -12,7 +12,6 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_AGAIN = "run the command again"
 _POST = "INSERT INTO requests (run, at, kind, body, by) VALUES (?, ?, ?, ?, ?)"
 _WAITING = "SELECT kind, body, by, id, at FROM requests WHERE run = ? AND result IS NULL ORDER BY id"
 _ANSWER = "UPDATE requests SET result = ? WHERE id = ? AND result IS NULL"
@@ -35,7 +34,7 @@ class Requests(Store):
         """
         number: list[int] = []
         row = (run, request.at, request.kind, write_json(request.body), request.by)
-        self._transact(lambda: number.append(self._connection.execute(_POST, row).lastrowid or 0), then=_AGAIN)
+        self._transact(lambda: number.append(self._connection.execute(_POST, row).lastrowid or 0))
         return number[0]
 
     def waiting(self, run: str) -> list[Request]:

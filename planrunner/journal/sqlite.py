@@ -112,13 +112,11 @@ class Journal(Requests):
         if not (entries or answers):
             return
         if run.broken or run.lock < 0:
-            raise StorageFailed(
-                f"run `{run.run}` is not written to any more after a failure", "go on with `planrunner resume`"
-            )
+            raise StorageFailed(f"run `{run.run}` is not written to any more after a failure", _going_on(run))
         check_order(entries, run.last_seq + 1)
         rows = encode_rows(run.number << _BITS, entries)
         try:
-            self._transact(lambda: self._advance(run, entries, rows, answers))
+            self._transact(lambda: self._advance(run, entries, rows, answers), then=_going_on(run))
         except BaseException:
             run.broken = True
             raise
@@ -197,6 +195,11 @@ class Journal(Requests):
     def is_held(self, run: str) -> bool:
         """Whether a living process acts on the run, this one included; asked of the kernel."""
         return locks.is_locked(self._state, run)
+
+    def check_free(self, run: str) -> None:
+        """Raises RunHeld naming the holder where a living process acts on the run."""
+        if self.is_held(run):
+            raise locks.held_error(self._state, run)
 
     def plan(self, digest: str) -> StoredPlan:
         """The plan a run is pinned to; raises NotFound."""
@@ -293,6 +296,10 @@ class Journal(Requests):
     def _unknown(self, wanted: str) -> NotFound:
         rows = self._query("SELECT run FROM runs ORDER BY number DESC LIMIT 1000")
         return runids.no_match(wanted, [str(row[0]) for row in rows])
+
+
+def _going_on(run: RunHandle) -> str:
+    return f"go on with `planrunner resume {run.run}`"
 
 
 def _literal(text: str) -> str:

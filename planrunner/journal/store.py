@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.journal.database import RESUME, Connection, failure, sqlite3
+from planrunner.journal.database import AGAIN, Connection, failure, sqlite3
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class Store:
         self._connection = connection
         self._path = path
 
-    def _transact(self, write: Callable[[], None], synchronous: str = "FULL", then: str = RESUME) -> None:
+    def _transact(self, write: Callable[[], None], synchronous: str = "FULL", then: str = AGAIN) -> None:
         try:
             if synchronous != "FULL":
                 self._connection.execute(f"PRAGMA synchronous={synchronous}")

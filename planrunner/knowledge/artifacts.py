@@ -24,7 +24,7 @@ _CHUNK = 1 << 20
 _DEEPEST = 64
 _STORE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 """While a directory is packed these come from writing the store, others from reading the directory."""
-_HINT = "free some space or mend the disk, then go on with `planrunner resume`"
+_HINT = "free some space or mend the disk, then run the command again"
 
 
 class ArtifactRefused(OSError):

@@ -40,7 +40,8 @@ def why(state: State, task_id: str) -> list[str]:
 
 def _headline(state: State, number: int) -> str:
     task, found = state.specs[number], state.tasks[number]
-    text = f"`{task.id}` is {found.status.replace('_', ' ')}"
+    status = "paused" if found.reason == "decided" and found.status == "blocked" else found.status
+    text = f"`{task.id}` is {status.replace('_', ' ')}"
     if found.status == "running" and state.status not in ("pending", "running"):
         waits = "waits with what it holds" if number in state.holders else "was cut off; resuming the run settles it"
         text = f"`{task.id}` {waits}"

@@ -65,6 +65,41 @@ def holding(state: State, number: int) -> list[str]:
     return lines + _inside(state, frame)
 
 
+def round_name(state: State, frame: Frame) -> str:
+    """How a round is written: ``polish#2``, the path of its tasks without their names."""
+    return state.specs[frame.first].id.rpartition("/")[0]
+
+
+def rounds_named(state: State, wanted: str) -> list[Frame]:
+    """The rounds of loops that a path names: the one of that path, else those whose paths end with it."""
+    found = [frame for opened in frames(state).values() for frame in opened if frame.kind == "round"]
+    named = {round_name(state, frame): frame for frame in found}
+    if wanted in named:
+        return [named[wanted]]
+    return [frame for name, frame in named.items() if name.endswith(f"/{wanted}")]
+
+
+def round_status(frame: Frame) -> str:
+    """Whether a round still runs, and else how it ended."""
+    if frame.open or frame.finals_open:
+        return "running"
+    return "failed" if len(frame.failures) > frame.tolerate else "completed"
+
+
+def why_round(state: State, frame: Frame) -> list[str]:
+    """Sentences about one round of a loop: how it went, what its ``until`` said, and how each of its tasks stands."""
+    owner = state.specs[frame.owner]
+    lines = [f"`{round_name(state, frame)}` is a round of `{owner.id}`: {round_status(frame)}"]
+    lines += [_progress(state, frame), *_until(state, frame)]
+    inner = state.tasks[frame.owner].inner
+    if inner is not frame and inner is not None and inner.kind == "round" and inner.round > frame.round:
+        lines.append(f"another round followed; `{owner.id}` came to round {inner.round}")
+    lines += [_standing(state, number) for number in range(frame.first, frame.first + min(frame.size, LISTED))]
+    if frame.size > LISTED:
+        lines.append(f"  and {frame.size - LISTED} more")
+    return lines
+
+
 def _failures(frame: Frame) -> str:
     return f"{len(frame.failures)} of its tasks failed" if len(frame.failures) > 1 else "1 of its tasks failed"
 
@@ -113,11 +148,14 @@ def _inside(state: State, frame: Frame) -> list[str]:
     lines: list[str] = []
     for statuses in (("failed",), ("blocked", "in_doubt"), ("running",)):
         numbers = [at for at in range(frame.first, frame.first + frame.size) if state.tasks[at].status in statuses]
-        for number in numbers[:LISTED]:
-            found = state.tasks[number]
-            detail = found.detail or found.reason.replace("_", " ")
-            text = f"  `{state.specs[number].id}` is {found.status.replace('_', ' ')}"
-            lines.append(text + (f": {detail}" if detail else ""))
+        lines += [_standing(state, number) for number in numbers[:LISTED]]
         if len(numbers) > LISTED:
             lines.append(f"  and {len(numbers) - LISTED} more are {statuses[0].replace('_', ' ')}")
     return lines
+
+
+def _standing(state: State, number: int) -> str:
+    found = state.tasks[number]
+    detail = found.detail or found.reason.replace("_", " ")
+    text = f"  `{state.specs[number].id}` is {found.status.replace('_', ' ')}"
+    return text + (f": {detail}" if detail else "")

@@ -193,10 +193,13 @@ def _outputs(decision: str, by: str, reason: str) -> dict[str, Json]:
 
 def sentence(gate: GateState) -> str:
     """How a decided gate was decided, for people."""
-    who = ", ".join(gate.by or [vote.by for vote in gate.votes])
+    last = gate.votes[-1] if gate.votes and not gate.decision else None
+    by = gate.by if last is None else [last.by] if last.verdict == "reject" else gate.agreeing(last.choice)
+    reason = gate.reason if last is None else last.reason
+    who = ", ".join(by)
     text = {"passed": "passed its checks", "failed": "a check failed", "expired": "expired"}.get(gate.decision, "")
     text = text or f"{gate.decision or gate.verdict} by {who}"
-    return f"{text}: {gate.reason}" if gate.reason else text
+    return f"{text}: {reason}" if reason else text
 
 
 def _after_decision(state: State, number: int, gate: GateState) -> Command | None:

@@ -93,6 +93,15 @@ def _check_shown(gate: GateState, vote: Vote) -> None:
         raise _Refused(f"what was shown has changed: look again (it is {gate.shown[:12]} now)", MISMATCH)
 
 
+def turned_away(state: State, gate: GateState, vote: Vote) -> str:
+    """Why somebody may not decide the gate that they have not answered yet; empty where they may."""
+    try:
+        _check_person(state, gate, vote)
+    except _Refused as refused:
+        return refused.message
+    return ""
+
+
 def _check_person(state: State, gate: GateState, vote: Vote) -> None:
     if gate.roles or gate.people:
         has = {*vote.roles, *vote.claimed} & set(gate.roles)
@@ -133,6 +142,7 @@ def _approved(state: State, number: int, gate: GateState, vote: Vote) -> Counted
         raise _Refused(f"`{vote.gate}` cannot be approved: {problem}")
     choice = _choice(gate, vote)
     fields = _fields(gate, vote)
+    _same_values(gate, vote.gate, choice, fields)
     voted = _voted(gate, vote, choice, fields)
     names = [*gate.agreeing(choice), vote.by]
     if len(names) < gate.need:
@@ -181,3 +191,16 @@ def _fields(gate: GateState, vote: Vote) -> dict[str, Json]:
     if bound.problems:
         raise _Refused(f"`{vote.gate}`: " + "; ".join(bound.problems))
     return bound.values
+
+
+def _same_values(gate: GateState, name: str, choice: str, fields: dict[str, Json]) -> None:
+    """Several who agree agree on one thing: an approval never stands for values that its voter did not give."""
+    agreed = [earlier for earlier in gate.votes if earlier.verdict == "approve" and earlier.choice == choice]
+    if not fields or not agreed or agreed[-1].fields == fields:
+        return
+    from planrunner.machine.answers import answered  # late: hardly any values differ
+
+    given = agreed[-1].fields
+    differs = {field: given.get(field) for field in fields if given.get(field) != fields[field]}
+    who = ", ".join(earlier.by for earlier in agreed)
+    raise _Refused(f"`{name}`: {who} {answered(gate, differs)}: answer the same, or reject")

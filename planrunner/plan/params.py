@@ -185,6 +185,12 @@ _READERS: dict[str, Callable[[Json], Json]] = {
     "any": _any,
 }
 
+
+def takes(kind: str) -> str:
+    """What a value of that type looks like, in words."""
+    return _WORDS.get(kind, _WORDS["any"])
+
+
 _WORDS = {
     "string": "text",
     "int": "a whole number",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from planrunner.machine.gate import GateState
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
@@ -135,6 +137,7 @@ def gate_object(state: State, number: int) -> dict[str, Json]:
                 "roles": list(vote.roles or vote.claimed),
                 "claimed": bool(vote.claimed),
                 "choice": vote.choice,
+                "fields": vote.fields,
                 "reason": vote.reason,
             }
             for vote in gate.votes
@@ -173,10 +176,11 @@ def gate_lines(terminal: Terminal, state: State, number: int, now: float, whole:
     for option in request.get("options", ()):
         lines += [f"    {line}" for line in _option_lines(option)]
     lines += [f"    -f {_field_text(field)}" for field in request.get("form", ())]
+    lines += [f"    {harmless(line)}" for line in _answers(gate)]
     lines += [f"    {harmless(line)}" for item in gate.evidence for line in _evidence_lines(item, whole)]
     if whole:
         lines += [f"    {name}: {harmless(cut(str(value), 300))}" for name, value in request.get("inputs", {}).items()]
-    return [*lines, *(f"    {command}" for command in commands(terminal.program, state, number))]
+    return [*lines, *(f"    {command}" for command in commands(terminal.program, state, number, now))]
 
 
 def _option_lines(option: dict[str, Json]) -> Iterator[str]:
@@ -198,6 +202,16 @@ def _field_text(field: dict[str, Json]) -> str:
     return f"{field['name']}={kind}{choices}{default}{need}{about}"
 
 
+def _answers(gate: GateState) -> Iterator[str]:
+    """Whose values the next vote is for."""
+    for vote in gate.votes:
+        if vote.fields:
+            from planrunner.machine.answers import answered  # late: few gates have a form and want many votes
+
+            chosen = f" ({vote.choice})" if vote.choice else ""
+            yield f"{vote.by} {answered(gate, vote.fields)}{chosen}"
+
+
 def _evidence_lines(item: dict[str, Json], whole: bool) -> Iterator[str]:
     digest = str(item.get("digest", "")).removeprefix("sha256:")[:SHORT]
     counts = ", ".join(f"{count} {name}" for name, count in (item.get("counts") or {}).items())
@@ -211,11 +225,13 @@ def _evidence_lines(item: dict[str, Json], whole: bool) -> Iterator[str]:
             yield f"  | … {len(lines) - LINES} more lines"
 
 
-def commands(program: str, state: State, number: int) -> list[str]:
-    """The next commands of whoever decides."""
+def commands(program: str, state: State, number: int, now: float) -> list[str]:
+    """The next commands of whoever decides; of a gate that has expired the one that settles it."""
     gate, task = state.tasks[number].gate, state.specs[number].id
     assert gate is not None
-    call, shown = f"{state.run_id} {_quoted(task)}", f"--shown {gate.shown[:SHORT]}"
+    if gate.expires_at is not None and gate.expires_at <= now:
+        return [f"{program} resume {state.run_id}"]
+    call, shown = f"{state.run_id} {_quoted(task)}{_who(gate)}", f"--shown {gate.shown[:SHORT]}"
     fields = "".join(f" -f {field['name']}=…" for field in gate.request.get("form", ()) if field.get("required"))
     options = [str(option["name"]) for option in gate.request.get("options", ())]
     if options or fields:
@@ -223,6 +239,26 @@ def commands(program: str, state: State, number: int) -> list[str]:
     else:
         yes = f"{program} approve {call} {shown}"
     return [yes, f"{program} reject {call} --reason TEXT"]
+
+
+def _who(gate: GateState) -> str:
+    """The options by which somebody says that they are one of those who may decide."""
+    if not gate.roles and not gate.people:
+        return ""
+    name = _quoted(gate.people[0]) if len(gate.people) == 1 and not gate.roles else "NAME"
+    role = _quoted(gate.roles[0]) if len(gate.roles) == 1 else "ROLE"
+    return f" --as {name}" + (f" --role {role}" if gate.roles else "")
+
+
+def decided_lines(terminal: Terminal, state: State, decided: dict[int, str]) -> list[str]:
+    """What was decided since the run was parked, and the command that goes on with it."""
+    if not decided:
+        return []
+    lines = [
+        f"{terminal.sign('paused')} {harmless(f'`{state.specs[number].id}` is {words}')}"
+        for number, words in decided.items()
+    ]
+    return [*lines, f"    {terminal.program} resume {state.run_id}"]
 
 
 def next_commands(terminal: Terminal, state: State) -> list[str]:
@@ -239,5 +275,5 @@ def next_commands(terminal: Terminal, state: State) -> list[str]:
     question = cut(harmless(state.tasks[numbers[0]].detail), terminal.edge() - 10, terminal.unicode)
     return [
         f"  {task.id} asks: {question}",
-        *(f"  {command}" for command in commands(terminal.program, state, numbers[0])),
+        *(f"  {command}" for command in commands(terminal.program, state, numbers[0], time.time())),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.state import State, TaskState
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.standing import is_done, pairs, shown_status, waiting
+from planrunner.views.standing import is_decided, is_done, pairs, shown_status, waiting
 
 if TYPE_CHECKING:
     from typing import Any
@@ -65,7 +65,7 @@ def stopped(state: State) -> dict[str, str] | None:
 def task_object(state: State, found: TaskState) -> dict[str, Json]:
     """One task of ``run_object``: ``reason`` is a short code, ``detail`` the sentence for people."""
     status = shown_status(state, found)
-    left = status != found.status
+    left = status != found.status and not is_decided(found)
     return {
         "status": status,
         "attempts": found.attempts,
@@ -100,7 +100,7 @@ def inner_object(state: State, found: TaskState) -> dict[str, Json]:
 
 def reason_text(state: State, found: TaskState) -> str:
     """Why a task stands as it does, for people; empty where nothing is to be said."""
-    if shown_status(state, found) != found.status:
+    if shown_status(state, found) != found.status and not is_decided(found):
         return _left_detail(found) if found.inner is not None else f"{_left_reason(found)}: {_left_detail(found)}"
     return found.detail or found.reason.replace("_", " ")
 

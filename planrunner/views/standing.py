@@ -17,11 +17,18 @@ def shown_status(state: State, found: TaskState) -> str:
     An attempt that was cut off or stopped half-way is in doubt until a resumed run settles it by its effect class. A
     task that holds others does nothing itself: it waits with them.
     """
+    if is_decided(found):
+        return "paused"
     if found.status != "running" or not is_resting(state):
         return found.status
     if found.inner is not None:
         return "blocked" if state.status == "blocked" else "paused"
     return "paused" if is_done(found) else "in_doubt"
+
+
+def is_decided(found: TaskState) -> bool:
+    """Whether people have said what a task waited for, and the run was not resumed since."""
+    return found.status == "blocked" and found.reason == "decided"
 
 
 def is_done(found: TaskState) -> bool:
@@ -49,6 +56,10 @@ def shown_counts(state: State) -> dict[str, int]:
         found = state.tasks[number]
         if found.inner is not None and found.inner.size and not _own_trouble(state, number):
             counts[found.status] -= 1
+    if counts.get("blocked") and is_resting(state):
+        decided = sum(map(is_decided, state.tasks))
+        counts["blocked"] -= decided
+        counts["paused"] = counts.get("paused", 0) + decided
     if is_resting(state) and state.checkpoints is not None and counts.get("running"):
         done = sum(shown_status(state, found) == "paused" and found.inner is None for found in state.tasks)
         counts["running"] -= done
@@ -74,7 +85,11 @@ def waiting(state: State) -> list[str]:
     counts = state.counts
     if not (counts.get("blocked") or counts.get("in_doubt")):
         return []
-    return [task.id for task, found in pairs(state) if found.status in ("blocked", "in_doubt")]
+    return [
+        task.id
+        for task, found in pairs(state)
+        if found.status == "in_doubt" or (found.status == "blocked" and not is_decided(found))
+    ]
 
 
 NAMED = 8

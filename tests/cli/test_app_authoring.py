@@ -54,7 +54,7 @@ STAFFED = "plan: p\ntasks:\n  - {id: sign, gate: approval, ask: Go on, approvers
     [
         ("people: {ana: [release]}\n", ["PLAN607"]),
         ("people: {ana: [relase]}\n", []),
-        ("sandbox: true\n", []),
+        ("policy: {sandbox: true}\n", []),
         ("people: [ana]\n", []),
         (None, []),
     ],

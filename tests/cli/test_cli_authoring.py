@@ -264,6 +264,28 @@ def test_doctor_tells_what_is_there_and_fails_on_a_state_directory_that_cannot_b
     assert "is not a directory" in broken.out
 
 
+@pytest.mark.parametrize("where", ["head", "inside", "all"])
+def test_doctor_finds_a_damaged_journal_and_says_what_to_do(run, plan, tmp_path, where):
+    assert not [check for check in json.loads(run("doctor", "--json").out)["checks"] if check["name"] == "journal"]
+    tasks = "".join(f"  - {{id: t{number}, run: echo {number}, timeout: 1m}}\n" for number in range(40))
+    assert run("exec", plan(f"plan: p\ntasks:\n{tasks}")).code == 0
+    whole = run("doctor")
+    assert whole.code == 0
+    assert "journal.db" in whole.out
+    path = tmp_path / "state" / "journal.db"
+    data = bytearray(path.read_bytes())
+    first, last = {"head": (0, 100), "inside": (4096, len(data)), "all": (0, len(data))}[where]
+    data[first:last] = b"rubbish " * ((last - first) // 8) + b"x" * ((last - first) % 8)
+    path.write_bytes(data)
+    ran = run("doctor")
+    assert ran.code == 1
+    [line] = [line for line in ran.out.splitlines() if " journal " in line]
+    assert line.startswith(("✘", "x"))
+    assert "damaged" in line
+    assert "restore it from a copy, or move it away" in line
+    assert path.read_bytes() == bytes(data)
+
+
 MIXED = """\
 # what it is for
 tasks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -236,6 +237,26 @@ def test_requests_of_many_at_once_are_each_answered_once(run, plan, start, tmp_p
     journal = open_journal(str(tmp_path / "state"))
     try:
         assert all(journal.answered(number) is not None for number in range(1, 7))
+    finally:
+        journal.close()
+
+
+def test_a_run_whose_disk_is_full_says_which_run_goes_on(plan, tmp_path):
+    tasks = "".join(f"  - {{id: t{number}, run: 'head -c 9000 /dev/zero | tr \\\\0 x'}}\n" for number in range(60))
+    name = plan(f"plan: p\ndefaults: {{timeout: 1m}}\ntasks:\n{tasks}")
+    done = subprocess.run(
+        [sys.executable, "-m", "planrunner", "exec", name, "--progress", "quiet"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PLANRUNNER_STATE": str(tmp_path / "state"), "PYTHONPATH": str(ROOT)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000)),
+        timeout=50,
+    )
+    assert done.returncode == 11, done.stderr
+    journal = open_journal(str(tmp_path / "state"), readonly=True)
+    try:
+        assert f"`planrunner resume {journal.find_run('last')}`" in done.stderr
     finally:
         journal.close()
 

@@ -90,6 +90,10 @@ def test_a_type_or_a_task_that_is_not_there_is_named_with_the_nearest(run, plan)
     ran = run("events", "last", "--type", "attempt_endet")
     assert (ran.code, ran.out) == (2, "")
     assert "did you mean `attempt_ended`" in ran.err
+    assert "did you mean `task_settled`" in run("events", "last", "--type", "TaskSettled").err
+    told = run("events", "last", "--type", "task_finishd").err
+    assert "did you mean one of `task_delayed`, `task_queued`, `task_settled`?" in told
+    assert "`planrunner events last` shows the type of each" in run("events", "last", "--type", "zzz").err
     ran = run("events", "last", "--task", "innner")
     assert ran.code == 3
     assert "did you mean `inner`" in ran.err
@@ -100,3 +104,24 @@ def test_the_whole_run_is_exported_or_nothing(run, plan):
     ran = run("events", "last", "--export", "a.jsonl", "--task", "fan")
     assert ran.code == 2
     assert "whole run" in ran.err
+
+
+@pytest.mark.parametrize("name", ["rubbish.jsonl", "rubbish.txt", "rubbish"])
+def test_a_file_that_is_no_history_is_told_as_such_with_what_writes_one(run, plan, tmp_path, name):
+    (tmp_path / name).write_bytes(b"\x00\xffrubbish\n")
+    for _ in range(2):
+        ran = run("replay", name)
+        assert (ran.code, ran.out) == (2, "")
+        assert f"the history `{name}` cannot be used: it is damaged, or no file that" in ran.err
+        assert "`planrunner events RUN --export FILE`" in ran.err
+        run("exec", plan(NESTED))
+    assert run("replay", "gone.jsonl").code == 3
+    assert "`gone.jsonl` cannot be read: No such file" in run("replay", "gone.jsonl").err
+    assert "there is no run `zzz`" in run("replay", "zzz").err
+
+
+def test_an_exported_run_is_replayed_from_a_file_of_any_name(run, plan):
+    run("exec", plan(NESTED))
+    assert run("events", "last", "--export", "kept.txt").code == 0
+    ran = run("replay", "kept.txt")
+    assert ran.code == 0, ran.err

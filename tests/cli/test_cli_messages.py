@@ -203,3 +203,22 @@ def test_bash_completes_a_command_through_the_script(run, tmp_path):
         ["bash", "-c", script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=30
     )
     assert done.stdout.strip() == "graph"
+
+
+@pytest.mark.parametrize(
+    "words", [("runs",), ("exec", "p.yaml"), ("resume", "last"), ("lint", "."), ("doctor",), ("show",), ("init",)]
+)
+def test_a_working_directory_that_was_removed_is_told_and_is_no_fault_of_ours(words, tmp_path):
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(
+        ["sh", "-c", 'cd gone && rmdir ../gone && exec "$@"', "sh", sys.executable, "-m", "planrunner", *words],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+        timeout=50,
+    )
+    assert done.returncode == (3 if words[0] == "lint" else 2), done.stderr
+    assert "the current directory does not exist any more" in done.stderr
+    assert "`cd`" in done.stderr
+    assert not [found.name for found in tmp_path.iterdir() if found.name.startswith("crash")]

@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from planrunner.cli.complete import candidates
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +61,26 @@ def test_a_path_is_found_by_its_end_and_an_unclear_one_is_refused_with_those_it_
     assert "did you mean `polish#2/draft`?" in run("why", "polish#2/darft").err
     assert "`fan[7]` has not come to be in this run: `fan`, which would hold it, is failed" in run("why", "fan[7]").err
     assert "`polish`, which would hold it, is completed" in run("logs", "last", "polish#3/draft").err
+
+
+def test_a_round_of_a_loop_is_explained_as_a_whole(run, plan):
+    loop = "  - id: outer\n    subplan:\n      - id: tune\n        loop:\n          max: 3\n          until: loop.round == 2\n"
+    inner = "          tasks:\n            - {id: t, run: test 1 = 1}\n            - {id: v, needs: [t], run: echo v}\n"
+    assert run("exec", plan(f"plan: p\ndefaults: {{timeout: 1m}}\ntasks:\n{loop}{inner}")).code == 0
+    told = run("why", "last", "outer/tune#1")
+    assert told.code == 0, told.err
+    assert told.out.splitlines() == [
+        "`outer/tune#1` is a round of `outer/tune`: completed",
+        "round 1 of at most 3: 2 of 2 tasks done",
+        "`until: loop.round == 2` is false after round 1",
+        "another round followed; `outer/tune` came to round 2",
+        "  `outer/tune#1/t` is completed",
+        "  `outer/tune#1/v` is completed",
+    ]
+    found = json.loads(run("why", "tune#2", "--json").out)
+    assert (found["task"], found["status"]) == ("outer/tune#2", "completed")
+    assert "`until: loop.round == 2` is true after round 2" in found["why"]
+    assert run("why", "last", "tune#7").code == 3
 
 
 def test_the_block_of_a_failed_item_names_its_place_in_the_file(run, plan):
@@ -118,3 +140,53 @@ def test_nothing_that_holds_others_is_in_doubt_after_a_kill_and_doubts_are_settl
     assert run("why", "sub").out.startswith("`sub` waits with what it holds\n")
     done = run("resume", "last", "--settle", "a=completed", "--json")
     assert (done.code, json.loads(done.out)["status"]) == (0, "completed"), done.err
+
+
+@pytest.fixture
+def doubtful(run, plan, tmp_path) -> Path:
+    """The state of a run whose three items of `f` and `g/one` were cut off; what runs again ends at once."""
+    text = "plan: p\ndefaults: {timeout: 1m}\ntasks:\n  - {id: f, foreach: [x, y, z], run: 'RUN'}\n"
+    text += "  - {id: g, subplan: [{id: one, run: 'RUN'}]}\n"
+    text = text.replace("RUN", "echo run >> ran; test -e go || sleep 30")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "planrunner", "exec", plan(text), "--progress", "quiet"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(tmp_path / "state")},
+    )
+    until = time.monotonic() + 20
+    while time.monotonic() < until and not ((tmp_path / "ran").exists() and len((tmp_path / "ran").read_text()) == 16):
+        time.sleep(0.02)
+    child.send_signal(signal.SIGKILL)
+    child.wait(10)
+    (tmp_path / "go").touch()
+    return tmp_path / "ran"
+
+
+def statuses(ran) -> dict[str, str]:
+    return {name: task["status"] for name, task in json.loads(ran.out)["tasks"].items()}
+
+
+def test_a_pattern_settles_every_task_that_fits_and_what_is_said_last_counts(run, doubtful):
+    done = run("resume", "last", "--settle", "f[*]=failed", "--settle", "f[1]=completed", "--settle", "*/one=completed",
+               "--json")  # fmt: skip
+    assert statuses(done) == {
+        "f": "failed", "f[0]": "failed", "f[1]": "completed", "f[2]": "failed", "g": "completed", "g/one": "completed",
+    }  # fmt: skip
+    assert len(doubtful.read_text().split()) == 4
+    assert run("replay", "last").code == 0
+
+
+def test_a_task_that_holds_others_stands_for_what_is_in_doubt_inside_it(run, doubtful):
+    done = run("resume", "last", "--settle", "f=completed", "--json")
+    assert done.code == 8
+    assert statuses(done) == {
+        "f": "completed", "f[0]": "completed", "f[1]": "completed", "f[2]": "completed", "g": "blocked",
+        "g/one": "in_doubt",
+    }  # fmt: skip
+    wrong = run("resume", "last", "--settle", "f=retry")
+    assert (wrong.code, "nothing inside `f` is in doubt" in wrong.err) == (2, True)
+    wrong = run("resume", "last", "--settle", "f[*]=retry")
+    assert (wrong.code, "no task in doubt fits `f[*]`" in wrong.err) == (2, True)
+    done = run("resume", "last", "--settle", "g=retry", "--json")
+    assert done.code == 0
+    assert len(doubtful.read_text().split()) == 5

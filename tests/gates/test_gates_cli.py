@@ -114,9 +114,9 @@ def test_an_approval_of_one_run_is_none_of_another(project: Any) -> None:
 def test_another_policy_of_the_project_voids_the_approval_and_another_list_of_people_does_not(project: Any) -> None:
     shown = waits(project)
     policy = project.path / "planrunner.yaml"
-    policy.write_text("capabilities: {deny: [sql.query]}\n")
+    policy.write_text("policy: {capabilities: {deny: [sql.query]}}\n")
     assert project("approve", "last", "sign", "--shown", shown).code == 10
-    policy.write_text("capabilities: {deny: [sql.query]}\npeople: {ana: [release]}\n")
+    policy.write_text("policy: {capabilities: {deny: [sql.query]}}\npeople: {ana: [release]}\n")
     assert project("approve", "last", "sign").code == 0
 
 
@@ -181,6 +181,21 @@ tasks:
     assert (wrong.code, "did you mean `size`?" in wrong.err) == (2, True)
     assert project("answer", "last", "limits", "-f", "size=50MB", "-f", "strict=no", "--resume").code == 0
     assert project("logs", "last", "show").out.strip().lower() == "50000000 false"
+
+
+def test_the_values_of_the_first_answer_are_what_the_others_answer_for(project: Any) -> None:
+    release(project, "approvers: {count: 2, starter: true}\n    form: {amount: {type: money, required: true}}")
+    assert project("exec", "p.yaml").code == 8
+    shown = project("gates", "--json").data["gates"][0]["shown"]
+    assert project("answer", "last", "sign", "--as", "ana", "-f", "amount=$10").code == 0
+    assert "ana answered amount=$10" in project("gates").out
+    (gate,) = project("gates", "--json").data["gates"]
+    assert (gate["votes"][0]["fields"], gate["shown"]) == ({"amount": 10}, shown)
+    other = project("answer", "last", "sign", "--as", "bob", "-f", "amount=$1000")
+    assert (other.code, "ana answered amount=$10: answer the same, or reject" in other.err) == (2, True)
+    same = project("answer", "last", "sign", "--as", "bob", "-f", "amount=$10", "--shown", shown, "--resume")
+    assert same.code == 0
+    assert project("show", "last", "--json").data["tasks"]["sign"]["outputs"]["amount"] == 10
 
 
 def test_a_vote_reaches_a_run_that_another_process_holds(project: Any) -> None:
@@ -317,18 +332,89 @@ def test_at_a_terminal_another_process_may_answer_first(project: Any) -> None:
 
 
 def test_at_a_terminal_a_form_is_asked_field_by_field(project: Any) -> None:
-    release(project, "form: {size: {type: size, required: true}}")
+    form = (
+        "{size: {type: size, required: true, description: how big}, n: {type: int, default: 3}, "
+        "way: {choices: [up, down], required: false}}"
+    )
+    release(project, f"form: {form}")
     shell = AtTerminal(project, "exec", "p.yaml")
     shell.until("q to leave it > ")
     shell.type("yes\n")
-    shell.until("size > ")
+    shell.until("size (a size such as 50MB): how big > ")
     shell.type("much\n")
+    shell.until("field `size` takes a size such as 50MB, not `much`\r\nsize (a size such as 50MB): how big > ")
+    shell.type("\n")
+    shell.until("`size` cannot be left empty\r\nsize (")
+    shell.type("5MB\n")
+    shell.until("n (a whole number) [3] > ")
+    shell.type("abc\n")
+    shell.until("field `n` takes a whole number, not `abc`\r\nn (a whole number) [3] > ")
+    shell.type("\n")
+    shell.until("way (one of up, down) [nothing] > ")
+    shell.type("left\n")
+    shell.until("takes one of up, down, not `left`")
+    shell.type("\n")
     shell.until("reason > ")
     shell.type("\n")
-    shell.until("takes a size such as 50MB")
-    shell.type("yes\n5MB\n\n")
     assert shell.code() == 0
-    assert project("show", "last", "--json").data["tasks"]["sign"]["outputs"]["size"] == 5_000_000
+    outputs = project("show", "last", "--json").data["tasks"]["sign"]["outputs"]
+    assert (outputs["size"], outputs["n"], outputs["way"]) == (5_000_000, 3, None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "people", "why"),
+    [
+        ("approvers: [bo]", "", "ana may not decide `sign`: it takes bo"),
+        ("approvers: {roles: [release]}", "", "it takes somebody with the role release"),
+        ("approvers: {roles: [release]}", "people: {ana: [qa]}", "it takes somebody with the role release"),
+        ("approvers: [ana, bo]", "", "ana started the run and may not decide `sign`"),
+    ],
+)
+def test_at_a_terminal_nobody_is_asked_who_may_not_decide(project: Any, keys: str, people: str, why: str) -> None:
+    if people:
+        (project.path / "planrunner.yaml").write_text(people)
+    release(project, keys)
+    shell = AtTerminal(project, "exec", "p.yaml")
+    assert shell.code() == 8
+    assert why in shell.seen
+    assert "q to leave it" not in shell.seen
+    assert [gate["gate"] for gate in project("gates", "--json").data["gates"]] == ["sign"]
+
+
+def test_at_a_terminal_whoever_has_the_role_by_the_list_of_the_project_is_asked(project: Any) -> None:
+    (project.path / "planrunner.yaml").write_text("people: {ana: [release]}")
+    release(project, "approvers: {roles: [release], starter: true}")
+    shell = AtTerminal(project, "exec", "p.yaml")
+    shell.until("yes/no, q to leave it > ")
+    shell.type("yes\n\n")
+    assert shell.code() == 0
+
+
+def test_at_a_terminal_what_one_may_not_decide_does_not_hide_what_one_may(project: Any) -> None:
+    release(project, "approvers: [bo]")
+    text = (project.path / "p.yaml").read_text()
+    project.plan(text + "  - {id: mine, gate: approval, ask: And this}\n")
+    shell = AtTerminal(project, "exec", "p.yaml")
+    shell.until("And this")
+    shell.until("yes/no, q to leave it > ")
+    shell.type("yes\n\n")
+    assert shell.code() == 8
+    assert "ana may not decide `sign`" in shell.seen
+    assert [gate["gate"] for gate in project("gates", "--json").data["gates"]] == ["sign"]
+
+
+def test_at_a_terminal_a_word_from_elsewhere_begins_on_a_line_of_its_own(project: Any) -> None:
+    release(project, "approvers: {count: 2, starter: true}")
+    shell = AtTerminal(project, "exec", "p.yaml", "--progress", "plain")
+    shell.until("q to leave it > ")
+    assert project("approve", "last", "sign", "--as", "bo").code == 0
+    shell.until("bo approves sign")
+    assert "q to leave it > \r\n" in shell.seen
+    shell.seen = shell.seen.partition("bo approves sign")[2]
+    shell.until("yes/no, q to leave it > ")
+    assert project("approve", "last", "sign", "--as", "cy").code == 0
+    assert shell.code() == 0
+    assert "q to leave it > \r\n" in shell.seen
 
 
 @pytest.mark.parametrize(("keys", "code"), [("q\n", 8), ("\x04", 8), ("\x03", 130)])

@@ -330,6 +330,41 @@ def test_answers_become_typed_outputs() -> None:
     }
 
 
+AMOUNTS = {"amount": {"type": "money", "required": True}, "note": {"type": "string", "required": False}}
+
+
+def test_an_answer_with_other_values_than_those_given_before_is_refused_and_told_who_gave_them() -> None:
+    run = GateRun(plan(approval(approvers={"count": 2}, form=AMOUNTS)))
+    shown = run.shown("sign")
+    assert run.vote("sign", by="bo", fields={"amount": "$10"}).applied
+    refused = run.vote("sign", by="cy", fields={"amount": "$1000"})
+    assert (refused.applied, refused.events, refused.code) == (False, (), 2)
+    assert "bo answered amount=$10: answer the same, or reject" in refused.message
+    omitted = run.vote("sign", by="cy", fields={"amount": "$10", "note": "quick"})
+    assert "bo left note open: answer the same, or reject" in omitted.message
+    assert run.shown("sign") == shown
+    assert run.vote("sign", by="cy", fields={"amount": "$10.00"}).applied
+    run.resume()
+    assert run.outputs("sign")["amount"] == 10
+    assert run.outputs("sign")["by"] == "bo, cy"
+    replays(run)
+
+
+def test_whoever_disagrees_with_the_values_may_still_reject() -> None:
+    run = GateRun(plan(approval(approvers={"count": 2}, form=AMOUNTS)))
+    run.vote("sign", by="bo", fields={"amount": "$10"})
+    assert run.vote("sign", "reject", by="cy", reason="too much").applied
+
+
+def test_values_given_with_another_option_bind_nobody() -> None:
+    run = GateRun(plan(decision(approvers={"count": 2}, form=AMOUNTS), *BRANCHES))
+    assert run.vote("sign", by="bo", choice="later", fields={"amount": "$10"}).applied
+    assert run.vote("sign", by="cy", choice="now", fields={"amount": "$20"}).applied
+    assert run.vote("sign", by="di", choice="now", fields={"amount": "$20"}).applied
+    run.resume()
+    assert (run.outputs("sign")["choice"], run.outputs("sign")["amount"]) == ("now", 20)
+
+
 def test_a_gate_in_a_fan_out_in_a_subplan_in_a_loop_waits_alone_in_each_branch() -> None:
     gate = {"id": "sign", "gate": "approval", "ask": "{{ piece }} in round {{ loop.round }}?"}
     last = {"id": "last", "uses": "noop", "needs": ["sign"]}

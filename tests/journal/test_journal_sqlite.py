@@ -200,7 +200,7 @@ def test_an_append_that_does_not_fit_parks_the_run_and_loses_nothing(
     with pytest.raises(StorageFailed, match="cannot be written") as caught:
         journal.append(handle, numbered(1, *settled(2000)))
     assert caught.value.exit_code == STORAGE
-    assert "planrunner resume" in caught.value.hint
+    assert "`planrunner resume r1`" in caught.value.hint
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     with pytest.raises(StorageFailed, match="not written to any more"):
         journal.append(handle, numbered(1, TaskQueued("a")))
@@ -259,6 +259,14 @@ def test_a_full_disk_refuses_a_new_journal_with_a_way_out(small_disk: Path) -> N
     assert "free some" in caught.value.hint
     assert "again" in caught.value.hint
     assert "resume" not in caught.value.hint  # there is no run to go on with
+
+
+def test_a_full_disk_is_told_for_a_reader_too_and_names_no_run_to_go_on_with(small_disk: Path) -> None:
+    open_journal(str(small_disk / "state")).close()
+    (small_disk / "ballast").write_bytes(bytes(shutil.disk_usage(small_disk).free))
+    with pytest.raises(StorageFailed, match=r"no space|cannot be written") as caught:
+        open_journal(str(small_disk / "state"))
+    assert caught.value.hint.endswith("then run the command again")
 
 
 def test_a_disk_too_full_for_a_new_run_says_to_execute_again(small_disk: Path) -> None:
@@ -569,3 +577,11 @@ def test_the_message_about_a_held_run_says_how_to_stop_its_holder(tmp_path: Path
     assert "cancel" not in caught.value.hint
     journal.release(handle)
     journal.close()
+
+
+def test_looking_a_journal_through_is_given_up_after_the_time_it_may_take(state: Path, journal: Journal) -> None:
+    handle = journal.create_run(new("r1"), numbered(0, START))
+    journal.append(handle, numbered(1, *settled(20_000)))
+    journal.release(handle)
+    assert database.check_database(str(state), 60.0)
+    assert not database.check_database(str(state), -1.0)

@@ -524,3 +524,31 @@ def test_an_outcome_that_only_the_engine_can_know_of_is_a_failure_like_others(
 ) -> None:
     result = one("mocks: {build: {failure: interrupted}}\nexpect: {status: failed, tasks: {build: {attempts: 3}}}")
     assert result["passed"], result
+
+
+SHORT = """
+plan: short
+defaults: {timeout: 20s}
+budgets: {tokens: 10k, on_exhausted: gate}
+tasks:
+  - {id: items, foreach: [1, 2, 3, 4, 5, 6], budgets: {tokens: 3k}, max_parallel: 3, run: echo x}
+  - {id: big, needs: [items], budgets: {tokens: 9k}, run: echo big}
+  - {id: calls, needs: [big], foreach: [1, 2, 3], budgets: {calls: 2, on_exhausted: gate}, run: echo y}
+"""
+
+
+def test_generated_cases_extend_a_budget_that_asks_people_when_it_is_short(write: Write, call: Call) -> None:
+    code, out, err = call("test", write("short.yaml", SHORT))
+    assert code == 0, out + err
+    assert "all goes well  completed" in out
+    assert "`big` fails once  failed" in out
+
+
+def test_a_case_of_ones_own_waits_where_a_budget_asks_people(write: Write, call: Call) -> None:
+    write("short.yaml", SHORT)
+    write(
+        "tests/short.test.yaml",
+        "plan: ../short.yaml\ncases:\n  - name: a\n    expect: {status: blocked, waiting: [big]}\n",
+    )
+    code, out, err = call("test", "tests/short.test.yaml")
+    assert code == 0, out + err

@@ -299,3 +299,39 @@ tasks:
     _, out, _ = call("preview", write("p.yaml", plan))
     assert "unknown: only the run can tell how many items each has" in out
     assert "no timeout" not in out
+
+
+INSIDE = """\
+plan: inside
+defaults: {timeout: 5s}
+params: {deep: {type: bool, default: false}}
+tasks:
+  - {id: a, run: echo a}
+  - id: b
+    needs: [a]
+    subplan: [{id: b1, run: echo b1}, {id: b2, subplan: [{id: b3, run: echo b3}]}]
+  - id: c
+    when: params.deep
+    loop: {max: 2, until: tasks.c1.ok, tasks: [{id: c1, run: echo c1}]}
+  - id: d
+    needs: [a]
+    when: tasks.a.stdout == 'x'
+    subplan: [{id: d1, run: echo d1}]
+"""
+
+
+def test_what_a_left_out_or_skipped_task_holds_does_not_run_and_is_not_counted(
+    write: Write, data: Data, call: Call
+) -> None:
+    _, found = data("preview", write("p.yaml", INSIDE), "--until", "a")
+    rows = {row["task"]: row for row in every(found["envelope"]["tasks"])}
+    assert {task for task, row in rows.items() if row["what"] == "runs"} == {"a"}
+    assert rows["b/b2/b3"]["what"] == "left out"
+    assert "\n1 to run · 8 left out\n" in call("preview", "p.yaml", "--until", "a")[1]
+    text = call("preview", "p.yaml")[1]
+    assert "\n5 to run · 2 decided while it runs · 2 skipped\n" in text
+    assert "· c/c1     skipped" in text
+
+
+def every(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [found for row in rows for found in (row, *every(row.get("inner", [])))]

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from planrunner.app.execute import ExecRequest, RunResult, execute, go_on
+from planrunner.app.execute import ExecRequest, RunResult, execute
 from planrunner.app.rerun import RerunRequest, begin_anew
+from planrunner.app.resuming import go_on
 from planrunner.app.rollback import RollbackRequest, roll_back
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import TasksReset

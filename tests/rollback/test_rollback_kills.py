@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from planrunner import errors
-from planrunner.app.execute import ExecRequest, execute, resume
+from planrunner.app.execute import ExecRequest, execute
 from planrunner.app.reading import stored_state
+from planrunner.app.resuming import resume
 from planrunner.app.rollback import RollbackRequest, roll_back
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import AttemptEnded, Entry, RollbackEnded, RollbackStarted, UndoSettled

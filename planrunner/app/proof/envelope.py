@@ -120,15 +120,16 @@ def _time(plan: Plan, worst: Bound, parallel: int) -> dict[str, Json]:
     }
 
 
-def _rows(sight: Sight, tasks: Sequence[Task], prefix: str, parallel: int) -> list[dict[str, Json]]:
-    """The tasks of one level in the order in which they can start, with what becomes of each."""
+def _rows(sight: Sight, tasks: Sequence[Task], prefix: str, parallel: int, around: str = "") -> list[dict[str, Json]]:
+    """The tasks of one level in the order in which they can start, with what becomes of each; ``around`` is what
+    becomes of the task that holds them."""
     shape = Shape()
     index = shape.add(tasks)
     fates: dict[int, tuple[str, str]] = {}
     waves = _waves(tasks, shape)
     order = sorted(range(len(tasks)), key=lambda number: (waves[number], number))
     for number in order:
-        fates[number] = _fate(sight, tasks, number, shape, fates)
+        fates[number] = _held(_fate(sight, tasks, number, shape, fates), around)
     del index
     return [_row(sight, tasks[number], prefix, waves[number], fates[number], parallel) for number in order]
 
@@ -150,6 +151,13 @@ def _waves(tasks: Sequence[Task], shape: Shape) -> list[int]:
 
 
 _OUT = ("skipped", "omitted", "left out")
+
+
+def _held(fate: tuple[str, str], around: str) -> tuple[str, str]:
+    """The fate of a task inside another: it does not run where that one does not, and surely runs only if it does."""
+    if around in _OUT:
+        return around, ""
+    return (around, fate[1]) if around in ("decided", "on failure") and fate[0] == "runs" else fate
 
 
 def _fate(
@@ -242,7 +250,7 @@ def _row(sight: Sight, task: Task, prefix: str, wave: int, fate: tuple[str, str]
         row["rollback"] = task.rollback.uses
     held = inner(task)
     if held:
-        row["inner"] = _rows(sight, held, f"{prefix}{task.id}/", parallel)
+        row["inner"] = _rows(sight, held, f"{prefix}{task.id}/", parallel, fate[0])
     return row
 
 

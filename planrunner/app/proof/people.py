@@ -54,6 +54,22 @@ def decided(state: State, number: int, decision: Json) -> Sequence[Event]:
     return events
 
 
+def extended(state: State, number: int) -> Sequence[Event]:
+    """What somebody adds who extends every limit that a task waits for by as much as those who wait need."""
+    found = state.tasks[number]
+    if (found.status, found.reason) != ("blocked", "budget"):
+        return ()
+    from planrunner.machine.limit_events import BudgetExtended  # late: few plans ask for more
+    from planrunner.machine.shortages import wanted
+
+    task = state.specs[number].id
+    return [
+        BudgetExtended(each.scope, each.what, each.more or each.limit or 1.0, "test")
+        for each in wanted(state, state.active_since or 0.0)
+        if each.tasks[0] == task
+    ]
+
+
 def lapses(state: State, number: int, decision: Json) -> float | None:
     """When a gate expires that nobody is going to decide (seconds since 1970)."""
     gate = state.tasks[number].gate

@@ -11,7 +11,7 @@ from planrunner.app.proof.coverage import Coverage, coverage_object, reached_tas
 from planrunner.app.proof.implied import all_goes_well, implied
 from planrunner.app.proof.lives import Broken, Lived, Stage, live
 from planrunner.app.proof.names import paths
-from planrunner.app.proof.people import decided, lapses
+from planrunner.app.proof.people import decided, extended, lapses
 from planrunner.app.proof.testfile import Suite, read_tests
 from planrunner.app.proof.verdict import Miss, misses
 from planrunner.app.proof.world import Known, World, decision, known_capabilities, listed, script, staged
@@ -280,7 +280,9 @@ def stage_of(plan: Plan, case: Case, known: Known) -> Stage:
         bound.values,
         case.seed,
         case.env,
-        lambda state, number: decided(state, number, _said(world, state, number)),
+        lambda state, number: (
+            decided(state, number, _said(world, state, number)) or (extended(state, number) if case.generated else ())
+        ),
         case.settle,
         lambda state, number: lapses(state, number, _said(world, state, number)),
     )

@@ -1,0 +1,96 @@
+"""Take up a run that was interrupted, killed, waits or has ended, and drive it on."""
+
+from __future__ import annotations
+
+import os
+
+from planrunner.app.asking import answer_waiting, user
+from planrunner.app.execute import Held, RunResult, Site, is_attended, journal_at, live
+from planrunner.app.sight import check_project
+from planrunner.engine.clocks import TimeLine, boot
+from planrunner.errors import UsageError
+from planrunner.journal.workspace import find_state
+from planrunner.machine.events import RunResumed
+from planrunner.machine.evolve import evolve
+from planrunner.machine.state import State
+from planrunner.machine.statuses import FINAL_STOPS
+from planrunner.plugins import Registry
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from planrunner.app.execute import Watch
+    from planrunner.machine.events import Event
+
+
+def resume(
+    run: str, settle: Sequence[tuple[str, str]], state: str | None, watch: Watch, unattended: bool = False
+) -> RunResult:
+    """Go on with a run that was interrupted, killed or waits.
+
+    ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed`` | ``rollback``). With ``unattended`` nobody
+    is there to ask: what is in doubt and can be undone is undone, and fails. Raises NotFound, PlanInvalid for a fault
+    in the project's file, RunHeld, UsageError for a run that has ended or a task that is not in doubt,
+    StorageFailed, Fenced.
+    """
+    from planrunner.app.settling import answers, left_alone, with_more  # late: few runs are taken up again
+
+    alone = left_alone() if unattended else ()
+
+    def following(found: State) -> list[Event]:
+        if found.stop_reason not in FINAL_STOPS:  # what is to end ends, whatever the file says
+            check_project(str(found.environment.get("directory") or os.getcwd()))
+        return [*alone, *answers(found, settle, user()), *with_more(found, user())]
+
+    return go_on(run, state, watch, following)
+
+
+def go_on(
+    run: str, state: str | None, watch: Watch, then: Callable[[State], Sequence[Event]], reopening: str = ""
+) -> RunResult:
+    """Take a run up and drive it; ``then`` gives the events that follow its resumption. With ``reopening``, the reason,
+    a run that has ended acts again. Raises as ``resume`` does, and what ``then`` raises."""
+    state_dir = find_state(None, state)
+    journal = journal_at(state_dir, False)
+    try:
+        site = Site(journal, Registry(), state_dir, watch)
+        return _go_on(site, journal.find_run(run), then, reopening)
+    finally:
+        journal.close()
+
+
+def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], reopening: str) -> RunResult:
+    from planrunner.app.reading import stored_plan
+
+    row = site.journal.run(run_id)
+    if row.status and not reopening:
+        raise UsageError(f"run {run_id} has ended: it is {row.status}", f"planrunner show {run_id}")
+    handle = site.journal.hold(run_id)
+    state = State(stored_plan(site.journal, row.plan_digest), run_id)
+    with Held(site, state, handle, row.plan_digest) as held:
+        line = TimeLine()
+        for entry in site.journal.entries(run_id):
+            evolve(state, entry.event, entry.at)
+            line.see(entry)
+        here = boot()
+        clock = line.clock(here)
+        answer_waiting(site.journal, handle, state, clock.now())
+        following = then(state)
+        _reap(run_id)
+        site.watch.started(run_id, state.plan, state)
+        first: list[Event] = []
+        if state.ended_at is not None:
+            from planrunner.machine.events import RunReopened  # late: most runs end once
+
+            first.append(RunReopened(reopening, user()))
+        away = max(0.0, clock.now() - line.last)
+        first.append(RunResumed(handle.epoch, user(), here, away, is_attended(site.watch)))
+        return held.drive((*first, *following), live(site, state, clock, handle.epoch))
+
+
+def _reap(run_id: str) -> None:
+    """Processes that an earlier runner of this run left behind end before anything else starts."""
+    from planrunner.engine.strays import reap_run
+
+    reap_run(run_id)
