@@ -278,3 +278,12 @@ def test_who_waits_for_a_holder_that_is_silent_is_told_so_and_nothing_more_start
     assert asking.wait(20) == 0
     assert going.wait(20) == 8
     assert (tmp_path / "order").read_text() == "a\n"
+
+
+def test_amounts_of_money_are_quoted_for_a_shell_wherever_a_command_is_shown():
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", *(ROOT / "planrunner" / "cli").glob("*.py")]
+    bare = [
+        f"{page.name}: {line}" for page in pages for line in page.read_text().splitlines() if "--add cost=$" in line
+    ]
+    assert len(pages) > 40
+    assert not bare
