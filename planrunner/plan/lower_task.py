@@ -222,7 +222,7 @@ def _loop(draft: Draft, node: Node) -> Loop | None:
         return None
     most, until, tasks, carry, breaker, checkpoint = (node.get(key) for key in _LOOP_KEYS)
     return Loop(
-        _number(most),
+        _bound(most),
         condition(draft.low, until) if until is not None else None,
         lower_list(draft, tasks) if tasks is not None else (),
         values.data(carry) if carry is not None else None,
@@ -232,6 +232,11 @@ def _loop(draft: Draft, node: Node) -> Loop | None:
 
 
 _LOOP_KEYS = ("max", "until", "tasks", "carry", "breaker", "checkpoint")
+
+
+def _bound(node: Node | None) -> int:
+    """0 without a bound, -1 for one that is no number: the schema has said so, and it is not missing as well."""
+    return -1 if node is not None and values.whole(node) is None else _number(node)
 
 
 def _number(node: Node | None) -> int:

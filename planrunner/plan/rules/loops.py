@@ -19,7 +19,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
                 message = f"`{task.id}` may send the run back to `{target}` without a bound"
                 help_ = f"say how often at most: `{{rework: {target}, max: 3}}`"
                 yield Diagnostic("PLAN109", message, span if span.end else task.span, help=help_)
-        if task.loop is not None and task.loop.max <= 0:
+        if task.loop is not None and task.loop.max == 0:
             help_ = "say how often at most: `max: 5`"
             yield Diagnostic("PLAN109", f"the loop of `{task.id}` has no `max`", span_of(task, "loop"), help=help_)
     for circuit in view.graph.circuits():
