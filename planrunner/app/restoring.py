@@ -29,10 +29,6 @@ class Restored(NamedTuple):
     how: str
     seq: int = 0
 
-    @property
-    def to_write(self) -> bool:
-        return self.how in ("missing", "differs")
-
 
 def restorable(plan: Plan, entries: Sequence[Entry], directory: str, state_dir: str) -> list[Restored]:
     """What the artifacts in a record come to in the working directory of the run, in the order of their paths."""

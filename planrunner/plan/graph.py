@@ -208,18 +208,6 @@ class Graph:
         for here, there in closing[:1]:
             yield path(there, here, self.after, inside)
 
-    def reachable(self, starts: Iterable[int], skip: Iterable[tuple[int, int]] = ()) -> set[int]:
-        """The tasks that paths from ``starts`` lead to, ``starts`` included; routes in ``skip`` lead nowhere."""
-        dead = set(skip)
-        queue = list(dict.fromkeys(starts))
-        seen = set(queue)
-        for here in queue:
-            for there in self.after(here):
-                if there not in seen and ((here, there) not in dead or there in self.dependents[here]):
-                    seen.add(there)
-                    queue.append(there)
-        return seen
-
     def upstream(self, here: int) -> set[int]:
         """Every task that has a path to this one."""
         queue = list(self.before(here))
