@@ -15,6 +15,7 @@ from planrunner.engine.clocks import Clock, boot
 from planrunner.engine.drive import Driver
 from planrunner.engine.inbox import Inbox
 from planrunner.errors import UsageError
+from planrunner.journal import locks
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.workspace import find_project, find_state
@@ -219,6 +220,11 @@ def _environment(path: str, directory: str, names: tuple[str, ...]) -> dict[str,
     }
 
 
+def directory_of(state: State) -> str:
+    """Where the tasks of a run work."""
+    return str(state.environment.get("directory") or os.getcwd())
+
+
 class Held:
     """A run this process acts on: it can be driven, and is let go of whatever happens."""
 
@@ -246,9 +252,7 @@ class Held:
     def drive(self, first: Sequence[Event], effects: Effects) -> RunResult:
         """Drive the run until it ends or parks; ``effects`` are closed then."""
         state, site = self._state, self._site
-        place = Place(
-            str(state.environment.get("directory") or os.getcwd()), os.path.join(site.state_dir, "tmp", state.run_id)
-        )
+        place = Place(directory_of(state), os.path.join(site.state_dir, "tmp", state.run_id))
         driver = Driver(state, self._append, effects, place, _onlooker(site, state.run_id), self._handle.last_seq)
         driver.inbox = Inbox(site.journal, self._handle)
         gc.freeze()  # the plan and the modules stay: no collection has to look at them again
@@ -303,10 +307,10 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
     from planrunner.engine.attempts import keeper
     from planrunner.engine.live import LiveEffects, LiveSettings
 
-    if os.path.lexists(os.path.join(site.state_dir, "locks", "restore.files.lock")):
+    if os.path.lexists(locks.lock_path(site.state_dir, locks.RESTORE)):
         from planrunner.app.occupancy import refuse_restoring  # late: nearly never is that file there
 
-        refuse_restoring(site.state_dir, state.run_id, str(state.environment.get("directory") or os.getcwd()))
+        refuse_restoring(site.state_dir, state.run_id, directory_of(state))
     settings = LiveSettings(
         state_dir=site.state_dir,
         run_id=state.run_id,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from planrunner.app.asking import answer_waiting, user
-from planrunner.app.execute import Held, RunResult, Site, is_attended, journal_at, live
+from planrunner.app.execute import Held, RunResult, Site, directory_of, is_attended, journal_at, live
 from planrunner.app.sight import check_project
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.errors import UsageError
@@ -40,7 +38,7 @@ def resume(
 
     def following(found: State) -> list[Event]:
         if found.stop_reason not in FINAL_STOPS:  # what is to end ends, whatever the file says
-            check_project(str(found.environment.get("directory") or os.getcwd()))
+            check_project(directory_of(found))
         return [*alone, *answers(found, settle, user()), *with_more(found, user())]
 
     return go_on(run, state, watch, following)

@@ -21,17 +21,14 @@ from planrunner.machine.moves import (
     drop_timer,
     free_slot,
     give_back,
-    has_next,
     move,
-    offer_routes,
     set_timer,
-    stand,
     take_slot,
+    take_standing,
     tell_recovering,
 )
 from planrunner.machine.state import State, Trait
 from planrunner.machine.statuses import SETTLED, IllegalMove, check_run
-from planrunner.machine.stops import was_called_off
 from planrunner.plan.model import Plan
 from planrunner.record import TYPE_CHECKING
 
@@ -41,15 +38,7 @@ if TYPE_CHECKING:
 
     from planrunner.machine.events import Event
     from planrunner.machine.frame import Frame
-    from planrunner.machine.state import Standing
 
-_STANDINGS: dict[str, Standing] = {
-    "completed": "completed",
-    "skipped": "skipped",
-    "omitted": "omitted",
-    "cancelled": "cancelled",
-    "abandoned": "cancelled",
-}
 CUT_OFF = ("interrupted", "unstarted")
 """Ends that are none: stopped in the middle, or stopped before it began. The attempt goes on with the next resume."""
 
@@ -292,18 +281,7 @@ def _settled(state: State, event: TaskSettled, at: float) -> None:
         keeping.settled(state, event)
     if event.status == "completed" and found.outcome is not None:
         found.outputs = found.outcome.outputs
-    if event.status != "failed":
-        allowed = event.status == "cancelled" and task.allow_failure and was_called_off(state, number)
-        stand(state, number, "tolerated" if allowed else _STANDINGS[event.status])
-    elif task.allow_failure:
-        stand(state, number, "tolerated")
-    elif any(route.edge.recovers for route in state.shape.routes_out.get(number, ())):
-        state.recovering[number] = None
-        offer_routes(state, number)
-    elif state.recovering and has_next(state, number):
-        stand(state, number, "skipped")
-    else:
-        stand(state, number, "failed")
+    take_standing(state, number, event.status)
     tell_recovering(state, number)
     if frame.limit and frame.limit < frame.first + frame.size:
         _next_item(state, frame)

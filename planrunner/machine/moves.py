@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planrunner.machine.statuses import TASK, check_task
+from planrunner.machine.stops import was_called_off
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,6 +60,32 @@ def drop_timer(state: State, number: int, task: TaskState) -> None:
 
         del state.timers[bisect_left(state.timers, (task.due, number))]
         task.due = None
+
+
+_STANDINGS: dict[str, Standing] = {
+    "completed": "completed",
+    "skipped": "skipped",
+    "omitted": "omitted",
+    "cancelled": "cancelled",
+    "abandoned": "cancelled",
+}
+
+
+def take_standing(state: State, number: int, status: TaskStatus) -> None:
+    """What a task that is settled counts as for those after it; one with handlers that may recover it has to wait."""
+    task = state.specs[number]
+    if status != "failed":
+        allowed = status == "cancelled" and task.allow_failure and was_called_off(state, number)
+        stand(state, number, "tolerated" if allowed else _STANDINGS[status])
+    elif task.allow_failure:
+        stand(state, number, "tolerated")
+    elif any(route.edge.recovers for route in state.shape.routes_out.get(number, ())):
+        state.recovering[number] = None
+        offer_routes(state, number)
+    elif state.recovering and has_next(state, number):
+        stand(state, number, "skipped")
+    else:
+        stand(state, number, "failed")
 
 
 def stand(state: State, number: int, standing: Standing) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from planrunner.diagnostics import Diagnostic, Edit, Fix
+from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Gate
-from planrunner.plan.nearest import nearest
-from planrunner.plan.rules.view import PlanView, every_task, names
+from planrunner.plan.rules.view import PlanView, every_task, label_of_no_task
 from planrunner.source import Span
 
 CODES = ("PLAN605", "PLAN606")
@@ -25,7 +24,8 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     for label, gate in view.plan.gated:
         if label not in labels:
             if not elsewhere and _is_named(view, label):
-                yield _unused(view, label, labels)
+                message = f"the gate for the label `{label}` stops nothing: no task has that label"
+                yield label_of_no_task(view, ("PLAN606", message, label_place(view, label)), label, labels)
         elif _is_mute(gate):
             yield _mute(view, label)
 
@@ -34,18 +34,6 @@ def _is_named(view: PlanView, label: str) -> bool:
     """Whether the policy names the label itself; `requireGateForProd` stands in plans that deploy nothing as well."""
     policy = view.plan.policy if isinstance(view.plan.policy, dict) else {}
     return any(label in (policy.get(key) or ()) for key in ("gates", "labels"))
-
-
-def _unused(view: PlanView, label: str, labels: list[str]) -> Diagnostic:
-    span = label_place(view, label)
-    close = nearest(label, labels)
-    message = f"the gate for the label `{label}` stops nothing: no task has that label"
-    if close is None:
-        help_ = f"the labels are {names(labels)}" if labels else "no task has `labels`"
-        return Diagnostic("PLAN606", message, span, help=help_)
-    written = view.source.text[span.start : span.end] == label
-    fix = Fix(f"rename it to `{close}`", (Edit(span, close),), safe=False) if written else None
-    return Diagnostic("PLAN606", f"{message}, did you mean `{close}`?", span, fix=fix)
 
 
 def _is_mute(gate: Gate) -> bool:

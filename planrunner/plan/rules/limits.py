@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from planrunner.diagnostics import Diagnostic, Edit, Fix
-from planrunner.plan.nearest import nearest
-from planrunner.plan.rules.view import PlanView, every_task, names
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan.rules.view import PlanView, every_task, label_of_no_task
 from planrunner.source import Span
 
 CODES = ("PLAN213",)
@@ -24,19 +23,8 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     labels = dict.fromkeys(label for task in tasks for label in task.labels)
     for label, _ in view.plan.limits:
         if label not in labels:
-            yield _unused(view, label, list(labels))
-
-
-def _unused(view: PlanView, label: str, labels: list[str]) -> Diagnostic:
-    span = _place(view, label)
-    close = nearest(label, labels)
-    message = f"the limit `{label}` holds nothing back: no task has that label"
-    if close is None:
-        help_ = f"the labels are {names(labels)}" if labels else "no task has `labels`"
-        return Diagnostic("PLAN213", message, span, help=help_)
-    written = view.source.text[span.start : span.end] == label
-    fix = Fix(f"rename it to `{close}`", (Edit(span, close),), safe=False) if written else None
-    return Diagnostic("PLAN213", f"{message}, did you mean `{close}`?", span, fix=fix)
+            message = f"the limit `{label}` holds nothing back: no task has that label"
+            yield label_of_no_task(view, ("PLAN213", message, _place(view, label)), label, list(labels))
 
 
 def _place(view: PlanView, label: str) -> Span:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Capability, Fanout, Plan, Task
+from planrunner.plan.nearest import nearest
 from planrunner.record import NamedTuple
 from planrunner.source import Source, Span
 
@@ -163,3 +165,17 @@ def names(ids: Iterable[str], limit: int = 8) -> str:
     every = list(ids)
     shown = ", ".join(f"`{name}`" for name in every[:limit])
     return f"{shown} and {len(every) - limit} more" if len(every) > limit else shown
+
+
+def label_of_no_task(view: PlanView, said: tuple[str, str, Span], label: str, labels: list[str]) -> Diagnostic:
+    """The finding (``said``: code, message and place) about a label that none of the tasks has: the nearest of
+    ``labels``, which they have, or which there are."""
+    code, message, span = said
+    close = nearest(label, labels)
+    if close is None:
+        return Diagnostic(
+            code, message, span, help=f"the labels are {names(labels)}" if labels else "no task has `labels`"
+        )
+    written = view.source.text[span.start : span.end] == label
+    fix = Fix(f"rename it to `{close}`", (Edit(span, close),), safe=False) if written else None
+    return Diagnostic(code, f"{message}, did you mean `{close}`?", span, fix=fix)
