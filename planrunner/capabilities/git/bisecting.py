@@ -1,7 +1,7 @@
 """Which commit broke it: a command judges commits between a good one and a bad one, in a checkout of its own.
 
-The checkout lies in the attempt's scratch folder and borrows the objects of the repository; nothing in the repository or
-its working trees is touched, whatever becomes of the attempt.
+The checkout lies in the attempt's scratch folder and borrows the objects of the repository; nothing in the repository
+or its working trees is touched, whatever becomes of the attempt.
 """
 
 from __future__ import annotations
@@ -118,9 +118,7 @@ class _Range(NamedTuple):
     steps: list[Step]
 
 
-def _search(
-    context: Context, repository: Repository, trial: _Trial, checkout: _Checkout, within: _Range
-) -> str:
+def _search(context: Context, repository: Repository, trial: _Trial, checkout: _Checkout, within: _Range) -> str:
     good, bad, skipped = list(within.good), within.bad, set[str]()
     while True:
         left = _candidates(repository, good, bad, within.first_parent)

@@ -32,14 +32,14 @@ class Branch(NamedTuple):
     commit: str
     created: Annotated[bool, Doc("false where the branch was there already")]
     previous: Annotated[str, Doc("the branch HEAD was on; empty when detached")]
-    index: Annotated[str, Doc("SHA-256 of the index after a switch; empty without one")]
+    index_sha256: Annotated[str, Doc("SHA-256 of the index after a switch; empty without one")]
 
 
 class Switched(NamedTuple):
     branch: Annotated[str, Doc("empty when HEAD is detached")]
     commit: str
     previous: str
-    index: Annotated[str, Doc("SHA-256 of the index")]
+    index_sha256: Annotated[str, Doc("SHA-256 of the index")]
 
 
 def branch_name(context: Context, template: str) -> str:
@@ -95,7 +95,7 @@ def _undo_branch(context: Context, before: dict[str, Any], outputs: dict[str, An
     if now not in (old, new):
         raise Failure(f"{short(made)} has moved since, to {now[:12]}", "moved")
     if "move" in before:
-        moving.undo(context, before["move"], (outputs or {}).get("index", ""), Head(made, new or old))
+        moving.undo(context, before["move"], (outputs or {}).get("index_sha256", ""), Head(made, new or old))
     elif head_of(repository).branch == made and now != old:
         raise Failure(f"{short(made)} is checked out now", "moved")
     if now != old:
@@ -105,7 +105,11 @@ def _undo_branch(context: Context, before: dict[str, Any], outputs: dict[str, An
 
 
 def _must_not_be_used(repository: Repository, branch: str) -> None:
-    used = [line for line in repository.git.text("worktree", "list", "--porcelain").splitlines() if line == f"branch {branch}"]
+    used = [
+        line
+        for line in repository.git.text("worktree", "list", "--porcelain").splitlines()
+        if line == f"branch {branch}"
+    ]
     if used:
         raise Failure(f"{short(branch)} is checked out in a working tree", "moved")
 
@@ -157,7 +161,7 @@ def _capture_switch(context: Context, ref: str, detach: bool = False) -> dict[st
 
 
 def _undo_switch(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
-    moving.undo(context, before, (outputs or {}).get("index", ""), Head(*before["to"]))
+    moving.undo(context, before, (outputs or {}).get("index_sha256", ""), Head(*before["to"]))
 
 
 @capability(

@@ -29,9 +29,7 @@ class _Client(NamedTuple):
 
         place = _found(self.program)
         env: dict[str, str | None] = {"NO_COLOR": "1", "PATH": _path(), **self.env}
-        call = Program(
-            [place, *arguments, f"--repo={self.repository}"], "/", env, stdin=stdin.encode(), limit=8 << 20
-        )
+        call = Program([place, *arguments, f"--repo={self.repository}"], "/", env, stdin=stdin.encode(), limit=8 << 20)
         ended = run(self.context, call)
         if ended.code:
             raise Failure(f"{self.program} {' '.join(arguments[:2])}: {_gist(ended)}", _kind(ended))
@@ -60,7 +58,9 @@ def _found(program: str) -> str:
 
 
 def _gist(ended: Ended) -> str:
-    return shown((ended.stderr.strip() or ended.stdout.strip()).splitlines()[-1][:300] if ended.stderr or ended.stdout else b"")
+    return shown(
+        (ended.stderr.strip() or ended.stdout.strip()).splitlines()[-1][:300] if ended.stderr or ended.stdout else b""
+    )
 
 
 def _kind(ended: Ended) -> str:

@@ -51,7 +51,7 @@ class Place(NamedTuple):
     token: str
 
     def call(self, context: Context, method: str, path: str, headers: dict[str, str], **options: Any) -> Any:
-        """Ask the forge; gives the JSON of its answer. Raises Failure: denied, transient, or logic with what it says."""
+        """Ask the forge; gives the JSON of its answer. Raises Failure: denied, transient or logic."""
         import httpx2  # late: takes a tenth of a second
 
         from planrunner.capabilities.http.client import client, refusal

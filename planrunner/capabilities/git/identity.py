@@ -1,4 +1,4 @@
-"""Who commits: what the task says, then the operator's settings, then the repository's, then the user's own settings."""
+"""Who commits: as the task says, else the operator's settings, else the repository's, else the user's own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def identities(context: Context, repository: Repository, author: str) -> dict[st
     committer = committer or writer
     if writer is None or committer is None:
         raise Failure(
-            "nobody is named to commit: give `author: Name <mail>`, or set `git: {name: …, email: …}` in planrunner.yaml"
+            "nobody is named to commit: give `author: Name <mail>`, or set `git: {name: …, email: …}`"
+            " in planrunner.yaml"
         )
     return {
         "GIT_AUTHOR_NAME": writer.name,

@@ -31,7 +31,7 @@ class Repository(NamedTuple):
         return next((value for name, value in reversed(self.settings) if name.lower() == key.lower()), "")
 
     @property
-    def index(self) -> str:
+    def index_path(self) -> str:
         return os.path.join(self.folder, "index")
 
 
@@ -49,8 +49,8 @@ class Head(NamedTuple):
 
 
 def open_repository(context: Context, directory: str = "") -> Repository:
-    """The repository around the working directory, or around a folder below it. Raises Failure where there is none, where
-    it belongs to somebody else, and (policy) where its settings are refused."""
+    """The repository around the working directory, or around a folder below it. Raises Failure where there is none,
+    where it belongs to somebody else, and (policy) where its settings are refused."""
     directory = directory or context.call.directory
     top, folder, shared = _find(Git(context, directory))
     if not _inside(directory, top):

@@ -44,18 +44,21 @@ def _forge(context: Context, repository: str) -> Forge:
         return forge_client(context, client, name, secret)
     url = project.get("url") or _URLS.get(kind, "")
     if kind not in KINDS or not url:
-        raise Failure(f"planrunner.yaml names no forge: set `forge: {{kind: …, url: …, token: …}}` ({', '.join(KINDS)})")
+        raise Failure(
+            f"planrunner.yaml names no forge: set `forge: {{kind: …, url: …, token: …}}` ({', '.join(KINDS)})"
+        )
     if not secret:
         raise Failure("planrunner.yaml names no variable with a token: set `forge: {token: NAME}`")
     place = Place(url, name, secret)
-    return {"github": GitHub, "gitlab": GitLab, "gitea": Gitea}[kind](context, place)
+    if kind == "gitlab":
+        return GitLab(context, place)
+    return GitHub(context, place) if kind == "github" else Gitea(context, place)
 
 
 def _guessed(context: Context) -> str:
     """Owner and name out of the address of the remote `origin`."""
     url = open_repository(context).get("remote.origin.url")
-    path = re.sub(r"^[a-z+]+://[^/]+/|^[^/:]+:", "", url).removesuffix(".git").strip("/")
-    return path
+    return re.sub(r"^[a-z+]+://[^/]+/|^[^/:]+:", "", url).removesuffix(".git").strip("/")
 
 
 def _wanted(context: Context, inputs: dict[str, Any]) -> Wanted:

@@ -172,7 +172,7 @@ def worktree_add(
     context: Context,
     path: Annotated[str, Doc("folder to make, inside the working directory")],
     ref: Annotated[str, Doc("commit to check out")] = "HEAD",
-    branch: Annotated[str, Doc("make this branch for it; a template such as plan/{plan}-{run}; default: detached")] = "",
+    branch: Annotated[str, Doc("make this branch for it, from a template such as plan/{run}; default: detached")] = "",
 ) -> Worktree:
     """Add a working tree of the same repository in a folder of its own."""
     repository, name = open_repository(context), slot(context)
@@ -234,7 +234,7 @@ def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, An
     inner = open_repository(context, place)
     if list(head_of(inner)) == ["", commit] and branch:
         inner.git.run("symbolic-ref", "-m", reason(context, "undo worktree_remove"), "HEAD", branch)
-    if index.digest(inner.index) != before["index"]["sha256"]:
+    if index.digest(inner.index_path) != before["index"]["sha256"]:
         index.put_back(context, inner, before["index"], before["slot"])
 
 
