@@ -20,7 +20,6 @@ from planrunner.engine.attempts import (
     probed,
     returned,
     settled,
-    timed_out,
     with_texts,
     with_usage,
 )
@@ -299,10 +298,8 @@ class LiveEffects:
         elif attempt.job is None:
             self._poller.cancel(attempt.timer)
             self._end(attempt, INTERRUPTED)
-        elif forced:
-            self._abandon(attempt, attempt.reason or "interrupted")
         else:
-            self._cancel(attempt, "interrupted")
+            (self._abandon if forced else self._cancel)(attempt, attempt.reason or "interrupted")
 
     def _call_off(self, effect: Cancel) -> None:
         """Stop one attempt for good; one that is over already keeps its outcome."""
