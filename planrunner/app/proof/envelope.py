@@ -289,8 +289,13 @@ def _irreversible(sight: Sight, tasks: Sequence[Task]) -> list[str]:
     return [
         path
         for path, task in walk(tasks)
-        if task.uses and effect_of(sight, task) in _REACHES_OUT and task.rollback is None and not inner(task)
+        if task.uses and effect_of(sight, task) in _REACHES_OUT and not _undone(sight, task) and not inner(task)
     ]
+
+
+def _undone(sight: Sight, task: Task) -> bool:
+    trait = sight.traits.get(task.uses, ())
+    return task.rollback is not None or (len(trait) > 4 and bool(trait[4]))
 
 
 def _asks(sight: Sight, tasks: Sequence[Task]) -> list[str]:
