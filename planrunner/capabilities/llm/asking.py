@@ -75,17 +75,18 @@ class Asker:
     async def ask(self, models: list[Model], asked: Asked, stream: bool = False) -> Answer:
         """The reply of the first of the models that gives one. Raises Failure, with what was tried in its outputs."""
         tried: list[dict[str, Json]] = []
-        for model, further in zip(models, [*models[1:], None], strict=True):
+        failed: list[Failure] = []
+        for model in models:
+            if failed:
+                self.note(f"{failed[-1]}; asking `{model.name}` instead")
             try:
                 async with self._several:
-                    answer = await self._once(model, asked, stream, tried)
+                    return await self._once(model, asked, stream, tried)
             except Failure as failure:
-                if failure.failure == "transient" and further is not None:
-                    self.note(f"{failure}; asking `{further.name}` instead")
-                    continue
-                raise Failure(_all_of(tried, failure), failure.failure, {"attempts": tried}) from None
-            return answer
-        raise AssertionError("no model was given")
+                failed.append(failure)
+                if failure.failure != "transient":
+                    break
+        raise _joined(models, failed, tried) from None
 
     def note(self, text: str) -> None:
         """Tell people, beside the answer, what is going on."""
@@ -158,7 +159,6 @@ class Asker:
 def _record(exchange: Exchange, failure: Failure | None, digests: tuple[str, str]) -> dict[str, Json]:
     model, used = exchange.model, exchange.used
     usage = None if used is None else Usage(*used.tokens, used.cost)._asdict()
-    answered = 200 <= exchange.status < 300
     return {
         "model": model.name,
         "provider": model.provider,
@@ -167,7 +167,6 @@ def _record(exchange: Exchange, failure: Failure | None, digests: tuple[str, str
         "failure": failure.failure if failure is not None else "",
         "reason": str(failure) if failure is not None else "",
         "usage": usage,
-        "is_unknown": used is None and exchange.was_sent and (answered or not exchange.status),
         "request_sha256": digests[0],
         "reply_sha256": digests[1],
     }
@@ -182,9 +181,15 @@ def _line(exchange: Exchange) -> str:
     return f"`{model.name}` answered: {used.tokens.input} tokens in, {used.tokens.output} out, {price}"
 
 
-def _all_of(tried: list[dict[str, Json]], failure: Failure) -> str:
-    before = [f"`{each['model']}`" for each in tried[:-1]]
-    return f"{failure} (before it {', '.join(before)} failed as well)" if before else str(failure)
+def _joined(models: list[Model], failed: list[Failure], tried: list[dict[str, Json]]) -> Failure:
+    """What all the failures come to: the last one, unless that only says that nothing further could be asked."""
+    last = failed[-1]
+    if len(failed) > 1 and last.failure == "budget":
+        said = f"{failed[-2]}; `{models[len(failed) - 1].name}` was not asked: {last}"
+        return Failure(said, failed[-2].failure, {"attempts": tried})
+    before = ", ".join(f"`{model.name}`" for model in models[: len(failed) - 1])
+    said = f"{last} (before it {before} failed as well)" if before else str(last)
+    return Failure(said, last.failure, {"attempts": tried})
 
 
 def _size_of(asked: Asked) -> int:

@@ -65,7 +65,7 @@ def decide(
     context: Context,
     criteria: Annotated[str | list[str], Doc("what has to hold, in plain words; one or several")],
     material: Annotated[str, Doc("the text that is judged; quotes are looked up in it")],
-    model: Annotated[str, Doc("name of a model in planrunner.yaml; default: the one it calls `default`")] = "",
+    model: Annotated[str, Doc("name of a model in planrunner.yaml; default: its `judge`, else its `default`")] = "",
     fail: Annotated[bool, Doc("fail with the class `criterion` unless every criterion is met")] = True,
 ) -> Judgement:
     """Have a model judge whether criteria in plain words are met.
@@ -89,7 +89,7 @@ def judge(context: Context, criteria: list[str], material: str, model: str = "")
     all are ``yes``. Raises Failure where no model gives an answer in this shape.
     """
     from planrunner.capabilities.llm.asking import asking  # late: brings the HTTP client
-    from planrunner.capabilities.llm.models import chosen
+    from planrunner.capabilities.llm.models import chosen, judge_of
 
     async def work(asker: Any) -> dict[str, Any]:
         from planrunner.capabilities.llm.conversation import Message
@@ -97,7 +97,8 @@ def judge(context: Context, criteria: list[str], material: str, model: str = "")
         from planrunner.capabilities.llm.shapes import shaped
 
         said = [Message("system", _SYSTEM), Message("user", question(criteria, material))]
-        found = await shaped(asker, chosen(context, model), Asked(said, [], SCHEMA, {"temperature": 0.0}), 2)
+        judges = chosen(context, model or judge_of(context))
+        found = await shaped(asker, judges, Asked(said, [], SCHEMA, {}), 2)
         verdicts = checked(criteria, material, (found.value or {}).get("verdicts", []))
         return {
             "verdicts": verdicts,

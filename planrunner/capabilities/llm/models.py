@@ -32,6 +32,9 @@ _USUAL_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "go
 HASH = "hash"
 """The embedder that needs no network and no configuration."""
 
+CHOICES = ("default", "judge")
+"""What stands among the models and says which of them is meant."""
+
 _EXAMPLE = "models: {default: fast, fast: {provider: openai, model: gpt-5-mini, key_env: OPENAI_API_KEY}}"
 
 
@@ -69,8 +72,14 @@ def chosen(context: Context, name: str) -> list[Model]:
     return [first, *(read_model(section, other) for other in first.fallback)]
 
 
+def judge_of(context: Context) -> str:
+    """The name of the model that judges where none is named; empty: the default one."""
+    found = context.settings("models").get("judge", "")
+    return found if isinstance(found, str) else ""
+
+
 def _default(section: Mapping[str, Json]) -> str:
-    named = [name for name in section if name != "default"]
+    named = [name for name in section if name not in CHOICES]
     default = section.get("default") or (named[0] if len(named) == 1 else "")
     if isinstance(default, str) and default:
         return default
@@ -82,7 +91,7 @@ def _default(section: Mapping[str, Json]) -> str:
 def read_model(section: Mapping[str, Json], name: str) -> Model:
     """One entry of the section. Raises Failure that says what to write instead."""
     given = section.get(name)
-    if name == "default" or given is None:
+    if name in CHOICES or given is None:
         raise Failure(_unknown(section, name))
     where = f"planrunner.yaml: `models: {name}:`"
     if not isinstance(given, dict):
@@ -96,7 +105,7 @@ def read_model(section: Mapping[str, Json], name: str) -> Model:
 def _unknown(section: Mapping[str, Json], name: str) -> str:
     from planrunner.plan.nearest import nearest  # late: only a wrong name needs it
 
-    named = sorted(each for each in section if each != "default")
+    named = sorted(each for each in section if each not in CHOICES)
     if not named:
         return f"planrunner.yaml configures no model, so there is no `{name}`: add, for example, `{_EXAMPLE}`"
     close = nearest(name, named)

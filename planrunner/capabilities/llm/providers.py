@@ -100,8 +100,8 @@ async def request(adapter: Adapter, model: Model, asked: Asked, on_text: Callabl
     """Send one request; with ``on_text`` the text is handed on as it comes. Raises what the library raises."""
     from pydantic_ai.direct import model_request, model_request_stream
 
-    told = _told(asked.messages if asked.schema is None or is_shaped(model, asked) else _with_shape(asked))
-    settings, parameters = _settings(asked.parameters), _parameters(model, asked)
+    told = _told(asked.messages if asked.schema is None or is_shaped(adapter, model, asked) else _with_shape(asked))
+    settings, parameters = _settings(asked.parameters), _parameters(adapter, model, asked)
     if on_text is None:
         return _reply(await model_request(adapter, told, model_settings=settings, model_request_parameters=parameters))
     async with model_request_stream(
@@ -169,12 +169,12 @@ def _settings(parameters: dict[str, Json]) -> ModelSettings:
     return settings  # type: ignore[no-any-return]
 
 
-def _parameters(model: Model, asked: Asked) -> ModelRequestParameters:
+def _parameters(adapter: Adapter, model: Model, asked: Asked) -> ModelRequestParameters:
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
 
     tools = [_tool(tool) for tool in asked.tools]
-    if not is_shaped(model, asked):
+    if not is_shaped(adapter, model, asked):
         return ModelRequestParameters(function_tools=tools)
     shape = OutputObjectDefinition(json_schema=asked.schema, name="answer")
     return ModelRequestParameters(function_tools=tools, output_mode="native", output_object=shape)
@@ -186,10 +186,11 @@ def _tool(tool: Tool) -> ToolDefinition:
     return ToolDefinition(name=tool.name, parameters_json_schema=tool.schema, description=tool.description or None)
 
 
-def is_shaped(model: Model, asked: Asked) -> bool:
+def is_shaped(adapter: Adapter, model: Model, asked: Asked) -> bool:
     """Whether the provider is asked to keep the answer to the schema; otherwise the words of the request ask for it."""
     is_object = isinstance(asked.schema, dict) and asked.schema.get("type") == "object"
-    return is_object and model.structured == "native" and not asked.tools
+    can = bool(adapter.profile.get("supports_json_schema_output"))
+    return is_object and can and model.structured == "native" and not asked.tools
 
 
 def _reply(response: ModelResponse) -> Reply:

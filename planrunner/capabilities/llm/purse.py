@@ -137,15 +137,15 @@ class Hold(NamedTuple):
 
     def settle(self, tokens: Tokens | None) -> Used | None:
         """The request used so many tokens, or nobody knows how many."""
-        used = None if tokens is None else Used(tokens, cost(self.model, *tokens))
+        used = None if tokens is None else Used(tokens, cost(self.model, *tokens) if any(tokens) else 0.0)
         self.purse.settle(self, used)
         return used
 
 
 def _unpriced(model: Model) -> str:
     return (
-        f"a budget limits what the task costs, and nobody knows the price of `{model.name}` ({model.model}): add "
-        f"`{line_to_add(model)}` to planrunner.yaml, in dollars for a million tokens"
+        f"nobody knows the price of `{model.name}` ({model.model}), and a budget limits the cost: add "
+        f"`{line_to_add(model)}` to planrunner.yaml (dollars for a million tokens)"
     )
 
 

@@ -86,14 +86,13 @@ class Exchange:
         """Settle what the request used. A request that was answered with an error, or never left, used nothing; one
         whose reply broke off used nobody knows what."""
         if self.hold is None:
+            self.used = Used(Tokens(0, 0), 0.0)
             return
         hold, self.hold = self.hold, None
         if not self.was_sent or (self.is_whole and not 200 <= self.status < 300):
             self.used = hold.settle(Tokens(0, 0))
         else:
             self.used = hold.settle(self._meter.tokens() if self.is_whole else None)
-        if self.used is not None and self.used.tokens == (0, 0):
-            self.used = None
 
     @property
     def odd(self) -> str:
