@@ -55,14 +55,14 @@ def _judge(ask: Ask, response: httpx2.Response, answer: Answer, data: Any) -> No
         said = " ".join(answer.text.split())[:200]
         reason = f" {response.reason_phrase}" if response.reason_phrase else ""
         message = f"{ask.shown} answered {answer.status}{reason}{f': {said}' if said else ''}"
-        raise Failure(message, "transient" if answer.status in PASSING else "logic", answer._asdict())
+        raise Failure(message, "transient" if answer.status in PASSING else "logic", answer.brief())
     if ask.expected.schema is None or ask.method == "HEAD":
         return
     if data is _NO_DATA:
-        raise Failure(f"{ask.shown}: the answer is no JSON", "logic", answer._asdict())
+        raise Failure(f"{ask.shown}: the answer is no JSON", "logic", answer.brief())
     if why := check_schema(ask.expected.schema, data):
         why = ask.credentials.masked(why)
-        raise Failure(f"{ask.shown}: the answer does not fit `expect_schema`: {why}", "logic", answer._asdict())
+        raise Failure(f"{ask.shown}: the answer does not fit `expect_schema`: {why}", "logic", answer.brief())
 
 
 def public_headers(response: httpx2.Response) -> dict[str, str]:

@@ -11,7 +11,7 @@ from planrunner.capabilities.durations import size as bytes_of
 from planrunner.capabilities.http.content import Content, content_of
 from planrunner.capabilities.http.credentials import Credentials, credentials_of
 from planrunner.capabilities.http.expected import Expected, expected_of
-from planrunner.capabilities.http.inputs import Creating
+from planrunner.capabilities.http.inputs import INLINE, Creating
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 _FRAMING = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "keep-alive"})
@@ -40,6 +40,8 @@ class Ask(NamedTuple):
     follow: bool
     limit: int
     save: str
+    inline: int = INLINE
+    """Bytes of the answer that are given as data and text rather than kept as an artifact."""
 
     @property
     def shown(self) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import mimetypes
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.http.inside import open_inside
 
 _CHUNK = 1 << 16
 
@@ -108,35 +107,3 @@ def _upload(directory: str, given: Any) -> Upload:
     return Upload(
         path, name, str(wanted.get("type") or mimetypes.guess_type(name)[0] or "application/octet-stream"), size
     )
-
-
-def open_inside(directory: str, path: str) -> BinaryIO:
-    """A regular file inside the working directory, reached without a link on the way.
-
-    Raises Failure: policy for a path that leads outside, logic for what cannot be read.
-    """
-    relative = os.path.relpath(path, directory) if os.path.isabs(path) else path
-    parts = [part for part in relative.split("/") if part not in ("", ".")]
-    if ".." in parts or not parts or "\0" in path:
-        raise Failure(f"{path} is outside the working directory", "policy")
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        at = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        for part in parts[:-1]:
-            at = _step(at, part, flags | os.O_DIRECTORY)
-        opened = _step(at, parts[-1], flags | os.O_NONBLOCK)
-    except OSError as error:
-        is_link = isinstance(error, NotADirectoryError) or error.errno == errno.ELOOP
-        said = "leads through a link or no folder" if is_link else f"cannot be read: {error.strerror}"
-        raise Failure(f"{path} {said}", "policy" if is_link else "logic") from None
-    if not stat.S_ISREG(os.fstat(opened).st_mode):
-        os.close(opened)
-        raise Failure(f"{path} is not a regular file")
-    return os.fdopen(opened, "rb")
-
-
-def _step(folder: int, name: str, flags: int) -> int:
-    try:
-        return os.open(name, flags, dir_fd=folder)
-    finally:
-        os.close(folder)

@@ -9,35 +9,73 @@ from planrunner.capabilities.declare import Doc
 Url = Annotated[str, Doc("address, http or https, without credentials")]
 
 
-class Reading(TypedDict, total=False):
-    """What every request takes."""
+Query = Annotated[dict[str, Any], Doc("parameters added to the address; a list repeats its name")]
+Headers = Annotated[dict[str, Any], Doc("headers to send; they stand in the journal, so no secrets")]
+Auth = Annotated[
+    dict[str, str],
+    Doc(
+        "credentials by the name of an environment variable: `bearer_env: NAME`, `basic_env: NAME` "
+        "(`user:password`) or `header: X-Api-Key` with `header_env: NAME`; sent to the origin of the address only"
+    ),
+]
+Timeout = Annotated[
+    int | float | str | dict[str, Any],
+    Doc("for each part, or a mapping of `connect` (10s), `read` (30s), `write` (30s) and `total`"),
+]
+Follow = Annotated[bool, Doc("go where the answer points, ten times at most; default: true")]
+Status = Annotated[
+    int | str | list[Any], Doc("status of a good answer: 201, `2xx`, `200-299` or a list of these; default: 2xx")
+]
+Fitting = Annotated[Any, Doc("JSON Schema that the answer has to fit")]
+Limit = Annotated[int | str, Doc("refuse an answer larger than this, unpacked; default: 16MiB", "size")]
+Retries = Annotated[
+    int | dict[str, Any],
+    Doc(
+        "further tries after a fault that may pass, or a mapping of `times`, `delay` and `max_delay`; default: 2. "
+        "Only where a repetition does no harm: methods that are idempotent, or with an idempotency key"
+    ),
+]
 
-    query: Annotated[dict[str, Any], Doc("parameters added to the address; a list repeats its name")]
-    headers: Annotated[dict[str, Any], Doc("headers to send; they stand in the journal, so no secrets")]
-    auth: Annotated[
-        dict[str, str],
-        Doc(
-            "credentials by the name of an environment variable: `bearer_env: NAME`, `basic_env: NAME` "
-            "(`user:password`) or `header: X-Api-Key` with `header_env: NAME`; sent to the origin of the address only"
-        ),
-    ]
-    timeout: Annotated[
-        int | float | str | dict[str, Any],
-        Doc("for each part, or a mapping of `connect` (10s), `read` (30s), `write` (30s) and `total`"),
-    ]
-    follow_redirects: Annotated[bool, Doc("go where the answer points, ten times at most; default: true")]
-    expect_status: Annotated[
-        int | str | list[Any], Doc("status of a good answer: 201, `2xx`, `200-299` or a list of these; default: 2xx")
-    ]
-    expect_schema: Annotated[Any, Doc("JSON Schema that the answer has to fit")]
-    max_bytes: Annotated[int | str, Doc("refuse an answer larger than this, unpacked; default: 16MiB", "size")]
-    retries: Annotated[
-        int | dict[str, Any],
-        Doc(
-            "further tries after a fault that may pass, or a mapping of `times`, `delay` and `max_delay`; default: 2. "
-            "Only where a repetition does no harm: methods that are idempotent, or with an idempotency key"
-        ),
-    ]
+
+class Asking(TypedDict, total=False):
+    """What everything takes that asks."""
+
+    query: Query
+    headers: Headers
+    auth: Auth
+    timeout: Timeout
+    follow_redirects: Follow
+
+
+class Fetching(Asking, total=False):
+    """What a download takes."""
+
+    retries: Retries
+
+
+class Polling(Asking, total=False):
+    """What is asked again and again."""
+
+    expect_schema: Fitting
+    max_bytes: Limit
+
+
+class Paging(Asking, total=False):
+    """What is asked page by page."""
+
+    expect_status: Status
+    expect_schema: Fitting
+    max_bytes: Limit
+    retries: Retries
+
+
+class Reading(Asking, total=False):
+    """What a single request takes."""
+
+    expect_status: Status
+    expect_schema: Fitting
+    max_bytes: Limit
+    retries: Retries
     save: Annotated[str, Doc("keep the answer as an artifact of this name instead of in `text` and `json`")]
 
 
@@ -85,3 +123,12 @@ class Answer(NamedTuple):
     size: Annotated[int, Doc("bytes of the answer, unpacked")]
     sha256: Annotated[str, Doc("digest of the answer, unpacked")]
     artifact: Annotated[dict[str, Any] | None, Doc("record of the artifact, where the answer was kept as one")]
+
+    def brief(self) -> dict[str, Any]:
+        """As outputs for a failure: without what is too large for a journal."""
+        outputs = self._asdict()
+        return outputs if self.size <= INLINE else {**outputs, "json": None, "text": ""}
+
+
+INLINE = 1 << 18
+"""Bytes of an answer that stand in the outputs; what is larger becomes an artifact."""

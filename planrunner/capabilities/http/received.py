@@ -14,19 +14,18 @@ from planrunner.capabilities.contract import Context, Failure
 if TYPE_CHECKING:
     import httpx2
 
-INLINE = 1 << 18
-"""Bytes that stand in the outputs; what is larger becomes an artifact."""
 _STEP = 1 << 16
 
 
 class Received:
     """The bytes of one answer; ``close`` removes the file they may lie in."""
 
-    __slots__ = ("_context", "_digest", "_file", "_head", "_limit", "size")
+    __slots__ = ("_context", "_digest", "_file", "_head", "_inline", "_limit", "size")
 
-    def __init__(self, context: Context, limit: int) -> None:
+    def __init__(self, context: Context, limit: int, inline: int) -> None:
         self._context = context
         self._limit = limit
+        self._inline = inline
         self._digest = hashlib.sha256()
         self._head = bytearray()
         self._file: IO[bytes] | None = None
@@ -38,7 +37,7 @@ class Received:
 
     @property
     def small(self) -> bool:
-        return self.size <= INLINE
+        return self.size <= self._inline
 
     def take(self, response: httpx2.Response) -> None:
         """Read the answer to its end. Raises Failure for one that is larger than the limit or cannot be unpacked."""
@@ -73,7 +72,7 @@ class Received:
         if self.size > self._limit:
             raise self._too_large()
         self._digest.update(part)
-        if self._file is None and self.size <= INLINE:
+        if self._file is None and self.size <= self._inline:
             self._head += part
             return
         if self._file is None:

@@ -35,7 +35,7 @@ def send_with(context: Context, ask: Ask, connected: httpx2.Client) -> Answer:
     started = time.monotonic()
 
     def once(tries: int) -> Answer:
-        received = Received(context, ask.limit)
+        received = Received(context, ask.limit, ask.inline)
         try:
             with answered(ask, connected) as response:
                 received.take(response)
