@@ -37,10 +37,21 @@ TARGETS: dict[str, str] = {
     "llm.judge": "planrunner.capabilities.llm.judge:decide",
     "llm.vote": "planrunner.capabilities.llm.vote:vote",
     "noop": "planrunner.capabilities.control:noop",
+    "research.cite": "planrunner.capabilities.research.cite:cite",
+    "research.dedupe": "planrunner.capabilities.research.dedupe:dedupe",
+    "research.facts": "planrunner.capabilities.research.facts:facts",
+    "research.fetch": "planrunner.capabilities.research.fetch:fetch",
+    "research.rank": "planrunner.capabilities.research.rank:rank",
+    "research.search": "planrunner.capabilities.research.search:search",
     "shell": "planrunner.capabilities.shell:shell",
     "sleep": "planrunner.capabilities.control:sleep",
 }
 """Name of a capability to ``module:function``."""
+
+SEAMS: dict[str, tuple[str, str]] = {
+    "research.search": ("planrunner_register_search_providers", "planrunner.capabilities.research.providers:register"),
+}
+"""Capabilities to which plugins add something: the hook that is called before the first use, and what it is given."""
 
 
 def load(target: str) -> Callable[..., Any]:
