@@ -13,6 +13,7 @@ TARGETS: dict[str, str] = {
     "files.read": "planrunner.capabilities.files:read",
     "files.write": "planrunner.capabilities.files:write",
     "noop": "planrunner.capabilities.control:noop",
+    "python.run": "planrunner.capabilities.python.run:run",
     "shell": "planrunner.capabilities.shell:shell",
     "sleep": "planrunner.capabilities.control:sleep",
 }
