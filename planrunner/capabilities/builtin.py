@@ -16,6 +16,9 @@ TARGETS: dict[str, str] = {
     "python.run": "planrunner.capabilities.python.run:run",
     "shell": "planrunner.capabilities.shell:shell",
     "sleep": "planrunner.capabilities.control:sleep",
+    "sql.execute": "planrunner.capabilities.sql.execute:execute",
+    "sql.query": "planrunner.capabilities.sql.query:query",
+    "sql.script": "planrunner.capabilities.sql.execute:script",
 }
 """Name of a capability to ``module:function``."""
 

@@ -8,7 +8,7 @@ from collections import namedtuple
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Optional, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import pytest
 from hypothesis import given
@@ -41,7 +41,7 @@ class Colour(enum.Enum):
 FITS: list[tuple[Any, Any, Any]] = [
     (3, int, 3), (3, float, 3.0), ("x", str, "x"), (True, bool, True), (None, type(None), None),
     ([1, 2], list[int], [1, 2]), ([1, 2], tuple[int, int], (1, 2)), ([1, 2], tuple[int, ...], (1, 2)),
-    ({"a": 1}, dict[str, int], {"a": 1}), (None, Optional[int], None), ("a", int | str, "a"),
+    ({"a": 1}, dict[str, int], {"a": 1}), (None, int | None, None), ("a", int | str, "a"),
     ("eur", Literal["eur", "usd"], "eur"), (5, Annotated[int, "euros"], 5),
     ({"name": "x", "price": "2.50"}, Item, Item("x", Decimal("2.50"))), ({"x": 1}, Point, Point(1, 0)),
     ({"id": 1}, Row, {"id": 1}), ([{"x": 1}], list[Point], [Point(1)]),
@@ -58,7 +58,7 @@ UNFIT: list[tuple[Any, Any, str]] = [
     ([1, "x"], list[int], '`a[1]` has to be a whole number, found "x"'),
     ([1], tuple[int, int], "`a` has to be a list of 2, found [1]"),
     ({"k": "v"}, dict[str, int], '`a.k` has to be a whole number, found "v"'),
-    ("x", Optional[int], '`a` has to be a whole number or nothing, found "x"'),
+    ("x", int | None, '`a` has to be a whole number or nothing, found "x"'),
     (True, Literal[1, 2], "`a` is true, and may be 1 or 2"),
     ({"nam": "x"}, Item, "`a` does not know `nam` and needs `name`"),
     ({"name": "x", "labels": [1]}, Item, "`a.labels[0]` has to be text, found 1"),
