@@ -146,7 +146,7 @@ def _begun(session: Session, write: bool, keep: bool) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(Failure):  # what went wrong first is what counts
+        with suppress(Exception):  # what went wrong first is what counts; closing the connection rolls back as well
             session.say("ROLLBACK")
         raise
     session.say("COMMIT" if write and keep else "ROLLBACK")
