@@ -37,6 +37,7 @@ TARGETS: dict[str, str] = {
     "llm.judge": "planrunner.capabilities.llm.judge:decide",
     "llm.vote": "planrunner.capabilities.llm.vote:vote",
     "noop": "planrunner.capabilities.control:noop",
+    "python.run": "planrunner.capabilities.python.run:run",
     "research.cite": "planrunner.capabilities.research.cite:cite",
     "research.dedupe": "planrunner.capabilities.research.dedupe:dedupe",
     "research.facts": "planrunner.capabilities.research.facts:facts",
@@ -45,6 +46,9 @@ TARGETS: dict[str, str] = {
     "research.search": "planrunner.capabilities.research.search:search",
     "shell": "planrunner.capabilities.shell:shell",
     "sleep": "planrunner.capabilities.control:sleep",
+    "sql.execute": "planrunner.capabilities.sql.execute:execute",
+    "sql.query": "planrunner.capabilities.sql.query:query",
+    "sql.script": "planrunner.capabilities.sql.execute:script",
 }
 """Name of a capability to ``module:function``."""
 
