@@ -31,7 +31,8 @@ def _left_to_people(task: Task) -> bool:
         return False
     if task.command:
         return not looks_like_calls(task.command)  # one that does not parse is no instruction either
-    return all(isinstance(step, str) for step in task.steps)
+    words = [step for step in task.steps if isinstance(step, str)]
+    return len(words) == len(task.steps) and not (words and all(map(looks_like_calls, words)))
 
 
 def _instruction(task: Task) -> Diagnostic:
