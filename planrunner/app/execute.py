@@ -319,6 +319,7 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         on_output=site.watch.output,
         clock=clock,
         epoch=epoch,
+        directory=directory_of(state),
     )
     return LiveEffects(settings)
 

@@ -133,6 +133,8 @@ def _capabilities(tasks: tuple[Task, ...]) -> set[str]:
 def _trait(capability: Capability | None) -> list[Json]:
     assert capability is not None, "lint has refused unknown capabilities"
     trait: list[Json] = [capability.effect, capability.instant, capability.probe]
+    if capability.undo:
+        return [*trait, list(capability.spends), True]
     return [*trait, list(capability.spends)] if capability.spends else trait
 
 

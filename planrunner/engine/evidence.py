@@ -19,7 +19,8 @@ from planrunner.engine.rare_effects import Examine, Weigh
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.jsontext import stable_json
 from planrunner.machine.events import GateExamined
-from planrunner.safety.people import FILE, read_project, unsound
+from planrunner.safety.people import read_project
+from planrunner.safety.project import FILE, unsound
 
 Json = Any
 Record = dict[str, Json]

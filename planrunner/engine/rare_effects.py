@@ -91,12 +91,14 @@ class Forget(NamedTuple):
 
 
 class Save(NamedTuple):
-    """Copy files before a task starts; the answer is BackupMade."""
+    """Copy files before a task starts, or have its capability note what it needs to undo the ``call``; the answer is
+    BackupMade."""
 
     task: str
     visit: int
     directory: str
     patterns: tuple[str, ...]
+    call: Call | None = None
 
 
 class Restore(NamedTuple):
