@@ -1,7 +1,8 @@
-"""Writes the reference pages that are made from the code: plan keys, lint rules, events, capabilities.
+"""Writes what is made from the code: the reference pages of plan keys, lint rules, events and capabilities, and
+``schemas/capabilities``.
 
-python docs/generate.py            write the pages
-python docs/generate.py --check    say which pages differ from the code, and end with 1 if any does
+python docs/generate.py            write the files
+python docs/generate.py --check    say which files differ from the code, and end with 1 if any does
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,14 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from planrunner.app.authoring import catalogue  # noqa: E402
+from planrunner.capabilities.builtin import TARGETS, load  # noqa: E402
+from planrunner.capabilities.descriptions import family_of, published  # noqa: E402
+from planrunner.capabilities.signature import describe  # noqa: E402
 from planrunner.diagnostics import RULES  # noqa: E402
 from planrunner.machine import events  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
+PUBLISHED = ROOT / "schemas" / "capabilities"
 MADE = "<!-- Made by docs/generate.py: change the source named in the text, then run it again. -->\n\n"
 
 Schema = dict[str, Any]
@@ -231,16 +237,33 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 
-def main(arguments: list[str]) -> int:
-    stale = []
+def made() -> Iterator[tuple[Path, Callable[[], str]]]:
+    """Every file and what makes its text; the capabilities first, since a page is made of what they publish."""
+    families: dict[str, list[str]] = {}
+    for capability, target in TARGETS.items():
+        families.setdefault(family_of(capability), []).append(target)
+    for family, targets in sorted(families.items()):
+        yield PUBLISHED / f"{family}.json", partial(_family, family, targets)
     for name, make in PAGES.items():
-        path, text = REFERENCE / name, make()
+        yield REFERENCE / name, make
+
+
+def _family(family: str, targets: list[str]) -> str:
+    return published(family, [describe(load(target)) for target in targets])
+
+
+def main(arguments: list[str]) -> int:
+    """Write what differs, or say what does."""
+    stale = []
+    for path, make in made():
+        text = make()
         if not path.exists() or path.read_text(encoding="utf-8") != text:
-            stale.append(name)
+            stale.append(path.name)
             if "--check" not in arguments:
+                path.parent.mkdir(exist_ok=True)
                 path.write_text(text, encoding="utf-8")
     if "--check" in arguments and stale:
-        print(f"these pages differ from the code: {', '.join(stale)}; run python docs/generate.py", file=sys.stderr)
+        print(f"these files differ from the code: {', '.join(stale)}; run python docs/generate.py", file=sys.stderr)
         return 1
     return 0
 

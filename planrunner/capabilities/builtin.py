@@ -28,7 +28,7 @@ def load(target: str) -> Callable[..., Any]:
 
 def planrunner_register_capabilities(register: Callable[..., None]) -> None:
     """Register the built-ins like any plugin does; ``register`` is described at the hook of this name."""
-    from planrunner.capabilities.descriptions import CAPABILITIES  # late: a plan seen before needs none of them
+    from planrunner.capabilities.descriptions import description_of  # late: a plan seen before needs none of them
 
     for name, target in TARGETS.items():
-        register(name, target, CAPABILITIES[name])
+        register(name, target, description_of(name))

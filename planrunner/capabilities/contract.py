@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, Protocol
+    from typing import Any, BinaryIO, Protocol
 
     Json = Any
 
@@ -66,6 +68,22 @@ class Call(NamedTuple):
     once: str = ""
 
 
+if TYPE_CHECKING:
+
+    class Services(Protocol):
+        """What the engine does for capabilities beside calling them; see the methods of ``Context``."""
+
+        def settings(self, section: str) -> dict[str, Json]: ...
+
+        def keep(self, content: bytes | str, name: str, type: str) -> dict[str, Json]: ...
+
+        def artifact(self, sha256: str) -> BinaryIO: ...
+
+        def cache(self, name: str) -> str: ...
+
+        def environment(self) -> dict[str, str]: ...
+
+
 class Context(NamedTuple):
     """Handed to a capability function whose first parameter is named ``context``."""
 
@@ -73,6 +91,42 @@ class Context(NamedTuple):
     log: Log
     cancelled: Callable[[], bool]
     """True once the attempt should stop (timeout, Ctrl-C); long-running functions look at it now and then."""
+    services: Services | None = None
+    """None where a function is called without an engine: it then has no settings and can keep nothing."""
+
+    def settings(self, section: str) -> dict[str, Json]:
+        """A section of ``planrunner.yaml``, such as ``network``; empty where the project says nothing. Raises Failure
+        (policy) for a file that is not sound."""
+        return self.services.settings(section) if self.services is not None else {}
+
+    def keep(self, data: bytes, name: str, type: str = "") -> dict[str, Json]:
+        """Keep bytes as an artifact of the attempt; gives its record: name, type, sha256, size in bytes."""
+        return self._served().keep(data, name, type)
+
+    def keep_file(self, path: str, name: str, type: str = "") -> dict[str, Json]:
+        """Like ``keep`` for a file or a directory; a relative path is meant from the working directory. Raises OSError
+        for what cannot be kept."""
+        return self._served().keep(os.path.join(self.call.directory, path), name, type)
+
+    def artifact(self, sha256: str) -> BinaryIO:
+        """The bytes of an artifact as a file. Raises Failure where the store has none of that digest."""
+        return self._served().artifact(sha256)
+
+    def cache(self, name: str) -> str:
+        """A folder for what can be found out again, shared by all runs of the project."""
+        return self._served().cache(name)
+
+    def environment(self) -> dict[str, str]:
+        """The environment for a program that the capability starts: little of this process, the task's own variables,
+        and those by which what it leaves behind is found."""
+        if self.services is not None:
+            return self.services.environment()
+        return {**basic_environment(os.environ), **self.call.env}
+
+    def _served(self) -> Services:
+        if self.services is None:
+            raise RuntimeError("this context belongs to no engine, so it keeps nothing")
+        return self.services
 
     def beat(self) -> None:
         """Give a sign of life to the task's ``heartbeat``; writing to the log is one as well."""
@@ -82,6 +136,22 @@ class Context(NamedTuple):
         """Tell what the attempt has used since the last time, cost in dollars; it counts even if the attempt fails."""
         given = {"cost": cost, "tokens": tokens, "calls": calls}
         self.log.spend({what: more for what, more in given.items() if more is not None})
+
+
+class Preview(NamedTuple):
+    """What an attempt would do: in a line, as a unified diff, and as the exact calls in their order."""
+
+    summary: str
+    diff: str = ""
+    calls: tuple[str, ...] = ()
+
+
+_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
+
+
+def basic_environment(whole: Mapping[str, str]) -> dict[str, str]:
+    """The few variables of this process that a program needs to work and that tell it nothing else."""
+    return {name: whole[name] for name in _INHERITED if name in whole}
 
 
 class Spawn(NamedTuple):

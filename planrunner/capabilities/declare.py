@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
+    from planrunner.capabilities.contract import Preview
     from planrunner.plan.model import EffectClass
 
     Function = TypeVar("Function", bound=Callable[..., Any])
@@ -47,6 +48,16 @@ class Declaration(NamedTuple):
     spends: tuple[str, ...] = ()
     """What an attempt uses that costs: cost, tokens, calls. A plan with a budget for it has to say how much a task may
     use."""
+    preview: Callable[..., Preview] | None = None
+    """Takes the same inputs and tells what an attempt would do: the diff or the exact calls. It changes nothing."""
+    capture: Callable[..., dict[str, Any]] | None = None
+    """Takes the same inputs, before the first attempt, and gives as JSON data what ``undo`` has to know of the state
+    before; it is durable before the attempt starts."""
+    undo: Callable[..., dict[str, Any] | None] | None = None
+    """``undo(context, before, outputs)``: the exact inverse, given what ``capture`` found and the outputs (None where
+    nobody saw the end). Twice is the same as once; also right where the effect happened in part or not at all."""
+    irreversible: bool = False
+    """Nothing can take back what it does."""
 
 
 def capability(name: str, *, effect: EffectClass = "unsafe", **options: Any) -> Callable[[Function], Function]:

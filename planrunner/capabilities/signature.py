@@ -54,6 +54,9 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
         risks=declaration.risks,
         spends=declaration.spends,
         plugin=plugin,
+        preview=declaration.preview is not None,
+        undo=declaration.undo is not None,
+        irreversible=declaration.irreversible,
     )
 
 

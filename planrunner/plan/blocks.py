@@ -185,3 +185,7 @@ class Capability(NamedTuple):
     plugin: str = "planrunner"
     spends: tuple[str, ...] = ()
     """What an attempt uses that costs: cost, tokens, calls."""
+    preview: bool = False
+    undo: bool = False
+    """It can take back exactly what it did, without the plan saying how."""
+    irreversible: bool = False

@@ -59,9 +59,9 @@ class Registry(_Mapping):
     def find(self, name: str) -> Capability | None:
         """The description of a capability, or None where nothing installed has the name."""
         if name in builtin.TARGETS:
-            from planrunner.capabilities.descriptions import CAPABILITIES  # late: a plan seen before needs none
+            from planrunner.capabilities.descriptions import description_of  # late: a plan seen before needs none
 
-            return CAPABILITIES[name]
+            return description_of(name)
         known = self._look_up(name)
         if known is None:
             return None

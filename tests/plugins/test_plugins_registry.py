@@ -15,7 +15,7 @@ import pytest
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.declare import capability
-from planrunner.capabilities.descriptions import CAPABILITIES
+from planrunner.capabilities.descriptions import description_of
 from planrunner.diagnostics import Diagnostic, Rule
 from planrunner.machine.events import Entry, TaskQueued
 from planrunner.plan.load import load
@@ -67,7 +67,7 @@ WEATHER = """
 class TestBuiltins:
     def test_they_are_found_and_resolved_by_name(self) -> None:
         registry = Registry(plugins=False)
-        assert registry.find("noop") is CAPABILITIES["noop"]
+        assert registry.find("noop") is description_of("noop")
         assert registry.resolve("noop")(value=3).value == 3
         assert registry.find("no.such") is None
         with pytest.raises(KeyError):
@@ -84,7 +84,7 @@ class TestBuiltins:
             seen[name] = (target, description)
 
         Registry(plugins=False).hooks().call("planrunner_register_capabilities", register=register)
-        assert seen == {name: (target, CAPABILITIES[name]) for name, target in builtin.TARGETS.items()}
+        assert seen == {name: (target, description_of(name)) for name, target in builtin.TARGETS.items()}
 
     def test_finding_and_running_one_loads_neither_pluggy_nor_metadata_nor_its_neighbours(self, tmp_path: Path) -> None:
         program = (

@@ -1,0 +1,214 @@
+"""Programs that a capability runs and waits for: bounded output, nothing left behind, stopped when the attempt is.
+
+A capability that is one program and nothing else returns a ``Spawn`` instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_TICK = 0.1
+_GRACE = 0.5
+_CHUNK = 1 << 16
+_TAIL = 1 << 16
+_DRAIN = 0.3
+"""Seconds for what is still in the pipes once the program has ended: whoever inherited them may go on writing."""
+
+
+class Ended(NamedTuple):
+    """How a program ended: exit code (or minus the signal), its standard output up to the limit, the end of its
+    standard error, and how many bytes of output were ``dropped``."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+    dropped: int = 0
+
+    @property
+    def text(self) -> str:
+        """Standard output as text; bytes that are no UTF-8 become U+FFFD."""
+        return self.stdout.decode("utf-8", "replace")
+
+    @property
+    def said(self) -> str:
+        """What it said last, for a message: the end of standard error, else of standard output."""
+        lines = (self.stderr.strip() or self.stdout.strip()).decode("utf-8", "replace").splitlines()
+        return lines[-1].strip()[:300] if lines else ""
+
+
+class Program(NamedTuple):
+    """A program to run. ``cwd`` is relative to the working directory of the call, ``env`` laid over
+    ``Context.environment()`` (a value of None takes a variable away), ``limit`` the bytes of standard output that are
+    kept, ``timeout`` seconds beside that of the attempt. ``quiet`` keeps its standard error out of the log, ``loud``
+    copies its standard output there."""
+
+    arguments: Sequence[str]
+    cwd: str = ""
+    env: Mapping[str, str | None] = {}
+    stdin: bytes = b""
+    limit: int = 1 << 20
+    timeout: float | None = None
+    quiet: bool = False
+    loud: bool = False
+
+
+def run_program(
+    context: Context,
+    arguments: Sequence[str],
+    *,
+    cwd: str = "",
+    env: Mapping[str, str | None] | None = None,
+    stdin: bytes = b"",
+    limit: int = 1 << 20,
+    check: bool = False,
+    timeout: float | None = None,
+) -> Ended:
+    """Run a program and wait for its end; see ``Program`` for what is meant. ``check`` makes any exit code but 0 a
+    Failure. Raises Failure also where it cannot be started, runs into ``timeout``, or the attempt is stopped."""
+    program = Program(arguments, cwd, env or {}, stdin, limit, timeout)
+    ended = run(context, program)
+    if check and ended.code:
+        raise Failure(f"{os.path.basename(arguments[0])} ended with {ended.code}: {ended.said}".rstrip(": "))
+    return ended
+
+
+def run(context: Context, program: Program) -> Ended:
+    """Run a program and wait for its end. Raises Failure where it cannot be started, runs into its timeout, or the
+    attempt is stopped."""
+    environment = {**context.environment(), **program.env}
+    try:
+        process = subprocess.Popen(
+            list(program.arguments),
+            cwd=os.path.join(context.call.directory, program.cwd),
+            env={name: value for name, value in environment.items() if value is not None},
+            stdin=subprocess.PIPE if program.stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        kind = "transient" if isinstance(error, (BlockingIOError, MemoryError)) else "logic"
+        raise Failure(f"`{program.arguments[0]}` cannot be started: {why}", kind) from None
+    watch = _Watch(context, program, process)
+    try:
+        return watch.to_the_end()
+    finally:
+        watch.close()
+
+
+class _Watch:
+    """Feeds and reads one process until it ends."""
+
+    def __init__(self, context: Context, program: Program, process: subprocess.Popen[bytes]) -> None:
+        self._context = context
+        self._program = program
+        self._process = process
+        self._rest = memoryview(program.stdin)
+        self._out = bytearray()
+        self._err = bytearray()
+        self._dropped = 0
+        self._selector = selectors.DefaultSelector()
+        for stream in (process.stdout, process.stderr, process.stdin):
+            if stream is not None:
+                os.set_blocking(stream.fileno(), False)
+                event = selectors.EVENT_WRITE if stream is process.stdin else selectors.EVENT_READ
+                self._selector.register(stream, event)
+
+    def to_the_end(self) -> Ended:
+        limit = self._program.timeout
+        deadline = None if limit is None else time.monotonic() + limit
+        while not self._over():
+            self._turn(_TICK)
+            if self._context.cancelled():
+                raise Failure(f"{self._program.arguments[0]} was stopped", "cancelled")
+            if deadline is not None and time.monotonic() > deadline:
+                raise Failure(f"{self._program.arguments[0]} ran longer than {limit:g} s", "timeout")
+        drained = time.monotonic() + _DRAIN
+        while self._reading() and time.monotonic() < drained and self._turn(0.02):
+            pass
+        self._signal(signal.SIGKILL)
+        return Ended(self._process.wait(), bytes(self._out), bytes(self._err[-_TAIL:]), self._dropped)
+
+    def _over(self) -> bool:
+        """Whether it has ended. It is not reaped yet: so the number of its group stays its own."""
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _reading(self) -> bool:
+        return any(key.events == selectors.EVENT_READ for key in self._selector.get_map().values())
+
+    def _turn(self, wait: float) -> bool:
+        """Move what there is to move; False when nothing came."""
+        if not self._selector.get_map():
+            time.sleep(wait / 4)
+            return False
+        ready = self._selector.select(wait)
+        for key, _ in ready:
+            stream = key.fileobj
+            assert not isinstance(stream, int)
+            if key.events == selectors.EVENT_WRITE:
+                self._feed(stream)  # type: ignore[arg-type]
+            else:
+                self._read(stream)  # type: ignore[arg-type]
+        return bool(ready)
+
+    def _feed(self, stream: IO[bytes]) -> None:
+        try:
+            self._rest = self._rest[os.write(stream.fileno(), self._rest[:_CHUNK]) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._rest = self._rest[:0]  # it does not read any more
+        if not self._rest:
+            self._selector.unregister(stream)
+            stream.close()
+
+    def _read(self, stream: IO[bytes]) -> None:
+        try:
+            data = os.read(stream.fileno(), _CHUNK)
+        except BlockingIOError:
+            return
+        if not data:
+            self._selector.unregister(stream)
+            return
+        if stream is self._process.stderr:
+            self._err += data
+            del self._err[: -2 * _TAIL]
+            if not self._program.quiet:
+                self._context.log.write(data, "stderr")
+            return
+        fits = data[: max(0, self._program.limit - len(self._out))]
+        self._out += fits
+        self._dropped += len(data) - len(fits)
+        if self._program.loud:
+            self._context.log.write(data)
+
+    def close(self) -> None:
+        """End the whole group, whatever is left of it, and give back what was opened."""
+        if self._process.returncode is None:
+            self._signal(signal.SIGTERM)
+            patience = time.monotonic() + _GRACE
+            while not self._over() and time.monotonic() < patience:
+                time.sleep(0.01)
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+        self._selector.close()
+        for stream in (self._process.stdout, self._process.stderr, self._process.stdin):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)

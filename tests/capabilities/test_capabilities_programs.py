@@ -1,0 +1,116 @@
+"""Programs that a capability runs and waits for: bounded, stopped with the attempt, nothing left."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planrunner.capabilities.contract import Call, Context, Failure
+from planrunner.capabilities.programs import Program, run, run_program
+from planrunner.plan.model import Task
+
+
+class Log:
+    def __init__(self) -> None:
+        self.data: dict[str, bytes] = {"stdout": b"", "stderr": b""}
+
+    def write(self, data: bytes, stream: str = "stdout") -> None:
+        self.data[stream] += data
+
+    def beat(self) -> None: ...
+
+    def spend(self, amounts: Any) -> None: ...
+
+
+def context(directory: Path, cancelled: Any = lambda: False, **env: str) -> Context:
+    call = Call("r", Task("t"), 1, "k", {}, "", (), {}, env, str(directory), "", None)
+    return Context(call, Log(), cancelled)
+
+
+class TestRunning:
+    def test_output_code_and_errors_come_back(self, tmp_path: Path) -> None:
+        here = context(tmp_path)
+        ended = run_program(here, ["sh", "-c", "echo out; echo err >&2; exit 3"])
+        assert (ended.code, ended.stdout, ended.stderr, ended.said) == (3, b"out\n", b"err\n", "err")
+        assert here.log.data == {"stdout": b"", "stderr": b"err\n"}  # type: ignore[attr-defined]
+
+    def test_input_of_any_size_is_fed_while_output_is_read(self, tmp_path: Path) -> None:
+        data = os.urandom(3_000_000)
+        assert run_program(context(tmp_path), ["cat"], stdin=data, limit=4_000_000).stdout == data
+
+    def test_a_program_that_does_not_read_its_input_just_ends(self, tmp_path: Path) -> None:
+        assert run_program(context(tmp_path), ["true"], stdin=b"x" * 1_000_000).code == 0
+
+    def test_output_is_bounded_and_what_was_dropped_is_told(self, tmp_path: Path) -> None:
+        ended = run_program(context(tmp_path), ["head", "-c", "5000000", "/dev/zero"], limit=1000)
+        assert (len(ended.stdout), ended.dropped) == (1000, 4_999_000)
+
+    def test_the_environment_is_small_and_that_of_the_task(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SECRET_TOKEN", "s3cret")
+        ended = run(context(tmp_path, WHO="task"), Program(["env"], env={"MORE": "1", "HOME": None}))
+        names = dict(line.split("=", 1) for line in ended.text.splitlines())
+        assert (names["WHO"], names["MORE"]) == ("task", "1")
+        assert "SECRET_TOKEN" not in names
+        assert "HOME" not in names
+
+    def test_it_works_below_the_working_directory(self, tmp_path: Path) -> None:
+        (tmp_path / "inner").mkdir()
+        assert run_program(context(tmp_path), ["pwd"], cwd="inner").text.strip() == str(tmp_path / "inner")
+
+
+class TestFailing:
+    def test_a_program_that_is_not_there_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(Failure, match="`no-such-program` cannot be started: No such file"):
+            run_program(context(tmp_path), ["no-such-program"])
+
+    def test_a_code_other_than_zero_fails_where_that_is_asked_for(self, tmp_path: Path) -> None:
+        with pytest.raises(Failure, match="sh ended with 4: oh no"):
+            run_program(context(tmp_path), ["sh", "-c", "echo oh no >&2; exit 4"], check=True)
+
+    def test_its_own_time_limit_ends_it(self, tmp_path: Path) -> None:
+        began = time.monotonic()
+        with pytest.raises(Failure, match=r"longer than 0\.2 s") as failed:
+            run_program(context(tmp_path), ["sleep", "60"], timeout=0.2)
+        assert failed.value.failure == "timeout"
+        assert time.monotonic() - began < 2
+
+
+class TestStopping:
+    def test_a_stopped_attempt_ends_the_whole_group_even_one_that_ignores_term(self, tmp_path: Path) -> None:
+        stop = threading.Event()
+        script = "trap '' TERM; (trap '' TERM; sleep 60; echo late) & echo $! > child; sleep 60"
+        threading.Timer(0.5, stop.set).start()
+        began = time.monotonic()
+        with pytest.raises(Failure, match="was stopped"):
+            run_program(context(tmp_path, stop.is_set), ["sh", "-c", script])
+        assert time.monotonic() - began < 2
+        child = int((tmp_path / "child").read_text())
+        assert _gone(child)
+
+    def test_nothing_in_its_group_outlives_it(self, tmp_path: Path) -> None:
+        ended = run_program(context(tmp_path), ["sh", "-c", "sleep 60 & echo $!"])
+        assert _gone(int(ended.stdout))
+
+    def test_a_program_that_closes_its_streams_is_still_waited_for(self, tmp_path: Path) -> None:
+        code = "import os,time; os.close(1); os.close(2); time.sleep(0.4); os._exit(7)"
+        assert run_program(context(tmp_path), [sys.executable, "-c", code]).code == 7
+
+
+def _gone(pid: int) -> bool:
+    for _ in range(100):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.02)
+    return False
