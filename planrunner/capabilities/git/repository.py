@@ -68,9 +68,9 @@ def _find(git: Git) -> tuple[str, str, str]:
     except Refused as refused:
         if "dubious ownership" not in refused.said:
             raise _no_repository(git.directory, refused) from None
-        from planrunner.capabilities.git.identity import safe_directories  # late: hardly anybody works on others' trees
+        from planrunner.capabilities.git.own_settings import values  # late: hardly anybody works on others' trees
 
-        trusted = tuple(("safe.directory", path) for path in safe_directories(git.context))
+        trusted = tuple(("safe.directory", path) for path in values(git.context, "safe.directory"))
         answer = git._replace(settings=git.settings + trusted).text(*asked)
     lines = answer.split("\n")
     if len(lines) != 3:

@@ -132,7 +132,7 @@ def _is_said(request: Request, wanted: Wanted) -> bool:
 )
 def pull_request(
     context: Context,
-    title: str,
+    title: Annotated[str, Doc("one line")],
     body: Annotated[str, Doc("text, in the forge's markup")] = "",
     head: Annotated[str, Doc("branch to merge, pushed already; default: the current one")] = "",
     base: Annotated[str, Doc("branch to merge into")] = "main",
