@@ -198,7 +198,7 @@ class TestDiff:
             ("--- /dev/null\n+++ b/.git/hooks/pre-commit\n@@ -0,0 +1 @@\n+x\n", "which plans do not write to"),
             ("--- /dev/null\n+++ b/a/.GIT/config\n@@ -0,0 +1 @@\n+x\n", "which plans do not write to"),
             ("--- /dev/null\n+++ b/.planrunner/journal.db\n@@ -0,0 +1 @@\n+x\n", "which plans do not write to"),
-            ("--- a/link/x\n+++ b/link/x\n@@ -0,0 +1 @@\n+x\n", "which is a link or no folder"),
+            ("--- a/link/x\n+++ b/link/x\n@@ -0,0 +1 @@\n+x\n", "which is a link"),
         ],
     )  # fmt: skip
     def test_what_an_edit_does_not_do_is_refused_by_policy(self, desk: Desk, diff: str, why: str) -> None:
