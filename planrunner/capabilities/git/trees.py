@@ -115,7 +115,7 @@ def _digest(data: bytes, like: str) -> str:
 
 
 def must_not_hide(repository: Repository, paths: dict[str, tuple[Side, Side]]) -> None:
-    """Raises Failure (dirty) where a new file would take the place of one that git does not know, ignored ones included."""
+    """Raises Failure (dirty) where a new file would take the place of one that git does not know, be it ignored."""
     known = set(repository.git.items("ls-files", "-z", "--full-name", "--", repository.top))
     bad = [
         path
@@ -143,8 +143,8 @@ def _holds_unknown(repository: Repository, folder: str, known: set[str]) -> bool
 
 
 def go(repository: Repository, copy: Copy, old: str, new: str) -> None:
-    """Change files and the copied index from one commit to another; local changes that are in no way stay. Raises Failure
-    (dirty) before anything is touched where others are."""
+    """Change files and the copied index from one commit to another; local changes that are in no way stay. Raises
+    Failure (dirty) before anything is touched where others are."""
     from planrunner.capabilities.git.command import Refused
 
     repository.git.run("update-index", "-q", "--refresh", index=copy.path, ok=(0, 1))
@@ -175,7 +175,7 @@ def put_back(
 def _stands(context: Context, repository: Repository, path: str, was: dict[str, Any] | None) -> bool:
     found = _look(repository, path)
     if found is None or was is None:
-        return found is was
+        return found is None and was is None
     if isinstance(found, str) or "link" in was:
         return found == was.get("link")
     return found[1] == was["mode"] and found[0] == _content(context, repository, was)
