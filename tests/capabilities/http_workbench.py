@@ -184,7 +184,9 @@ class Project:
     def network(self, text: str) -> None:
         (self.path / "planrunner.yaml").write_text(f"network: {{{text}}}\n" if text else "", encoding="utf-8")
 
-    def context(self, env: Mapping[str, str] | None = None, timeout: float | None = None, once: str = "once") -> Context:
+    def context(
+        self, env: Mapping[str, str] | None = None, timeout: float | None = None, once: str = "once"
+    ) -> Context:
         call = Call(
             "run", Task("task"), 1, "run:task:1", {}, "", (), {}, env or {}, str(self.path), "", timeout, False, once
         )

@@ -173,7 +173,7 @@ def test_a_refusal_names_host_address_and_the_line_that_would_allow_it(project: 
     project.network("private: [10.0.0.0/8]")
     ended = project.get("http://localhost:8123/x")
     assert ended.message.startswith("refused to connect to localhost (")
-    assert ended.message.endswith(":8123\"]}")
+    assert ended.message.endswith(':8123"]}')
     line = ended.message.partition("write in planrunner.yaml: ")[2]
     (project.path / "planrunner.yaml").write_text(line + "\n")
     assert project.get("http://localhost:8123/x", retries=0).failure in ("transient", "policy")
@@ -321,7 +321,9 @@ class TestRules:
         with pytest.raises(Failure):
             Guard({"allow": ["example.org"], "private": ["127.0.0.1"]}).admit("127.0.0.1", 80)
 
-    @pytest.mark.parametrize("address", ["1.1.1.1", "198.41.0.4", "172.32.0.1", "100.128.0.1", "2606:4700::1", "2a00::1"])
+    @pytest.mark.parametrize(
+        "address", ["1.1.1.1", "198.41.0.4", "172.32.0.1", "100.128.0.1", "2606:4700::1", "2a00::1"]
+    )
     def test_public_addresses_are_public(self, address: str) -> None:
         assert not not_public(ipaddress.ip_address(address))
 

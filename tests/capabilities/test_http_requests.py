@@ -53,7 +53,9 @@ class TestWhatIsSent:
 
     def test_query_headers_json_and_forms(self, project: Project) -> None:
         with Peer(echo) as peer:
-            sent = project.get(f"{peer.url}/a?x=1", query={"y": ["ä", 2], "z": True}, headers={"X-N": 5}).outputs["json"]
+            sent = project.get(f"{peer.url}/a?x=1", query={"y": ["ä", 2], "z": True}, headers={"X-N": 5}).outputs[
+                "json"
+            ]
             assert (sent["target"], sent["headers"]["x-n"]) == ("/a?x=1&y=%C3%A4&y=2&z=true", "5")
             sent = project.call("http.post", None, url=peer.url, json={"k": "ä", "n": None}).outputs["json"]
             assert (sent["headers"]["content-type"], sent["body"].encode("latin-1").decode()) == (
@@ -94,7 +96,9 @@ class TestWhatIsSent:
         assert ended.outputs["status"] == 201
         assert [len(seen.body) for seen in peer.requests] == [200_000] * 3
 
-    @pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "link", "folder/link/x", "folder", "pipe", "gone", ""])
+    @pytest.mark.parametrize(
+        "path", ["../secret", "/etc/passwd", "link", "folder/link/x", "folder", "pipe", "gone", ""]
+    )
     def test_no_file_outside_is_sent(self, project: Project, path: str) -> None:
         (project.path.parent / "secret").write_text("s")
         (project.path / "link").symlink_to("../secret")

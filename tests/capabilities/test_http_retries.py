@@ -248,7 +248,9 @@ class TestTls:
         made.write_bytes(made.read_bytes() + (tmp_path / "crt").read_bytes())
         return made
 
-    def test_certificates_are_checked_and_those_of_the_operator_count(self, project: Project, certificate: Path) -> None:
+    def test_certificates_are_checked_and_those_of_the_operator_count(
+        self, project: Project, certificate: Path
+    ) -> None:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(certificate)
         listener = tls.wrap_socket(socket.socket(), server_side=True)
