@@ -165,10 +165,10 @@ def test_one_inner_address_among_public_ones_refuses_them_all(
 def test_a_refusal_names_host_address_and_the_line_that_would_allow_it(project: Project) -> None:
     project.network('private: [10.0.0.0/8], allow: ["*.example.org"]')
     ended = project.get("http://127.0.0.1:8123/x")
-    assert (ended.failure, ended.message) == (
-        "policy",
+    assert ended.failure == "policy"
+    assert ended.message == (
         "refused to connect to 127.0.0.1: if plans may reach it, write in planrunner.yaml: "
-        'network: {private: ["10.0.0.0/8"], allow: ["*.example.org", "127.0.0.1:8123"]}',
+        'network: {private: ["10.0.0.0/8"], allow: ["*.example.org", "127.0.0.1:8123"]}'
     )
     project.network("private: [10.0.0.0/8]")
     ended = project.get("http://localhost:8123/x")
@@ -237,25 +237,27 @@ def test_credentials_and_bodies_stay_with_the_origin_they_were_meant_for(
 ) -> None:
     monkeypatch.setenv("SESAME", "open-up-1234")
     project.network("private: [127.0.0.1]")
-    with Peer(lambda *_: answer(200, "there")) as other:
-        with Peer(lambda seen, *_: answer(int(seen.target[1:4]), b"", location=other.url)) as peer:
-            ended = project.get(
-                f"{peer.url}/302",
-                auth={"bearer_env": "SESAME"},
-                headers={"X-Api-Key": "k", "Private-Token": "t", "Cookie": "c=1", "Accept": "text/x"},
-            )
-            assert ended.outputs["text"] == "there"
-            sent = other.requests[-1].headers
-            assert not {"authorization", "x-api-key", "private-token", "cookie"} & sent.keys()
-            assert sent["accept"] == "text/x"
-            assert peer.requests[0].headers["authorization"] == "Bearer open-up-1234"
-            for status in ("307", "308"):
-                ended = project.call("http.post", None, url=f"{peer.url}/{status}", json={"secret": 1}, idempotent=True)
-                assert ended.failure == "policy", "the body is not carried to another origin"
-                assert "redirects the body" in ended.message
-            assert len(other.requests) == 1
-            assert project.call("http.post", None, url=f"{peer.url}/303", json={"secret": 1}).outputs["status"] == 200
-            assert (other.requests[-1].method, other.requests[-1].body) == ("GET", b"")
+    with (
+        Peer(lambda *_: answer(200, "there")) as other,
+        Peer(lambda seen, *_: answer(int(seen.target[1:4]), b"", location=other.url)) as peer,
+    ):
+        ended = project.get(
+            f"{peer.url}/302",
+            auth={"bearer_env": "SESAME"},
+            headers={"X-Api-Key": "k", "Private-Token": "t", "Cookie": "c=1", "Accept": "text/x"},
+        )
+        assert ended.outputs["text"] == "there"
+        sent = other.requests[-1].headers
+        assert not {"authorization", "x-api-key", "private-token", "cookie"} & sent.keys()
+        assert sent["accept"] == "text/x"
+        assert peer.requests[0].headers["authorization"] == "Bearer open-up-1234"
+        for status in ("307", "308"):
+            ended = project.call("http.post", None, url=f"{peer.url}/{status}", json={"secret": 1}, idempotent=True)
+            assert ended.failure == "policy", "the body is not carried to another origin"
+            assert "redirects the body" in ended.message
+        assert len(other.requests) == 1
+        assert project.call("http.post", None, url=f"{peer.url}/303", json={"secret": 1}).outputs["status"] == 200
+        assert (other.requests[-1].method, other.requests[-1].body) == ("GET", b"")
 
 
 class TestRules:
@@ -308,10 +310,10 @@ class TestRules:
         assert Guard({"allow": ["REBIND.example."]}).admit("rebind.example", 80)
         assert len(resolver.asked) == 3
         for allowed in ([], ["example"], ["*.rebind.example"], ["rebind.example:443"], ["xrebind.example"]):
-            with pytest.raises(Failure, match="rebind.example"):
+            with pytest.raises(Failure, match=r"rebind\.example"):
                 Guard({"allow": allowed}).admit("rebind.example", 80)
         assert len(resolver.asked) == 3, "a name that cannot be allowed is told to nobody"
-        with pytest.raises(Failure, match="rebind.example"):
+        with pytest.raises(Failure, match=r"rebind\.example"):
             Guard({"allow": ["198.41.1.0/24"]}).admit("rebind.example", 80)
 
     def test_a_listed_host_may_stay_inside_and_an_allowed_one_may_not(self) -> None:

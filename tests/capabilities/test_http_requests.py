@@ -280,9 +280,11 @@ class TestWhatComesOut:
             assert (out["status"], out["headers"]["location"]) == (302, "/b")
 
     def test_the_query_of_another_origin_is_not_given_out(self, project: Project) -> None:
-        with Peer(lambda *_: answer(200, "hi")) as other:
-            with Peer(lambda *_: answer(302, b"", location=f"{other.url}/f?signature=abc")) as peer:
-                assert project.get(peer.url).outputs["url"] == f"{other.url}/f"
+        with (
+            Peer(lambda *_: answer(200, "hi")) as other,
+            Peer(lambda *_: answer(302, b"", location=f"{other.url}/f?signature=abc")) as peer,
+        ):
+            assert project.get(peer.url).outputs["url"] == f"{other.url}/f"
 
     def test_head_reads_no_body_however_much_is_announced(self, project: Project) -> None:
         with Peer(lambda *_: answer(200, b"", content_length=10**12)) as peer:
