@@ -20,7 +20,6 @@ from planrunner.engine.attempts import (
     probed,
     returned,
     settled,
-    timed_out,
     with_texts,
     with_usage,
 )
@@ -130,14 +129,14 @@ class LiveEffects:
 
         if isinstance(effect, rare.Cancel):
             self._call_off(effect)
+        elif isinstance(effect, (rare.Examine, rare.Save)) and effect.call is not None:
+            from planrunner.engine.aside import calling  # late, as above
+
+            self._aside(calling(effect, self._settings.resolve, self._serve, lambda: self._asked > 0))
         elif isinstance(effect, (rare.Examine, rare.Weigh, rare.TakeCheckpoint)):
             from planrunner.engine.aside import beside  # late, as above
 
             self._aside(*beside(self._settings.state_dir, effect))
-        elif isinstance(effect, rare.Save) and effect.call is not None:
-            from planrunner.engine.capturing import capturing  # late, as above
-
-            self._aside(capturing(effect, self._settings.resolve, self._serve, lambda: self._asked > 0))
         elif isinstance(effect, rare.Probe):
             self._events.append(probed(effect.call, self._settings.resolve))
         elif not isinstance(effect, StartCall):
@@ -299,10 +298,8 @@ class LiveEffects:
         elif attempt.job is None:
             self._poller.cancel(attempt.timer)
             self._end(attempt, INTERRUPTED)
-        elif forced:
-            self._abandon(attempt, attempt.reason or "interrupted")
         else:
-            self._cancel(attempt, "interrupted")
+            (self._abandon if forced else self._cancel)(attempt, attempt.reason or "interrupted")
 
     def _call_off(self, effect: Cancel) -> None:
         """Stop one attempt for good; one that is over already keeps its outcome."""
