@@ -49,7 +49,7 @@ class TestSchema:
         ("line", "code", "at", "message"),
         [
             ("a: {provider: opnai, model: m}", "PLAN006", "opnai", "did you mean `openai`?"),
-            ("a: {provider: openai}", "PLAN004", "{", "needs the key `model`"),
+            ("a: {provider: openai}", "PLAN004", "provider", "needs the key `model`"),
             (
                 "a: {provider: openai, model: m, modle: x}",
                 "PLAN003",
@@ -60,12 +60,17 @@ class TestSchema:
             (
                 "a: {provider: openai, model: m, price: {input: 1}}",
                 "PLAN004",
-                "{input",
+                "input",
                 "`price` needs the key `output`",
             ),
             ("a: {provider: openai, model: m, price: {input: x, output: 1}}", "PLAN006", "x,", "`input` cannot be"),
             ("a: {provider: openai, model: m, timeout: soon}", "PLAN006", "soon", "`timeout` cannot be `soon`"),
-            ("a: {provider: openai, model: m, base_url: https://u:p@h/v1}", "PLAN006", "https", "`base_url` cannot be"),
+            (
+                "a: {provider: openai, model: m, base_url: 'https://u:p@h/v1'}",
+                "PLAN006",
+                "'https",
+                "`base_url` cannot be",
+            ),
             ("a: {provider: openai, model: m, parameters: {temprature: 1}}", "PLAN003", "temp", "mean `temperature`?"),
             ("a: {provider: openai, model: m, parameters: {temperature: 3}}", "PLAN006", "3", "temperature"),
         ],
