@@ -153,7 +153,7 @@ class TestSchema:
         (tmp_path / "bad.json").write_text('{"name": ')
         found = json_schema(context(tmp_path), files=["one.yaml", "*.json"], schema_file="schema.yaml", fail=False)
         places = [(each["file"], each["line"], each["column"], each["rule"]) for each in found.findings]
-        assert places == [("one.yaml", 4, 5, "schema"), ("bad.json", 0, 0, "syntax"), ("two.json", 2, 14, "schema")]
+        assert places == [("one.yaml", 4, 5, "schema"), ("bad.json", 0, 0, "syntax"), ("two.json", 2, 15, "schema")]
 
     def test_what_is_not_there_fails(self, tmp_path: Path) -> None:
         with pytest.raises(Failure, match="give one of `schema` and `schema_file`"):
