@@ -67,6 +67,12 @@ TARGETS: dict[str, str] = {
     "sql.execute": "planrunner.capabilities.sql.execute:execute",
     "sql.query": "planrunner.capabilities.sql.query:query",
     "sql.script": "planrunner.capabilities.sql.execute:script",
+    "validate.bandit": "planrunner.capabilities.validate.code:bandit",
+    "validate.json_schema": "planrunner.capabilities.validate.data:json_schema",
+    "validate.junit": "planrunner.capabilities.validate.tests:junit",
+    "validate.mypy": "planrunner.capabilities.validate.code:mypy",
+    "validate.pytest": "planrunner.capabilities.validate.tests:pytest",
+    "validate.ruff": "planrunner.capabilities.validate.code:ruff",
 }
 """Name of a capability to ``module:function``."""
 
