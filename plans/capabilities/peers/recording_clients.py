@@ -10,15 +10,12 @@ the right things are asked; what a real engine would do about it they do not sho
 
 from __future__ import annotations
 
-import copy
 import fcntl
-import hashlib
 import json
 import os
-import shutil
 import sys
 import time
-from pathlib import Path
+from hashlib import sha256
 from typing import Any
 
 NAMES = ("docker", "podman", "kubectl", "helm")
@@ -66,6 +63,20 @@ COMMANDS: dict[str, tuple[str, str, tuple[int, int | None]]] = {
     "helm rollback": ("--timeout", "--wait", (1, 2)),
     "helm uninstall": ("--timeout", "--wait --keep-history", (1, 1)),
 }
+
+
+def read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def copied(value: Any) -> Any:
+    return json.loads(json.dumps(value))
 
 
 class Refused(Exception):
@@ -140,16 +151,16 @@ def docker(verb: str, asked: Asked, stdin: str, world: dict[str, Any]) -> str:
         return remove(images, asked)
     elif verb == "image save":
         found = image(images, asked.words[0])
-        Path(asked.one("--output")).write_text(json.dumps({found: images[found]}))
+        write(asked.one("--output"), json.dumps({found: images[found]}))
     elif verb == "image load":
-        for found, data in json.loads(Path(asked.one("--input")).read_text()).items():
+        for found, data in json.loads(read(asked.one("--input"))).items():
             images[found] = {**data, "RepoTags": []}
             for tag in data["RepoTags"]:
                 name(images, found, tag)
     elif verb == "push":
-        digest = "sha256:" + hashlib.sha256(image(images, asked.words[0]).encode()).hexdigest()
+        digest = "sha256:" + sha256(image(images, asked.words[0]).encode()).hexdigest()
         if asked.has("--digestfile"):
-            Path(asked.one("--digestfile")).write_text(digest)
+            write(asked.one("--digestfile"), digest)
         return f"latest: digest: {digest} size: 42\n"
     elif verb == "rm":
         world.setdefault("containers", {}).pop(asked.words[0], None)
@@ -180,10 +191,10 @@ def name(images: dict[str, Any], key: str, tag: str) -> None:
 def build(asked: Asked, images: dict[str, Any]) -> str:
     labels = dict(label.split("=", 1) for label in asked.options.get("--label", []))
     given = {each: os.environ[each] for each in asked.options.get("--build-arg", [])}
-    file = Path(asked.one("--file") or f"{asked.words[0]}/Dockerfile").read_text()
+    file = read(asked.one("--file") or f"{asked.words[0]}/Dockerfile")
     if "RUN false" in file:
         raise Refused("The command '/bin/sh -c false' returned a non-zero code: 1", 1, "Step 2/2 : RUN false\n")
-    key = "sha256:" + hashlib.sha256(json.dumps([file, labels, given]).encode()).hexdigest()
+    key = "sha256:" + sha256(json.dumps([file, labels, given]).encode()).hexdigest()
     images.setdefault(key, {"RepoTags": [], "Config": {"Labels": labels}})
     name(images, key, asked.one("--tag"))
     return f"Successfully built {key[7:19]}\n"
@@ -261,6 +272,9 @@ def parsed(stdin: str) -> list[dict[str, Any]]:
     try:
         documents = [json.loads(stdin)]
     except ValueError:
+        import site
+
+        site.main()  # the programs start without what is installed, which only this needs
         from ruamel.yaml import YAML
 
         documents = [json.loads(json.dumps(document)) for document in YAML(typ="safe").load_all(stdin) if document]
@@ -297,7 +311,7 @@ def found(objects: dict[str, Any], asked: Asked, given: list[Any], space: str) -
 
 
 def listed(objects: list[dict[str, Any]], fields: bool = True) -> str:
-    shown = copy.deepcopy(objects)
+    shown = copied(objects)
     for each in shown:
         if not fields:
             each["metadata"].pop("managedFields", None)
@@ -338,7 +352,7 @@ def store(world: dict[str, Any], new: dict[str, Any], manager: str, verb: str) -
     whole = {**(old or {}), **new, "metadata": meta} if verb == "apply" else {**new, "metadata": meta}
     if new["kind"] == "Deployment":
         number = len(world.setdefault("rollouts", {}).setdefault(key, [])) + 1
-        world["rollouts"][key].append(copy.deepcopy(whole["spec"]))
+        world["rollouts"][key].append(copied(whole["spec"]))
         meta["annotations"] = {**meta.get("annotations", {}), "deployment.kubernetes.io/revision": str(number)}
         count = whole["spec"].get("replicas", 1)
         ready = dict.fromkeys(("updatedReplicas", "availableReplicas", "readyReplicas"), count)
@@ -351,8 +365,8 @@ def roll_back(world: dict[str, Any], key: str, revision: int) -> str:
     specs = world["rollouts"][key]
     if len(specs) < 2 or revision > len(specs):
         raise Refused("error: no rollout history found")
-    held = copy.deepcopy(world["objects"][key])
-    held["spec"] = copy.deepcopy(specs[revision - 1] if revision else specs[-2])
+    held = copied(world["objects"][key])
+    held["spec"] = copied(specs[revision - 1] if revision else specs[-2])
     store(world, held, "kubectl-rollout", "replace")
     return f"{key} rolled back\n"
 
@@ -407,7 +421,7 @@ def add(revisions: list[dict[str, Any]], new: dict[str, Any]) -> dict[str, Any]:
 def template(asked: Asked, stdin: str) -> str:
     values: dict[str, Any] = {}
     for file in asked.options.get("--values", []):
-        values |= json.loads(stdin if file == "-" else Path(file).read_text())
+        values |= json.loads(stdin if file == "-" else read(file))
     lines = [f"kind: ConfigMap\nmetadata:\n  name: {asked.words[0]}\ndata:"]
     lines += [f"  {each}: {json.dumps(values[each])}" for each in sorted(values) if each != "password"]
     if "password" in values:
@@ -423,12 +437,12 @@ def upgrade(asked: Asked, stdin: str, releases: dict[str, list[dict[str, Any]]])
     revisions = releases.setdefault(called, [])
     if '"broken"' in manifest:
         made = add(revisions, {"description": f'Upgrade "{called}" failed: timed out', "manifest": manifest})
-        made.update(status="failed", chart=Path(chart).name, app_version="1")
+        made.update(status="failed", chart=os.path.basename(chart), app_version="1")
         raise Refused("Error: UPGRADE FAILED: timed out waiting for the condition")
-    made = add(revisions, {"chart": f"{Path(chart).name}-1.0.0", "app_version": "1", "manifest": manifest,
+    made = add(revisions, {"chart": f"{os.path.basename(chart)}-1.0.0", "app_version": "1", "manifest": manifest,
                            "description": asked.one("--description")})  # fmt: skip
     info = {"status": "deployed", "description": made["description"]}
-    meta = {"metadata": {"name": Path(chart).name, "version": "1.0.0"}}
+    meta = {"metadata": {"name": os.path.basename(chart), "version": "1.0.0"}}
     return json.dumps(
         {"name": called, "info": info, "chart": meta, "version": made["revision"], "namespace": "default"}
     )
@@ -437,18 +451,18 @@ def upgrade(asked: Asked, stdin: str, releases: dict[str, list[dict[str, Any]]])
 # The programs
 
 
-def main(folder: str, program: str, arguments: list[str]) -> int:
+def main(folder: str, program: str, *arguments: str) -> int:
     stdin = "" if sys.stdin.isatty() else sys.stdin.read()
     with open(f"{folder}/lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with open(f"{folder}/calls.jsonl", "a", encoding="utf-8") as calls:
-            line = {"program": program, "arguments": arguments, "stdin": stdin, "env": dict(os.environ)}
+            line = {"program": program, "arguments": list(arguments), "stdin": stdin, "env": dict(os.environ)}
             calls.write(json.dumps(line) + "\n")
-        path = Path(folder, "world.json")
-        world = json.loads(path.read_text()) if path.exists() else {}
+        path = f"{folder}/world.json"
+        world = json.loads(read(path)) if os.path.exists(path) else {}
         code, pause = 0, 0.0
         try:
-            asked = Asked(program, arguments)
+            asked = Asked(program, list(arguments))
             fault = world.get("faults", {}).get(f"{asked.command}")
             if fault:
                 raise Refused(fault, 1)
@@ -459,8 +473,8 @@ def main(folder: str, program: str, arguments: list[str]) -> int:
             print(refused.out, end="")
             print(refused, file=sys.stderr)
             code = refused.code
-        path.with_suffix(".new").write_text(json.dumps(world))
-        path.with_suffix(".new").rename(path)
+        write(f"{path}.new", json.dumps(world))
+        os.replace(f"{path}.new", path)
     time.sleep(pause)
     return code
 
@@ -469,15 +483,15 @@ def install(folder: str) -> None:
     """Put the programs into a folder that is then first on the PATH."""
     os.makedirs(folder, exist_ok=True)
     home = os.path.abspath(folder)
-    shutil.copyfile(__file__, f"{home}/recording_clients.py")
+    write(f"{home}/recording_clients.py", read(__file__))
+    start = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import recording_clients as r; sys.exit(r.main(*sys.argv[1:]))"
+    )
     for program in NAMES:
-        path = Path(home, program)
-        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{home}/recording_clients.py" "{home}" {program} "$@"\n')
-        path.chmod(0o755)
+        path = f"{home}/{program}"
+        write(path, f'#!/bin/sh\nexec "{sys.executable}" -I -S -c "{start}" "{home}" {program} "$@"\n')
+        os.chmod(path, 0o755)  # noqa: S103 - a program
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2:
-        install(sys.argv[1])
-    else:
-        sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
+    install(sys.argv[1])
