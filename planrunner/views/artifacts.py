@@ -38,10 +38,7 @@ def details(one: dict[str, Json]) -> Iterator[str]:
     attempt = f", attempt {one['attempt']}" if one["attempt"] > 1 else ""
     facts = (
         ("content", f"sha256:{one['sha256']}"),
-        (
-            "size",
-            f"{size_text(one['size'])} ({one['size']:,} bytes)" if one["size"] >= 1000 else size_text(one["size"]),
-        ),
+        ("size", size_text(one["size"]) + (f" ({one['size']:,} bytes)" if one["size"] >= 1000 else "")),
         ("type", one["type"]),
         ("file", one["path"]),
         ("made", f"{one['when']} by `{one['task']}` of run {one['run_id']}{attempt}"),
