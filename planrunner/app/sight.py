@@ -175,6 +175,17 @@ def check_project(directory: str) -> None:
         read_project(directory)
 
 
+def judge(directory: str) -> dict[str, str]:
+    """The model that judges criteria in plain words, as the project's file names it; empty where people do."""
+    if not os.path.lexists(os.path.join(directory, "planrunner.yaml")):
+        return {}
+    from planrunner.safety.project import read_data  # late, as above
+
+    models = read_data(directory).get("models")
+    named = models.get("judge") if isinstance(models, dict) else None
+    return {"judge": named} if isinstance(named, str) and named else {}
+
+
 def environment_of(names: tuple[str, ...]) -> dict[str, str]:
     """The values of environment variables that are set."""
     return {name: os.environ[name] for name in names if name in os.environ}

@@ -145,7 +145,15 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
             task if state.ledger is None or task.id.startswith(UNDO) else _time_left(state, start.number, task)
         ),
         once=f"{state.run_id}:{task.id}:{state.tasks[start.number].visit}",
+        reserved=_limited(state, start) if start.reserved else {},
     )
+
+
+def _limited(state: State, start: Start) -> dict[str, Json]:
+    """What an attempt has set aside of whatever a budget limits."""
+    from planrunner.machine.budgets import is_limited  # late: few runs have limits
+
+    return {what: amount for what, amount in start.reserved.items() if is_limited(state, start.number, what)}
 
 
 def _plan_around(state: State, number: int) -> Plan:

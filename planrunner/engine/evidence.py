@@ -69,6 +69,8 @@ def examine(looks: Sequence[Record], directory: str) -> tuple[tuple[Record, ...]
     cannot be had is a record with a problem; nothing is raised."""
     found: list[Record] = []
     for look in looks:
+        if look["kind"] == "judge":
+            continue  # a model is asked elsewhere, and once
         try:
             found += _LOOKS[str(look["kind"])](look, directory)
         except _FAULTS as error:

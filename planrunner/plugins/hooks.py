@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 from planrunner import hookspecs
+from planrunner.plugins.problems import FAULTS, fault_of, first_line
+
+if TYPE_CHECKING:
+    from planrunner.plugins.observing import Observer
 
 PREFIX = "planrunner_"
 
@@ -24,8 +28,8 @@ class _Manager(pluggy.PluginManager):
 class Hooks:
     """The plugins that are loaded, and what went wrong with them."""
 
-    def __init__(self) -> None:
-        self.problems: list[str] = []
+    def __init__(self, problems: list[str] | None = None) -> None:
+        self.problems: list[str] = [] if problems is None else problems
         self._manager = _Manager("planrunner")
         self._manager.add_hookspecs(hookspecs)
         self._reported: set[tuple[str, str]] = set()
@@ -40,12 +44,20 @@ class Hooks:
         except (pluggy.PluginValidationError, ValueError) as error:
             if self._manager.is_registered(plugin):
                 self._manager.unregister(plugin)
-            self.problems.append(f"the plugin {name} is left out: {_first_line(error)}")
+            self.problems.append(f"the plugin {name} is left out: {first_line(error)}")
             return False
         return True
 
-    def listeners(self, hook: str) -> int:
-        return len(getattr(self._manager.hook, hook).get_hookimpls())
+    def observers(self) -> tuple[Observer, ...]:
+        """Who watches runs, last registered first."""
+        from planrunner.plugins.observing import Observer  # late: a plugin of capabilities needs no threads
+
+        found = reversed(self._manager.hook.planrunner_observe_event.get_hookimpls())
+        return tuple(Observer(each.plugin_name, each.function, tuple(each.argnames)) for each in found)
+
+    def implemented(self, plugin: object) -> tuple[str, ...]:
+        """The names of the hooks that a plugin has."""
+        return tuple(sorted(caller.name for caller in self._manager.get_hookcallers(plugin) or ()))
 
     def call(self, hook: str, only: object = None, **arguments: Any) -> None:
         """Call a hook of every plugin (or ``only`` one), last registered first; what one raises is reported once."""
@@ -54,15 +66,10 @@ class Hooks:
                 continue
             try:
                 implementation.function(*(arguments[name] for name in implementation.argnames))
-            except Exception as error:  # a plugin's fault stays with the plugin
+            except FAULTS as error:  # a plugin's fault stays with the plugin
                 self._report(implementation.plugin_name, hook, error)
 
-    def _report(self, plugin: str, hook: str, error: Exception) -> None:
+    def _report(self, plugin: str, hook: str, error: BaseException) -> None:
         if (plugin, hook) not in self._reported:
             self._reported.add((plugin, hook))
-            fault = f"{type(error).__name__}: {_first_line(error)}"
-            self.problems.append(f"the plugin {plugin} failed in `{hook}`: {fault}")
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]
+            self.problems.append(fault_of(plugin, hook, error))
