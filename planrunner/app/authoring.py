@@ -89,7 +89,7 @@ def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checke
 
 def check_project_of(path: str, choice: Choice) -> Checked | None:
     """The findings about the project's file that a plan belongs to; None where there is none to read."""
-    from planrunner.safety.people import check_project
+    from planrunner.safety.project import check_project
 
     found = check_project(find_project(path))
     if found is None:

@@ -9,7 +9,7 @@ import time
 
 from planrunner import __version__, errors
 from planrunner.app.asking import user
-from planrunner.app.sight import Seen, check_project, environment_of, sight
+from planrunner.app.sight import Seen, check_project, environment_of, judge, sight
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, boot
 from planrunner.engine.drive import Driver
@@ -165,7 +165,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
         selected=selected,
         max_parallel=request.max_parallel,
         traits=traits,
-        environment=_environment(request.plan, directory, seen.env),
+        environment={**_environment(request.plan, directory, seen.env), **judge(directory)},
         boot=here,
         attended=is_attended(site.watch),
     )
@@ -317,6 +317,7 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         on_output=site.watch.output,
         clock=clock,
         epoch=epoch,
+        directory=directory_of(state),
     )
     return LiveEffects(settings)
 

@@ -65,6 +65,16 @@ class Choice(NamedTuple):
     parallel: int | None = None
 
 
+def changes_of(path: str, found: Previewed, state: str | None = None) -> list[dict[str, Json]]:
+    """What the capabilities of a plan tell of what they would do now."""
+    from planrunner.app.proof.changes import Ground, changes  # late: only asked for
+    from planrunner.journal.workspace import find_project, find_state
+    from planrunner.plugins import Registry
+
+    look = Sight(found.plan, found.params, found.traits, found.env)
+    return list(changes(look, Ground(find_project(path), find_state(path, state), Registry().resolve)))
+
+
 def previewed(path: str, chosen: Choice) -> Previewed:
     """A plan file as a run would see it now. Raises NotFound, PlanInvalid, UsageError."""
     from planrunner.app.selection import select

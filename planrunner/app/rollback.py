@@ -153,6 +153,8 @@ def _step(state: State, position: int) -> Step:
     owed = state.debts.owed[position]
     task = state.specs[owed.number]
     if owed.kind == "files":
+        if owed.files and "before" in owed.files[0]:
+            return Step(task.id, "capability", f"{task.uses} takes back what it did")
         count = sum(not record.get("folder") for record in owed.files)
         return Step(task.id, "files", f"put back {count} files of {', '.join(owed.patterns)}")
     action: Any = task.rollback

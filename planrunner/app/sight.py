@@ -133,6 +133,8 @@ def _capabilities(tasks: tuple[Task, ...]) -> set[str]:
 def _trait(capability: Capability | None) -> list[Json]:
     assert capability is not None, "lint has refused unknown capabilities"
     trait: list[Json] = [capability.effect, capability.instant, capability.probe]
+    if capability.undo:
+        return [*trait, list(capability.spends), True]
     return [*trait, list(capability.spends)] if capability.spends else trait
 
 
@@ -171,6 +173,17 @@ def check_project(directory: str) -> None:
         from planrunner.safety.people import read_project  # late: few projects have such a file
 
         read_project(directory)
+
+
+def judge(directory: str) -> dict[str, str]:
+    """The model that judges criteria in plain words, as the project's file names it; empty where people do."""
+    if not os.path.lexists(os.path.join(directory, "planrunner.yaml")):
+        return {}
+    from planrunner.safety.project import read_data  # late, as above
+
+    models = read_data(directory).get("models")
+    named = models.get("judge") if isinstance(models, dict) else None
+    return {"judge": named} if isinstance(named, str) and named else {}
 
 
 def environment_of(names: tuple[str, ...]) -> dict[str, str]:

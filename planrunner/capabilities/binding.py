@@ -6,6 +6,7 @@ import _collections_abc as _abc  # what `collections.abc` is, without the packag
 
 from planrunner.capabilities.contract import Context, Failure, Pause, Spawn
 from planrunner.capabilities.declare import Declaration, declaration_of
+from planrunner.errors import StorageFailed
 from planrunner.machine.events import Outcome
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
     from planrunner.capabilities.contract import Json
 
-Result = Outcome | Spawn | Pause
+Result = Outcome | Spawn | Pause | StorageFailed
+"""What a call came to; storage that failed while the capability kept something is the engine's to deal with."""
 
 
 class Binding(NamedTuple):
@@ -45,6 +47,8 @@ def invoke(binding: Binding, inputs: dict[str, Json] | None, context: Context | 
         result = outcome_of(_call(binding, inputs, context))
     except Failure as failure:
         result = Outcome(failure.failure, str(failure), failure.outputs)
+    except StorageFailed as failed:
+        return failed
     except Exception as error:  # a capability's own fault must not reach the engine
         return Outcome("logic", f"{type(error).__name__}: {error}", stderr=_traceback(error))
     return own(result) if isinstance(result, Outcome) and result.failure else result

@@ -10,13 +10,52 @@ if TYPE_CHECKING:
 
 TARGETS: dict[str, str] = {
     "fail": "planrunner.capabilities.control:fail",
-    "files.read": "planrunner.capabilities.files:read",
-    "files.write": "planrunner.capabilities.files:write",
+    "files.append": "planrunner.capabilities.files.writing:append",
+    "files.copy": "planrunner.capabilities.files.trees:copy",
+    "files.delete": "planrunner.capabilities.files.trees:delete",
+    "files.edit": "planrunner.capabilities.files.editing:edit",
+    "files.glob": "planrunner.capabilities.files.finding:glob",
+    "files.mkdir": "planrunner.capabilities.files.trees:mkdir",
+    "files.move": "planrunner.capabilities.files.trees:move",
+    "files.read": "planrunner.capabilities.files.reading:read",
+    "files.restore": "planrunner.capabilities.files.snapshots:restore",
+    "files.snapshot": "planrunner.capabilities.files.snapshots:snapshot",
+    "files.template": "planrunner.capabilities.files.writing:template",
+    "files.write": "planrunner.capabilities.files.writing:write",
+    "http.delete": "planrunner.capabilities.http.methods:delete",
+    "http.download": "planrunner.capabilities.http.download:download",
+    "http.get": "planrunner.capabilities.http.methods:get",
+    "http.head": "planrunner.capabilities.http.methods:head",
+    "http.pages": "planrunner.capabilities.http.pages:pages",
+    "http.patch": "planrunner.capabilities.http.methods:patch",
+    "http.poll": "planrunner.capabilities.http.poll:poll",
+    "http.post": "planrunner.capabilities.http.methods:post",
+    "http.put": "planrunner.capabilities.http.methods:put",
+    "http.request": "planrunner.capabilities.http.methods:request",
+    "llm.complete": "planrunner.capabilities.llm.complete:complete",
+    "llm.embed": "planrunner.capabilities.llm.embed:embed",
+    "llm.judge": "planrunner.capabilities.llm.judge:decide",
+    "llm.vote": "planrunner.capabilities.llm.vote:vote",
     "noop": "planrunner.capabilities.control:noop",
+    "python.run": "planrunner.capabilities.python.run:run",
+    "research.cite": "planrunner.capabilities.research.cite:cite",
+    "research.dedupe": "planrunner.capabilities.research.dedupe:dedupe",
+    "research.facts": "planrunner.capabilities.research.facts:facts",
+    "research.fetch": "planrunner.capabilities.research.fetch:fetch",
+    "research.rank": "planrunner.capabilities.research.rank:rank",
+    "research.search": "planrunner.capabilities.research.search:search",
     "shell": "planrunner.capabilities.shell:shell",
     "sleep": "planrunner.capabilities.control:sleep",
+    "sql.execute": "planrunner.capabilities.sql.execute:execute",
+    "sql.query": "planrunner.capabilities.sql.query:query",
+    "sql.script": "planrunner.capabilities.sql.execute:script",
 }
 """Name of a capability to ``module:function``."""
+
+SEAMS: dict[str, tuple[str, str]] = {
+    "research.search": ("planrunner_register_search_providers", "planrunner.capabilities.research.providers:register"),
+}
+"""Capabilities to which plugins add something: the hook that is called before the first use, and what it is given."""
 
 
 def load(target: str) -> Callable[..., Any]:

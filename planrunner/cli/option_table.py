@@ -149,6 +149,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--until", "Run this task and what it needs; may be repeated."),
         ("--max-parallel", "At most N tasks at once."),
         ("--save", "Write the preview to a file, for `exec --preview FILE`."),
+        ("--changes", "Ask capabilities what they would change now: diffs and exact calls."),
         ("--json", "Print JSON."),
     ),
     "test": (

@@ -22,21 +22,24 @@ from planrunner.cli.settings import output
 @click.option("--until", multiple=True, metavar="TASK", help="Run this task and what it needs; may be repeated.")
 @click.option("--max-parallel", type=click.IntRange(1), metavar="N", help="At most N tasks at once.")
 @click.option("--save", metavar="FILE", help="Write the preview to a file, for `exec --preview FILE`.")
+@click.option("--changes", is_flag=True, help="Ask capabilities what they would change now: diffs and exact calls.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Tell what a run would do: what runs in which order, who is asked, and the worst case of time and cost.
 
-    Nothing is run and nothing is asked. A saved preview binds a run: `exec --preview FILE` refuses with code 10 when
-    the plan, its parameters or anything in the preview has changed since.
+    Nothing is run and nothing is asked. With --changes capabilities look at the world to tell the diff or the exact
+    calls of what they would do now; they change nothing. A saved preview binds a run: `exec --preview FILE` refuses
+    with code 10 when the plan, its parameters or anything in the preview has changed since.
 
     \b
     Examples:
       planrunner preview plans/release.yaml -p ref=v1.2
+      planrunner preview plans/files.yaml --changes
       planrunner preview plans/release.yaml --save release.preview.json
       planrunner exec plans/release.yaml --preview release.preview.json
     """
-    from planrunner.app.preview import Choice, preview_object, previewed, write_preview
+    from planrunner.app.preview import Choice, changes_of, preview_object, previewed, write_preview
     from planrunner.views.preview import preview_lines
 
     given = given_settings(ctx)
@@ -46,7 +49,10 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
         params = (*read_params(options["params_file"]), *params)
     chosen = Choice(params, options["only"], options["until"], options["max_parallel"])
-    found = preview_object(options["plan"], previewed(options["plan"], chosen))
+    seen = previewed(options["plan"], chosen)
+    found = preview_object(options["plan"], seen)
+    if options["changes"]:
+        found["changes"] = changes_of(options["plan"], seen, given.state)
     if options["save"] is not None:
         write_preview(options["save"], found)
     screen = output(given)

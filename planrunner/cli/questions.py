@@ -20,7 +20,8 @@ def turned_away_here(state: State, task: str, gate: GateState) -> str:
     from planrunner.app.asking import user  # late: few runs ask
     from planrunner.errors import PlanInvalid, UsageError
     from planrunner.machine.votes import Vote, turned_away
-    from planrunner.safety.people import read_project, unsound
+    from planrunner.safety.people import read_project
+    from planrunner.safety.project import unsound
 
     by = user()
     try:

@@ -40,7 +40,8 @@ def _weigh(state: State, request: Request, place: Place, now: float, weighed: We
     project lists, and only where it lists nobody those that the voter claims."""
     from planrunner.engine.gates import renewed  # late: few requests are votes
     from planrunner.errors import MISMATCH, PlanInvalid, UsageError
-    from planrunner.safety.people import read_project, unsound
+    from planrunner.safety.people import read_project
+    from planrunner.safety.project import unsound
 
     body = dict(request.body)
     try:

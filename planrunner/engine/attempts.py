@@ -7,6 +7,7 @@ import time
 
 from planrunner.capabilities.binding import Binding, bind, not_json, own
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Pause, Spawn
+from planrunner.capabilities.declare import declaration_of
 from planrunner.engine.effects import UNDO
 from planrunner.engine.lognames import log_name
 from planrunner.engine.tails import TAIL, Record
@@ -16,11 +17,12 @@ from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, Protocol
+    from typing import Any, BinaryIO, Protocol
 
     from planrunner.capabilities.binding import Result
     from planrunner.capabilities.contract import Pause
     from planrunner.engine.processes import Process
+    from planrunner.engine.services import AttemptServices
     from planrunner.engine.threads import Job, Workers
     from planrunner.plan.model import Artifact
 
@@ -37,9 +39,12 @@ INTERRUPTED = Outcome("interrupted", "stopped before it was done")
 
 
 class Attempt:
-    """A call on its way. It is also the ``Log`` that a capability function writes to, from whatever thread."""
+    """A call on its way. It is also the ``Log`` that a capability function writes to and the ``Services`` that it uses,
+    from whatever thread."""
 
     __slots__ = (
+        "_serve",
+        "_services",
         "_workers",
         "beats",
         "call",
@@ -54,9 +59,11 @@ class Attempt:
         "usage",
     )
 
-    def __init__(self, call: Call, record: Record) -> None:
+    def __init__(self, call: Call, record: Record, serve: Callable[[Call], AttemptServices] | None = None) -> None:
         self.call = call
         self.record = record
+        self._serve = serve
+        self._services: AttemptServices | None = None
         self.started = time.monotonic()
         self.process: Process | None = None
         self.job: Job | None = None
@@ -71,7 +78,7 @@ class Attempt:
 
     @property
     def context(self) -> Context:
-        return Context(self.call, self, self.cancelled)
+        return Context(self.call, self, self.cancelled, self if self._serve is not None else None)
 
     def cancelled(self) -> bool:
         return self.reason != ""
@@ -91,6 +98,32 @@ class Attempt:
         for what, more in amounts.items():
             self.usage[what] = self.usage.get(what, 0) + more
 
+    def settings(self, section: str) -> dict[str, Json]:
+        return self._served().settings(section)
+
+    def keep(self, content: bytes | str, name: str, type: str) -> dict[str, Json]:
+        return self._served().keep(content, name, type)
+
+    def artifact(self, sha256: str) -> BinaryIO:
+        return self._served().artifact(sha256)
+
+    def cache(self, name: str) -> str:
+        return self._served().cache(name)
+
+    def environment(self) -> dict[str, str]:
+        return self._served().environment()
+
+    def _served(self) -> AttemptServices:
+        if self._services is None:
+            assert self._serve is not None, "a context without services does not come here"
+            self._services = self._serve(self.call)
+        return self._services
+
+    @property
+    def kept(self) -> tuple[dict[str, Json], ...]:
+        """The artifacts that the capability kept itself."""
+        return () if self._services is None else tuple(self._services.kept)
+
     def signs(self) -> int:
         """Grows with every sign of life."""
         record = self.record
@@ -106,9 +139,12 @@ class Attempt:
 
 
 def located(resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding | Outcome:
-    """The function of a capability ready to be called, or the outcome of a task whose capability there is not."""
+    """The function of a capability ready to be called, or the outcome of a task whose capability there is not; with
+    ``#undo``, ``#capture`` or ``#preview`` behind the name the one that does this for it."""
+    name, _, part = name.partition("#")
     try:
-        return bind(name, resolve(name))
+        function = resolve(name)
+        return bind(name, getattr(declaration_of(function), part) if part else function)
     except KeyError:
         return Outcome("logic", f"no installed capability is named `{name}`")
     except Exception as error:  # a plugin that cannot be imported fails its tasks, not the run
@@ -260,6 +296,12 @@ def timed_out(timeout: float | None) -> Outcome:
     return Outcome("timeout", f"ran longer than its timeout of {format_duration(timeout or 0.0)}")
 
 
+def abandoned(attempt: Attempt) -> Outcome:
+    """The outcome of a function that was asked to stop and did not."""
+    outcome = timed_out(attempt.call.timeout) if attempt.reason == "timeout" else INTERRUPTED
+    return outcome._replace(message=f"{outcome.message}; it did not stop and was abandoned")
+
+
 def paused(call: Call, pause: Pause) -> tuple[float, Outcome]:
     """How long a pause takes and what it comes to: a timeout may end it earlier."""
     if call.timeout is not None and call.timeout < pause.seconds:
@@ -293,4 +335,5 @@ def with_texts(attempt: Attempt, outcome: Outcome) -> Outcome:
         duration=outcome.duration or time.monotonic() - attempt.started,
         stdout=outcome.stdout or stdout,
         stderr=outcome.stderr or stderr,
+        artifacts=outcome.artifacts + attempt.kept,
     )

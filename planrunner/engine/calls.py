@@ -107,9 +107,15 @@ def prepare(state: State, start: Start, place: Place) -> Prepared:
         outcome = Outcome(failure="logic", message=f"{error}{hint}", usage=dict.fromkeys(reserved, 0))
         started = AttemptStarted(name, attempt, key, "", effect, reissue, reserved, degraded)
         return Prepared(started, None, outcome)
-    undo = task.rollback is not None or bool(task.backup)
+    undo = task.rollback is not None or bool(task.backup) or (state.saves and _takes_back(state, task))
     intent = _new(AttemptStarted, (name, attempt, key, digest(call), effect, reissue, reserved, degraded, undo))
     return _new(Prepared, (intent, call, None))
+
+
+def _takes_back(state: State, task: Task) -> bool:
+    from planrunner.machine.owing import takes_back  # late: few runs can be undone
+
+    return takes_back(state, task)
 
 
 def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> Call:
@@ -139,7 +145,15 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
             task if state.ledger is None or task.id.startswith(UNDO) else _time_left(state, start.number, task)
         ),
         once=f"{state.run_id}:{task.id}:{state.tasks[start.number].visit}",
+        reserved=_limited(state, start) if start.reserved else {},
     )
+
+
+def _limited(state: State, start: Start) -> dict[str, Json]:
+    """What an attempt has set aside of whatever a budget limits."""
+    from planrunner.machine.budgets import is_limited  # late: few runs have limits
+
+    return {what: amount for what, amount in start.reserved.items() if is_limited(state, start.number, what)}
 
 
 def _plan_around(state: State, number: int) -> Plan:

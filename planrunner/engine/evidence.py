@@ -19,7 +19,8 @@ from planrunner.engine.rare_effects import Examine, Weigh
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.jsontext import stable_json
 from planrunner.machine.events import GateExamined
-from planrunner.safety.people import FILE, read_project, unsound
+from planrunner.safety.people import read_project
+from planrunner.safety.project import FILE, unsound
 
 Json = Any
 Record = dict[str, Json]
@@ -68,6 +69,8 @@ def examine(looks: Sequence[Record], directory: str) -> tuple[tuple[Record, ...]
     cannot be had is a record with a problem; nothing is raised."""
     found: list[Record] = []
     for look in looks:
+        if look["kind"] == "judge":
+            continue  # a model is asked elsewhere, and once
         try:
             found += _LOOKS[str(look["kind"])](look, directory)
         except _FAULTS as error:

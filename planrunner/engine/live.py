@@ -10,6 +10,7 @@ from planrunner.capabilities.contract import Call, Pause, Spawn
 from planrunner.engine.attempts import (
     INTERRUPTED,
     Attempt,
+    abandoned,
     exited,
     located,
     log_path,
@@ -19,7 +20,6 @@ from planrunner.engine.attempts import (
     probed,
     returned,
     settled,
-    timed_out,
     with_texts,
     with_usage,
 )
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from planrunner.engine.effects import Effect
     from planrunner.engine.rare_effects import Cancel
+    from planrunner.engine.services import AttemptServices
     from planrunner.engine.threads import Workers
     from planrunner.machine.events import Event
 
@@ -55,8 +56,9 @@ class LiveSettings(NamedTuple):
     ``resolve`` gives the function of a capability (KeyError: there is none); ``keep`` stores an artifact's file and
     gives its record (digest, size …); ``on_output`` is told task, attempt, stream and bytes as they come. Processes get
     ``environment`` (None: that of this process) below their own, and ``grace`` seconds between TERM and KILL.
-    ``clock`` is the time line of the run (None: one that starts now), ``epoch`` tells this runner from earlier ones.
-    ``own_process`` False is for programs that do other things as well: signals are left to them, orphans to init.
+    ``clock`` is the time line of the run (None: one that starts now), ``epoch`` tells this runner from earlier ones,
+    ``directory`` is where the run works. ``own_process`` False is for programs that do other things as well: signals
+    are left to them, orphans to init.
     """
 
     state_dir: str
@@ -69,6 +71,22 @@ class LiveSettings(NamedTuple):
     own_process: bool = True
     clock: Clock | None = None
     epoch: int = 0
+    directory: str = ""
+
+
+def _services(settings: LiveSettings, call: Call) -> AttemptServices:
+    from planrunner.engine.services import AttemptServices  # late: tasks of the shell ask for nothing
+
+    own = {**call.env, **markers(call, settings.epoch)}
+    return AttemptServices(settings.state_dir, settings.directory, settings.environment, own)
+
+
+def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding | Outcome:
+    """Look a capability up for the first time; what is found is kept in ``bindings``."""
+    found = located(resolve, name)
+    if not isinstance(found, Outcome):
+        bindings[name] = found
+    return found
 
 
 class LiveEffects:
@@ -79,6 +97,7 @@ class LiveEffects:
         self.forced = self._closed = False
         self._asked = self._examined = 0
         self._settings = settings
+        self._serve = partial(_services, settings)
         self._clock = settings.clock or Clock(time.time())
         self._poller = Poller()
         self._poller.on_wake = self._woken
@@ -106,15 +125,19 @@ class LiveEffects:
                 self._act(effect)
 
     def _act(self, effect: Effect) -> None:
-        from planrunner.engine.rare_effects import Cancel, Examine, Probe, TakeCheckpoint, Weigh  # late: rarely needed
+        from planrunner.engine import rare_effects as rare  # late: rarely needed
 
-        if isinstance(effect, Cancel):
+        if isinstance(effect, rare.Cancel):
             self._call_off(effect)
-        elif isinstance(effect, (Examine, Weigh, TakeCheckpoint)):
+        elif isinstance(effect, (rare.Examine, rare.Save)) and effect.call is not None:
+            from planrunner.engine.aside import calling  # late, as above
+
+            self._aside(calling(effect, self._settings.resolve, self._serve, lambda: self._asked > 0))
+        elif isinstance(effect, (rare.Examine, rare.Weigh, rare.TakeCheckpoint)):
             from planrunner.engine.aside import beside  # late, as above
 
             self._aside(*beside(self._settings.state_dir, effect))
-        elif isinstance(effect, Probe):
+        elif isinstance(effect, rare.Probe):
             self._events.append(probed(effect.call, self._settings.resolve))
         elif not isinstance(effect, StartCall):
             from planrunner.engine.aside import act  # late, as above
@@ -122,13 +145,10 @@ class LiveEffects:
             self._events += act(self._settings.state_dir, effect)
 
     def _start(self, call: Call) -> None:
-        binding = self._bindings.get(call.task.uses)
-        if binding is None:
-            found = located(self._settings.resolve, call.task.uses)
-            if isinstance(found, Outcome):
-                self._report(call, found)
-                return
-            binding = self._bindings[call.task.uses] = found
+        binding = self._bindings.get(call.task.uses) or _found(self._bindings, self._settings.resolve, call.task.uses)
+        if isinstance(binding, Outcome):
+            self._report(call, binding)
+            return
         declaration = binding.declaration
         if declaration.instant and not binding.wants_context:
             result = invoke(binding, call.inputs, None)
@@ -145,7 +165,7 @@ class LiveEffects:
     def _attempt(self, call: Call) -> Attempt:
         settings = self._settings
         watcher = partial(settings.on_output, call.task.id, call.attempt) if settings.on_output else None
-        attempt = Attempt(call, Record(log_path(settings.state_dir, call), watcher))
+        attempt = Attempt(call, Record(log_path(settings.state_dir, call), watcher), self._serve)
         self._attempts[call.key] = attempt
         if call.task.heartbeat is not None:
             from planrunner.engine.pulse import Pulse  # late: few tasks have a heartbeat
@@ -155,6 +175,8 @@ class LiveEffects:
 
     def _go_on(self, attempt: Attempt, result: Result) -> None:
         """From what the function returned to what the attempt waits for now, or to its end."""
+        if isinstance(result, StorageFailed):
+            raise result
         if isinstance(result, Spawn):
             self._start_process(attempt, result)
         elif isinstance(result, Pause):
@@ -198,12 +220,12 @@ class LiveEffects:
         self._supervisor.foreign_children = self._workers is not None and self._workers.busy > 0
         if isinstance(found, StorageFailed):
             raise found
-        (self._events if into is None else into).append(found)
+        if found is not None:
+            (self._events if into is None else into).append(found)
 
     def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
-        workers = self._in_threads()
         work = partial(invoke, binding, attempt.call.inputs, attempt.context)
-        attempt.run_in(workers, work, partial(self._returned, attempt))
+        attempt.run_in(self._in_threads(), work, partial(self._returned, attempt))
         if attempt.call.timeout is not None:
             attempt.timer = self._poller.after(attempt.call.timeout, partial(self._cancel, attempt, "timeout"))
 
@@ -256,9 +278,7 @@ class LiveEffects:
             self._workers.collect()
 
     def _take_signals(self) -> None:
-        if self._signals is None:
-            return
-        for number in self._signals.take():
+        for number in self._signals.take() if self._signals is not None else ():
             self._asked += 1
             if self._asked == 1:
                 self._events.append(StopRequested(_REASONS[number]))
@@ -278,10 +298,8 @@ class LiveEffects:
         elif attempt.job is None:
             self._poller.cancel(attempt.timer)
             self._end(attempt, INTERRUPTED)
-        elif forced:
-            self._abandon(attempt, attempt.reason or "interrupted")
         else:
-            self._cancel(attempt, "interrupted")
+            (self._abandon if forced else self._cancel)(attempt, attempt.reason or "interrupted")
 
     def _call_off(self, effect: Cancel) -> None:
         """Stop one attempt for good; one that is over already keeps its outcome."""
@@ -303,8 +321,7 @@ class LiveEffects:
             return
         attempt.reason = reason
         self._workers.abandon(attempt.job)
-        outcome = timed_out(attempt.call.timeout) if reason == "timeout" else INTERRUPTED
-        self._end(attempt, outcome._replace(message=f"{outcome.message}; it did not stop and was abandoned"))
+        self._end(attempt, abandoned(attempt))
 
     def close(self) -> None:
         """End whatever still runs, see that nothing of the run is left, and give signals back."""
@@ -316,8 +333,8 @@ class LiveEffects:
         while self._supervisor.running and time.monotonic() < deadline:
             self._poller.turn(0.1)
         self._supervisor.sweep_run(self._settings.run_id, self._settings.epoch)
-        abandoned = self._workers is not None and self._workers.close()
+        threads = self._workers is not None and self._workers.close()
         if self._signals is not None:
             self._signals.close()
         self._supervisor.close()
-        self._poller.close(keep_wake=abandoned)
+        self._poller.close(keep_wake=threads)

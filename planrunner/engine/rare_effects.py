@@ -40,12 +40,14 @@ class Cancel(NamedTuple):
 
 
 class Examine(NamedTuple):
-    """Look at the evidence of the gate of a task, below ``directory``."""
+    """Look at the evidence of the gate of a task, below ``directory``. ``call`` is that of the model that judges its
+    criteria; None where none is asked."""
 
     task: str
     visit: int
     looks: tuple[dict[str, Json], ...]
     directory: str
+    call: Call | None = None
 
 
 class Weigh(NamedTuple):
@@ -91,12 +93,14 @@ class Forget(NamedTuple):
 
 
 class Save(NamedTuple):
-    """Copy files before a task starts; the answer is BackupMade."""
+    """Copy files before a task starts, or have its capability note what it needs to undo the ``call``; the answer is
+    BackupMade."""
 
     task: str
     visit: int
     directory: str
     patterns: tuple[str, ...]
+    call: Call | None = None
 
 
 class Restore(NamedTuple):

@@ -18,8 +18,13 @@ from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from planrunner.engine.effects import Effect
-    from planrunner.machine.state import State
+    from planrunner.machine.state import State, TaskState
+    from planrunner.machine.undoing import Owed
+
+    Json = Any
 
 
 class PreparedUndo(NamedTuple):
@@ -38,7 +43,7 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
     key = f"{state.run_id}:{task.id}:undo:{command.attempt}"
     intent = UndoStarted(task.id, command.attempt, key, command.owed, owed.kind, "", command.reissue)
     intent = intent._replace(reserved=command.reserved)
-    if owed.kind == "files":
+    if owed.kind == "files" and not (owed.files and "before" in owed.files[0]):
         effect = Restore(UNDO + task.id, command.attempt, place.directory, owed.patterns, owed.files)
         return PreparedUndo(intent, effect)
     start = Start(owed.number, command.attempt, command.reissue)
@@ -48,6 +53,8 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
         found.outputs, found.outcome = owed.outputs, Outcome(outputs=owed.outputs)
     try:
         call = call_of(state, _action(task), start, place, key)
+        if owed.kind == "files":
+            call = call._replace(inputs={"before": owed.files[0]["before"], "outputs": _given(owed, found)})
     except (TemplateError, EvaluationError) as error:
         return PreparedUndo(intent, None, Outcome("logic", str(error), usage=dict.fromkeys(command.reserved, 0)))
     finally:
@@ -56,14 +63,16 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
         limit for limit in (call.timeout, reserve(state, under(state.debts, command.owed), now)) if limit is not None
     ]
     call = call._replace(timeout=min(limits) if limits else None, env={**call.env, "PLANRUNNER_UNDO": "1"})
-    call = call._replace(once=f"{state.run_id}:{task.id}:undo:{owed.visit}")
+    call = call._replace(once=f"{state.run_id}:{task.id}:undo:{owed.visit}", reserved=command.reserved)
     return PreparedUndo(intent._replace(inputs=digest(call)), StartCall(call))
 
 
 def _action(task: Task) -> Task:
     """What undoes a task, as a task that is called: it has the task's surroundings and nothing else of it."""
     action = task.rollback
-    assert action is not None
+    if action is None:
+        timeout = task.timeout
+        return Task(UNDO + task.id, uses=f"{task.uses}#undo", timeout=timeout, env=task.env, cwd=task.cwd)
     return Task(
         UNDO + task.id,
         uses=action.uses,
@@ -77,13 +86,23 @@ def _action(task: Task) -> Task:
     )
 
 
+def _given(owed: Owed, found: TaskState) -> dict[str, Json] | None:
+    """The outputs of the visit that is undone; None where nobody saw it end."""
+    outcome = found.outcome
+    return None if outcome is None or outcome.failure else outcome.outputs
+
+
 def prepare_save(state: State, number: int, place: Place) -> tuple[BackupAsked, Save | BackupMade]:
-    """The intent to save the files that a task names, and the effect; or the answer where that cannot be rendered."""
+    """The intent to save what undoing a task takes, and the effect; or the answer where that cannot be rendered."""
     from planrunner.engine.patterns import Refused, inside  # late: few tasks name files to save
 
     task, visit = state.specs[number], state.tasks[number].visit
     scope = TaskScope(state, number)
     try:
+        if not task.backup:
+            start = Start(number, state.tasks[number].attempts + 1)
+            call = call_of(state, task, start, place, f"{state.run_id}:{task.id}:capture:{visit}")
+            return BackupAsked(task.id, visit, ()), Save(task.id, visit, place.directory, (), call)
         directory = os.path.join(place.directory, str(rendered(task.cwd, scope))) if task.cwd else place.directory
         given = tuple(inside(place.directory, directory, rendered(pattern, scope)) for pattern in task.backup)
     except (Refused, TemplateError, EvaluationError) as error:

@@ -74,6 +74,7 @@ def _started(state: State, event: RunStarted, at: float) -> None:
     state.plan_digest = event.plan_digest
     state.attended = event.attended
     state.traits = {name: Trait(*trait) for name, trait in event.traits.items()}
+    state.saves = state.saves or any(trait.undo for trait in state.traits.values())
     state.environment = event.environment
     state.started_at = state.active_since = at
     if event.max_parallel is not None:

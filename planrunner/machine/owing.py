@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from planrunner.machine.frame import Frame
     from planrunner.machine.state import State
-    from planrunner.plan.model import Budgets
+    from planrunner.plan.model import Budgets, Task
 
 
 def mine(state: State, number: int) -> list[int]:
@@ -149,6 +149,11 @@ def started(state: State, by: RollbackStarted, positions: Sequence[int]) -> Roll
     owed = state.debts.owed if state.debts is not None else []
     names = tuple(state.specs[owed[at].number].id for at in positions)
     return by._replace(tasks=names, owed=tuple(positions))
+
+
+def takes_back(state: State, task: Task) -> bool:
+    """Whether the capability of a task itself undoes what it did, since the plan says nothing else about that."""
+    return task.rollback is None and not task.backup and bool(task.uses) and state.trait(task).undo
 
 
 def is_saved(state: State, number: int) -> bool:

@@ -60,7 +60,7 @@ class AskProbe(NamedTuple):
 
 
 class Save(NamedTuple):
-    """Save the files that a task names, before it starts."""
+    """Save the files that a task names, or what its capability needs to undo it, before it starts."""
 
     number: int
 

@@ -11,7 +11,7 @@ from planrunner.machine import reserves
 from planrunner.machine.commands import Record, Start
 from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettled, UndoScheduled, UndoSettled
 from planrunner.machine.moves import main_part_done
-from planrunner.machine.owing import bare, current, is_saved, mine, outstanding, selected, started
+from planrunner.machine.owing import bare, current, is_saved, mine, outstanding, selected, started, takes_back
 from planrunner.machine.rare_commands import Save, Undo
 from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET
 from planrunner.machine.stops import GOES_ON
@@ -185,20 +185,27 @@ def saved_first(state: State, commands: Sequence[Command]) -> list[Command]:
     """The commands, with what has to be saved in place of each start that comes after it."""
     found: list[Command] = []
     for command in commands:
-        if not isinstance(command, Start) or not state.specs[command.number].backup:
+        if not isinstance(command, Start) or not _saves(state, command):
             found.append(command)
         elif command.number not in state.asked:
             found.append(_unsaved(state, command.number) or command)
     return found
 
 
+def _saves(state: State, command: Start) -> bool:
+    """Whether something has to be known of the state before a task starts."""
+    task = state.specs[command.number]
+    return bool(task.backup) or (not command.degraded and takes_back(state, task))
+
+
 def _unsaved(state: State, number: int) -> Save | Record | None:
-    """What comes before the start of a task that names files to save; None once they are saved."""
+    """What comes before the start of a task that can be undone by what is saved; None once it is."""
     task, found = state.specs[number], state.tasks[number]
     if found.uncertain or is_saved(state, number):
         return None
     problem = state.debts.problems.get(number) if state.debts is not None else None
     if problem is None:
         return Save(number)
-    detail = f"not started, since its files could not be saved: {problem}"
+    what = "its files" if task.backup else "what it takes to undo it"
+    detail = f"not started, since {what} could not be saved: {problem}"
     return Record(TaskSettled(task.id, "failed", "backup", detail, "policy"))

@@ -37,6 +37,7 @@ class Trait(NamedTuple):
     instant: bool = False
     probe: bool = False
     spends: tuple[str, ...] = ()
+    undo: bool = False
 
 
 class TaskState:

@@ -22,8 +22,9 @@ class BackupAsked(NamedTuple):
 class BackupMade(NamedTuple):
     """What was saved, to be put back when the task is rolled back. Each of ``files`` has a ``path`` relative to the
     directory of the run and ``mode``, with ``sha256`` and ``size`` (kept as an artifact) or ``folder``; or ``link``:
-    where it leads. What fits the patterns and is not among them did not exist. With a ``problem`` nothing was saved,
-    and the task cannot start."""
+    where it leads. What fits the patterns and is not among them did not exist. Where the capability undoes the task
+    itself, the only one holds under ``before`` what it found out. With a ``problem`` nothing was saved, and the task
+    cannot start."""
 
     task: str
     visit: int

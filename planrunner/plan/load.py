@@ -74,9 +74,9 @@ def _load(source: Source, capabilities: Capabilities, links: Links, people: Peop
     if not isinstance(whole, Mapping):
         return Loaded(None, arrange(findings), whole)
     tree = canonical(whole)
-    lowered = lower(tree, links)
-    findings += _unsaid(lowered.findings, found)
     table, more = _Table(capabilities), _plugin_checks(capabilities)
+    lowered = lower(tree, links, table)
+    findings += _unsaid(lowered.findings, found)
     findings += rules.run(lowered.plan, source, table, more, lowered.subplans, people)
     return Loaded(None if has_errors(findings) else lowered.plan, arrange(findings), tree)
 

@@ -96,6 +96,21 @@ def _plan_check() -> Check:
     return _compiled[0]
 
 
+_sections: dict[tuple[str, str], Check] = {}
+
+
+def section_check(file: str, section: str, node: Node) -> list[Diagnostic]:
+    """Every fault of one section of another file that has a published schema; a section that the schema does not know
+    may hold anything."""
+    if (file, section) not in _sections:
+        schema = read_json(read_data("schemas", file))
+        part = schema["properties"].get(section, {})
+        _sections[file, section] = Compiler(schema).compile(part, f"`{section}`")
+    walk = Walk()
+    _sections[file, section](node, walk)
+    return walk.findings
+
+
 class Compiler:
     """Turns the parts of one schema into checks. ``name`` is how messages call the value, such as ``a task``."""
 

@@ -93,16 +93,13 @@ def _in_folder(project: str) -> Iterator[str]:
 
 
 def _in_settings(project: str) -> Iterator[str]:
-    from planrunner.errors import UsageError  # late: few projects have such a file
-    from planrunner.safety.people import check_project
-    from planrunner.syntax.tree import to_json
+    from planrunner.errors import PlanInvalid, UsageError  # late: few projects have such a file
+    from planrunner.safety.project import read_data
 
     try:
-        found = check_project(project)
-    except UsageError:
-        return
-    data: Any = to_json(found.tree) if found is not None and found.tree is not None else None
-    section = data.get("plugins") if isinstance(data, dict) else None
+        section = read_data(project).get("plugins")
+    except (PlanInvalid, UsageError):
+        return  # whoever runs or lints a plan of the project is told
     files = section.get("files") if isinstance(section, dict) else None
     yield from (os.path.normpath(each) for each in files or () if isinstance(each, str) and each)
 

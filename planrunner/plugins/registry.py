@@ -59,6 +59,7 @@ class Registry(_Mapping):
         self._loaded: set[Installed | ProjectFile] = set()
         self._faults: dict[str, str] = {}
         self._problems = Problems()
+        self._opened: set[str] = set()
         self._hooks: Hooks | None = None
         self._observers: Observers | None = None
         self._rules: dict[str, tuple[Rule, Check]] = {}
@@ -87,7 +88,17 @@ class Registry(_Mapping):
             if known is None:
                 raise KeyError(name)
             target = known.target
+        elif name in builtin.SEAMS:
+            self._open_seam(name)
         return builtin.load(target) if isinstance(target, str) else target
+
+    def _open_seam(self, name: str) -> None:
+        """Let plugins add to a built-in; once for each registry."""
+        if name not in self._opened:
+            self._opened.add(name)
+            if self._load_general():
+                hook, register = builtin.SEAMS[name]
+                self.hooks().call(hook, register=builtin.load(register))
 
     def names(self) -> tuple[str, ...]:
         """Every capability there is; loads every plugin."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planrunner.machine.events import Outcome
+from planrunner.machine.owing import mine
 from planrunner.machine.paths import by_its_own, stands
 from planrunner.machine.state import State, TaskState
 from planrunner.plan.model import Task
@@ -71,7 +72,7 @@ def failure_block(
     room = terminal.edge() - _INDENT
     for name, value in facts:
         lines += _fact(terminal, name, [cut(harmless(line), room, terminal.unicode) for line in value.splitlines()])
-    return lines + _fact(terminal, "go on", _ways_on(terminal.program, task, found, run_id))
+    return lines + _fact(terminal, "go on", _ways_on(terminal.program, state, number, run_id))
 
 
 def _around(state: State, number: int) -> str:
@@ -201,10 +202,11 @@ def _following(state: State, number: int) -> set[int]:
     return found - {number}
 
 
-def _ways_on(program: str, task: Task, found: TaskState, run_id: str) -> list[str]:
+def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
     """The commands to go on with; they are never cut, because people copy them."""
+    task, found = state.specs[number], state.tasks[number]
     if found.status == "in_doubt":
-        undo = "|rollback" if task.rollback is not None or task.backup else ""
+        undo = "|rollback" if mine(state, number) else ""
         return [f"{program} resume {run_id} --settle {word(task.id)}=retry|completed|failed{undo}"]
     name = word(task.id)
     if found.failure == "budget":

@@ -11,6 +11,7 @@ from planrunner.views.terminal import Terminal, cut, harmless
 Json = Any
 
 _MARKS = {"runs": "+", "asks": "!", "decided": "?", "on failure": "-", "skipped": "·", "omitted": "·", "left out": "·"}
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _WORDS = {"runs": "run", "asks": "ask", "decided": "decide", "on failure": "if failed"}
 
 
@@ -24,8 +25,22 @@ def preview_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
     )
     longest = max((len(row["task"]) for row in _every(envelope["tasks"])), default=4)
     yield from _tasks(screen, envelope["tasks"], longest, 1)
+    if "changes" in found:
+        yield ""
+        yield from _changes(screen, found["changes"])
     yield ""
     yield from _sums(envelope)
+
+
+def _changes(screen: Terminal, rows: list[dict[str, Json]]) -> Iterator[str]:
+    if not rows:
+        yield "no task has a capability that can tell what it would change"
+    for row in rows:
+        said = harmless(row["summary"] or row["problem"])
+        yield f"{screen.paint(harmless(row['task']), 'bold')}  {row['uses']}  {said}"
+        yield from (f"  $ {harmless(call)}" for call in row["calls"])
+        for line in row["diff"].splitlines():
+            yield "  " + screen.paint(harmless(line), _COLOURS.get(line[:1], ""))
 
 
 def _every(rows: list[dict[str, Json]]) -> Iterator[dict[str, Json]]:

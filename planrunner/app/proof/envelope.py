@@ -4,7 +4,7 @@ of everything, as far as a plan and its parameters can tell."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from planrunner.app.proof.bounds import Bound, bound_of, compared, task_bound, with_slots
@@ -68,6 +68,17 @@ class Sight:
 
         return text if "{%" in text else _TEMPLATE.sub(one, text)
 
+    def value(self, given: Json) -> Json:
+        """A value with its templates filled in; raises TemplateError and EvaluationError where only the run can, or
+        where an environment variable would show, which may be a secret."""
+        from planrunner.engine.calls import rendered
+        from planrunner.plan.template import references
+
+        for text in _texts(given):
+            if "{{" in text and any(path[0] not in ("params", "plan") for path, _, _ in references(text)):
+                raise TemplateError("it has no value yet")
+        return rendered(given, self._scope)
+
     def count(self, fanout: Fanout) -> int | None:
         """How many items a fan-out has, None where only the run can tell."""
         from planrunner.engine.opening import items  # late: few plans fan out
@@ -79,6 +90,14 @@ class Sight:
             return len(items(fanout, self._scope))
         except Exception:  # whatever is wrong with the items is the run's to say
             return None
+
+
+def _texts(given: Json) -> Iterator[str]:
+    if isinstance(given, str):
+        yield given
+    elif isinstance(given, (dict, list, tuple)):
+        for each in given.values() if isinstance(given, dict) else given:
+            yield from _texts(each)
 
 
 def envelope(sight: Sight, parallel: int) -> dict[str, Json]:
@@ -289,8 +308,13 @@ def _irreversible(sight: Sight, tasks: Sequence[Task]) -> list[str]:
     return [
         path
         for path, task in walk(tasks)
-        if task.uses and effect_of(sight, task) in _REACHES_OUT and task.rollback is None and not inner(task)
+        if task.uses and effect_of(sight, task) in _REACHES_OUT and not _undone(sight, task) and not inner(task)
     ]
+
+
+def _undone(sight: Sight, task: Task) -> bool:
+    trait = sight.traits.get(task.uses, ())
+    return task.rollback is not None or (len(trait) > 4 and bool(trait[4]))
 
 
 def _asks(sight: Sight, tasks: Sequence[Task]) -> list[str]:

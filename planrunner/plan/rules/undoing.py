@@ -23,5 +23,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
 
 def _unsafe(view: PlanView, task: Task) -> bool:
     capability = view.used.get(task.uses)
+    if capability is not None and capability.undo:
+        return False
     effect = task.effect or (capability.effect if capability is not None else "pure")
     return effect in ("unsafe", "checkable")

@@ -1,0 +1,71 @@
+"""What tasks would do if they ran now, as their capabilities tell it: the diff or the exact calls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from planrunner.app.proof.envelope import Sight
+from planrunner.app.proof.names import inner, walk
+from planrunner.capabilities.binding import Binding, invoke
+from planrunner.capabilities.contract import Call, Context
+from planrunner.engine.attempts import located
+from planrunner.engine.services import AttemptServices
+from planrunner.machine.events import Outcome
+from planrunner.plan.expressions.problem import EvaluationError, TemplateError
+from planrunner.plan.model import Task
+from planrunner.record import NamedTuple
+
+Json = Any
+
+
+class Ground(NamedTuple):
+    """Where the run would work: its directory and its state directory; ``resolve`` finds capabilities."""
+
+    directory: str
+    state_dir: str
+    resolve: Callable[[str], Callable[..., Any]]
+
+
+class _Unheard:
+    """A log that nobody reads."""
+
+    __slots__ = ()
+
+    def write(self, data: bytes, stream: str = "stdout") -> None: ...
+
+    def beat(self) -> None: ...
+
+    def spend(self, amounts: Any) -> None: ...
+
+
+def changes(sight: Sight, ground: Ground) -> Iterator[dict[str, Json]]:
+    """One record for each task whose capability can tell: ``task``, ``uses``, ``summary``, ``diff``, ``calls``; or a
+    ``problem`` where it cannot be told before the run, or would not work now."""
+    for path, task in walk(sight.plan.tasks):
+        trait = sight.traits.get(task.uses)
+        if not task.uses or inner(task) or (trait and trait[0] in ("pure", "read") and task.effect is None):
+            continue
+        binding = located(ground.resolve, f"{task.uses}#preview")
+        if isinstance(binding, Binding) and binding.function is not None:
+            yield {"task": path, "uses": task.uses, **_change(sight, ground, task, binding)}
+
+
+def _change(sight: Sight, ground: Ground, task: Task, binding: Binding) -> dict[str, Json]:
+    found: dict[str, Json] = {"summary": "", "diff": "", "calls": [], "problem": ""}
+    try:
+        inputs = sight.value(task.inputs or {})
+        env = {name: str(sight.value(value)) for name, value in task.env}
+        directory = os.path.join(ground.directory, str(sight.value(task.cwd))) if task.cwd else ground.directory
+    except (TemplateError, EvaluationError):
+        return {**found, "problem": "only the run has the values that it needs"}
+    call = Call("preview", task, 1, "preview", inputs, "", (), {}, env, directory, "", task.timeout, dry=True)
+    services = AttemptServices(ground.state_dir, ground.directory, None, env)
+    told = invoke(binding, inputs, Context(call, _Unheard(), lambda: False, services))
+    if not isinstance(told, Outcome):
+        return {**found, "problem": "its capability told nothing"}
+    if told.failure:
+        return {**found, "problem": told.message}
+    given = told.outputs
+    return {**found, **{key: given.get(key, found[key]) for key in ("summary", "diff")}, "calls": list(given["calls"])}

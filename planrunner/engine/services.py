@@ -1,0 +1,68 @@
+"""What the engine does for a capability while it runs: settings of the project, artifacts, a cache, an environment."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from planrunner.capabilities.contract import Failure, basic_environment
+from planrunner.errors import NotFound, PlanInvalid, UsageError
+from planrunner.knowledge.artifacts import ArtifactStore
+from planrunner.safety.project import read_data, unsound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Json = Any
+
+
+class AttemptServices:
+    """The ``Services`` of one attempt; ``kept`` are the artifacts that it made. ``directory`` is that of the run, and
+    ``environment`` that of the runner (None: that of this process), of which a program that the attempt starts gets
+    little beside the variables of its ``own``."""
+
+    __slots__ = ("_directory", "_environment", "_lock", "_state_dir", "kept")
+
+    def __init__(
+        self, state_dir: str, directory: str, environment: Mapping[str, str] | None, own: Mapping[str, str]
+    ) -> None:
+        self._state_dir = state_dir
+        self._directory = directory
+        self._environment = {**basic_environment(os.environ if environment is None else environment), **own}
+        self._lock = threading.Lock()
+        self.kept: list[dict[str, Json]] = []
+
+    def settings(self, section: str) -> dict[str, Json]:
+        try:
+            found = read_data(self._directory).get(section)
+        except PlanInvalid as error:
+            raise Failure(unsound(error), "policy") from None
+        except UsageError as error:
+            raise Failure(error.message, "policy") from None
+        return found if isinstance(found, dict) else {}
+
+    def keep(self, content: bytes | str, name: str, type: str) -> dict[str, Json]:
+        store = ArtifactStore(self._state_dir)
+        found = store.keep_bytes(content, name, type) if isinstance(content, bytes) else store.keep(content, name, type)
+        record: dict[str, Json] = {"name": name, "type": type, **found}
+        with self._lock:
+            if record not in self.kept:
+                self.kept.append(record)
+        return record
+
+    def artifact(self, sha256: str) -> BinaryIO:
+        try:
+            return ArtifactStore(self._state_dir).open(sha256)
+        except NotFound as error:
+            raise Failure(error.message) from None
+
+    def cache(self, name: str) -> str:
+        if not name.replace("-", "").isalnum():
+            raise ValueError(f"{name!r} is no name for a cache")
+        path = os.path.join(self._state_dir, "cache", name)
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        return path
+
+    def environment(self) -> dict[str, str]:
+        return dict(self._environment)
