@@ -96,13 +96,13 @@ def is_attended(watch: Watch) -> bool:
     return bool(getattr(watch, "attended", False))
 
 
-def execute(request: ExecRequest, watch: Watch) -> RunResult:
-    """Run a plan until it ends or parks.
+def execute(request: ExecRequest, watch: Watch, registry: Registry | None = None) -> RunResult:
+    """Run a plan until it ends or parks, with the capabilities of ``registry`` where one is given.
 
     Raises NotFound, PlanInvalid, UsageError (parameters, task names), StorageFailed and Fenced; whatever the tasks of
     the plan do ends in the result.
     """
-    registry = Registry(project=find_project(request.plan))
+    registry = registry or Registry(project=find_project(request.plan))
     state_dir = find_state(request.plan, request.state)
     journal = journal_at(state_dir, request.dry_run)
     try:

@@ -33,7 +33,9 @@ class Options(NamedTuple):
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (list, show, check).")
 @click.option("--yes", is_flag=True, help="With trust: do not ask.")
 @click.option("--into", default=".", metavar="DIR", help="With new: the folder to make the package in.")
-@click.option("--cases", default="", metavar="FILE", help="With check: run the conformance suite on the cases of a file.")
+@click.option(
+    "--cases", default="", metavar="FILE", help="With check: run the conformance suite on the cases of a file."
+)
 @click.pass_context
 def command(ctx: click.Context, /, action: str, **options: str | bool) -> int:
     """List plugins, and what went wrong with them; ACTION is list (the default), show, new, check, trust or untrust.
@@ -51,7 +53,9 @@ def command(ctx: click.Context, /, action: str, **options: str | bool) -> int:
     """
     given, chosen = given_settings(ctx), Options(**options)  # type: ignore[arg-type]
     if action not in ACTIONS:
-        raise UsageError(f"there is no `plugins {action}`{nearest(action, list(ACTIONS))}", f"it is {', '.join(ACTIONS)}")
+        raise UsageError(
+            f"there is no `plugins {action}`{nearest(action, list(ACTIONS))}", f"it is {', '.join(ACTIONS)}"
+        )
     if action not in ("list", "check") and not chosen.name:
         raise UsageError(f"`plugins {action}` needs a name", f"`planrunner plugins {action} NAME`")
     return _DO[action](given, chosen)
@@ -164,7 +168,10 @@ def _examined(examined: Examined) -> list[str]:
     lines = [f"{file.name}: {len(file.text)} bytes, {file.text.count(chr(10).encode())} lines; it would be executed"]
     for each in found.capabilities:
         options = f", {', '.join(each.options)}" if each.options else ""
-        lines += [f"  capability {each.name} (effect {each.effect}{options})", f"    {each.signature}, line {each.line}"]
+        lines += [
+            f"  capability {each.name} (effect {each.effect}{options})",
+            f"    {each.signature}, line {each.line}",
+        ]
     lines += [f"  hook {hook}" for hook in found.hooks]
     if found.imports:
         lines.append(f"  imports {', '.join(found.imports)}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planrunner.plugins import trust
 from planrunner.plugins.scanning import HOOKS, Scan, scan

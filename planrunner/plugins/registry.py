@@ -6,9 +6,9 @@ import os
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.declare import declaration_of
+from planrunner.journal.workspace import find_project
 from planrunner.plugins.discovery import CAPABILITIES, PLUGINS, Installed, installed
 from planrunner.plugins.problems import FAULTS, Problems, first_line
-from planrunner.journal.workspace import find_project
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.diagnostics import Diagnostic, Rule
-    from planrunner.machine.events import Entry
     from planrunner.plan.model import Capability
     from planrunner.plan.rules.view import PlanView
     from planrunner.plugins.hooks import Hooks

@@ -50,7 +50,9 @@ def uncertain(found: Capability) -> Iterator[str]:
         if found.undo or found.irreversible:
             yield f"it is `{found.effect}`, so there is nothing to undo"
         return
-    if not found.preview and not found.takes_run:
+    if found.takes_run:
+        return  # the task's own script says what it does, and its `rollback` how that is undone
+    if not found.preview:
         yield "it changes something and has no `preview`"
     if found.undo and found.irreversible:
         yield "it has an `undo` and says that it is irreversible"

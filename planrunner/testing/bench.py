@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
-from planrunner.capabilities.binding import Binding, bind
+from planrunner.capabilities.binding import bind, invoke
 from planrunner.capabilities.contract import Call, Context
 from planrunner.capabilities.declare import Declaration, declaration_of
-from planrunner.engine.attempts import Attempt, keeper
+from planrunner.engine.attempts import Attempt, keeper, markers
 from planrunner.engine.effects import StartCall
 from planrunner.engine.live import LiveEffects, LiveSettings
+from planrunner.engine.services import AttemptServices
 from planrunner.engine.tails import Record
 from planrunner.journal.workspace import prepare_state
 from planrunner.machine.events import AttemptEnded, Outcome
@@ -59,7 +60,7 @@ class Bench:
         self.directory = os.path.realpath(directory)
         self.registry, self.name = _known(capability, self.directory)
         if settings:
-            _write_settings(self.directory, settings)
+            write_settings(self.directory, settings)
         self.state = os.path.join(tempfile.mkdtemp(prefix="planrunner-bench-"), "state")
         prepare_state(self.state)
 
@@ -100,18 +101,20 @@ class Bench:
             effects.close()
 
     def context(self, asked: Asked) -> Context:
-        """The context as a function in a thread gets it: for preview, capture, undo and probe."""
-        call = self._call(asked)
-        context = Attempt(call, Record("")).context
-        return _served(context, self._settings(), call)
+        """The context as a function in a thread gets it."""
+        return Attempt(self._call(asked), Record(""), self._serve).context
 
-    def ask(self, function: Function, asked: Asked, *arguments: Any) -> Any:
-        """Call ``preview``, ``capture`` or ``probe`` with the inputs, or ``undo`` with ``arguments`` instead."""
-        binding = bind(self.name, function)
-        context = self.context(asked)
-        if arguments:
-            return function(context, *arguments) if binding.wants_context else function(*arguments)
-        return _with_inputs(binding, dict(asked.inputs), context)
+    def ask(self, function: Function, asked: Asked, given: Mapping[str, Any] | None = None) -> Outcome:
+        """Call ``preview``, ``capture`` or ``probe`` with the inputs of the call, or ``undo`` with what is ``given``,
+        as the engine does; what it returns is in the outputs."""
+        asked = asked if given is None else asked._replace(inputs=given)
+        found = invoke(bind(self.name, function), dict(asked.inputs), self.context(asked))
+        if not isinstance(found, Outcome):
+            raise TypeError(f"{function!r} returned {found!r}")
+        return found
+
+    def _serve(self, call: Call) -> AttemptServices:
+        return AttemptServices(self.state, self.directory, None, {**call.env, **markers(call, 0)})
 
     def _call(self, asked: Asked) -> Call:
         script = asked.run if isinstance(asked.run, str) else ""
@@ -133,7 +136,8 @@ class Bench:
         )
 
     def _settings(self) -> LiveSettings:
-        return LiveSettings(self.state, RUN, self.registry.resolve, keeper(self.state), own_process=False)
+        resolve, keep = self.registry.resolve, keeper(self.state)
+        return LiveSettings(self.state, RUN, resolve, keep, own_process=False, directory=self.directory)
 
     def _effects(self) -> LiveEffects:
         return LiveEffects(self._settings())
@@ -162,8 +166,8 @@ def _known(capability: str | Function, directory: str) -> tuple[Registry, str]:
     return alone, declaration.name
 
 
-def _write_settings(directory: str, settings: Mapping[str, Any]) -> None:
-    """JSON is YAML as well."""
+def write_settings(directory: str, settings: Mapping[str, Any]) -> None:
+    """Write the project's file ``planrunner.yaml``; JSON is YAML as well."""
     import json
 
     with open(os.path.join(directory, "planrunner.yaml"), "w", encoding="utf-8") as file:
@@ -173,12 +177,3 @@ def _write_settings(directory: str, settings: Mapping[str, Any]) -> None:
 
 def _outcome(events: Sequence[object]) -> Outcome | None:
     return next((event.outcome for event in events if isinstance(event, AttemptEnded)), None)
-
-
-def _served(context: Context, settings: LiveSettings, call: Call) -> Context:
-    return context
-
-
-def _with_inputs(binding: Binding, inputs: dict[str, Any], context: Context) -> Any:
-    named = {binding.renamed.get(name, name): value for name, value in inputs.items()}
-    return binding.function(context, **named) if binding.wants_context else binding.function(**named)

@@ -97,4 +97,3 @@ def undo(context: Context, before: dict[str, Any], index_after: str, to: Head) -
     if now != was:
         _set_head(context, repository, now, was, "undo")
     record.drop()
-

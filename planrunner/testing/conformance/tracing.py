@@ -110,7 +110,9 @@ def _audit(event: str, given: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
         if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC):
             yield "write", os.path.abspath(os.fsdecode(given[0]))
     elif event in _PATH_EVENTS:
-        yield from (("write", os.path.abspath(os.fsdecode(each))) for each in given[:2] if isinstance(each, (str, bytes)))
+        yield from (
+            ("write", os.path.abspath(os.fsdecode(each))) for each in given[:2] if isinstance(each, (str, bytes))
+        )
     elif event == "socket.connect" and isinstance(given[1], tuple):
         yield "connect", f"{given[1][0]}:{given[1][1]}"
 
@@ -155,7 +157,9 @@ _LINE = re.compile(r"^(?P<call>\w+)\((?P<given>.*)\)\s+= (?P<code>-?\d+)(?P<rest
 _NEW = frozenset({"clone", "clone3", "vfork", "fork"})
 _TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _AT = re.compile(r"(?:AT_FDCWD|\d+)<([^>]*)>")
-_INET = re.compile(r"sa_family=AF_INET6?,.*?sin6?_port=htons\((\d+)\).*?(?:inet_addr\(|inet_pton\(AF_INET6, )\"([^\"]+)\"")
+_INET = re.compile(
+    r"sa_family=AF_INET6?,.*?sin6?_port=htons\((\d+)\).*?(?:inet_addr\(|inet_pton\(AF_INET6, )\"([^\"]+)\""
+)
 _WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC")
 _CHANGING = re.compile(r"^(creat|rename|unlink|mkdir|rmdir|link|symlink|chmod|fchmod|chown|lchown|fchown|truncate|ftruncate"
                        r"|utim|futimesat|mknod|setxattr|lsetxattr|fsetxattr|removexattr)")  # fmt: skip
