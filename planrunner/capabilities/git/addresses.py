@@ -15,9 +15,7 @@ USUAL = ("https", "http", "ssh")
 KNOWN = (*USUAL, "git", "file")
 PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
 
-_URL = re.compile(
-    r"(?P<scheme>[a-z]+)://(?:(?P<user>[^/@]*)@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^/:@\[\]]*)(?::(?P<port>\d+))?(?P<path>/.*)?"
-)
+_URL = re.compile(r"(?P<scheme>[a-z]+)://(?:(?P<user>[^/@]*)@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^/:@\[\]]*)(?::(?P<port>\d+))?(?P<path>/.*)?")
 _SCP = re.compile(r"(?:(?P<user>[A-Za-z0-9._-]+)@)?(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\]):(?P<path>[^:].*)")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]+\]")
 

@@ -105,11 +105,7 @@ def _undo_branch(context: Context, before: dict[str, Any], outputs: dict[str, An
 
 
 def _must_not_be_used(repository: Repository, branch: str) -> None:
-    used = [
-        line
-        for line in repository.git.text("worktree", "list", "--porcelain").splitlines()
-        if line == f"branch {branch}"
-    ]
+    used = [line for line in repository.git.text("worktree", "list", "--porcelain").splitlines() if line == f"branch {branch}"]
     if used:
         raise Failure(f"{short(branch)} is checked out in a working tree", "moved")
 

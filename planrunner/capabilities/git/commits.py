@@ -69,7 +69,9 @@ def _preview(context: Context, **inputs: Any) -> Preview:
         plain_call("commit-tree", ready.tree, *parent, "-m", message),
         plain_call("update-ref", head.branch or "HEAD", "COMMIT", head.commit),
     )
-    return Preview(f"commit to {head.name or 'a detached HEAD'}: {inputs['subject']}", shown(diff), calls)
+    return Preview(
+        f"commit to {head.name or 'a detached HEAD'}: {inputs['subject']}", shown(diff), calls
+    )
 
 
 def _capture(context: Context, **inputs: Any) -> dict[str, Any]:
@@ -194,6 +196,7 @@ def make(repository: Repository, tree: str, parents: list[str], message: str, pe
     git = repository.git._replace(variables={**repository.git.variables, **people})
     options = [part for parent in parents for part in ("-p", parent)]
     return git.run("commit-tree", tree, *options, "-F", "-", stdin=message.encode()).text.strip()
+
 
 
 def _tree_of(repository: Repository, head: Head) -> str:

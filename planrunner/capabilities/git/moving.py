@@ -97,3 +97,4 @@ def undo(context: Context, before: dict[str, Any], index_after: str, to: Head) -
     if now != was:
         _set_head(context, repository, now, was, "undo")
     record.drop()
+

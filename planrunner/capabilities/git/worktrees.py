@@ -172,9 +172,7 @@ def worktree_add(
     context: Context,
     path: Annotated[str, Doc("folder to make, inside the working directory")],
     ref: Annotated[str, Doc("commit to check out")] = "HEAD",
-    branch: Annotated[
-        str, Doc("make this branch for it; a template such as plan/{plan}-{run}; default: detached")
-    ] = "",
+    branch: Annotated[str, Doc("make this branch for it; a template such as plan/{plan}-{run}; default: detached")] = "",
 ) -> Worktree:
     """Add a working tree of the same repository in a folder of its own."""
     repository, name = open_repository(context), slot(context)
