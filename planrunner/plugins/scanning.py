@@ -38,7 +38,7 @@ class Scan(NamedTuple):
 
 
 def scan(text: bytes) -> Scan:
-    """Read the text of a Python file. Names of capabilities count where they are written out in ``@capability("…")``."""
+    """Read the text of a Python file. A capability counts where its name is written out in ``@capability("…")``."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -21,8 +21,8 @@ def call_capability(
     """The outcome of a call, by the engine's own parts: a thread or a process, the timeout, artifacts, outputs as data.
 
     ``capability`` is an installed one by name, or a function marked with ``@capability``. ``directory`` is where it
-    works (a temporary folder by default), ``settings`` are sections of ``planrunner.yaml``, ``asked`` gives timeout, key
-    and environment. Whatever the capability raises is in the outcome. Raises KeyError for a name that nothing has.
+    works (a temporary folder by default), ``settings`` are sections of ``planrunner.yaml``, ``asked`` gives timeout,
+    key and environment. Whatever the capability raises is in the outcome. Raises KeyError for a name that nothing has.
     """
     call = (asked or Asked(timeout=30))._replace(inputs=dict(inputs or {}))
     with tempfile.TemporaryDirectory() as folder, Bench(capability, directory or folder, settings) as bench:

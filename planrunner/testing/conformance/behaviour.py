@@ -34,9 +34,9 @@ def outcome(trial: Trial) -> None:
 
 def _misfit(found: Capability, ended: Outcome) -> str:
     declared = {field.name: field for field in found.outputs}
-    if undeclared := sorted(ended.outputs.keys() - declared.keys()):
-        if not found.open_outputs and not found.takes_run:
-            return f"the output `{undeclared[0]}` is not declared"
+    undeclared = sorted(ended.outputs.keys() - declared.keys())
+    if undeclared and not (found.open_outputs or found.takes_run):
+        return f"the output `{undeclared[0]}` is not declared"
     if missing := sorted(declared.keys() - ended.outputs.keys()):
         return f"the declared output `{missing[0]}` is missing"
     for name, field in declared.items():

@@ -46,7 +46,7 @@ def can_trace() -> bool:
         return False
     with tempfile.TemporaryDirectory() as folder:
         try:
-            return _traced(lambda: "seen", folder).result == "seen"
+            return bool(_traced(lambda: "seen", folder).result == "seen")
         except (OSError, RuntimeError):
             return False
 
@@ -161,8 +161,10 @@ _INET = re.compile(
     r"sa_family=AF_INET6?,.*?sin6?_port=htons\((\d+)\).*?(?:inet_addr\(|inet_pton\(AF_INET6, )\"([^\"]+)\""
 )
 _WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC")
-_CHANGING = re.compile(r"^(creat|rename|unlink|mkdir|rmdir|link|symlink|chmod|fchmod|chown|lchown|fchown|truncate|ftruncate"
-                       r"|utim|futimesat|mknod|setxattr|lsetxattr|fsetxattr|removexattr)")  # fmt: skip
+_CHANGING = re.compile(
+    r"^(creat|rename|unlink|mkdir|rmdir|link|symlink|f?chmod|[lf]?chown|f?truncate|utim|futimesat|mknod|[lf]?setxattr"
+    r"|[lf]?removexattr)"
+)
 
 
 def _read_traces(folder: str, first: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -209,4 +211,10 @@ def _targets(given: str, directory: str) -> list[str]:
 
 def _texts(given: str) -> list[str]:
     found = _TEXT.findall(re.sub(r"<[^>]*>", lambda part: part[0].replace('"', ""), given))
-    return [text.encode("latin-1", "replace").decode("unicode_escape", "replace") for text in found]
+    return [_unescaped(text) for text in found]
+
+
+def _unescaped(text: str) -> str:
+    """A text as strace writes it, with bytes as ``\\303``, as a path."""
+    plain = text.encode("ascii", "replace").decode("unicode_escape", "replace")
+    return plain.encode("latin-1", "replace").decode("utf-8", "surrogateescape")
