@@ -17,6 +17,7 @@ from planrunner.machine.events import Entry
 from planrunner.plan.model import Capability
 
 if TYPE_CHECKING:
+    from planrunner.capabilities.research.providers import Found, Search
     from planrunner.plan.rules.view import PlanView
 
 hookspec = pluggy.HookspecMarker("planrunner")
@@ -38,6 +39,13 @@ class RegisterRule(Protocol):
     def __call__(self, rule: Rule, check: Callable[[PlanView], Iterable[Diagnostic]]) -> None: ...
 
 
+class RegisterSearchProvider(Protocol):
+    """Adds a search provider: a function that is given a ``Search`` and returns a ``Found`` (see
+    ``planrunner.capabilities.research.providers``). Raises ValueError for a name that another one has."""
+
+    def __call__(self, name: str, provider: Callable[[Search], Found]) -> None: ...
+
+
 @hookspec
 def planrunner_register_capabilities(register: RegisterCapability) -> None:
     """Add capabilities.
@@ -54,6 +62,17 @@ def planrunner_register_rules(register: RegisterRule) -> None:
 
     Called once in a process before the first lint; a run that finds its plan in the cache does not call it. Raising
     leaves out what the plugin has not registered yet and names it in a warning.
+    """
+
+
+@hookspec
+def planrunner_register_search_providers(register: RegisterSearchProvider) -> None:
+    """Add search providers for ``research.search``.
+
+    Called once in a process before the first search, in the thread that starts it. A provider is called once for each
+    search, in the thread of the attempt; it reaches the network by the ``get`` it is given, which spends a call and
+    keeps to the rules of the project. A Failure it raises fails the task as it says, anything else as ``logic``.
+    Raising in the hook leaves out what the plugin has not registered yet and names it in a warning.
     """
 
 

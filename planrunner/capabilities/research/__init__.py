@@ -1,0 +1,1 @@
+"""Research: search, fetch, de-duplicate, rank, facts with provenance, citations."""

@@ -1,0 +1,68 @@
+"""Addresses of pages: one spelling for each, and whose they are."""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from planrunner.capabilities.contract import Failure
+
+_PORTS = {"http": 80, "https": 443}
+_SAFE = "/%:@!$&'()*+,;=~-._"
+_LONGEST = 4_096
+
+
+def canonical(url: str) -> str:
+    """The address as it is asked for: scheme and host in small letters, no fragment, no default port, no spaces. Raises
+    Failure for what is no http address, and (policy) for one with a password in it."""
+    text = url.strip()
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise Failure(f"`{text[:200]}` is no address: {error}") from None
+    if parts.scheme.lower() not in _PORTS or not host or len(text) > _LONGEST:
+        raise Failure(f"`{text[:200]}` is no http or https address")
+    if parts.username is not None or parts.password is not None:
+        raise Failure(f"the address of a page on {host} carries a name or a password", "policy")
+    place = f"[{host}]" if ":" in host else _ascii(host)
+    if port is not None and port != _PORTS[parts.scheme.lower()]:
+        place = f"{place}:{port}"
+    path, query = quote(parts.path or "/", safe=_SAFE), quote(parts.query, safe=_SAFE + "?")
+    return urlunsplit((parts.scheme.lower(), place, path, query, ""))
+
+
+def _ascii(host: str) -> str:
+    if host.isascii():
+        return host.lower()
+    try:
+        return host.encode("idna").decode("ascii")
+    except UnicodeError:
+        raise Failure(f"`{host}` is no name of a host") from None
+
+
+def origin(url: str) -> str:
+    """Scheme, host and port of a canonical address: what one robots.txt speaks for."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def host(url: str) -> str:
+    return urlsplit(url).hostname or ""
+
+
+def owner(url: str) -> str:
+    """The part of the host that somebody has registered: ``bbc.co.uk`` for ``www.bbc.co.uk``. An IP address or a name
+    without a public suffix stands for itself. Two sources are independent only where their owners differ."""
+    name = host(url)
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        pass
+    try:
+        from tld import get_tld  # late: reads its table of suffixes
+    except ImportError:
+        raise Failure("research needs the extra `web`: pip install 'planrunner[web]'") from None
+    found = get_tld(f"http://{name}/", as_object=True, fail_silently=True, search_private=True)
+    registered = getattr(found, "fld", None)
+    return str(registered) if registered else name

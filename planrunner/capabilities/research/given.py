@@ -1,0 +1,79 @@
+"""What one step of a research hands to the next: the whole output of the step before, its list, or plain addresses."""
+
+from __future__ import annotations
+
+from planrunner.capabilities.contract import Failure
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from planrunner.capabilities.contract import Context, Json
+
+    Item = dict[str, Any]
+
+LISTS = ("facts", "sources", "docs", "results", "urls")
+"""Under which of these names the list stands in an output; the first that is there counts."""
+
+MOST = 1_000
+_LONGEST_TEXT = 8 << 20
+
+
+class Given(NamedTuple):
+    """The items, each with a ``url``, and the question that led to them, empty where nothing tells it."""
+
+    query: str
+    items: list[Item]
+
+
+def given(value: Json, name: str, query: str = "") -> Given:
+    """Read the first input ``name`` of a step. Raises Failure for what is neither of the shapes it may have, and for
+    more than 1,000 items."""
+    items: list[Item] = []
+    for item in _items(value, name, 0):
+        items.append(item)
+        if len(items) > MOST:
+            raise Failure(f"`{name}` has more than {MOST:,} items")
+    return Given(query or _query(value, items), items)
+
+
+def _items(value: Json, name: str, depth: int) -> Iterator[Item]:
+    if isinstance(value, str):
+        yield {"url": value}
+    elif isinstance(value, dict) and isinstance(value.get("url"), str):
+        yield dict(value)
+    elif isinstance(value, dict) and (held := next((value[key] for key in LISTS if key in value), None)) is not None:
+        yield from _items(held, name, depth)
+    elif isinstance(value, list | tuple) and depth < 3:
+        for inner in value:
+            yield from _items(inner, name, depth + 1)
+    else:
+        found = (
+            f"a {type(value).__name__}" if not isinstance(value, dict) else f"a map of {', '.join(value) or 'nothing'}"
+        )
+        raise Failure(f"`{name}`: expected addresses or what an earlier step of research gave, found {found}")
+
+
+def _query(value: Json, items: list[Item]) -> str:
+    """The question that an output carries along, else the one that its first item was found by."""
+    holders = [value, *items[:1]] if isinstance(value, dict) else items[:1]
+    return next((text for holder in holders if isinstance(text := holder.get("query"), str) and text), "")
+
+
+def text_of(context: Context, item: Item) -> str:
+    """The whole text of an item: the outputs carry only its beginning where it is long. What has no text of its own, as
+    a result of a search, has its snippet. Raises Failure where the kept text is gone or not the one it says it is."""
+    text = item.get("text")
+    if not isinstance(text, str):
+        return str(item.get("snippet") or "")
+    if not item.get("truncated"):
+        return text
+    digest = str(item.get("text_sha256", ""))
+    with context.artifact(digest) as file:
+        data = file.read(_LONGEST_TEXT)
+    import hashlib  # late: most texts are short
+
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise Failure(f"the kept text of {item['url']} is damaged")
+    return data.decode("utf-8", "replace")
