@@ -120,7 +120,7 @@ class TestRead:
 
     @pytest.mark.parametrize("path", ["../outside/file", "link/file", "sub/link/file", "absolute/file", "/etc/passwd"])
     def test_no_path_leads_out(self, desk: Desk, path: str) -> None:
-        with pytest.raises(Failure, match="outside the working directory|leads out of the working directory") as failed:
+        with pytest.raises(Failure, match=r"outside the working directory|leads out of the working directory") as failed:
             desk.do("read", path=path)
         assert failed.value.failure == "policy"
 
