@@ -184,7 +184,7 @@ def test_a_preview_of_a_text_is_a_unified_diff(tmp_path: Path) -> None:
     before = desk.tree()
     shown = desk.preview("edit", diff=DIFF)
     assert desk.tree() == before
-    assert shown.summary == "3 made, 1 changed, 1 removed: docs/a.txt, src/b.txt, new …"
+    assert shown.summary == "1 made, 1 changed, 1 removed: docs/a.txt, src/b.txt, new/deep/c.txt"
     assert "--- a/docs/a.txt\n+++ b/docs/a.txt\n@@ -1,3 +1,2 @@\n one\n-two\n three\n" in shown.diff
     assert "deleted file mode 100644\n--- a/src/b.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-1\n-2\n" in shown.diff
     assert "new file mode 100644\n--- /dev/null\n+++ b/new/deep/c.txt\n@@ -0,0 +1 @@\n+see\n" in shown.diff
