@@ -39,7 +39,7 @@ class _Store(BaseHTTPRequestHandler):
         self.kept[self.path] = body
         self.say(200, {"size": len(body), "you": self.headers.get("authorization")})
 
-    do_POST = do_PATCH = do_OPTIONS = do_PUT
+    do_POST = do_PATCH = do_OPTIONS = do_PUT  # noqa: N815 - names of the standard library
 
     def do_DELETE(self) -> None:
         if self.path == "/slow":
@@ -47,7 +47,7 @@ class _Store(BaseHTTPRequestHandler):
         self.kept.pop(self.path, None)
         self.say(200, {})
 
-    do_HEAD = do_GET
+    do_HEAD = do_GET  # noqa: N815
 
     def say(self, status: int, data: object, **headers: str) -> None:
         body = json.dumps(data).encode()
