@@ -67,7 +67,7 @@ def _read(path: str) -> bytes:
 
 
 def _key(path: str, data: bytes, registry: Registry) -> str:
-    parts = (FORMAT, __version__, notation_of(path), *map(str, registry.installed()))
+    parts = (FORMAT, __version__, notation_of(path), *registry.fingerprint())
     digest = sha256("\0".join(parts).encode())
     digest.update(data)
     return digest.hexdigest()

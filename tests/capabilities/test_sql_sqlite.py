@@ -260,7 +260,7 @@ class TestDatabases:
         assert refused.value.failure == "policy"
 
     def test_a_plan_names_no_server(self, book: Path) -> None:
-        with pytest.raises(Failure, match="by its name in planrunner.yaml"):
+        with pytest.raises(Failure, match=r"by its name in planrunner\.yaml"):
             query(context(book), "SELECT 1", database="postgresql://me:secret@127.0.0.1/x")
 
     def test_the_operator_names_databases(self, book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
