@@ -65,7 +65,7 @@ def test_on_sqlite_it_runs_replays_without_the_file_and_rolls_back(project: Path
     (project / "build" / "shop.db").rename(project / "shop.db")
     assert planrunner(project, "replay", "last").returncode == 0
     (project / "shop.db").rename(project / "build" / "shop.db")
-    undone = planrunner(project, "rollback", "last", "--yes")
+    undone = planrunner(project, "rollback", "last")
     rows = (
         sqlite3.connect(project / "build" / "shop.db")
         .execute("SELECT name, cents FROM account ORDER BY name")
@@ -95,7 +95,6 @@ def test_on_postgresql_it_gives_the_same_and_replays_when_the_server_is_gone(
 
 
 def test_a_run_killed_between_commit_and_journal_does_the_work_once(project: Path) -> None:
-    """The statement itself kills the runner once it is committed: a trigger cannot, so a second task does it."""
     (project / "kill.py").write_text(
         "import os, signal, sqlite3, sys\n"
         "import planrunner.capabilities.sql.session as session\n"
