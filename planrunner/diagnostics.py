@@ -127,6 +127,8 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN211", "template-in-shell", "error", "a template in a place of a script where no value can be passed safely"),
     ("PLAN212", "template-not-evaluated", "warning", "a template in a field that is taken literally"),
     ("PLAN213", "unused-limit", "warning", "a limit for a label that no task has"),
+    ("PLAN214", "command-syntax", "error", "a command that is no sequence of calls"),
+    ("PLAN215", "ambiguous-verb", "error", "a verb that more than one capability has"),
     ("PLAN501", "no-timeout", "warning", "a task that could run for ever"),
     ("PLAN502", "time-never-reached", "warning", "a watchdog or a heartbeat that the timeout comes before"),
     ("PLAN503", "nested-too-deep", "error", "more levels of subplans than the budget allows"),

@@ -50,6 +50,8 @@ class Call(NamedTuple):
     directory, ``scratch`` a folder of the attempt's own that is created when first needed. ``key`` is the idempotency
     key of the attempt, the same when it is issued again after a crash; ``once`` that of the task, the same for all
     attempts until the task is sent back or run again: what must happen once whatever fails on the way goes by it.
+    ``reserved`` is what the attempt has set aside of whatever a budget limits (dollars, tokens, calls): a capability
+    that spends uses no more.
     """
 
     run_id: str
@@ -66,6 +68,7 @@ class Call(NamedTuple):
     timeout: float | None
     dry: bool = False
     once: str = ""
+    reserved: Mapping[str, Json] = {}
 
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Literal, Union, Unpack, get_args, get_origin, get_type_hints, is_typeddict
 
 from planrunner.capabilities.declare import Declaration, Doc, declaration_of
 from planrunner.plan.model import Capability, Field
@@ -48,7 +48,7 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
         outputs=_outputs(hints.get("return")),
         instant=declaration.instant,
         takes_run=declaration.takes_run,
-        open_inputs=declaration.open_inputs or _takes_any(function),
+        open_inputs=declaration.open_inputs or _takes_any(function, hints),
         open_outputs=declaration.open_outputs or _gives_any(declaration, hints.get("return")),
         probe=declaration.probe is not None,
         risks=declaration.risks,
@@ -66,6 +66,7 @@ def _inputs(function: Callable[..., Any], hints: Mapping[str, Any], texts: Mappi
         if name == "context" and not fields:
             continue
         if parameter.kind is parameter.VAR_KEYWORD:
+            fields += [field(*each, None, texts.get(each[0], "")) for each in _unpacked(hints.get(name))]
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
             raise TypeError(f"the parameter `{name}` of {function.__qualname__} cannot be given by name")
@@ -73,6 +74,15 @@ def _inputs(function: Callable[..., Any], hints: Mapping[str, Any], texts: Mappi
         default = None if required else parameter.default
         fields.append(field(name.removesuffix("_"), hints.get(name, Any), required, default, texts.get(name, "")))
     return fields
+
+
+def _unpacked(annotation: Any) -> list[tuple[str, Any, bool]]:
+    """Name, annotation and whether it is required of what ``**options: Unpack[…]`` takes; empty where it takes any."""
+    if get_origin(annotation) is not Unpack:
+        return []
+    (record,) = get_args(annotation)
+    hints = get_type_hints(record, localns=_NAMES, include_extras=True)
+    return [(name, hint, name in record.__required_keys__) for name, hint in hints.items()]
 
 
 def field(name: str, annotation: Any, required: bool = False, default: Any = None, text: str = "") -> Field:
@@ -146,8 +156,9 @@ def _gives_any(declaration: Declaration, annotation: Any) -> bool:
     return not declaration.process and (get_origin(annotation) or annotation) is dict
 
 
-def _takes_any(function: Callable[..., Any]) -> bool:
-    return any(one.kind is one.VAR_KEYWORD for one in inspect.signature(function).parameters.values())
+def _takes_any(function: Callable[..., Any], hints: Mapping[str, Any]) -> bool:
+    named = [one.name for one in inspect.signature(function).parameters.values() if one.kind is one.VAR_KEYWORD]
+    return any(not _unpacked(hints.get(name)) for name in named)
 
 
 def _texts(docstring: str) -> tuple[str, str, dict[str, str]]:

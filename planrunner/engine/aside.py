@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from planrunner.capabilities.contract import Call
     from planrunner.engine.rare_effects import Examine, Weigh
+    from planrunner.engine.services import AttemptServices
     from planrunner.machine.events import AttemptEnded, BackupMade, FreshnessSeen
 
     Aside = Observe | Look | Remember | Forget | Save | Restore
@@ -37,6 +39,23 @@ def act(state_dir: str, effect: Aside) -> list[AttemptEnded | BackupMade | Facts
     else:
         freshness.forget(state_dir, effect)
     return []
+
+
+def calling(
+    effect: Examine | Save,
+    resolve: Callable[[str], Callable[..., Any]],
+    serve: Callable[[Call], AttemptServices],
+    stopped: Callable[[], bool],
+) -> Callable[[], Any]:
+    """What a thread does for an effect with a call of its own: have a model judge, or a capability note the state
+    before."""
+    if isinstance(effect, Save):
+        from planrunner.engine.capturing import captured  # late: few tasks can be undone
+
+        return partial(captured, effect, resolve, serve, stopped)
+    from planrunner.engine.judging import judged  # late: few criteria are judged by a model
+
+    return partial(judged, effect, resolve, serve, stopped)
 
 
 def beside(state_dir: str, effect: Examine | Weigh | TakeCheckpoint) -> tuple[Callable[[], Any], list[Any] | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.binding import Binding, invoke, not_json
@@ -19,26 +18,21 @@ if TYPE_CHECKING:
     from planrunner.engine.services import AttemptServices
 
 
-def capturing(
+def captured(
     effect: Save,
     resolve: Callable[[str], Callable[..., Any]],
     serve: Callable[[Call], AttemptServices],
     stopped: Callable[[], bool],
-) -> Callable[[], Any]:
-    """What a thread does for the effect."""
-    assert effect.call is not None
-    attempt = Attempt(effect.call, Record(""), serve)
-    return partial(captured, effect, located(resolve, f"{effect.call.task.uses}#capture"), attempt, stopped)
-
-
-def captured(
-    effect: Save, binding: Binding | Outcome, attempt: Attempt, stopped: Callable[[], bool]
 ) -> BackupMade | StorageFailed | None:
     """Call the capability's ``capture``; None where the run was stopped meanwhile: it is asked when the run goes on."""
-    found = binding
+    call = effect.call
+    assert call is not None
+    binding = located(resolve, f"{call.task.uses}#capture")
     if isinstance(binding, Binding):
-        context = attempt.context._replace(cancelled=stopped)
-        found = invoke(binding, attempt.call.inputs, context)  # type: ignore[assignment]
+        context = Attempt(call, Record(""), serve).context._replace(cancelled=stopped)
+        found = invoke(binding, call.inputs, context)
+    else:
+        found = binding
     if isinstance(found, StorageFailed):
         return found
     if not isinstance(found, Outcome):

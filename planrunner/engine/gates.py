@@ -11,6 +11,7 @@ from planrunner.lean import sha256
 from planrunner.machine.commands import Start
 from planrunner.machine.events import GateReopened, GateRequested
 from planrunner.machine.gates import digest, spec
+from planrunner.machine.judging import KIND, allowance, judge_of
 from planrunner.machine.scope import TaskScope
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 
@@ -31,7 +32,9 @@ def requested(state: State, command: AskPeople, place: Place) -> GateRequested:
     number, stage = command
     found = state.tasks[number]
     attempt = found.attempts if stage == "criteria" else 0
-    return GateRequested(state.specs[number].id, found.visit, stage, attempt, request(state, number, stage, place))
+    reserved = (allowance(state, number) or {}) if judge_of(state, stage) else {}
+    asked = request(state, number, stage, place)
+    return GateRequested(state.specs[number].id, found.visit, stage, attempt, asked, reserved)
 
 
 def request(state: State, number: int, stage: str, place: Place) -> dict[str, Json]:
@@ -50,7 +53,10 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         asked["options"] = [_option(option._asdict(), scope) for option in written.options]
     if written.form:
         asked["form"] = [_field(field._asdict(), scope) for field in written.form]
-    if looks := _looks(written, scope):
+    looks = _looks(written, scope)
+    if words and (model := judge_of(state, stage)):
+        looks.append({"kind": KIND, "name": model})
+    if looks:
         asked["looks"] = looks
     found: dict[str, Json] = plain_data(asked)
     return found
@@ -70,6 +76,7 @@ def renewed(state: State, task: str, place: Place, weighed: Weigh | None = None)
         evidence, policy = weighed.found[0]
     else:
         evidence, policy = examine(looks, place.directory)
+    evidence += tuple(item for item in gate.evidence if item.get("kind") == KIND)  # asked once, about the same attempt
     shown = digest(state, number, asked, evidence, policy)
     if shown == gate.shown:
         return None

@@ -129,14 +129,14 @@ class LiveEffects:
 
         if isinstance(effect, rare.Cancel):
             self._call_off(effect)
+        elif isinstance(effect, (rare.Examine, rare.Save)) and effect.call is not None:
+            from planrunner.engine.aside import calling  # late, as above
+
+            self._aside(calling(effect, self._settings.resolve, self._serve, lambda: self._asked > 0))
         elif isinstance(effect, (rare.Examine, rare.Weigh, rare.TakeCheckpoint)):
             from planrunner.engine.aside import beside  # late, as above
 
             self._aside(*beside(self._settings.state_dir, effect))
-        elif isinstance(effect, rare.Save) and effect.call is not None:
-            from planrunner.engine.capturing import capturing  # late, as above
-
-            self._aside(capturing(effect, self._settings.resolve, self._serve, lambda: self._asked > 0))
         elif isinstance(effect, rare.Probe):
             self._events.append(probed(effect.call, self._settings.resolve))
         elif not isinstance(effect, StartCall):

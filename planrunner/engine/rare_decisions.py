@@ -176,7 +176,12 @@ def _ask(command: AskPeople, turn: Turn) -> None:
     event = requested(turn.state, command, turn.place)
     turn.record(event, turn.now)
     looks = tuple(event.request.get("looks", ()))
-    turn.todo.append(Examine(event.task, event.visit, looks, turn.place.directory))
+    effect = Examine(event.task, event.visit, looks, turn.place.directory)
+    if any(look["kind"] == "judge" for look in looks):
+        from planrunner.engine.judging import judging  # late: few criteria are judged by a model
+
+        effect = effect._replace(call=judging(turn.state, event, turn.place))
+    turn.todo.append(effect)
 
 
 def _probe(command: AskProbe, turn: Turn) -> Call:

@@ -40,12 +40,14 @@ class Cancel(NamedTuple):
 
 
 class Examine(NamedTuple):
-    """Look at the evidence of the gate of a task, below ``directory``."""
+    """Look at the evidence of the gate of a task, below ``directory``. ``call`` is that of the model that judges its
+    criteria; None where none is asked."""
 
     task: str
     visit: int
     looks: tuple[dict[str, Json], ...]
     directory: str
+    call: Call | None = None
 
 
 class Weigh(NamedTuple):

@@ -63,7 +63,7 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
         limit for limit in (call.timeout, reserve(state, under(state.debts, command.owed), now)) if limit is not None
     ]
     call = call._replace(timeout=min(limits) if limits else None, env={**call.env, "PLANRUNNER_UNDO": "1"})
-    call = call._replace(once=f"{state.run_id}:{task.id}:undo:{owed.visit}")
+    call = call._replace(once=f"{state.run_id}:{task.id}:undo:{owed.visit}", reserved=command.reserved)
     return PreparedUndo(intent._replace(inputs=digest(call)), StartCall(call))
 
 

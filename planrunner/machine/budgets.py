@@ -140,7 +140,7 @@ def need(state: State, number: int) -> dict[str, int] | str:
         elif what in spends:
             if what == "calls":
                 found[what] = 1
-            elif _is_limited(state, number, what):
+            elif is_limited(state, number, what):
                 return what
     return found
 
@@ -211,11 +211,12 @@ def ended(state: State, number: int, event: AttemptEnded) -> None:
         ledger.draw(scopes, number, event.outcome.usage)
     else:
         ledger.settle(scopes, number, event.outcome.usage)
-    ledger.over = [each for each in ledger.over if _is_limited(state, each.number, each.what)]
+    ledger.over = [each for each in ledger.over if is_limited(state, each.number, each.what)]
     _cross(state, scopes)
 
 
-def _is_limited(state: State, number: int, what: str) -> bool:
+def is_limited(state: State, number: int, what: str) -> bool:
+    """Whether the task or anything around it, up to the plan, has a limit for what is counted."""
     return any(limit_of(state, scope, what) is not None for scope in chain(state, number))
 
 

@@ -14,23 +14,26 @@ class GateRequested(NamedTuple):
     """A task waits for a decision. ``stage`` says of what: ``gate`` (the task is one), ``preconditions`` or
     ``criteria`` (those in plain words), ``label:NAME`` (a label demands one before the task starts). ``request`` is
     what is asked with every template filled in: kind, ask, options, form, words, inputs, and under ``looks`` what has
-    to be looked at in the world."""
+    to be looked at in the world. ``reserved`` is what a judge may use (cost in dollars, tokens, calls)."""
 
     task: str
     visit: int
     stage: str
     attempt: int = 0
     request: dict[str, Json] = {}
+    reserved: dict[str, Json] = {}
 
 
 class GateExamined(NamedTuple):
     """What was found of a gate's evidence: for each thing its kind, name, digest, what is shown of it and, where it
-    speaks against the gate, the ``problem``. ``policy`` is the digest of the project's policy."""
+    speaks against the gate, the ``problem``. ``policy`` is the digest of the project's policy, ``usage`` what a judge
+    used (cost in dollars, tokens, calls)."""
 
     task: str
     visit: int
     evidence: tuple[dict[str, Json], ...] = ()
     policy: str = ""
+    usage: dict[str, Json] = {}
 
 
 class GateOpened(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
+from planrunner.machine import judging
 from planrunner.machine.commands import Record
 from planrunner.machine.events import (
     GateDecided,
@@ -103,9 +104,10 @@ def _examined(state: State, number: int, gate: GateState, now: float) -> GateOpe
     failed += _failed_checks(state, number, written.checks)
     if failed:
         return GateDecided(task.id, gate.visit, "failed", ("checks",), "; ".join(failed))
-    if not _for_people(written, gate):
-        outputs = {"decision": "passed", "by": "checks", "reason": "", "comment": ""}
-        return GateDecided(task.id, gate.visit, "passed", ("checks",), "", outputs)
+    judged = judging.met(gate.evidence)
+    if judged is not None or not _for_people(written, gate):
+        by, reason = ("checks", "") if judged is None else (f"judge {judged['name']}", str(judged["text"]))
+        return GateDecided(task.id, gate.visit, "passed", (by,), reason, _outputs("passed", by, reason))
     request = gate.request
     return GateOpened(
         task.id,
@@ -197,7 +199,11 @@ def sentence(gate: GateState) -> str:
     by = gate.by if last is None else [last.by] if last.verdict == "reject" else gate.agreeing(last.choice)
     reason = gate.reason if last is None else last.reason
     who = ", ".join(by)
-    text = {"passed": "passed its checks", "failed": "a check failed", "expired": "expired"}.get(gate.decision, "")
+    text = {
+        "passed": "passed its checks" if gate.by == ("checks",) else f"passed by {who}",
+        "failed": "a check failed",
+        "expired": "expired",
+    }.get(gate.decision, "")
     text = text or f"{gate.decision or gate.verdict} by {who}"
     return f"{text}: {reason}" if reason else text
 
@@ -249,12 +255,14 @@ def _gate_of(state: State, task: str, visit: int) -> tuple[int, GateState | None
 def _requested(state: State, event: GateRequested, at: float) -> None:
     number = state.index[event.task]
     state.tasks[number].gate = GateState(event.visit, event.stage, event.attempt, event.request)
+    judging.set_aside(state, number, event)
     state.asked.add(number)
     state.candidates.pop(number, None)
 
 
 def _looked_at(state: State, event: GateExamined, at: float) -> None:
     number, gate = _gate_of(state, event.task, event.visit)
+    judging.settle(state, number, event)
     if state.tasks[number].visit == event.visit:
         state.asked.discard(number)
     if gate is None or gate.opened:

@@ -40,6 +40,10 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
     from planrunner.machine.judge import judge  # late: of many tasks nothing is asked but that they do not fail
 
     verdict = judge(state, number)
+    if verdict.words and "criteria" not in found.cleared:
+        from planrunner.machine.judging import unmet  # late: few criteria are words
+
+        verdict = unmet(found.gate, found.attempts) or verdict
     if not verdict.failure:
         if verdict.words and "criteria" not in found.cleared:
             return _asks_criteria(state, number, now)

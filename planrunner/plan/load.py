@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as Table
 
 from planrunner import syntax
@@ -74,9 +74,9 @@ def _load(source: Source, capabilities: Capabilities, links: Links, people: Peop
     if not isinstance(whole, Mapping):
         return Loaded(None, arrange(findings), whole)
     tree = canonical(whole)
-    lowered = lower(tree, links)
-    findings += _unsaid(lowered.findings, found)
     table, more = _Table(capabilities), _plugin_checks(capabilities)
+    lowered = lower(tree, links, table)
+    findings += _unsaid(lowered.findings, found)
     findings += rules.run(lowered.plan, source, table, more, lowered.subplans, people)
     return Loaded(None if has_errors(findings) else lowered.plan, arrange(findings), tree)
 
@@ -127,3 +127,8 @@ class _Table(Table[str, Capability]):
 
     def __len__(self) -> int:
         return len(self._capabilities.names())
+
+    def missing(self, name: str) -> str:
+        """Why a capability that could be there is not; empty where nothing is known of it."""
+        found: Callable[[str], str] | None = getattr(self._capabilities, "missing", None)
+        return found(name) if found is not None else ""

@@ -13,8 +13,7 @@ from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_policy as policy
 from planrunner.plan import lower_values as values
 from planrunner.plan.linking import Links
-from planrunner.plan.lower_families import joined
-from planrunner.plan.lower_task import defaults_of, lower_task, report_twins, task_id
+from planrunner.plan.lower_task import complete, defaults_of, lower_task, report_twins, task_id
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Plan, Task
 from planrunner.plan.nearest import nearest
@@ -22,7 +21,10 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.syntax.tree import Mapping, Node, Sequence
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping as Table
     from typing import Any
+
+    from planrunner.plan.model import Capability
 
 
 class Lowered(NamedTuple):
@@ -34,20 +36,23 @@ class Lowered(NamedTuple):
     subplans: tuple[Plan, ...] = ()
 
 
-def lower(tree: Mapping, links: Links | None = None) -> Lowered:
-    """Lower a tree that ``canonical`` has rewritten; without ``links`` no file is opened for a ``subplan``."""
+def lower(tree: Mapping, links: Links | None = None, capabilities: Table[str, Capability] | None = None) -> Lowered:
+    """Lower a tree that ``canonical`` has rewritten; without ``links`` no file is opened for a ``subplan``, without
+    ``capabilities`` commands stay words."""
     links = links or Links()
     findings: list[Diagnostic] = []
-    links.declare(tree.get("subplans"), lambda name, node: _plan(node, findings, links, name))
-    plan = _plan(tree, findings, links, "")
+    start = Lowering(findings, links=links)
+    start.capabilities = capabilities
+    links.declare(tree.get("subplans"), lambda name, node: _plan(node, start, name))
+    plan = _plan(tree, start, "")
     return Lowered(plan, tuple(findings), links.make_all())
 
 
-def _plan(tree: Mapping, findings: list[Diagnostic], links: Links, given: str) -> Plan:
+def _plan(tree: Mapping, start: Lowering, given: str) -> Plan:
     """The plan of a mapping; ``given`` is the name of one that stands under ``subplans``."""
     nodes = {str(key.value): value for key, value in tree.entries}
     items = [_items(nodes.get(key)) for key in ("tasks", "finally")]
-    low = Lowering(findings, frozenset([found for group in items for item in group if (found := task_id(item))]), links)
+    low = start.scope(frozenset([found for group in items for item in group if (found := task_id(item))]))
     fields: dict[str, Any] = {}
     notes: dict[str, Any] = {}
     for key, node in nodes.items():
@@ -56,7 +61,7 @@ def _plan(tree: Mapping, findings: list[Diagnostic], links: Links, given: str) -
         elif key in NOTES:
             notes[key] = values.data(node)
     if "params" in nodes:
-        fields["params"] = parts.params(low, nodes["params"])
+        fields["params"] = low.params = parts.params(low, nodes["params"])
     if "budgets" in nodes:
         fields["budgets"] = parts.budgets(low, nodes["budgets"], Budgets())
     _policies(low, nodes, fields, notes)
@@ -87,7 +92,7 @@ def _tasks(low: Lowering, nodes: dict[str, Node], first: list[Mapping], last: li
     found: list[Task] = []
     for items, fields in ((first, defaults), (last, defaults | {"finally_": True})):
         found += [lower_task(low, item, fields, gates.get(task_id(item), ()) if gates else ()) for item in items]
-    return joined(tuple([task for task in found if task.id]))
+    return complete(low, tuple([task for task in found if task.id]))
 
 
 def _gates(low: Lowering, node: Node | None) -> dict[str, tuple[Mapping, ...]]:

@@ -72,6 +72,12 @@ def _text(field: str) -> _Reader:
     return read_text
 
 
+def _command(draft: Draft, node: Node) -> None:
+    if isinstance(node, Scalar) and isinstance(node.value, str):
+        draft.fields["command"] = node.value.strip()
+        draft.nodes["command"] = node
+
+
 def _inputs(draft: Draft, node: Node) -> None:
     draft.fields["inputs"] = values.data(node)
 
@@ -145,6 +151,7 @@ def _outputs(draft: Draft, node: Node) -> None:
 
 def _artifacts(draft: Draft, node: Node) -> None:
     draft.fields["artifacts"] = parts.artifacts(node)
+    parts.check_retention(draft.low, node)
 
 
 def _on_success(draft: Draft, node: Node) -> None:
@@ -171,13 +178,14 @@ def _word(field: str, words: str) -> _Reader:
     return read_word
 
 
-_TEXTS = ("title", "description", "kind", "owner", "uses", "command", "cwd", "shell")
+_TEXTS = ("title", "description", "kind", "owner", "uses", "cwd", "shell")
 READERS: dict[str, _Reader] = {
     **{name: _text(name) for name in _TEXTS},
     "role": _word("role", "START LINEAR DECISION BRANCH SPLIT MERGE EXIT"),
     "stdout": _word("stdout", "text json lines"),
     "effect": _word("effect", "pure read idempotent checkable unsafe"),
     "on_doubt": _word("on_doubt", "probe retry ask rollback fail"),
+    "command": _command,
     "with": _inputs,
     "run": _run,
     "priority": _priority,

@@ -11,13 +11,14 @@ from planrunner.plan import lower_actions as actions
 from planrunner.plan import lower_flow as flow
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
+from planrunner.plan.commands.looks import looks_like_calls
 from planrunner.plan.families import makes
 from planrunner.plan.lower_draft import CRITERIA, Draft
 from planrunner.plan.lower_expressions import condition, criteria
 from planrunner.plan.lower_families import joined
 from planrunner.plan.lower_gate import GATE_KEYS, gate, routes
 from planrunner.plan.lower_links import check_params, linked
-from planrunner.plan.lower_values import Lowering
+from planrunner.plan.lower_values import Lowering, Pending
 from planrunner.plan.model import Budgets, Loop, Retry, Task
 from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
@@ -32,6 +33,7 @@ _EDGES = ("on_success", "on_failure", "next", "failure_modes", "gate")
 _OF_ATTEMPTS = ("timeout", "timebox", "heartbeat", "watchdog", "budgets")
 """Defaults that are meant for what acts, and not for a task that holds others."""
 _ACTIONS = ("run", "uses", "command", "loop", "subplan")
+_OTHER_ACTIONS = frozenset({"run", "uses", "loop", "subplan", "subplan_file"})
 
 
 def lower_task(low: Lowering, node: Mapping, defaults: dict[str, Any], extra: tuple[Mapping, ...] = ()) -> Task:
@@ -116,6 +118,14 @@ def _finish_action(draft: Draft) -> None:
         fields["rollback"] = actions.action(low, nodes["rollback"])
         if fields["rollback"] is None:
             draft.notes["rollback"] = values.data(nodes["rollback"])
+    if "command" in nodes and not fields.keys() & _OTHER_ACTIONS and draft.identity is not None:
+        _commanded(low, _inner(draft), values.text(draft.identity), nodes["command"])
+
+
+def _commanded(low: Lowering, defaults: dict[str, Any], name: str, node: Node) -> None:
+    """Keep a command that means calls: they become tasks when those beside it are known."""
+    if isinstance(node, Scalar) and low.capabilities is not None and looks_like_calls(values.text(node)):
+        low.commands[name] = Pending(node, defaults)
 
 
 def _finish_gate(draft: Draft) -> None:
@@ -207,7 +217,7 @@ def _finish_fanout(draft: Draft) -> None:
 
 
 _FINISHERS: tuple[tuple[frozenset[str], Callable[[Draft], None]], ...] = (
-    (frozenset({"loop", "subplan", "params", "rollback"}), _finish_action),
+    (frozenset({"loop", "subplan", "params", "rollback", "command"}), _finish_action),
     (GATE_KEYS | {"evidence"}, _finish_gate),
     (frozenset({"timeout", "retry", "budgets", "timebox", "heartbeat", "watchdog"}), _finish_times),
     (frozenset({"needs", "join", "failure_modes"}), _finish_flow),
@@ -271,8 +281,9 @@ def _steps(draft: Draft, node: Sequence) -> tuple[Task, ...]:
         elif words := values.text(item):
             fields: dict[str, Any] = {**inner, "id": f"step-{number}", "command": words, "needs": before}
             found.append(Task(**fields, span=item.span))
+            _commanded(low, inner, fields["id"], item)
     report_twins(low, found)
-    return joined(tuple(found))
+    return complete(low, tuple(found))
 
 
 def _inner(draft: Draft) -> dict[str, Any]:
@@ -288,7 +299,17 @@ def lower_list(draft: Draft, node: Node) -> tuple[Task, ...]:
     defaults = _inner(draft)
     tasks = tuple(lower_task(inner, item, defaults) for item in items)
     report_twins(inner, tasks)
-    return joined(tasks)
+    return complete(inner, tasks)
+
+
+def complete(low: Lowering, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
+    """The tasks of one list with what takes all of them to tell: the members of families, the calls of commands."""
+    tasks = joined(tasks)
+    if not low.commands:
+        return tasks
+    from planrunner.plan.commands.lower import with_calls  # late: few plans have commands
+
+    return with_calls(low, tasks)
 
 
 def task_id(node: Node) -> str:

@@ -12,21 +12,31 @@ from functools import lru_cache
 from planrunner.diagnostics import Diagnostic, Label
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_percent
 from planrunner.plan.linking import Links
-from planrunner.record import TYPE_CHECKING
+from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping as Table
     from typing import Any, TypeAlias
 
+    from planrunner.plan.model import Capability, Param
+
 Json: TypeAlias = "Any"
+
+
+class Pending(NamedTuple):
+    """A command that is lowered when the tasks beside it are known; ``defaults`` are those of its calls."""
+
+    node: Scalar
+    defaults: dict[str, Any]
 
 
 class Lowering:
     """What the lowering of one list of tasks shares: the findings, the task ids that names may refer to, the subplans
     that may be linked to, and the names that exist here beside those of every expression."""
 
-    __slots__ = ("_known", "classified", "findings", "ids", "links", "names")
+    __slots__ = ("_known", "capabilities", "classified", "commands", "findings", "ids", "links", "names", "params")
 
     def __init__(
         self,
@@ -39,13 +49,20 @@ class Lowering:
         self.ids = ids
         self.links = links
         self.names = names
+        self.params: tuple[Param, ...] = ()
+        self.capabilities: Table[str, Capability] | None = None
+        """What commands may call; without any they stay words."""
+        self.commands: dict[str, Pending] = {}
+        """Commands of this list of tasks, by the ids of the tasks that hold them."""
         self.classified: dict[tuple[str, int], tuple[frozenset[str], Any]] = {}
         """What criteria turned out to be, by their text and the names they may use (which the value keeps alive)."""
         self._known: dict[frozenset[str], frozenset[str]] = {}
 
     def scope(self, ids: frozenset[str], names: frozenset[str] = frozenset()) -> Lowering:
         """The same findings with other ids: the tasks of a loop or a subplan see each other, and ``names`` more."""
-        return Lowering(self.findings, ids, self.links, self.names | names)
+        inner = Lowering(self.findings, ids, self.links, self.names | names)
+        inner.params, inner.capabilities = self.params, self.capabilities
+        return inner
 
     def known(self, names: frozenset[str]) -> frozenset[str]:
         """``names`` and those that exist here beside them: the same object each time, as ``classified`` wants it."""

@@ -38,6 +38,7 @@ ENDINGS: dict[str, Ending] = {
     "breaker.yaml": completed(first="failed", second="failed", third="completed", fourth="completed"),
     "checkpoint.yaml": completed(polish="completed", publish="completed", announce="completed"),
     "carry.yaml": completed(shrink="completed", show="completed"),
+    "commands.yaml": completed(**{"collect/facts": "completed", "report": "completed", "show": "completed"}),
     "conditions.yaml": completed(deploy="skipped", announce="omitted", summary="completed"),
     "criteria-in-words.yaml": Ending(8, "blocked", {"change": "blocked", "release": "pending"}),
     "edges.yaml": completed(small="completed", large="omitted", report="completed"),

@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from planrunner.plan.load import Loaded, load
-from planrunner.plan.model import Capability
+from planrunner.plan.model import Capability, Field
 from planrunner.source import Source, notation_of
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "corpus"
 SEED = ROOT.parent / "shared" / "seeds" / "001_3fa7c38090d4303f.txt"
+
+
+RESEARCH = ("research.search", "research.fetch", "research.rank", "llm.complete")
+"""What the commands of the seeds call."""
 
 
 class Known:
@@ -22,6 +26,8 @@ class Known:
         self._names = names or ("shell", "noop", "fail", "sleep", "files.read", "files.write")
 
     def find(self, name: str) -> Capability | None:
+        if name in RESEARCH:
+            return Capability(name, inputs=(Field("material"),), open_inputs=True, open_outputs=True)
         if name not in self._names:
             return None
         return Capability(name, takes_run=name == "shell", open_inputs=True, open_outputs=True, instant=name == "noop")

@@ -153,9 +153,9 @@ def test_a_failure_mode_that_names_a_task_gets_a_recovering_edge_of_its_class() 
 
 
 def test_detectors_may_use_the_names_that_a_command_binds() -> None:
-    task = task_of("command: search(query) -> top10\nfailure_modes: [{name: none, detect: top10 is empty}]")
+    task = task_of("command: search('http') -> top10\nfailure_modes: [{name: none, detect: top10 is empty}]")
     assert task.failure_modes[0].detect.expression.paths == (("top10",),)
-    head = "plan: p\ntasks:\n  - id: a\n    command: search(query) -> hits\n"
+    head = "plan: p\ntasks:\n  - id: a\n    command: search('http') -> hits\n"
     assert errors(loaded(head + "    failure_modes: [{name: none, detect: top10 is empty}]\n")) == [
         "PLAN201 nothing is called `top10` here"
     ]

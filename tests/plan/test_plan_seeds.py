@@ -127,7 +127,16 @@ def test_what_the_printed_task_says_is_all_there() -> None:
         ("success", "rfc-summarize-1"),
         ("failure", "research-broaden-1"),
     ]
-    assert (task.outputs[0].name, task.outputs[0].value) == ("sources", "{{ artifacts.sources }}")
+    assert [(output.name, output.value) for output in task.outputs] == [
+        ("sources", "{{ tasks.sources.outputs }}"),
+        ("top10", "{{ tasks.top10.outputs }}"),
+        ("docs", "{{ tasks.docs.outputs }}"),
+    ]
+    assert [(call.id, call.uses, call.needs) for call in task.subplan] == [
+        ("top10", "research.search", ()),
+        ("docs", "research.fetch", ("top10",)),
+        ("sources", "research.rank", ("docs",)),
+    ]
     assert task.notes == {"capabilities": ["web.fetch", "web.search"], "risks": ["stale_info", "paywalled"]}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ import httpx2
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.guard import Endpoint, Guard
-from planrunner.capabilities.http.origins import keep_to_origin
+from planrunner.capabilities.http.origins import REDIRECT_BODY, keep_to_origin
 from planrunner.capabilities.http.watch import SLICE, Watch
 
 Result = TypeVar("Result")
@@ -32,7 +32,28 @@ class AsyncGuardedTransport(httpx2.AsyncHTTPTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         keep_to_origin(request)
-        return await super().handle_async_request(request)
+        response = await super().handle_async_request(request)
+        if response.has_redirect_location and isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = AsyncFirstBytes(response.stream)
+        return response
+
+
+class AsyncFirstBytes(httpx2.AsyncByteStream):
+    """The beginning of the body of a redirect."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._stream:
+            yield part
+            size += len(part)
+            if size > REDIRECT_BODY:
+                return
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 class AsyncGuardedBackend(httpcore2.AsyncNetworkBackend):

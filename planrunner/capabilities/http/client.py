@@ -6,6 +6,7 @@ the environment are not looked at. A request that waits ends within a fraction o
 
 from __future__ import annotations
 
+from planrunner import __version__
 from planrunner.capabilities.contract import Failure
 from planrunner.record import TYPE_CHECKING
 
@@ -87,7 +88,11 @@ def _options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a client; those by which it would get around the guard are ours alone."""
     if ours := {"transport", "mounts", "proxy", "trust_env", "verify", "cert"} & options.keys():
         raise TypeError(f"the client sets {', '.join(sorted(ours))} itself")
-    headers = {"accept-encoding": "gzip, deflate", **dict(options.pop("headers", None) or {})}
+    headers = {
+        "accept-encoding": "gzip, deflate",
+        "user-agent": f"planrunner/{__version__}",
+        **dict(options.pop("headers", None) or {}),
+    }
     return {
         "headers": headers,
         "follow_redirects": True,

@@ -8,6 +8,9 @@ from planrunner.capabilities.contract import Failure
 
 _MARK = "planrunner.origin"
 
+REDIRECT_BODY = 1 << 16
+"""Bytes of the body of a redirect that are read."""
+
 FOLLOWS = frozenset(
     "host user-agent accept accept-encoding accept-language connection range if-range if-none-match "
     "if-modified-since cache-control".split()

@@ -11,7 +11,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ import httpx2
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.guard import Endpoint, Guard
-from planrunner.capabilities.http.origins import keep_to_origin
+from planrunner.capabilities.http.origins import REDIRECT_BODY, keep_to_origin
 from planrunner.capabilities.http.watch import SLICE, Watch
 
 Result = TypeVar("Result")
@@ -36,7 +36,28 @@ class GuardedTransport(httpx2.HTTPTransport):
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         keep_to_origin(request)
-        return super().handle_request(request)
+        response = super().handle_request(request)
+        if response.has_redirect_location and isinstance(response.stream, httpx2.SyncByteStream):
+            response.stream = FirstBytes(response.stream)
+        return response
+
+
+class FirstBytes(httpx2.SyncByteStream):
+    """The beginning of a body: that of a redirect is read to its end before the next request, and may have none."""
+
+    def __init__(self, stream: httpx2.SyncByteStream) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        size = 0
+        for part in self._stream:
+            yield part
+            size += len(part)
+            if size > REDIRECT_BODY:
+                return
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 class GuardedBackend(httpcore2.NetworkBackend):

@@ -43,7 +43,11 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
                 yield Diagnostic("PLAN008", f"`{task.uses}` has nothing to run", span_of(task, "uses"), help=help_)
             elif task.inputs or task.uses in demanding:
                 yield from _inputs(view, task, capability, task.inputs, task.run)
-        elif task.inputs and (task.steps or task.subplan or task.loop is not None or task.sub is not None):
+        elif (
+            task.inputs
+            and not task.command
+            and (task.steps or task.subplan or task.loop is not None or task.sub is not None)
+        ):
             yield _unread(view, task)
         if task.rollback is not None:
             yield from _action(view, task, task.rollback, "rollback")
@@ -70,6 +74,9 @@ def _unread(view: PlanView, task: Task) -> Diagnostic:
 
 def _unknown(view: PlanView, task: Task, name: str, key: str) -> Diagnostic:
     span = find_word(view, task, name, key)
+    missing = getattr(view.capabilities, "missing", None)
+    if missing is not None and (why := missing(name)):
+        return Diagnostic("PLAN007", f"the capability `{name}` cannot be used", span, help=why)
     close = nearest(name, view.capabilities)
     if close:
         written = view.source.text[span.start : span.end] == name

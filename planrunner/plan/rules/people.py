@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.plan.commands.looks import looks_like_calls
 from planrunner.plan.model import Criterion, Gate, Task
-from planrunner.plan.rules.unexecuted import CALLS
 from planrunner.plan.rules.view import PlanView, span_of
 
 CODES = ("PLAN601", "PLAN603", "PLAN701")
@@ -30,8 +30,9 @@ def _left_to_people(task: Task) -> bool:
     if task.run is not None or task.gate or task.loop or task.subplan_file or task.id.endswith("*"):
         return False
     if task.command:
-        return not CALLS.match(task.command)
-    return all(isinstance(step, str) for step in task.steps)
+        return not looks_like_calls(task.command)  # one that does not parse is no instruction either
+    words = [step for step in task.steps if isinstance(step, str)]
+    return len(words) == len(task.steps) and not (words and all(map(looks_like_calls, words)))
 
 
 def _instruction(task: Task) -> Diagnostic:

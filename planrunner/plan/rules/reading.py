@@ -96,7 +96,8 @@ def bound_names(task: Task) -> tuple[str, ...]:
 
 def texts_of(view: PlanView) -> Iterator[Text]:
     """Every text with a template that is filled in at some time; of a plan without templates nothing is looked at."""
-    if "{{" not in view.source.text and "{%" not in view.source.text:
+    written = view.source.text
+    if "{{" not in written and "{%" not in written and "command" not in written:  # names in commands become templates
         return
     if not view.outer:
         yield from _plan_texts(view)

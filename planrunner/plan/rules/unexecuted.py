@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.rules.view import PlanView, names, span_of
+from planrunner.plan.rules.view import PlanView, names
 from planrunner.source import Span
 
 CODES = ("PLAN020",)
-
-CALLS = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_.]*\([^()]*\)\s*(?:->|;|$)")
-"""A command in the command language, ``search(query) -> top10``, and not an instruction in plain words."""
 
 _CARRIED_OUT = frozenset({"gates", "labels", "requireGateForProd"})
 """Keys of a policy that a run obeys."""
@@ -26,8 +22,6 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             what = f"the plan's `policy` for {names(idle)}"
             yield _finding(what, place, "nothing is held back by it")
     for task in view.plan.tasks:
-        if task.command and CALLS.match(task.command):
-            yield _finding(f"`command` of `{task.id}`", span_of(task, "command"), "its calls are not made")
         if task.id[-1:] == "*" and task.fanout is None:
             yield _finding(f"the family `{task.id}`", task.span, "no member of it is made without `foreach`")
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.nearest import nearest
-from planrunner.plan.rules.view import PlanView
+from planrunner.plan.rules.reading import strings
+from planrunner.plan.rules.view import PlanView, every_task
 
 CODES = ("PLAN209",)
 
@@ -31,10 +32,17 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             missing.discard(name)
             if not missing:
                 return
+    missing -= _read_by_commands(view)
     missing -= {nearest(name, known) for name in read.difference(known)}
     for param in view.plan.params:
         if param.name in missing and not _subtracted(param.name, read):
             yield Diagnostic("PLAN209", f"nothing reads the parameter `{param.name}`", param.span)
+
+
+def _read_by_commands(view: PlanView) -> set[str]:
+    """The parameters that commands name without ``params``."""
+    calls = [call for task in every_task(view.plan.tasks) if task.command for call in task.subplan]
+    return {match[1] for call in calls for text in strings(call.inputs) for match in re.finditer(_READ, text)}
 
 
 def _subtracted(name: str, read: set[str]) -> bool:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from planrunner.capabilities.contract import Call, Context, Failure
-from planrunner.capabilities.files import Written, read, write
+from planrunner.capabilities.files.reading import read
+from planrunner.capabilities.files.writing import Written, write
 from planrunner.plan.model import Task
 
 
@@ -144,8 +145,8 @@ class TestWrite:
     def test_a_kill_at_any_moment_leaves_the_old_content_or_the_new(self, tmp_path: Path) -> None:
         program = (
             "import sys; sys.path[:0] = sys.argv[2:]\n"
-            "from test_capabilities_files import context\n"
-            "from planrunner.capabilities.files import write\n"
+            "from test_files_whole import context\n"
+            "from planrunner.capabilities.files.writing import write\n"
             "from pathlib import Path\n"
             "folder, number = Path(sys.argv[1]), 0\n"
             "print('ready', flush=True)\n"

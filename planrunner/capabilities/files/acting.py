@@ -1,0 +1,214 @@
+"""How every capability of the family acts: plan the changes, then show them, keep what they replace, carry them out, or
+carry out their inverse."""
+
+from __future__ import annotations
+
+import os
+
+from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.files import records
+from planrunner.capabilities.files.beneath import Beneath
+from planrunner.capabilities.files.changes import Change, Planned, fits, merged, stepped
+from planrunner.capabilities.files.standing import CHUNK, Standing, at, entries, sha256
+from planrunner.capabilities.files.switching import perform, settle
+from planrunner.jsontext import read_json, write_json
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from planrunner.capabilities.contract import Context, Preview
+
+    Json = Any
+    Plan = Callable[[Context, Beneath], Planned]
+
+_INLINE = 50
+"""Changes that a capture holds itself; more of them are kept as an artifact."""
+_IN_MEMORY = 8 << 20
+_FORMAT = 1
+
+
+def opened(context: Context) -> Beneath:
+    """The working directory of a call. Raises Failure where there is none."""
+    state = ""
+    if context.services is not None:
+        state = context.cache("files").removesuffix("/cache/files")
+    try:
+        return Beneath(context.call.directory, state)
+    except OSError as error:
+        raise Failure(f"the working directory cannot be opened: {error.strerror}") from None
+
+
+class Verb:
+    """One capability of the family: the same plan is what it shows, what it captures and what it carries out."""
+
+    __slots__ = ("_defaults", "_name", "_plan")
+
+    def __init__(self, name: str, plan: Callable[..., Plan]) -> None:
+        code, defaults = plan.__code__, plan.__defaults__ or ()
+        names = code.co_varnames[: code.co_argcount]
+        self._name = name
+        self._plan = plan
+        self._defaults = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+
+    def act(self, context: Context, **inputs: Json) -> dict[str, Json]:
+        """Carry out what is planned, all or nothing, once in a visit of the task. Gives the outputs. Raises Failure."""
+        name = self._record(context, inputs)
+        with opened(context) as tree:
+            earlier = records.load(context, name)
+            if earlier is not None and settle(tree, earlier.steps):
+                return earlier.outputs
+            planned = self._plan(**inputs)(context, tree)
+            changes = merged(planned.changes)
+            if changes:
+                carry_out(context, tree, (name, self._name), Planned(changes, planned.outputs))
+            return planned.outputs
+
+    def preview(self, context: Context, **inputs: Json) -> Preview:
+        """What would change, as a unified diff."""
+        from planrunner.capabilities.files.differences import preview  # late: loads difflib
+
+        with opened(context) as tree:
+            return preview(merged(self._plan(**inputs)(context, tree).changes), lambda path: read(tree, path))
+
+    def capture(self, context: Context, **inputs: Json) -> dict[str, Json]:
+        """What an undo has to know: each path with what stands there before and after, old contents in the store."""
+        with opened(context) as tree:
+            changes = merged(self._plan(**inputs)(context, tree).changes)
+            moved = _moved(changes)
+            for change in changes:
+                if (
+                    change.before
+                    and change.before.kind == "file"
+                    and not (change.after is None and change.before in moved)
+                ):
+                    keep(context, tree, change.path, change.before)
+        found: dict[str, Json] = {"format": _FORMAT, "record": self._record(context, inputs)}
+        rows = records.told(changes)
+        if len(rows) <= _INLINE:
+            return {**found, "changes": rows}
+        kept = context.keep(write_json(rows).encode("ascii"), "changes", "json")
+        return {**found, "kept": kept["sha256"]}
+
+    def _record(self, context: Context, inputs: Mapping[str, Json]) -> str:
+        return records.name_of(context, self._name, {**self._defaults, **inputs})
+
+
+def carry_out(context: Context, tree: Beneath, record: tuple[str, str], planned: Planned) -> None:
+    """Write down what is going to change, then change it. ``record`` is the name of what is written down and of what
+    does it."""
+    name, capability = record
+    steps = stepped(tree, planned.changes, records.mark(context, capability))
+    records.save(context, name, records.Record(steps, planned.outputs))
+    perform(tree, steps, context.cancelled)
+
+
+def keep(context: Context, tree: Beneath, path: str, standing: Standing) -> None:
+    """Keep the content of a file in the store. Raises Failure (transient) where it is no longer what it was."""
+    if standing.size <= _IN_MEMORY:
+        record = context.keep(b"".join(read(tree, path)), path)
+    else:
+        record = context.keep_file(path, path)
+    if record["sha256"] != standing.sha256:
+        raise Failure(f"{path}: its content has changed meanwhile", "transient")
+
+
+def read(tree: Beneath, path: str) -> Iterator[bytes]:
+    """The content of a file in parts, no link followed. Raises OSError, Failure."""
+    handle = tree.open(path.split("/"))
+    try:
+        while data := os.read(handle, CHUNK):
+            yield data
+    finally:
+        os.close(handle)
+
+
+def kept(context: Context, digest: str) -> Callable[[], Iterator[bytes]]:
+    """The bytes of an artifact as the source of a change."""
+
+    def source() -> Iterator[bytes]:
+        with context.artifact(digest) as file:
+            while data := file.read(CHUNK):
+                yield data
+
+    return source
+
+
+def undone(context: Context, before: dict[str, Json], outputs: dict[str, Json] | None) -> dict[str, Json]:
+    """Put back what ``captured`` found, the ``undo`` of the whole family. The outputs tell nothing that the record does
+    not. Raises Failure, with nothing changed, where somebody else has changed one of the paths since."""
+    if before.get("format") != _FORMAT:
+        raise Failure("what was kept for the undo was written by another version")
+    with opened(context) as tree:
+        changes = _captured_changes(context, before)
+        earlier = records.load(context, before["record"])
+        _refuse_foreign(tree, changes, earlier, cut_off=True)
+        name = sha256(f"undo {before['record']}".encode())[:40]
+        for record in (records.load(context, name), earlier):  # an undo that was cut off is the later of the two
+            if record is not None:
+                settle(tree, record.steps)
+        _refuse_foreign(tree, changes, earlier)
+        inverse = merged(each for change in changes if (each := _inverse(context, tree, change, changes)))
+        if inverse:
+            carry_out(context, tree, (name, "undo"), Planned(inverse, {}))
+        return {"restored": len(inverse)}
+
+
+def _captured_changes(context: Context, before: dict[str, Json]) -> tuple[Change, ...]:
+    rows = before.get("changes")
+    if rows is None:
+        with context.artifact(before["kept"]) as file:
+            rows = read_json(file.read().decode("ascii"))
+    return records.untold(rows)
+
+
+def _refuse_foreign(
+    tree: Beneath, changes: tuple[Change, ...], earlier: records.Record | None, cut_off: bool = False
+) -> None:
+    """Nothing is put back over what somebody else has made of a path, before the task replaced it or after.
+    ``cut_off``: a kill may have left a path between the two."""
+    for change in changes:
+        now = at(tree, change.path)
+        known = fits(now, change.before) or fits(now, change.after) or (change.way and now is None)
+        between = now is None or (now.kind == "folder" and "folder" in (_kind(change.before), _kind(change.after)))
+        if not (known or (cut_off and between)):
+            raise Failure(f"{change.path} was changed by somebody else since, so it is not put back")
+    found = {change.path: (change.before, change.after) for change in changes}
+    for step in earlier.steps if earlier is not None else ():
+        before, after = found.get(step.change.path, (None, None))
+        if not (fits(step.change.before, before) or fits(step.change.before, after)):
+            path = step.change.path
+            raise Failure(f"{path} was changed by somebody else before the task replaced it, so it is not put back")
+
+
+def _kind(standing: Standing | None) -> str:
+    return "" if standing is None else standing.kind
+
+
+def _moved(changes: Sequence[Change]) -> dict[Standing, str]:
+    """Files that come to stand somewhere new, with their paths: what goes away elsewhere may be found there again."""
+    return {change.after: change.path for change in changes if change.after is not None and change.before is None}
+
+
+def _inverse(context: Context, tree: Beneath, change: Change, changes: tuple[Change, ...]) -> Change | None:
+    now = at(tree, change.path)
+    if fits(now, change.before) or (now is None and change.before is None):
+        return None
+    if now is not None and now.kind == "folder" and (change.before is None or change.before.kind != "folder"):
+        ours = {each.path for each in changes}
+        foreign = next(
+            (entry.path for entry in entries(tree, change.path.split("/"), lambda _: True) if entry.path not in ours),
+            "",
+        )
+        if foreign and change.way:
+            return None
+        if foreign:
+            raise Failure(f"{change.path} holds {foreign}, which is somebody else's, so it is not removed")
+    before = change.before
+    if before is None or before.kind != "file":
+        return Change(change.path, now, before)
+    moved = _moved(changes).get(before) if change.after is None else None
+    if moved is not None:
+        return Change(change.path, now, before, lambda: read(tree, moved), origin=moved)
+    return Change(change.path, now, before, kept(context, before.sha256))

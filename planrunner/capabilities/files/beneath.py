@@ -1,0 +1,169 @@
+"""A working directory held open, and every path opened from it on: whatever others swap meanwhile, nothing outside is
+reached.
+
+The kernel walks the path where it has ``openat2``; elsewhere it is walked here, one component after the other, each
+opened relative to the one before and none of them a link. A path is never checked first and opened afterwards: what was
+opened is what is used.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.files import syscalls
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_MOST_LINKS = 40
+PROTECTED = (".git", ".planrunner")
+"""Folders, at whatever depth, that belong to git and to planrunner: what runs them must not be written by a plan."""
+
+
+def steps(directory: str, path: str) -> list[str]:
+    """The names from the directory down to the path, none for the directory itself. Raises Failure: ``policy`` for a
+    path that leaves it."""
+    if "\0" in path or not path:
+        raise Failure(f"{path!r} is no path")
+    relative = os.path.relpath(path, directory) if os.path.isabs(path) else path
+    parts = [part for part in relative.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise Failure(f"{path} is outside the working directory", "policy")
+    return parts
+
+
+class Beneath:
+    """The working directory, open. ``own`` are the steps to the state folder where it lies inside, which nothing may
+    write to."""
+
+    __slots__ = ("directory", "own", "root")
+
+    def __init__(self, directory: str, state: str = "") -> None:
+        self.directory = directory
+        self.root = os.open(directory, FOLDER)
+        inside = os.path.relpath(os.path.realpath(state), os.path.realpath(directory)) if state else ".."
+        self.own = [] if inside.split("/")[0] in ("..", ".") else inside.split("/")
+
+    def __enter__(self) -> Beneath:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.root)
+
+    def writable(self, path: str) -> list[str]:
+        """The steps to a path that may be written. Raises Failure (policy) for what is protected or outside."""
+        parts = steps(self.directory, path)
+        if not parts:
+            raise Failure(f"{path} is the working directory itself", "policy")
+        guarded = next((part for part in parts if part.casefold() in PROTECTED), "")
+        if guarded or (self.own and parts[: len(self.own)] == self.own):
+            raise Failure(f"{path} lies in `{guarded or '/'.join(self.own)}`, which plans do not write to", "policy")
+        return parts
+
+    def open(self, parts: Sequence[str], flags: int = _READ) -> int:
+        """Open what the steps lead to, no link on the way and none at the end; the caller closes it. Raises OSError
+        (FileNotFoundError, NotADirectoryError) for what is not there, Failure (policy) for a link."""
+        if syscalls.has_openat2():
+            resolve = syscalls.BENEATH | syscalls.NO_SYMLINKS | syscalls.NO_MAGIC_LINKS
+            try:
+                return syscalls.openat2(self.root, "/".join(parts) or ".", flags | os.O_NOFOLLOW, resolve)
+            except OSError as error:
+                told = error.errno in (errno.ELOOP, errno.EXDEV, errno.ENOTDIR, errno.EAGAIN)
+                if not told and not syscalls.without(error, "openat2"):
+                    raise
+        return self._walked(parts, flags)  # also for its better words
+
+    def folder(self, parts: Sequence[str]) -> int:
+        return self.open(parts, FOLDER)
+
+    def _walked(self, parts: Sequence[str], flags: int) -> int:
+        at = os.open(".", FOLDER, dir_fd=self.root)
+        for number, part in enumerate(parts):
+            last = number == len(parts) - 1
+            try:
+                inner = os.open(part, (flags | os.O_CLOEXEC if last else FOLDER) | os.O_NOFOLLOW, dir_fd=at)
+            except OSError as error:
+                if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and _is_link(at, part)):
+                    raise _through(parts, number, flags) from None
+                raise
+            finally:
+                os.close(at)
+            at = inner
+        return at
+
+    def open_to_read(self, path: str) -> int:
+        """Open a file to read it. Links are followed as long as they stay inside. Raises OSError, Failure (policy)."""
+        parts = steps(self.directory, path)
+        if syscalls.has_openat2():
+            resolve = syscalls.BENEATH | syscalls.NO_MAGIC_LINKS
+            try:
+                return syscalls.openat2(self.root, "/".join(parts) or ".", _READ, resolve)
+            except OSError as error:
+                if error.errno not in (errno.EXDEV, errno.EAGAIN) and not syscalls.without(error, "openat2"):
+                    raise
+        return self._followed(path, parts)
+
+    def _followed(self, path: str, parts: list[str]) -> int:
+        """Go along links by hand: ``..`` goes back to a folder that is still open, never above the first."""
+        way, left, links = [os.open(".", FOLDER, dir_fd=self.root)], parts[::-1], 0
+        try:
+            while left:
+                part = left.pop()
+                if part == "..":
+                    if len(way) == 1:
+                        raise Failure(f"{path} leads out of the working directory", "policy")
+                    os.close(way.pop())
+                    continue
+                target = _target(way[-1], part)
+                if target is None:
+                    flags = FOLDER if left else _READ
+                    way.append(os.open(part, flags | os.O_NOFOLLOW, dir_fd=way[-1]))
+                    continue
+                links += 1
+                if links > _MOST_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                left += self._along(path, target, way)[::-1]
+            return way.pop()
+        finally:
+            for each in way:
+                os.close(each)
+
+    def _along(self, path: str, target: str, way: list[int]) -> list[str]:
+        parts = [part for part in target.split("/") if part not in ("", ".")]
+        if not target.startswith("/"):
+            return parts
+        start = [part for part in self.directory.split("/") if part]
+        if parts[: len(start)] != start:
+            raise Failure(f"{path} leads out of the working directory", "policy")
+        while len(way) > 1:
+            os.close(way.pop())
+        return parts[len(start) :]
+
+
+def _target(folder: int, name: str) -> str | None:
+    """Where a link leads; None for anything else."""
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return None
+        raise
+
+
+def _is_link(folder: int, name: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def _through(parts: Sequence[str], number: int, flags: int) -> Failure:
+    if number == len(parts) - 1 and not flags & os.O_DIRECTORY:
+        return Failure(f"{'/'.join(parts)} is a link", "policy")
+    return Failure(f"{'/'.join(parts)} leads through `{parts[number]}`, which is a link", "policy")

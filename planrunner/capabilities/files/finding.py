@@ -1,0 +1,101 @@
+"""``files.glob``: which files there are."""
+
+from __future__ import annotations
+
+import stat
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.files.beneath import PROTECTED, Beneath
+from planrunner.capabilities.files.patterns import Patterns
+from planrunner.capabilities.files.standing import Entry, entries, look_in
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Annotated, Any
+
+    Json = Any
+
+
+class Found(NamedTuple):
+    """``paths`` in order; ``files`` holds for each its path, kind (file, link or folder), size in bytes and, if asked
+    for, sha256."""
+
+    paths: list[str]
+    files: list[dict[str, Any]]
+    number: int
+    size: int
+
+
+@capability("files.glob", effect="read")
+def glob(
+    context: Context,
+    patterns: Annotated[list[str] | str, Doc("what to look for, such as `src/**/*.py`")],
+    exclude: Annotated[list[str] | str, Doc("what to leave out, folders with all that is in them")] = [],  # noqa: B006
+    kind: Annotated[str, Doc("file, folder, link or any")] = "file",
+    hidden: Annotated[bool, Doc("let `*` and `**` stand for names with a dot in front, too")] = False,
+    sha256: Annotated[bool, Doc("give the SHA-256 of each file")] = False,
+    limit: Annotated[int, Doc("fail where more than this is found")] = 10_000,
+) -> Found:
+    """Find files by pattern, with their sizes. Links are never followed; `.git` and `.planrunner` are left out."""
+    if kind not in ("file", "folder", "link", "any"):
+        raise Failure(f"`kind` must be file, folder, link or any, found {kind}")
+    files = []
+    with Beneath(context.call.directory) as tree:
+        for entry in matching(tree, [], (Patterns(names(patterns), hidden), Patterns(names(exclude), True))):
+            if context.cancelled():
+                raise Failure("stopped")
+            sort = _kind(entry)
+            if kind not in ("any", sort):
+                continue
+            files.append(_described(entry, sort, sha256))
+            if len(files) > limit:
+                raise Failure(f"more than {limit} paths fit: narrow the patterns or raise `limit`")
+    return Found([each["path"] for each in files], files, len(files), sum(each["size"] for each in files))
+
+
+def names(value: list[str] | str) -> list[str]:
+    """One pattern or several, as a list."""
+    return [value] if isinstance(value, str) else list(value)
+
+
+def matching(tree: Beneath, parts: list[str], wanted: tuple[Patterns, Patterns]) -> Iterator[Entry]:
+    """What lies below a folder and fits the first patterns and not the second, which count from that folder. What is
+    git's, planrunner's or only on its way to be a file is left out."""
+    top = "/".join(parts)
+    fits, leaves = wanted
+
+    def relative(path: str) -> str:
+        return path[len(top) + 1 :] if top else path
+
+    def enters(path: str) -> bool:
+        return not _set_apart(path) and fits.enters(relative(path)) and not leaves.fits(relative(path))
+
+    try:
+        for entry in entries(tree, parts, enters):
+            path = relative(entry.path)
+            if fits.fits(path) and not leaves.fits(path) and not _set_apart(path):
+                yield entry
+    except OSError as error:
+        raise Failure(f"{top or 'the working directory'} cannot be looked through: {error.strerror}") from None
+
+
+def _set_apart(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.casefold() in PROTECTED or (name.startswith(".") and name.endswith(".planrunner"))
+
+
+def _kind(entry: Entry) -> str:
+    mode = entry.found.st_mode
+    if stat.S_ISLNK(mode):
+        return "link"
+    return "folder" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
+
+
+def _described(entry: Entry, kind: str, hashed: bool) -> dict[str, Json]:
+    told: dict[str, Json] = {"path": entry.path, "kind": kind, "size": entry.found.st_size if kind == "file" else 0}
+    if hashed and kind == "file":
+        standing = look_in(entry.folder, entry.name, entry.path)
+        told |= {"sha256": standing.sha256 if standing else "", "size": standing.size if standing else 0}
+    return told

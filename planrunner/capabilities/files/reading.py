@@ -1,0 +1,64 @@
+"""``files.read``: the text of one file."""
+
+from __future__ import annotations
+
+import os
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.durations import size
+from planrunner.capabilities.files.beneath import Beneath
+from planrunner.capabilities.files.standing import contents, sha256
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Annotated
+
+
+class Content(NamedTuple):
+    content: str
+    size: int
+    sha256: str
+
+
+@capability("files.read", effect="read")
+def read(
+    context: Context,
+    path: Annotated[str, Doc("file to read, inside the working directory")],
+    encoding: Annotated[str, Doc("how the text is encoded")] = "utf-8",
+    max_bytes: Annotated[int | str, Doc("refuse a file larger than this", quantity="size")] = "1MiB",
+) -> Content:
+    """Read a text file.
+
+    Links are followed as long as they stay inside the working directory; one that leads out, like a path with `..`, is
+    refused with the failure class `policy`.
+    """
+    limit = bytes_of("max_bytes", max_bytes)
+    with Beneath(context.call.directory) as tree:
+        try:
+            handle = tree.open_to_read(path)
+        except OSError as error:
+            raise Failure(f"{path} cannot be read: {error.strerror}") from None
+        try:
+            data = contents(handle, path, limit)
+        finally:
+            os.close(handle)
+    return Content(decoded(path, data, encoding), len(data), sha256(data))
+
+
+def decoded(path: str, data: bytes, encoding: str) -> str:
+    """The text of a file. Raises Failure."""
+    try:
+        return data.decode(encoding)
+    except LookupError:
+        raise Failure(f"`{encoding}` is no known encoding") from None
+    except UnicodeDecodeError as error:
+        raise Failure(f"{path} is not {encoding} text: byte {error.start} does not fit") from None
+
+
+def bytes_of(name: str, value: int | str) -> int:
+    """A size as bytes. Raises Failure with the name of the input."""
+    try:
+        return size(value)
+    except ValueError as error:
+        raise Failure(f"`{name}`: {error}") from None

@@ -1,0 +1,109 @@
+"""What a capability is about to change, written down durably before it begins and kept until long after.
+
+An attempt that is issued again after a kill finds here whether it was cut off or done, which the tree alone cannot
+always tell: a line that was to be removed once may stand there twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+from planrunner.capabilities.files.changes import Change, Step
+from planrunner.capabilities.files.standing import sha256, standing_of
+from planrunner.jsontext import read_json, stable_json, write_json
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from planrunner.capabilities.contract import Context
+
+    Json = Any
+
+_KEPT = 30 * 86400.0
+"""Seconds after which a record is of no use: its run has ended or was given up."""
+
+
+class Record(NamedTuple):
+    """The steps of one act and the outputs it has when they are done."""
+
+    steps: tuple[Step, ...]
+    outputs: dict[str, Json]
+
+
+def name_of(context: Context, capability: str, inputs: Mapping[str, Json]) -> str:
+    """A name for what this call is to do, the same for every attempt of the task's visit."""
+    call = context.call
+    return sha256(stable_json([call.run_id, call.once or call.key, capability, inputs]).encode())[:40]
+
+
+def load(context: Context, name: str) -> Record | None:
+    """The record of that name; None where there is none, or none that can be read."""
+    if context.services is None:
+        return None
+    try:
+        with open(os.path.join(context.cache("files"), name), encoding="ascii") as file:
+            outputs, steps = read_json(file.read())
+    except (OSError, ValueError):
+        return None
+    return Record(tuple(_step(row) for row in steps), outputs)
+
+
+def save(context: Context, name: str, record: Record) -> None:
+    """Keep a record; it is durable on return. Without an engine nothing is kept, and nothing is issued again."""
+    if context.services is None:
+        return
+    folder = context.cache("files")
+    path = os.path.join(folder, name)
+    rows = [_row(step) for step in record.steps]
+    temporary = f"{path}.{os.getpid()}.new"
+    with open(temporary, "w", encoding="ascii") as file:
+        file.write(write_json([record.outputs, rows]))
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(temporary, path)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    if name.startswith("00"):  # now and then
+        _forget(folder)
+
+
+def _row(step: Step) -> list[Json]:
+    change = step.change
+    sides = [None if side is None else side.told() for side in (change.before, change.after)]
+    return [change.path, *sides, change.way, change.origin, step.place, step.aside]
+
+
+def _step(row: Sequence[Json]) -> Step:
+    path, before, after, way, origin, place, aside = row
+    return Step(Change(path, standing_of(before), standing_of(after), None, way, origin), place, aside)
+
+
+def _forget(folder: str) -> None:
+    limit = time.time() - _KEPT
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        with contextlib.suppress(OSError):
+            if os.stat(path).st_mtime < limit:
+                os.unlink(path)
+
+
+def mark(context: Context, capability: str) -> str:
+    """What the names aside begin with. It is the attempt's own: one that was given up may still be at work."""
+    return sha256(f"{context.call.key} {capability}".encode())[:12]
+
+
+def told(changes: Sequence[Change]) -> list[list[Json]]:
+    """Changes as JSON data."""
+    return [_row(Step(change, "", ""))[:5] for change in changes]
+
+
+def untold(rows: Sequence[Sequence[Json]]) -> tuple[Change, ...]:
+    """What ``told`` wrote."""
+    return tuple(_step((*row, "", "")).change for row in rows)

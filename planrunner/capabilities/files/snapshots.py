@@ -1,0 +1,194 @@
+"""``files.snapshot`` and ``files.restore``: a tree kept in the store of artifacts, and put back exactly.
+
+A snapshot is one artifact, which lists every path with its kind, permissions and the digest of its content; each
+content is another one, kept once however often it occurs. The same tree has the same snapshot.
+"""
+
+from __future__ import annotations
+
+import stat
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.files.acting import Verb, keep, kept, opened, undone
+from planrunner.capabilities.files.changes import Change, Planned, ways
+from planrunner.capabilities.files.finding import matching, names
+from planrunner.capabilities.files.patterns import Patterns
+from planrunner.capabilities.files.standing import MOST, Standing, look, look_in, standing_of
+from planrunner.jsontext import read_json, stable_json
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Annotated, Any
+
+    from planrunner.capabilities.contract import Preview
+    from planrunner.capabilities.files.acting import Plan
+    from planrunner.capabilities.files.beneath import Beneath
+
+    Json = Any
+
+_FORMAT = 1
+
+
+class Kept(NamedTuple):
+    """``snapshot`` is the digest by which it is restored; ``size`` the bytes of all files together."""
+
+    snapshot: str
+    files: int
+    size: int
+
+
+class Restored(NamedTuple):
+    """How many paths were written and removed, folders included."""
+
+    changed: bool
+    written: int
+    removed: int
+
+
+class _Range(NamedTuple):
+    """What of a folder a snapshot is about."""
+
+    patterns: tuple[str, ...]
+    exclude: tuple[str, ...]
+
+
+def _tree(context: Context, tree: Beneath, parts: list[str], what: _Range) -> dict[str, Standing]:
+    """Everything in range by its path from the folder on; the folder itself is the empty path."""
+    top = look(tree, parts)
+    if top is None:
+        return {}
+    if top.kind != "folder":
+        raise Failure(f"{'/'.join(parts)} is a {top.kind}, and a folder is needed")
+    found = {"": top} if parts else {}
+    start = len("/".join(parts)) + 1 if parts else 0
+    for entry in matching(tree, parts, (Patterns(what.patterns, True), Patterns(what.exclude, True))):
+        if context.cancelled():
+            raise Failure("stopped")
+        if tree.own and entry.path.split("/")[: len(tree.own)] == tree.own:
+            continue
+        if not (
+            stat.S_ISREG(entry.found.st_mode) or stat.S_ISDIR(entry.found.st_mode) or stat.S_ISLNK(entry.found.st_mode)
+        ):
+            continue  # a pipe or a socket has no content
+        standing = look_in(entry.folder, entry.name, entry.path)
+        if standing is not None:
+            found[entry.path[start:]] = standing
+        if len(found) > MOST:
+            raise Failure(f"more than {MOST} paths are in range: narrow `patterns`")
+    return found
+
+
+def _preview_snapshot(context: Context, path: str = ".", **_: Any) -> Preview:
+    from planrunner.capabilities.contract import Preview
+
+    return Preview(f"{path} would be kept; nothing in it would change")
+
+
+@capability("files.snapshot", effect="read", preview=_preview_snapshot)
+def snapshot(
+    context: Context,
+    path: Annotated[str, Doc("folder to keep, inside the working directory")] = ".",
+    patterns: Annotated[list[str] | str, Doc("keep only what fits, such as `src/**`")] = "**",
+    exclude: Annotated[list[str] | str, Doc("what to leave out, folders with all that is in them")] = [],  # noqa: B006
+) -> Kept:
+    """Keep a folder as it is, to restore it later: contents, permissions, links.
+
+    `.git` and `.planrunner` are left out, and so are pipes, sockets, owners and times.
+    """
+    what = _Range(tuple(names(patterns)), tuple(names(exclude)))
+    with opened(context) as tree:
+        parts = [part for part in path.split("/") if part not in ("", ".")] if path == "." else tree.writable(path)
+        found = _tree(context, tree, parts, what)
+        if not found and parts:
+            raise Failure(f"{path} is not there")
+        known: set[str] = set()
+        for name, standing in found.items():
+            if standing.kind == "file" and standing.sha256 not in known:
+                known.add(standing.sha256)
+                keep(context, tree, "/".join([*parts, name]), standing)
+    rows = [[name, standing.told()] for name, standing in sorted(found.items())]
+    whole = {"format": _FORMAT, "patterns": what.patterns, "exclude": what.exclude, "entries": rows}
+    record = context.keep(stable_json(whole).encode("ascii"), "snapshot", "snapshot")
+    files = [standing for standing in found.values() if standing.kind == "file"]
+    return Kept(str(record["sha256"]), len(files), sum(file.size for file in files))
+
+
+def _read(context: Context, digest: str) -> tuple[_Range, dict[str, Standing]]:
+    with context.artifact(digest) as file:
+        data = file.read()
+    try:
+        whole = read_json(data.decode("ascii"))
+        if whole["format"] != _FORMAT:
+            raise ValueError
+        entries: dict[str, Standing | None] = {name: standing_of(told) for name, told in whole["entries"]}
+        what = _Range(tuple(whole["patterns"]), tuple(whole["exclude"]))
+    except (ValueError, KeyError, TypeError):
+        raise Failure(f"the artifact {digest} is no snapshot that this version reads") from None
+    return what, {name: standing for name, standing in entries.items() if standing is not None}
+
+
+def _restore(snapshot: str, path: str = ".") -> Plan:
+    def plan(context: Context, tree: Beneath) -> Planned:
+        parts = [] if path == "." else tree.writable(path)
+        what, wanted = _read(context, snapshot)
+        present = _tree(context, tree, parts, what)
+        top = "/".join(parts)
+        changes = []
+        for name in sorted({*wanted, *present}):
+            place = "/".join(part for part in (top, name) if part)
+            if not place or present.get(name) == wanted.get(name):
+                continue
+            tree.writable(place)
+            after = wanted.get(name)
+            source = kept(context, after.sha256) if after is not None and after.kind == "file" else None
+            changes.append(Change(place, present.get(name), after, source))
+        above = _above(tree, top, changes) if changes else []
+        written = sum(change.after is not None for change in changes)
+        outputs = Restored(bool(changes), written, len(changes) - written)
+        return Planned((*above, *changes), outputs._asdict())
+
+    return plan
+
+
+def _above(tree: Beneath, top: str, changes: list[Change]) -> list[Change]:
+    """Folders that the paths lie in and that the snapshot does not list: above its own, and where patterns left them
+    out."""
+    listed = {change.path for change in changes}
+    found: dict[str, Change] = {}
+    for change in changes:
+        if change.after is not None:
+            for way in ways(tree, _existing(change.path, listed), True):
+                found.setdefault(way.path, way)
+    return [way for path, way in found.items() if path not in listed]
+
+
+def _existing(path: str, listed: Mapping[str, Json] | set[str]) -> list[str]:
+    """The steps to a path as far as nothing on its way is going to be put there itself."""
+    parts = path.split("/")
+    first = next((count for count in range(1, len(parts)) if "/".join(parts[:count]) in listed), len(parts))
+    return parts[:first]
+
+
+_RESTORE = Verb("files.restore", _restore)
+
+
+@capability(
+    "files.restore",
+    effect="idempotent",
+    risks=("replaces and removes files",),
+    preview=_RESTORE.preview,
+    capture=_RESTORE.capture,
+    undo=undone,
+)
+def restore(
+    context: Context,
+    snapshot: Annotated[str, Doc("what `files.snapshot` gave")],
+    path: Annotated[str, Doc("folder to put it in, inside the working directory")] = ".",
+) -> Restored:
+    """Make a folder what it was when a snapshot was taken: contents, permissions, links, nothing that was not there.
+
+    All of it, or nothing. What the snapshot left out is left as it is.
+    """
+    return Restored(**_RESTORE.act(context, snapshot=snapshot, path=path))

@@ -1,0 +1,192 @@
+"""What stands at a path: nothing, a file, a link or a folder, by content and permissions; and what lies below one."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from planrunner.capabilities.contract import Failure
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from planrunner.capabilities.files.beneath import Beneath
+
+    Json = Any
+
+CHUNK = 1 << 20
+DEEPEST = 64
+MOST = 100_000
+"""Levels and entries of a tree that is copied, removed or kept."""
+READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class Standing(NamedTuple):
+    """``kind`` is file (with ``mode``, ``size`` in bytes and ``sha256``), link (with ``target``) or folder (with
+    ``mode``). Nothing there is None instead."""
+
+    kind: str
+    mode: int = 0
+    size: int = 0
+    sha256: str = ""
+    target: str = ""
+
+    def told(self) -> dict[str, Json]:
+        """As JSON data, for a journal."""
+        if self.kind == "file":
+            return {"kind": "file", "mode": self.mode, "size": self.size, "sha256": self.sha256}
+        return (
+            {"kind": "folder", "mode": self.mode} if self.kind == "folder" else {"kind": "link", "target": self.target}
+        )
+
+
+def standing_of(told: dict[str, Json] | None) -> Standing | None:
+    """What ``told`` wrote."""
+    return None if told is None else Standing(**told)
+
+
+def file_of(data: bytes, mode: int) -> Standing:
+    """A file with this content."""
+    return Standing("file", mode, len(data), sha256(data))
+
+
+def sha256(data: bytes) -> str:
+    import hashlib  # late: loads OpenSSL
+
+    return hashlib.sha256(data).hexdigest()
+
+
+def look(tree: Beneath, parts: list[str]) -> Standing | None:
+    """What stands at the end of the steps, links not followed. Raises Failure for what can be neither read nor kept,
+    policy where the way leads through a link."""
+    if not parts:
+        return Standing("folder", stat.S_IMODE(os.fstat(tree.root).st_mode))
+    try:
+        folder = tree.folder(parts[:-1])
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise Failure(f"{'/'.join(parts)} cannot be reached: {error.strerror}") from None
+    try:
+        return look_in(folder, parts[-1], "/".join(parts))
+    finally:
+        os.close(folder)
+
+
+def at(tree: Beneath, path: str) -> Standing | None:
+    """What stands at a path: nothing where the way to it is none any more. For comparing, not for deciding what to do."""
+    try:
+        return look(tree, path.split("/"))
+    except Failure as failure:
+        if failure.failure == "policy":
+            return None
+        raise
+
+
+def look_in(folder: int, name: str, path: str) -> Standing | None:
+    """The same for a name in a folder that is open; ``path`` is for the message."""
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode):
+            return Standing("link", target=os.readlink(name, dir_fd=folder))
+        if stat.S_ISDIR(found.st_mode):
+            return Standing("folder", stat.S_IMODE(found.st_mode))
+        if not stat.S_ISREG(found.st_mode):
+            raise Failure(f"{path} is not a regular file")
+        return _file(folder, name, path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _file(folder: int, name: str, path: str) -> Standing:
+    import hashlib  # late: loads OpenSSL
+
+    handle = os.open(name, READ, dir_fd=folder)
+    with os.fdopen(handle, "rb", buffering=0) as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise Failure(f"{path} is not a regular file")
+        hashed = hashlib.file_digest(file, "sha256")
+        return Standing("file", stat.S_IMODE(found.st_mode), file.tell(), hashed.hexdigest())
+
+
+def contents(handle: int, path: str, limit: int) -> bytes:
+    """The whole of an open file. Raises Failure for one that is larger, or no file."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise Failure(f"{path} is not a regular file")
+    parts, total = [], 0
+    while part := os.read(handle, min(CHUNK, limit + 1 - total)):
+        parts.append(part)
+        total += len(part)
+        if total > limit:
+            raise Failure(f"{path} is larger than {limit} bytes")
+    return b"".join(parts)
+
+
+def content(tree: Beneath, parts: list[str], limit: int) -> bytes:
+    """The content of a file, no link followed."""
+    path = "/".join(parts)
+    try:
+        handle = tree.open(parts)
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        return contents(handle, path, limit)
+    finally:
+        os.close(handle)
+
+
+class Entry(NamedTuple):
+    """One name found below a folder; ``folder`` is the open folder that it is in, for as long as it is looked at."""
+
+    path: str
+    name: str
+    folder: int
+    found: os.stat_result
+
+
+def entries(tree: Beneath, parts: list[str], enter: Callable[[str], bool]) -> Iterator[Entry]:
+    """Everything below a folder, in order, each opened relative to the one before; ``enter`` is asked with its path
+    whether to look into a folder. What vanishes meanwhile is left out. Raises Failure, OSError."""
+    folder = tree.folder(parts)
+    try:
+        yield from _entries(folder, "/".join(parts), enter, 0)
+    finally:
+        os.close(folder)
+
+
+def _entries(folder: int, path: str, enter: Callable[[str], bool], depth: int) -> Iterator[Entry]:
+    if depth > DEEPEST:
+        raise Failure(f"{path} lies more than {DEEPEST} folders deep")
+    for name in sorted(os.listdir(folder)):
+        inner = f"{path}/{name}" if path else name
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            yield Entry(inner, name, folder, found)
+            if not (stat.S_ISDIR(found.st_mode) and enter(inner)):
+                continue
+            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        try:
+            yield from _entries(below, inner, enter, depth + 1)
+        finally:
+            os.close(below)
+
+
+def below(tree: Beneath, parts: list[str]) -> dict[str, Standing]:
+    """Everything below a folder as it stands, by path. Raises Failure for more than ``MOST``, for what is no file, link
+    or folder, and (policy) for what plans do not write to."""
+    found: dict[str, Standing] = {}
+    for entry in entries(tree, parts, lambda _: True):
+        tree.writable(entry.path)
+        standing = look_in(entry.folder, entry.name, entry.path)
+        if standing is not None:
+            found[entry.path] = standing
+        if len(found) > MOST:
+            raise Failure(f"{'/'.join(parts)} holds more than {MOST} entries")
+    return found

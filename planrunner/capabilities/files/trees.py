@@ -1,0 +1,199 @@
+"""``files.copy``, ``files.move``, ``files.delete`` and ``files.mkdir``: files, links and whole folders."""
+
+from __future__ import annotations
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.files.acting import Verb, read, undone
+from planrunner.capabilities.files.changes import AS_IT_COMES, Change, Planned, ways
+from planrunner.capabilities.files.standing import Standing, below, look
+from planrunner.capabilities.files.writing import permissions
+from planrunner.lean import partial
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Annotated
+
+    from planrunner.capabilities.files.acting import Plan
+    from planrunner.capabilities.files.beneath import Beneath
+
+    Tree = dict[str, Standing]
+
+
+class Placed(NamedTuple):
+    """``files`` counts the files and links that stand at the new place."""
+
+    path: str
+    changed: bool
+    files: int
+
+
+class Removed(NamedTuple):
+    path: str
+    changed: bool
+    removed: int
+
+
+class Made(NamedTuple):
+    path: str
+    changed: bool
+
+
+def _whole(tree: Beneath, parts: list[str]) -> Tree:
+    """What stands at a path and below it, by path; empty where there is nothing."""
+    path, top = "/".join(parts), look(tree, parts)
+    if top is None:
+        return {}
+    return {path: top, **(below(tree, parts) if top.kind == "folder" else {})}
+
+
+def _transfer(move: bool, path: str, to: str, replace: bool = False, parents: bool = False) -> Plan:
+    def plan(_: Context, tree: Beneath) -> Planned:
+        start, end = tree.writable(path), tree.writable(to)
+        if start == end[: len(start)] or end == start[: len(end)]:
+            raise Failure(f"{to} and {path} lie in each other")
+        old, present = _whole(tree, start), _whole(tree, end)
+        if not old:
+            if move and present:
+                return Planned((), Placed(to, False, _files(present))._asdict())
+            raise Failure(f"{path} is not there")
+        wanted = {"/".join(end) + name[len("/".join(start)) :]: (name, standing) for name, standing in old.items()}
+        same = {name: standing for name, (_, standing) in wanted.items()} == present
+        if present and not replace and not (same and not move):
+            raise Failure(f"{to} is there already; `replace: true` replaces it")
+        changes = [_placed(tree, name, present.get(name), what, move) for name, what in wanted.items()]
+        changes += [Change(name, standing, None) for name, standing in present.items() if name not in wanted]
+        if move:
+            changes += [Change(name, standing, None) for name, standing in old.items()]
+        return Planned((*ways(tree, end, parents), *changes), Placed(to, move or not same, _files(old))._asdict())
+
+    return plan
+
+
+def _files(tree: Tree) -> int:
+    return sum(standing.kind != "folder" for standing in tree.values())
+
+
+def _placed(tree: Beneath, path: str, before: Standing | None, what: tuple[str, Standing], move: bool) -> Change:
+    origin, standing = what
+    source = partial(read, tree, origin) if standing.kind == "file" else None
+    return Change(path, before, standing, source, origin=origin if move and source else "")
+
+
+_COPY = Verb("files.copy", lambda path, to, replace=False, parents=False: _transfer(False, path, to, replace, parents))
+_MOVE = Verb("files.move", lambda path, to, replace=False, parents=False: _transfer(True, path, to, replace, parents))
+
+
+@capability(
+    "files.copy",
+    effect="idempotent",
+    risks=("with `replace`, replaces what stands there",),
+    preview=_COPY.preview,
+    capture=_COPY.capture,
+    undo=undone,
+)
+def copy(
+    context: Context,
+    path: Annotated[str, Doc("file, link or folder to copy, inside the working directory")],
+    to: Annotated[str, Doc("the path of the copy itself, not of a folder to put it in")],
+    replace: Annotated[bool, Doc("replace what stands there; a folder becomes the same as the one copied")] = False,
+    parents: Annotated[bool, Doc("create missing folders")] = False,
+) -> Placed:
+    """Copy a file, a link or a folder with all that is in it, permissions included: all of it, or nothing.
+
+    The same content already there is left alone (`changed` is false). Links are copied as links.
+    """
+    return Placed(**_COPY.act(context, path=path, to=to, replace=replace, parents=parents))
+
+
+@capability(
+    "files.move",
+    effect="idempotent",
+    risks=("with `replace`, replaces what stands there",),
+    preview=_MOVE.preview,
+    capture=_MOVE.capture,
+    undo=undone,
+)
+def move(
+    context: Context,
+    path: Annotated[str, Doc("file, link or folder to move, inside the working directory")],
+    to: Annotated[str, Doc("its new path, not a folder to put it in")],
+    replace: Annotated[bool, Doc("replace what stands there")] = False,
+    parents: Annotated[bool, Doc("create missing folders")] = False,
+) -> Placed:
+    """Move a file, a link or a folder to another path: all of it, or nothing.
+
+    What is gone from `path` and stands at `to` counts as moved already (`changed` is false).
+    """
+    return Placed(**_MOVE.act(context, path=path, to=to, replace=replace, parents=parents))
+
+
+def _delete(path: str, recursive: bool = False) -> Plan:
+    def plan(_: Context, tree: Beneath) -> Planned:
+        found = _whole(tree, tree.writable(path))
+        if len(found) > 1 and not recursive:
+            raise Failure(f"{path} is a folder that holds something; `recursive: true` removes it with all of that")
+        changes = tuple(Change(name, standing, None) for name, standing in found.items())
+        return Planned(changes, Removed(path, bool(found), len(found))._asdict())
+
+    return plan
+
+
+_DELETE = Verb("files.delete", _delete)
+
+
+@capability(
+    "files.delete",
+    effect="idempotent",
+    risks=("removes files",),
+    preview=_DELETE.preview,
+    capture=_DELETE.capture,
+    undo=undone,
+)
+def delete(
+    context: Context,
+    path: Annotated[str, Doc("file, link or folder to remove, inside the working directory")],
+    recursive: Annotated[bool, Doc("remove a folder with all that is in it")] = False,
+) -> Removed:
+    """Remove a file, a link (never what it leads to) or a folder: all of it, or nothing.
+
+    What is not there is no error (`changed` is false). A folder that holds a `.git` or `.planrunner` is refused.
+    """
+    return Removed(**_DELETE.act(context, path=path, recursive=recursive))
+
+
+def _mkdir(path: str, mode: str = "", parents: bool = False) -> Plan:
+    def plan(_: Context, tree: Beneath) -> Planned:
+        parts = tree.writable(path)
+        before, wanted = look(tree, parts), permissions(mode)
+        if before is not None and before.kind != "folder":
+            raise Failure(f"{path} is there already, and is a {before.kind}")
+        after = Standing("folder", AS_IT_COMES if wanted is None else wanted)
+        changed = before is None or (wanted is not None and before.mode != wanted)
+        change = Change("/".join(parts), before, after)
+        return Planned((*ways(tree, parts, parents), change), Made(path, changed)._asdict())
+
+    return plan
+
+
+_MKDIR = Verb("files.mkdir", _mkdir)
+
+
+@capability(
+    "files.mkdir",
+    effect="idempotent",
+    preview=_MKDIR.preview,
+    capture=_MKDIR.capture,
+    undo=undone,
+)
+def mkdir(
+    context: Context,
+    path: Annotated[str, Doc("folder to make, inside the working directory")],
+    mode: Annotated[str, Doc("permissions in octal, such as 0755; default: those which the system gives")] = "",
+    parents: Annotated[bool, Doc("create missing folders above it")] = False,
+) -> Made:
+    """Make a folder. One that is there is no error (`changed` is false).
+
+    Its undo removes it again, unless it holds something that somebody else has put in.
+    """
+    return Made(**_MKDIR.act(context, path=path, mode=mode, parents=parents))

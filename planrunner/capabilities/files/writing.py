@@ -1,0 +1,219 @@
+"""``files.write``, ``files.append`` and ``files.template``: one text file, as a whole or not at all."""
+
+from __future__ import annotations
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.files.acting import Verb, undone
+from planrunner.capabilities.files.changes import Change, Planned, ways
+from planrunner.capabilities.files.reading import decoded
+from planrunner.capabilities.files.standing import content as content_of
+from planrunner.capabilities.files.standing import file_of, look
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Annotated, Any
+
+    from planrunner.capabilities.files.acting import Plan
+    from planrunner.capabilities.files.beneath import Beneath
+    from planrunner.capabilities.files.standing import Standing
+
+    Json = Any
+
+_LARGEST = 64 << 20
+"""Bytes of a file that text is appended to, or of a template."""
+
+
+class Written(NamedTuple):
+    path: str
+    changed: bool
+    size: int
+    sha256: str
+
+
+class Text(NamedTuple):
+    """What all three are told alike."""
+
+    path: str
+    encoding: str
+    mode: str
+    parents: bool
+
+
+def _planned(text: Text, make: Callable[[Beneath, list[str], Standing | None], bytes]) -> Plan:
+    """A plan that puts what ``make`` gives at the path."""
+
+    def plan(_: Context, tree: Beneath) -> Planned:
+        if text.path.endswith("/"):
+            raise Failure(f"{text.path} names a folder, not a file")
+        parts = tree.writable(text.path)
+        path = "/".join(parts)
+        before = look(tree, parts)
+        if before is not None and before.kind != "file":
+            raise Failure(f"{path} is a link", "policy") if before.kind == "link" else Failure(f"{path} is a folder")
+        data = make(tree, parts, before)
+        mode = permissions(text.mode)
+        after = file_of(data, (before.mode if before else 0o644) if mode is None else mode)
+        change = Change(path, before, after, lambda: (data,))
+        outputs = Written(text.path, before != after, after.size, after.sha256)
+        return Planned((*ways(tree, parts, text.parents), change), outputs._asdict())
+
+    return plan
+
+
+def encoded(text: str, encoding: str) -> bytes:
+    """Text as the bytes of a file. Raises Failure."""
+    try:
+        return text.encode(encoding)
+    except (LookupError, UnicodeEncodeError) as error:
+        raise Failure(f"the content cannot be written as {encoding}: {error}") from None
+
+
+def permissions(text: str) -> int | None:
+    """Octal permissions, or None where nothing is said. Raises Failure."""
+    if not text:
+        return None
+    try:
+        mode = int(text, 8)
+    except ValueError:
+        mode = -1
+    if not 0 <= mode <= 0o777:
+        raise Failure(f"`mode` must be octal permissions such as 0644, found {text}")
+    return mode
+
+
+def _write(path: str, content: str, encoding: str = "utf-8", mode: str = "", parents: bool = False) -> Plan:
+    data = encoded(content, encoding)
+    return _planned(Text(path, encoding, mode, parents), lambda *_: data)
+
+
+_WRITE = Verb("files.write", _write)
+
+
+@capability(
+    "files.write",
+    effect="idempotent",
+    risks=("replaces the file that stands there",),
+    preview=_WRITE.preview,
+    capture=_WRITE.capture,
+    undo=undone,
+)
+def write(
+    context: Context,
+    path: Annotated[str, Doc("file to write, inside the working directory")],
+    content: Annotated[str, Doc("the whole new content")],
+    encoding: Annotated[str, Doc("how the text is encoded")] = "utf-8",
+    mode: Annotated[str, Doc("permissions in octal, such as 0644; default: those of the old file, else 0644")] = "",
+    parents: Annotated[bool, Doc("create missing folders")] = False,
+) -> Written:
+    """Write a text file: readers see the old content or the new one, never a part.
+
+    The same content already there is left alone (`changed` is false). A path that leads out of the working directory,
+    by `..` or by a link, and one in `.git` or `.planrunner`, is refused with the failure class `policy`.
+    """
+    inputs = {"path": path, "content": content, "encoding": encoding, "mode": mode, "parents": parents}
+    return Written(**_WRITE.act(context, **inputs))
+
+
+def _append(path: str, content: str, encoding: str = "utf-8", parents: bool = False) -> Plan:
+    data = encoded(content, encoding)
+
+    def make(tree: Beneath, parts: list[str], before: Standing | None) -> bytes:
+        return (content_of(tree, parts, _LARGEST) if before else b"") + data
+
+    return _planned(Text(path, encoding, "", parents), make)
+
+
+_APPEND = Verb("files.append", _append)
+
+
+@capability(
+    "files.append",
+    effect="idempotent",
+    risks=("changes the file that stands there",),
+    preview=_APPEND.preview,
+    capture=_APPEND.capture,
+    undo=undone,
+)
+def append(
+    context: Context,
+    path: Annotated[str, Doc("file to append to, inside the working directory; made where it is missing")],
+    content: Annotated[str, Doc("what comes after the present end")],
+    encoding: Annotated[str, Doc("how the text is encoded")] = "utf-8",
+    parents: Annotated[bool, Doc("create missing folders")] = False,
+) -> Written:
+    """Add text at the end of a file, once, however often the task has to be tried.
+
+    The file is replaced as a whole: readers see it without the text or with all of it.
+    """
+    inputs = {"path": path, "content": content, "encoding": encoding, "parents": parents}
+    return Written(**_APPEND.act(context, **inputs))
+
+
+def _template(
+    path: str,
+    template: str = "",
+    text: str = "",
+    values: dict[str, Json] | None = None,
+    mode: str = "",
+    parents: bool = False,
+) -> Plan:
+    if bool(template) == bool(text):
+        raise Failure("either `template`, the path of a file, or `text` is needed")
+
+    def make(tree: Beneath, parts: list[str], before: Standing | None) -> bytes:
+        source = text
+        if template:
+            import os
+
+            try:
+                handle = tree.open_to_read(template)
+            except OSError as error:
+                raise Failure(f"{template} cannot be read: {error.strerror}") from None
+            with os.fdopen(handle, "rb") as file:
+                source = decoded(template, file.read(_LARGEST), "utf-8")
+        return encoded(_rendered(source, values or {}, template), "utf-8")
+
+    return _planned(Text(path, "utf-8", mode, parents), make)
+
+
+def _rendered(source: str, values: dict[str, Json], name: str) -> str:
+    # Late: loads the template engine.
+    from planrunner.plan.expressions.problem import TemplateError
+    from planrunner.plan.expressions.values import Names, text_of
+    from planrunner.plan.template_sandbox import render_text
+
+    try:
+        return text_of(render_text(source, Names(values)))
+    except TemplateError as error:
+        raise Failure(f"{name or 'the text'} cannot be rendered: {error.message}") from None
+
+
+_TEMPLATE = Verb("files.template", _template)
+
+
+@capability(
+    "files.template",
+    effect="idempotent",
+    risks=("replaces the file that stands there",),
+    preview=_TEMPLATE.preview,
+    capture=_TEMPLATE.capture,
+    undo=undone,
+)
+def template(
+    context: Context,
+    path: Annotated[str, Doc("file to write, inside the working directory")],
+    template: Annotated[str, Doc("file that holds the template, inside the working directory")] = "",
+    text: Annotated[str, Doc("the template itself, instead of a file")] = "",
+    values: Annotated[dict[str, Any] | None, Doc("what the names in the template stand for")] = None,
+    mode: Annotated[str, Doc("permissions in octal, such as 0644; default: those of the old file, else 0644")] = "",
+    parents: Annotated[bool, Doc("create missing folders")] = False,
+) -> Written:
+    """Write a file from a Jinja template and values.
+
+    The template sees the values and nothing else, in the same sandbox as the templates of plans; a name that has no
+    value fails. A template in a file is the usual form: `{{ … }}` in a plan is filled in before the task starts.
+    """
+    inputs = {"path": path, "template": template, "text": text, "values": values, "mode": mode, "parents": parents}
+    return Written(**_TEMPLATE.act(context, **inputs))

@@ -1,0 +1,157 @@
+"""Addresses of repositories: which transports and hosts git may use, and how it is kept from all others."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure
+
+if TYPE_CHECKING:
+    from planrunner.capabilities.git.command import Git
+
+USUAL = ("https", "http", "ssh")
+KNOWN = (*USUAL, "git", "file")
+PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
+
+_URL = re.compile(
+    r"(?P<scheme>[a-z]+)://(?:(?P<user>[^/@]*)@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^/:@\[\]]*)(?::(?P<port>\d+))?(?P<path>/.*)?"
+)
+_SCP = re.compile(r"(?:(?P<user>[A-Za-z0-9._-]+)@)?(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\]):(?P<path>[^:].*)")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]+\]")
+
+_HELPER = (
+    '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" '
+    '"$PLANRUNNER_GIT_USERNAME" "$PLANRUNNER_GIT_PASSWORD"; }; f'
+)
+"""Answers git's question for the one host it is set for; the secret itself is only in the environment."""
+
+
+class Address(NamedTuple):
+    """Where a repository is. ``text`` is the address as git gets it; host and port are empty for a local path."""
+
+    text: str
+    scheme: str
+    host: str = ""
+    port: int = 0
+    user: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port, as git compares them."""
+        standard = self.port == PORTS.get(self.scheme)
+        return f"{self.scheme}://{self.host}" + ("" if standard else f":{self.port}")
+
+
+def parsed(text: str) -> Address:
+    """Read an address. Raises Failure (policy) for options, remote helpers, secrets and control characters in it."""
+    if not text or text.startswith("-") or "::" in text.partition("[")[0] or any(ord(char) < 33 for char in text):
+        raise Failure(f"{_quoted(text)} is no address of a repository", "policy")
+    if found := _URL.fullmatch(text):
+        return _from_url(text, found)
+    if "://" in text:
+        raise Failure(f"{_quoted(text)} is no address of a repository", "policy")
+    if not text.startswith(("/", ".")) and (found := _SCP.fullmatch(text)):
+        return Address(text, "ssh", _host(found["host"]), PORTS["ssh"], found["user"] or "")
+    return Address(text, "file")
+
+
+def _from_url(text: str, found: re.Match[str]) -> Address:
+    scheme, user = found["scheme"], found["user"] or ""
+    if scheme == "file":
+        if found["host"] or not found["path"]:
+            raise Failure(f"{_quoted(text)} is no address of a repository", "policy")
+        return Address(text, "file")
+    if ":" in user or (user and scheme in ("http", "https")):
+        raise Failure("an address takes no user and no password: name them in `git: {credentials: …}`", "policy")
+    if user.startswith("-") or not found["path"]:
+        raise Failure(f"{_quoted(text)} is no address of a repository", "policy")
+    if scheme not in PORTS:
+        raise Failure(f"git does not go by `{scheme}:` here", "policy")
+    return Address(text, scheme, _host(found["host"]), int(found["port"] or PORTS[scheme]), user)
+
+
+def _host(text: str) -> str:
+    if not _HOST.fullmatch(text):
+        raise Failure(f"{_quoted(text)} is no name of a host", "policy")
+    return text
+
+
+def _quoted(text: str) -> str:
+    return repr(re.sub(r"//[^/@]*@", "//…@", text)[:200])
+
+
+def connected(context: Context, git: Git, address: Address) -> Git:
+    """Git that may reach this address and nothing else. Raises Failure (policy) where the operator does not let it."""
+    project = context.settings("git")
+    allowed = project.get("protocols", USUAL)
+    if address.scheme not in allowed:
+        raise Failure(
+            f"git does not go by `{address.scheme}:` here: `git: {{protocols: …}}` allows {', '.join(allowed)}",
+            "policy",
+        )
+    variables = {**git.variables, "GIT_ALLOW_PROTOCOL": address.scheme}
+    if address.scheme == "file":
+        return git._replace(variables=variables)
+    from planrunner.capabilities.http.guard import Guard  # late: only what leaves the machine needs it
+
+    try:
+        reached = Guard(context.settings("network")).admit(address.host, address.port)[0].address[0]
+    except OSError as error:
+        raise Failure(f"{address.host} is not found: {error.strerror or error}", "transient") from None
+    if address.scheme == "ssh":
+        return git._replace(variables={**variables, **_by_ssh(address, reached)})
+    if address.scheme == "git":
+        return git._replace(variables=variables)
+    return _by_http(context, git._replace(variables=variables), address, reached)
+
+
+def _by_ssh(address: Address, reached: str) -> dict[str, str]:
+    """Ssh that asks nothing, forwards nothing and goes to the address that was checked."""
+    name = address.host.strip("[]")
+    options: tuple[str, ...] = (
+        "BatchMode=yes",
+        "ProxyCommand=none",
+        "PermitLocalCommand=no",
+        "ClearAllForwardings=yes",
+    )
+    options += ("ForwardAgent=no", f"HostName={reached}", f"HostKeyAlias={name}")
+    command = "ssh " + " ".join(f"-o {option}" for option in options)
+    agent = {name: os.environ[name] for name in ("SSH_AUTH_SOCK",) if name in os.environ}
+    return {"GIT_SSH_COMMAND": command, "GIT_SSH_VARIANT": "ssh", **agent}
+
+
+def _by_http(context: Context, git: Git, address: Address, reached: str) -> Git:
+    """Http that goes to the address that was checked, follows no redirect, and has credentials for this host alone."""
+    host = address.host.strip("[]")
+    pinned = f"{host}:{address.port}:{f'[{reached}]' if ':' in reached else reached}"
+    settings = [("http.curloptResolve", pinned)] if host != reached else []
+    if authority := str(context.settings("network").get("ca") or ""):
+        settings.append(("http.sslCAInfo", authority))
+    variables = dict(git.variables)
+    if given := _credentials(context, address):
+        settings.append((f"credential.{address.origin}.helper", _HELPER))
+        variables |= given
+    return git._replace(settings=(*git.settings, *settings), variables=variables)
+
+
+def _credentials(context: Context, address: Address) -> dict[str, str]:
+    """User and secret for a host, out of the variables that the operator named for it."""
+    known = context.settings("git").get("credentials", {})
+    found = known.get(f"{address.host}:{address.port}") or known.get(address.host)
+    if not found:
+        return {}
+    secret = secret_of(context, found["password"])
+    return {
+        "PLANRUNNER_GIT_USERNAME": str(found.get("username") or "git"),
+        "PLANRUNNER_GIT_PASSWORD": secret,
+    }
+
+
+def secret_of(context: Context, name: str) -> str:
+    """The secret in a variable of the task or of this process. Raises Failure where it is not set, or is no secret."""
+    secret = context.call.env.get(name) or os.environ.get(name, "")
+    if not secret or any(ord(char) < 32 for char in secret):
+        raise Failure(f"the environment variable `{name}` holds no secret", "policy")
+    return secret

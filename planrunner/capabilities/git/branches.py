@@ -1,0 +1,204 @@
+"""Branches: made, and switched to."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure, Preview
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.git import moving, names
+from planrunner.capabilities.git.command import plain_call, shown
+from planrunner.capabilities.git.records import Record
+from planrunner.capabilities.git.repository import (
+    Head,
+    commit_of,
+    head_of,
+    move,
+    must_be_calm,
+    open_repository,
+    reason,
+    short,
+    slot,
+    value_of,
+)
+
+if TYPE_CHECKING:
+    from planrunner.capabilities.git.repository import Repository
+
+
+class Branch(NamedTuple):
+    name: str
+    commit: str
+    created: Annotated[bool, Doc("false where the branch was there already")]
+    previous: Annotated[str, Doc("the branch HEAD was on; empty when detached")]
+    index_sha256: Annotated[str, Doc("SHA-256 of the index after a switch; empty without one")]
+
+
+class Switched(NamedTuple):
+    branch: Annotated[str, Doc("empty when HEAD is detached")]
+    commit: str
+    previous: str
+    index_sha256: Annotated[str, Doc("SHA-256 of the index")]
+
+
+def _target(repository: Repository, start: str) -> str:
+    return commit_of(repository, start)
+
+
+def _preview_branch(
+    context: Context, name: str, start: str = "HEAD", switch: bool = False, exists: str = "fail"
+) -> Preview:
+    repository = open_repository(context)
+    full = names.reference(name)
+    commit = _target(repository, start)
+    calls = [plain_call("update-ref", f"refs/heads/{full}", commit, "0" * len(commit))]
+    if not switch:
+        return Preview(f"make the branch {full} at {commit[:12]}", "", tuple(calls))
+    diff, moves = _move_preview(repository, commit, f"refs/heads/{full}")
+    return Preview(f"make the branch {full} at {commit[:12]} and switch to it", diff, (*calls, *moves))
+
+
+def _move_preview(repository: Repository, commit: str, branch: str) -> tuple[str, tuple[str, ...]]:
+    head = head_of(repository)
+    diff = repository.git.raw("diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", head.commit, commit)
+    last = ("symbolic-ref", "HEAD", branch) if branch else ("update-ref", "--no-deref", "HEAD", commit, head.commit)
+    return shown(diff), (plain_call("read-tree", "-m", "-u", head.commit, commit), plain_call(*last))
+
+
+def _capture_branch(
+    context: Context, name: str, start: str = "HEAD", switch: bool = False, exists: str = "fail"
+) -> dict[str, Any]:
+    repository = open_repository(context)
+    full = f"refs/heads/{names.reference(name)}"
+    before: dict[str, Any] = {"slot": slot(context), "made": full, "old": value_of(repository, full)}
+    if switch:
+        before["move"] = moving.capture(context, repository, before["old"] or _target(repository, start))
+    return before
+
+
+def _undo_branch(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+    repository = open_repository(context)
+    record = Record(context, f"{before['slot']}-branch")
+    made, old = before["made"], before["old"]
+    new = (outputs or {}).get("commit") or record.read().get("commit", "")
+    now = value_of(repository, made)
+    if now not in (old, new):
+        raise Failure(f"{short(made)} has moved since, to {now[:12]}", "moved")
+    if "move" in before:
+        moving.undo(context, before["move"], (outputs or {}).get("index_sha256", ""), Head(made, new or old))
+    elif head_of(repository).branch == made and now != old:
+        raise Failure(f"{short(made)} is checked out now", "moved")
+    if now != old:
+        _must_not_be_used(repository, made)
+        move(repository, made, old, now, reason(context, "undo branch"))
+    record.drop()
+
+
+def _must_not_be_used(repository: Repository, branch: str) -> None:
+    used = [
+        line
+        for line in repository.git.text("worktree", "list", "--porcelain").splitlines()
+        if line == f"branch {branch}"
+    ]
+    if used:
+        raise Failure(f"{short(branch)} is checked out in a working tree", "moved")
+
+
+@capability(
+    "git.branch",
+    effect="idempotent",
+    preview=_preview_branch,
+    capture=_capture_branch,
+    undo=_undo_branch,
+)
+def branch(
+    context: Context,
+    name: Annotated[str, Doc("its name, such as plan/{{ plan.id }}-{{ run.id }}")],
+    start: Annotated[str, Doc("commit it begins at")] = "HEAD",
+    switch: Annotated[bool, Doc("switch the working tree to it")] = False,
+    exists: Annotated[str, Doc("`fail`, or `use` a branch that is there already")] = "fail",
+) -> Branch:
+    """Make a branch, and switch to it if asked."""
+    if exists not in ("fail", "use"):
+        raise Failure(f"`exists` takes fail or use, found {exists}")
+    repository = open_repository(context)
+    full = names.reference(name)
+    reference = f"refs/heads/{full}"
+    record = Record(context, f"{slot(context)}-branch")
+    noted, now = record.read(), value_of(repository, reference)
+    ours = noted.get("commit", "") != "" and noted["commit"] == now
+    if now and not ours and exists == "fail":
+        raise Failure(f"the branch {full} exists already, at {now[:12]}", "exists")
+    commit, previous = now or _target(repository, start), head_of(repository).name
+    if not now:
+        record.write({"commit": commit, "previous": previous})
+        move(repository, reference, commit, "", reason(context, f"branch: created from {start}"))
+    after = _switch(context, repository, Head(reference, commit)) if switch else ""
+    return Branch(full, commit, not now or ours, noted.get("previous", previous), after)
+
+
+def _preview_switch(context: Context, ref: str, detach: bool = False) -> Preview:
+    repository = open_repository(context)
+    to = _destination(repository, ref, detach)
+    diff, calls = _move_preview(repository, to.commit, to.branch)
+    return Preview(f"switch to {to.name or to.commit[:12]}", diff, calls)
+
+
+def _capture_switch(context: Context, ref: str, detach: bool = False) -> dict[str, Any]:
+    repository = open_repository(context)
+    to = _destination(repository, ref, detach)
+    return {**moving.capture(context, repository, to.commit), "to": list(to)}
+
+
+def _undo_switch(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+    moving.undo(context, before, (outputs or {}).get("index_sha256", ""), Head(*before["to"]))
+
+
+@capability(
+    "git.switch",
+    effect="idempotent",
+    risks=("replaces files of the working tree",),
+    preview=_preview_switch,
+    capture=_capture_switch,
+    undo=_undo_switch,
+)
+def switch(
+    context: Context,
+    ref: Annotated[str, Doc("branch; with detach any commit")],
+    detach: Annotated[bool, Doc("leave HEAD on no branch")] = False,
+) -> Switched:
+    """Switch the working tree to another branch.
+
+    Local changes that are in no way stay. Where others are, or files that git does not know, it fails with the class
+    `dirty` and touches nothing.
+    """
+    repository = open_repository(context)
+    to = _destination(repository, ref, detach)
+    noted = Record(context, slot(context)).read()
+    previous = str(noted.get("branch", head_of(repository).branch)).removeprefix("refs/heads/")
+    return Switched(to.name, to.commit, previous, _switch(context, repository, to))
+
+
+def _switch(context: Context, repository: Repository, to: Head) -> str:
+    from planrunner.capabilities.git.index import digest  # late: branches are made without it
+
+    noted = Record(context, slot(context)).read()
+    if not moving.is_done(repository, noted, to):
+        must_be_calm(repository)
+        if not head_of(repository).commit:
+            raise Failure("HEAD has no commit yet to switch from")
+        if to.branch and to.branch != head_of(repository).branch:
+            _must_not_be_used(repository, to.branch)
+        moving.go(context, repository, to.commit, to, f"switch to {to.name or to.commit[:12]}")
+    return digest(os.path.join(repository.folder, "index"))
+
+
+def _destination(repository: Repository, ref: str, detach: bool) -> Head:
+    if detach:
+        return Head("", commit_of(repository, ref))
+    full = f"refs/heads/{names.reference(ref)}"
+    commit = value_of(repository, full)
+    if not commit:
+        raise Failure(f"there is no branch `{ref}`", "unknown_ref")
+    return Head(full, commit)

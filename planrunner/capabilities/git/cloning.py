@@ -1,0 +1,126 @@
+"""Cloning: into a folder beside the target, which appears under its name once it is whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from typing import Annotated, Any, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure, Preview
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.git import names
+from planrunner.capabilities.git.addresses import Address, connected, parsed
+from planrunner.capabilities.git.command import SETTINGS, Git, Refused, plain_call
+from planrunner.capabilities.git.places import folder_of, is_empty_place
+from planrunner.capabilities.git.remotes import PACKS, Remote
+from planrunner.capabilities.git.repository import Repository, head_of, open_repository, slot
+from planrunner.capabilities.git.status import parsed as status_of
+
+MARK = "planrunner.made"
+
+
+class Cloned(NamedTuple):
+    path: str
+    url: str
+    branch: Annotated[str, Doc("empty when HEAD is detached")]
+    commit: Annotated[str, Doc("empty for a repository without commits")]
+
+
+def _remote(context: Context, url: str) -> Remote:
+    address = parsed(url)
+    if address.scheme == "file" and "://" not in url and not url.startswith("/"):
+        address = address._replace(text=os.path.join(context.call.directory, url))
+    return Remote("origin", address, connected(context, Git(context, context.call.directory), address))
+
+
+def _command(address: Address, branch: str, depth: int, tags: bool, name: str, staged: str) -> list[str]:
+    options = ["--template=", "--no-local", "--no-recurse-submodules", "--no-progress", "--origin=origin", *PACKS]
+    options += [f"--config={MARK}={name}"]
+    if branch:
+        options.append(f"--branch={names.reference(branch)}")
+    if depth:
+        options += [f"--depth={int(depth)}", "--no-single-branch"]
+    if not tags:
+        options.append("--no-tags")
+    return ["clone", *options, "--end-of-options", address.text, staged]
+
+
+def _preview(context: Context, url: str, path: str, branch: str = "", depth: int = 0, tags: bool = True) -> Preview:
+    remote = _remote(context, url)
+    command = _command(remote.address, branch, depth, tags, slot(context), names.path(path))
+    return Preview(f"clone {remote.address.text} into {path}", "", (plain_call(*command),))
+
+
+def _capture(context: Context, path: str, **_: Any) -> dict[str, Any]:
+    place = folder_of(context.call.directory, path)
+    return {"slot": slot(context), "path": path, "there": not is_empty_place(place)}
+
+
+def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+    place = folder_of(context.call.directory, before["path"])
+    staged = _staged(place, before["slot"])
+    if not before["there"] and os.path.lexists(place):
+        if not _is_ours(context, place, before["slot"]):
+            raise Failure(f"{before['path']} was not made by this task", "moved")
+        must_hold_nothing_else(open_repository(context, place), before["path"])
+        os.rename(place, staged)
+    shutil.rmtree(staged, ignore_errors=True)
+
+
+@capability("git.clone", effect="idempotent", preview=_preview, capture=_capture, undo=_undo)
+def clone(
+    context: Context,
+    url: Annotated[str, Doc("address of the repository; without user and password")],
+    path: Annotated[str, Doc("folder to make, inside the working directory")],
+    branch: Annotated[str, Doc("branch or tag to check out; default: the one HEAD is on there")] = "",
+    depth: Annotated[int, Doc("only so many commits of each branch; 0 is all")] = 0,
+    tags: Annotated[bool, Doc("take tags as well")] = True,
+) -> Cloned:
+    """Clone a repository into a new folder. Submodules are left alone, and nothing of the clone is run."""
+    place = folder_of(context.call.directory, path)
+    name = slot(context)
+    remote = _remote(context, url)
+    if not is_empty_place(place) and not _is_ours(context, place, name):
+        raise Failure(f"{path} exists already", "exists")
+    if is_empty_place(place):
+        staged = _staged(place, name)
+        shutil.rmtree(staged, ignore_errors=True)
+        try:
+            remote.ask(*_command(remote.address, branch, depth, tags, name, staged))
+            os.rename(staged, place)
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+    head = head_of(open_repository(context, place))
+    return Cloned(path, remote.address.text, head.name, head.commit)
+
+
+def _staged(place: str, name: str) -> str:
+    folder, last = os.path.split(place)
+    return os.path.join(folder, f".{last[:100]}.{name}.planrunner")
+
+
+def _is_ours(context: Context, place: str, name: str) -> bool:
+    """Whether a folder is the clone that this visit made: its settings say so."""
+    config = os.path.join(place, ".git", "config")
+    if not os.path.isfile(config) or os.path.islink(config):
+        return False
+    with contextlib.suppress(Refused):
+        plain = Git(context, os.path.dirname(place), SETTINGS)
+        return plain.maybe("config", "--file", config, "--no-includes", "--get", MARK) == name
+    return False
+
+
+def must_hold_nothing_else(repository: Repository, path: str) -> None:
+    """Raises Failure (moved) where work would be lost with a working tree: changes, new files, commits that nobody else
+    has. Ignored files count as made by machines."""
+    git = repository.git._replace(directory=repository.top)
+    state = status_of(git.raw("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames"))
+    if not state.clean:
+        raise Failure(f"{path} holds changes: {', '.join(entry.path for entry in state.entries[:5])}", "moved")
+    if git.maybe("rev-parse", "--quiet", "--verify", "refs/stash"):
+        raise Failure(f"{path} holds stashed changes", "moved")
+    heads = ["--branches", *([state.commit] if state.commit else [])]
+    own = git.text("rev-list", "--max-count=1", *heads, "--not", "--remotes", "--tags") if state.commit else ""
+    if own:
+        raise Failure(f"{path} holds commits that are nowhere else, such as {own[:12]}", "moved")

@@ -1,0 +1,204 @@
+"""Commits. The commit is made first and noted, then the branch is set to it if it still is where it was: issued again
+after a crash, the same commit is found rather than another one made."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure, Preview
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.git import index, names
+from planrunner.capabilities.git.command import plain_call, shown
+from planrunner.capabilities.git.identity import identities
+from planrunner.capabilities.git.messages import composed
+from planrunner.capabilities.git.records import Record
+from planrunner.capabilities.git.repository import (
+    Head,
+    Repository,
+    head_of,
+    move,
+    must_be_calm,
+    open_repository,
+    reason,
+    short,
+    slot,
+    value_of,
+)
+from planrunner.capabilities.git.staging import FROM_INPUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Committed(NamedTuple):
+    commit: str
+    branch: Annotated[str, Doc("short name; empty when HEAD is detached")]
+    parent: Annotated[str, Doc("empty for the first commit")]
+    tree: str
+    subject: str
+    index_sha256: Annotated[str, Doc("SHA-256 of the index; empty where it was left alone")]
+
+
+class _Prepared(NamedTuple):
+    """A tree to be committed; ``copy`` is the index that goes with it, None where the index stays as it is."""
+
+    tree: str
+    copy: index.Copy | None
+
+
+def _preview(context: Context, **inputs: Any) -> Preview:
+    repository = open_repository(context)
+    head = head_of(repository)
+    message = composed(
+        context,
+        inputs["subject"],
+        inputs.get("body", ""),
+        inputs.get("trailers") or {},
+        inputs.get("origin", False),
+    )
+    paths, everything = inputs.get("paths") or [], inputs.get("all", False)
+    with _prepared(repository, f"{slot(context)}-preview", paths, everything) as ready:
+        base = [head.commit] if head.commit else [_empty_tree(repository)]
+        diff = repository.git.raw(
+            "diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", "--no-color", *base, ready.tree
+        )
+    parent = ("-p", head.commit) if head.commit else ()
+    calls = (
+        plain_call("commit-tree", ready.tree, *parent, "-m", message),
+        plain_call("update-ref", head.branch or "HEAD", "COMMIT", head.commit),
+    )
+    return Preview(f"commit to {head.name or 'a detached HEAD'}: {inputs['subject']}", shown(diff), calls)
+
+
+def _capture(context: Context, **inputs: Any) -> dict[str, Any]:
+    repository = open_repository(context)
+    head = head_of(repository)
+    before: dict[str, Any] = {"slot": slot(context), "branch": head.branch, "commit": head.commit}
+    if inputs.get("paths") or inputs.get("all"):
+        before["index"] = index.keep(context, repository)
+    return before
+
+
+def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+    """Set the branch back to where it was, unless it moved on, and the index with it where the commit changed it."""
+    repository = open_repository(context)
+    record = Record(context, before["slot"])
+    done = {**record.read(), **(outputs or {})}
+    index.Copy(repository, before["slot"]).clear()
+    reference = before["branch"] or "HEAD"
+    now, new = value_of(repository, reference), done.get("commit", "")
+    if now not in (before["commit"], new) or (not before["branch"] and head_of(repository).branch):
+        raise Failure(f"{short(reference)} has moved since, to {now[:12] or 'nothing'}", "moved")
+    stale = "index" in before and index.can_put_back(repository, before["index"], done.get("index_sha256") or "?")
+    if now != before["commit"]:
+        move(repository, reference, before["commit"], now, reason(context, "undo commit"))
+    if stale:
+        index.put_back(context, repository, before["index"], before["slot"])
+    record.drop()
+
+
+@capability(
+    "git.commit",
+    effect="idempotent",
+    risks=("moves the branch",),
+    preview=_preview,
+    capture=_capture,
+    undo=undo,
+)
+def commit(
+    context: Context,
+    subject: Annotated[str, Doc("first line of the message")],
+    body: Annotated[str, Doc("text after the subject")] = "",
+    trailers: Annotated[dict[str, str] | None, Doc("lines `Name: value` at the end of the message")] = None,
+    origin: Annotated[bool, Doc("add the trailers Planrunner-Run and Planrunner-Task")] = False,
+    author: Annotated[str, Doc("such as Ana <ana@example.org>; default: who commits")] = "",
+    paths: Annotated[list[str] | None, Doc("commit these files as they are, and nothing else that is staged")] = None,
+    all: Annotated[bool, Doc("stage every change of tracked files first")] = False,
+    allow_empty: Annotated[bool, Doc("commit even if nothing changed")] = False,
+) -> Committed:
+    """Commit what is staged. Hooks do not run and nothing is signed.
+
+    With nothing to commit it fails with the class `empty`.
+    """
+    if paths and all:
+        raise Failure("`paths` and `all` exclude each other")
+    repository = open_repository(context)
+    record = Record(context, slot(context))
+    if (noted := record.read()) and (found := _finished(context, repository, noted)):
+        return found
+    must_be_calm(repository)
+    message = composed(context, subject, body, trailers or {}, origin)
+    people = identities(context, repository, author)
+    head = head_of(repository)
+    with _prepared(repository, slot(context), paths or [], all) as ready:
+        if not allow_empty and ready.tree == _tree_of(repository, head):
+            raise Failure("nothing to commit: the tree is the same as that of HEAD", "empty")
+        new = make(repository, ready.tree, [head.commit] if head.commit else [], message, people)
+        after = index.digest(ready.copy.path) if ready.copy else ""
+        done = Committed(new, head.name, head.commit, ready.tree, subject.strip(), after)
+        record.write({**done._asdict(), "reference": head.branch or "HEAD"})
+        if ready.copy:
+            ready.copy.publish()
+    move(repository, head.branch or "HEAD", new, head.commit, reason(context, f"commit: {subject.strip()}"))
+    return done
+
+
+def _finished(context: Context, repository: Repository, noted: dict[str, Any]) -> Committed | None:
+    """What an earlier attempt has done, and what it left to do is done now; None where it has to be done anew."""
+    done = Committed(*(noted[name] for name in Committed._fields))
+    now = value_of(repository, noted["reference"])
+    if now and contains(repository, now, done.commit):
+        return done
+    copied = noted["index_sha256"] in ("", index.digest(repository.index_path))
+    if now == done.parent and copied:
+        move(repository, noted["reference"], done.commit, now, reason(context, f"commit: {done.subject}"))
+        return done
+    return None
+
+
+def contains(repository: Repository, later: str, earlier: str) -> bool:
+    """Whether one commit is based on another, or is the same."""
+    found = repository.git.run("merge-base", "--is-ancestor", earlier, later, ok=(0, 1, 128))
+    return found.code == 0
+
+
+@contextlib.contextmanager
+def _prepared(repository: Repository, name: str, paths: list[str], everything: bool) -> Iterator[_Prepared]:
+    """The tree to commit, with a copy of the index that is gone afterwards."""
+    copy, only = index.Copy(repository, name), index.Copy(repository, f"{name}-only")
+    copy.take()
+    try:
+        tree_from = copy.path
+        if paths:
+            given = os.fsencode("\0".join(names.path(path) for path in paths))
+            only.clear()
+            head = head_of(repository)
+            repository.git.run("read-tree", *([head.commit] if head.commit else ["--empty"]), index=only.path)
+            for target in (copy.path, only.path):
+                repository.git.run("add", "--all", *FROM_INPUT, stdin=given, index=target)
+            tree_from = only.path
+        elif everything:
+            repository.git.run("add", "--update", "--", ".", index=copy.path)
+        tree = repository.git.text("write-tree", index=tree_from)
+        yield _Prepared(tree, copy if paths or everything else None)
+    finally:
+        copy.clear()
+        only.clear()
+
+
+def make(repository: Repository, tree: str, parents: list[str], message: str, people: dict[str, str]) -> str:
+    """Make a commit that nothing points to yet."""
+    git = repository.git._replace(variables={**repository.git.variables, **people})
+    options = [part for parent in parents for part in ("-p", parent)]
+    return git.run("commit-tree", tree, *options, "-F", "-", stdin=message.encode()).text.strip()
+
+
+def _tree_of(repository: Repository, head: Head) -> str:
+    found = repository.git.maybe("rev-parse", "--quiet", "--verify", f"{head.commit}^{{tree}}") if head.commit else ""
+    return found or _empty_tree(repository)
+
+
+def _empty_tree(repository: Repository) -> str:
+    return repository.git.text("hash-object", "-t", "tree", "--stdin")

@@ -1,0 +1,101 @@
+"""What a repository's own settings may say.
+
+Settings can name programs, other files and other addresses. Those that git can be told to leave alone are overridden at
+every call; the others are refused, unless the operator lets them be: ``git: {allow_config: [filter.lfs.*]}``.
+"""
+
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from planrunner.capabilities.contract import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from planrunner.capabilities.git.command import Git
+
+REFUSED = (
+    "include.path", "includeif.*.path",
+    "core.worktree", "core.alternaterefscommand", "core.gitproxy",
+    "filter.*.clean", "filter.*.smudge", "filter.*.process",
+    "merge.*.driver",
+    "url.*.insteadof", "url.*.pushinsteadof",
+    "remote.*.vcs", "remote.*.proxy", "remote.*.proxyauthmethod", "remote.*.uploadpack", "remote.*.receivepack",
+    "http.*", "hook.*", "credential.*", "bundle.*",
+)  # fmt: skip
+"""Programs, files and addresses for which git has no switch."""
+
+OVERRIDDEN = (
+    "core.hookspath", "core.fsmonitor", "core.sshcommand", "core.pager", "core.editor", "core.askpass",
+    "core.attributesfile", "core.excludesfile", "core.protecthfs", "core.protectntfs", "core.splitindex",
+    "core.fsmonitorhookversion",
+    "alias.*", "pager.*", "sequence.*", "gpg.*", "protocol.*", "ssh.variant", "trailer.*", "interactive.*",
+    "diff.external", "diff.*.command", "diff.*.textconv", "diff.*.cachetextconv", "difftool.*", "mergetool.*",
+    "guitool.*", "browser.*", "man.*", "web.*", "help.*", "tar.*", "sendemail.*", "instaweb.*", "submodule.*",
+    "uploadpack.*", "receive.*", "http.postbuffer", "http.lowspeedlimit", "http.lowspeedtime", "http.version",
+    "http.maxrequests", "http.sslverify", "http.proxy", "http.extraheader", "credential.helper", "credential.username",
+    "credential.usehttppath", "maintenance.*", "gc.*", "lfs.*",
+)  # fmt: skip
+"""What our own settings, variables and arguments answer, or no command of ours asks for."""
+
+CORE = frozenset(
+    (
+        "repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode",
+        "symlinks", "autocrlf", "eol", "safecrlf", "abbrev", "quotepath", "compression", "loosecompression",
+        "bigfilethreshold",
+        "sharedrepository", "checkstat", "trustctime", "untrackedcache", "preloadindex", "commentchar", "whitespace",
+        "sparsecheckout", "sparsecheckoutcone", "commitgraph", "multipackindex", "deltabasecachelimit", "fsync",
+        "fsyncmethod", "fsyncobjectfiles", "packedgitlimit", "packedgitwindowsize", "packedrefstimeout",
+        "filesreflocktimeout", "warnambiguousrefs", "createobject", "longpaths", "checkroundtripencoding", "notesref",
+        "usereplacerefs", "hidedotfiles",
+    )
+)  # fmt: skip
+"""Settings of the section ``core`` that name no program."""
+
+_SPEAKING = ("command", "cmd", "program", "driver", "helper", "proxy", "hook", "textconv", "editor", "askpass")
+
+
+def read(git: Git, path: str) -> list[tuple[str, str]]:
+    """Keys and values of a file of settings, without what it includes; empty where there is none."""
+    if not os.path.lexists(path):
+        return []
+    if not os.path.isfile(path):
+        raise Failure(f"{path} is not a regular file", "policy")
+    items = git.items("config", "--file", path, "--no-includes", "-z", "--list")
+    return [(key, value) for key, _, value in (item.partition("\n") for item in items)]
+
+
+def check(settings: Iterable[tuple[str, str]], allowed: Iterable[str] = ()) -> None:
+    """Raises Failure (policy) for settings that are refused, naming all of them."""
+    patterns = tuple(pattern.lower() for pattern in allowed)
+    bad = sorted({key for key, value in settings if is_refused(key, value) and not _fits(key, patterns)})
+    if bad:
+        names = ", ".join(f"`{_printable(key)}`" for key in bad[:5]) + (" …" if len(bad) > 5 else "")
+        raise Failure(
+            f"the repository's own settings name programs, files or addresses: {names}; "
+            "remove them, or let them be with `git: {allow_config: […]}` in planrunner.yaml",
+            "policy",
+        )
+
+
+def is_refused(key: str, value: str) -> bool:
+    """Whether a setting could make git run, read or reach something that the plan does not name."""
+    if _fits(key, OVERRIDDEN):
+        return False
+    section, _, variable = key.lower().partition(".")
+    if _fits(key, REFUSED) or (section == "core" and variable not in CORE):
+        return True
+    if section in ("remote", "branch", "user", "author", "committer"):
+        return False
+    return variable.rpartition(".")[2].endswith(_SPEAKING) or value.startswith("!")
+
+
+def _fits(key: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(key.lower(), pattern) for pattern in patterns)
+
+
+def _printable(key: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in key)[:80]

@@ -1,0 +1,154 @@
+"""Fetching. What comes is put aside under names of the visit's own, then all references are set in one transaction."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure, Preview
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.git import names
+from planrunner.capabilities.git.command import Refused, plain_call
+from planrunner.capabilities.git.records import Record
+from planrunner.capabilities.git.remotes import PACKS, Remote, remote_of
+from planrunner.capabilities.git.repository import Repository, open_repository, reason, slot
+
+QUIET = ("--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--no-auto-gc", "--no-progress")
+
+
+class Moved(NamedTuple):
+    ref: str
+    old: Annotated[str, Doc("empty: it is new")]
+    new: Annotated[str, Doc("empty: it is gone")]
+
+
+class Fetched(NamedTuple):
+    remote: str
+    url: str
+    updated: list[Moved]
+
+
+def _spec(remote: str, branches: list[str], tags: bool, aside: str) -> list[str]:
+    found = [f"+refs/heads/{names.reference(name)}:{aside}/heads/{name}" for name in branches]
+    found = found or [f"+refs/heads/*:{aside}/heads/*"]
+    return [*found, *([f"+refs/tags/*:{aside}/tags/*"] if tags else [])]
+
+
+def _command(remote: Remote, spec: list[str]) -> list[str]:
+    return ["fetch", *QUIET, *PACKS, "--no-tags", "--no-prune", "--end-of-options", remote.address.text, *spec]
+
+
+def _preview(
+    context: Context,
+    remote: str = "origin",
+    url: str = "",
+    branches: list[str] | None = None,
+    tags: bool = False,
+    prune: bool = False,
+) -> Preview:
+    repository = open_repository(context)
+    other = remote_of(context, repository, remote, url)
+    aside = f"refs/planrunner/{slot(context)}"
+    calls = (plain_call(*_command(other, _spec(remote, branches or [], tags, aside))), "git update-ref --stdin")
+    return Preview(f"fetch from {other.address.text}", "", calls)
+
+
+def _capture(context: Context, remote: str = "origin", **_: Any) -> dict[str, Any]:
+    repository = open_repository(context)
+    names.reference(remote, "remote")
+    return {"slot": slot(context), "top": repository.top}
+
+
+def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+    """Set every reference that was changed back, unless it moved on since."""
+    repository = open_repository(context)
+    record = Record(context, before["slot"])
+    updated = (outputs or {}).get("updated") or record.read().get("updated", [])
+    _drop_aside(repository, before["slot"])
+    changes = []
+    for change in updated:
+        ref, old, new = change if isinstance(change, (list, tuple)) else (change["ref"], change["old"], change["new"])
+        now = listed(repository, ref).get(ref, "")
+        if now not in (old, new):
+            raise Failure(f"`{ref}` has moved since, to {now[:12] or 'nothing'}", "moved")
+        if now != old:
+            changes.append(Moved(ref, now, old))
+    apply(context, repository, changes, "undo fetch")
+    record.drop()
+
+
+@capability("git.fetch", effect="idempotent", preview=_preview, capture=_capture, undo=undo)
+def fetch(
+    context: Context,
+    remote: Annotated[str, Doc("name of the remote, under which its branches are kept")] = "origin",
+    url: Annotated[str, Doc("another address than the repository's settings have for it")] = "",
+    branches: Annotated[list[str] | None, Doc("only these; default: all")] = None,
+    tags: Annotated[bool, Doc("fetch tags too; tags that are here already never move")] = False,
+    prune: Annotated[bool, Doc("forget branches that are gone there")] = False,
+) -> Fetched:
+    """Fetch branches of another repository into `refs/remotes/NAME/`. Submodules are left alone."""
+    repository = open_repository(context)
+    other, record = remote_of(context, repository, remote, url), Record(context, slot(context))
+    aside = f"refs/planrunner/{slot(context)}"
+    noted = record.read().get("updated", [])
+    _drop_aside(repository, slot(context))
+    try:
+        other.ask(*_command(other, _spec(remote, branches or [], tags, aside)))
+        changes = _changes(repository, aside, remote, tags, prune and not branches)
+        told = [*(Moved(*change) for change in noted), *changes]
+        record.write({"updated": told})
+        apply(context, repository, changes, f"fetch {remote}")
+    finally:
+        _drop_aside(repository, slot(context))
+    return Fetched(remote, other.address.text, told)
+
+
+def listed(repository: Repository, *prefixes: str) -> dict[str, str]:
+    """References that are no mere names for others, with what they point to."""
+    shape = "--format=%(refname)%00%(objectname)%00%(symref)"
+    lines = os.fsdecode(repository.git.raw("for-each-ref", shape, *prefixes)).splitlines()
+    rows = (line.split("\0") for line in lines)
+    return {name: digest for name, digest, symbolic in rows if not symbolic}
+
+
+def _tracked(repository: Repository, remote: str, tags: bool) -> dict[str, str]:
+    return listed(repository, f"refs/remotes/{remote}/", *(["refs/tags/"] if tags else []))
+
+
+def _changes(repository: Repository, aside: str, remote: str, tags: bool, prune: bool) -> list[Moved]:
+    """What has to be set so that our references say what was fetched."""
+    here, there = _tracked(repository, remote, tags), listed(repository, f"{aside}/")
+    wanted = {}
+    for name, digest in there.items():
+        kind, _, short = name.removeprefix(f"{aside}/").partition("/")
+        full = f"refs/remotes/{remote}/{short}" if kind == "heads" else f"refs/tags/{short}"
+        if kind == "heads" or full not in here:
+            wanted[full] = digest
+    changes = [Moved(name, here.get(name, ""), new) for name, new in wanted.items() if here.get(name) != new]
+    if prune:
+        gone = [name for name in here if name.startswith("refs/remotes/") and name not in wanted]
+        changes += [Moved(name, here[name], "") for name in gone]
+    return sorted(changes)
+
+
+def apply(context: Context, repository: Repository, changes: list[Moved], what: str) -> None:
+    """Set references in one transaction, each only from its old value. Raises Failure (moved)."""
+    if not changes:
+        return
+    lines = []
+    for ref, old, new in changes:
+        zero = "0" * len(old or new)
+        lines.append(f"update {ref}\0{new or zero}\0{old or zero}\0")
+    try:
+        data = os.fsencode("".join(lines))
+        repository.git.run("update-ref", "-m", reason(context, what), "--no-deref", "-z", "--stdin", stdin=data)
+    except Refused as refused:
+        kind = "moved" if "but expected" in refused.said or "already exists" in refused.said else "logic"
+        raise Failure(str(refused), kind) from None
+
+
+def _drop_aside(repository: Repository, name: str) -> None:
+    left = listed(repository, f"refs/planrunner/{name}/")
+    if left:
+        data = "".join(f"delete {ref}\0\0" for ref in left)
+        repository.git.run("update-ref", "--no-deref", "-z", "--stdin", stdin=os.fsencode(data))

@@ -1,0 +1,141 @@
+"""The index of a working tree: changed in a copy of our own, put in place as a whole, and put back byte for byte.
+
+The copy is linked to ``index.lock``, which is how git says that it writes the index, and renamed. A lock that a kill
+left behind is ours exactly if it is the same file as the copy; no other is ever removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.lean import sha256
+
+if TYPE_CHECKING:
+    from planrunner.capabilities.git.repository import Repository
+
+ABSENT = ""
+
+
+def digest(path: str) -> str:
+    """SHA-256 of an index; empty where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return sha256(file.read()).hexdigest()
+    except FileNotFoundError:
+        return ABSENT
+
+
+def keep(context: Context, repository: Repository) -> dict[str, Any]:
+    """Keep the bytes of the index; gives what ``put_back`` needs."""
+    try:
+        with open(repository.index_path, "rb") as file:
+            data, found = file.read(), os.fstat(file.fileno())
+    except FileNotFoundError:
+        return {"sha256": ABSENT}
+    kept = context.keep(data, "index", "git-index")
+    return {"sha256": kept["sha256"], "mtime": found.st_mtime_ns, "mode": found.st_mode & 0o777}
+
+
+class Copy:
+    """A copy of the index to work on, beside it. ``name`` is the visit's, so that leftovers of a kill are found."""
+
+    __slots__ = ("_lock", "_real", "before", "path")
+
+    def __init__(self, repository: Repository, name: str) -> None:
+        self._real = repository.index_path
+        self._lock = self._real + ".lock"
+        self.path = f"{self._real}.{name}.planrunner"
+        self.before = ABSENT
+
+    def take(self) -> None:
+        """Copy the index, after what an earlier attempt left behind is gone."""
+        self.clear()
+        try:
+            with open(self._real, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            return
+        self.before = sha256(data).hexdigest()
+        found = os.stat(self._real)
+        self.write(data, found.st_mtime_ns, found.st_mode & 0o777)
+
+    def write(self, data: bytes, mtime: int | None = None, mode: int = 0o644) -> None:
+        """Give the copy this content."""
+        with open(self.path, "wb") as file:
+            file.write(data)
+            os.fchmod(file.fileno(), mode)
+            file.flush()
+            os.fsync(file.fileno())
+        if mtime is not None:
+            os.utime(self.path, ns=(mtime, mtime))
+
+    def publish(self) -> str:
+        """Put the copy in the place of the index if that is still what was copied; gives its digest. Raises Failure
+        (moved) where it is not, and (transient) where somebody else is writing it."""
+        self._hold()
+        try:
+            if digest(self._real) != self.before:
+                raise Failure("the index was changed meanwhile", "moved")
+            new = digest(self.path)
+            os.rename(self._lock, self._real)
+        except BaseException:
+            os.unlink(self._lock)
+            raise
+        os.unlink(self.path)
+        return new
+
+    def remove(self) -> None:
+        """Take the index away where there was none before. Raises Failure as ``publish`` does."""
+        self.write(b"")
+        self._hold()
+        try:
+            if digest(self._real) != self.before:
+                raise Failure("the index was changed meanwhile", "moved")
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._real)
+        finally:
+            os.unlink(self._lock)
+            os.unlink(self.path)
+
+    def _hold(self) -> None:
+        try:
+            os.link(self.path, self._lock)
+        except FileExistsError:
+            raise Failure(
+                f"another git process has the index, or one was killed: {self._lock} exists", "transient"
+            ) from None
+
+    def clear(self) -> None:
+        """Remove the copy and the locks that are provably ours."""
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samefile(self.path, self._lock):
+                os.unlink(self._lock)
+        for leftover in (self.path, self.path + ".lock"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(leftover)
+
+
+def can_put_back(repository: Repository, before: dict[str, Any], after: str) -> bool:
+    """Whether the index has to be put back; raises Failure (moved) where neither we nor nobody changed it. ``after`` is
+    the digest that our change left, None-like where that is not known."""
+    now = digest(repository.index_path)
+    if now == before["sha256"]:
+        return False
+    if now != after:
+        raise Failure("the index was changed since, so it is left as it is", "moved")
+    return True
+
+
+def put_back(context: Context, repository: Repository, before: dict[str, Any], name: str) -> None:
+    """Make the index what it was, byte for byte."""
+    copy = Copy(repository, name)
+    copy.take()
+    if before["sha256"] == ABSENT:
+        copy.remove()
+        return
+    with context.artifact(before["sha256"]) as kept:
+        copy.write(kept.read(), before.get("mtime"), before.get("mode", 0o644))
+    copy.publish()

@@ -1,0 +1,156 @@
+"""Looking at differences and at history: nothing is changed, and no program of the repository is run."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.durations import size
+from planrunner.capabilities.git import names
+from planrunner.capabilities.git.repository import commit_of, object_of, open_repository
+
+if TYPE_CHECKING:
+    from planrunner.capabilities.git.repository import Repository
+
+PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", "--no-renames")
+"""Options of every difference: no foreign program, no settings of the user in its form."""
+
+_FORMAT = "%H%x00%P%x00%an%x00%ae%x00%aI%x00%s%x00%B%x00%x01"
+
+
+class Changed(NamedTuple):
+    path: str
+    added: Annotated[int | None, Doc("lines; null for a binary file")]
+    removed: int | None
+
+
+class Difference(NamedTuple):
+    diff: Annotated[str, Doc("a unified diff")]
+    truncated: Annotated[bool, Doc("the diff was longer than max_bytes")]
+    files: list[Changed]
+    added: int
+    removed: int
+
+
+class Commit(NamedTuple):
+    commit: str
+    parents: list[str]
+    author: str
+    email: str
+    date: str
+    subject: str
+    message: str
+
+
+class History(NamedTuple):
+    commits: list[Commit]
+
+
+class Shown(NamedTuple):
+    commit: str
+    parents: list[str]
+    author: str
+    email: str
+    date: str
+    subject: str
+    message: str
+    diff: Annotated[str, Doc("against the first parent")]
+    files: list[Changed]
+
+
+@capability("git.diff", effect="read")
+def diff(
+    context: Context,
+    base: Annotated[str, Doc("commit to compare with; default: the index, or HEAD with staged")] = "",
+    target: Annotated[str, Doc("commit to compare; default: the working tree, or the index with staged")] = "",
+    paths: Annotated[list[str] | None, Doc("only these files and folders, taken literally")] = None,
+    staged: Annotated[bool, Doc("what is staged rather than what stands in the working tree")] = False,
+    context_lines: Annotated[int, Doc("unchanged lines around each change")] = 3,
+    max_bytes: Annotated[int | str, Doc("cut the diff after this", quantity="size")] = "200KB",
+) -> Difference:
+    """What differs between commits, index and working tree."""
+    repository = open_repository(context)
+    if staged and target:
+        raise Failure("`staged` compares the index: it takes no `target`")
+    if target and not base:
+        raise Failure("`target` needs a `base` to be compared with")
+    wanted = [*(("--cached",) if staged else ()), *(commit_of(repository, name) for name in (base, target) if name)]
+    wanted += ["--", *(names.path(path) for path in paths or ())]
+    text = repository.git.raw("diff", *PLAIN, f"-U{max(0, int(context_lines))}", *wanted)
+    files = _counted(repository.git.items("diff", *PLAIN, "--numstat", "-z", *wanted))
+    return Difference(*_cut(text, _bytes(max_bytes)), files, *_sums(files))
+
+
+@capability("git.log", effect="read")
+def log(
+    context: Context,
+    ref: Annotated[str, Doc("commit to begin with")] = "HEAD",
+    since: Annotated[str, Doc("leave out this commit and what it is based on")] = "",
+    paths: Annotated[list[str] | None, Doc("only commits that change these, taken literally")] = None,
+    limit: Annotated[int, Doc("at most so many commits")] = 50,
+) -> History:
+    """The newest commits, with their messages."""
+    repository = open_repository(context)
+    if not 0 < limit <= 10_000:
+        raise Failure("`limit` must be between 1 and 10000")
+    wanted = [commit_of(repository, ref), *(f"^{commit_of(repository, name)}" for name in (since,) if name)]
+    return History(_commits(repository, [f"--max-count={limit}", *wanted, "--", *map(names.path, paths or ())]))
+
+
+@capability("git.show", effect="read")
+def show(
+    context: Context,
+    ref: Annotated[str, Doc("the commit")] = "HEAD",
+    max_bytes: Annotated[int | str, Doc("cut the diff after this", quantity="size")] = "200KB",
+) -> Shown:
+    """One commit with its message and its diff."""
+    repository = open_repository(context)
+    commit = commit_of(repository, ref)
+    found = _commits(repository, ["--max-count=1", commit, "--"])[0]
+    first = ("--root", commit) if not found.parents else (found.parents[0], commit)
+    asked = ("diff-tree", "-r", *PLAIN, "--no-commit-id")
+    text = repository.git.raw(*asked, "-p", *first)
+    files = _counted(repository.git.items(*asked, "--numstat", "-z", *first))
+    return Shown(*found, _cut(text, _bytes(max_bytes))[0], files)
+
+
+def _commits(repository: Repository, arguments: list[str]) -> list[Commit]:
+    shape = ("--no-color", "--no-show-signature", "--encoding=UTF-8", f"--format=tformat:{_FORMAT}")
+    text = repository.git.run("log", *shape, "--no-patch", "--no-notes", *arguments).text
+    found = []
+    for record in text.split("\0\x01\n"):
+        if record:
+            digest, parents, author, email, date, subject, message = record.split("\0")
+            found.append(Commit(digest, parents.split(), author, email, date, subject, message.rstrip("\n")))
+    return found
+
+
+def _counted(items: list[str]) -> list[Changed]:
+    found = []
+    for item in items:
+        added, removed, path = item.split("\t", 2)
+        path = os.fsencode(path).decode("utf-8", "replace")
+        found.append(Changed(path, *(None if count == "-" else int(count) for count in (added, removed))))
+    return found
+
+
+def _sums(files: list[Changed]) -> tuple[int, int]:
+    return sum(file.added or 0 for file in files), sum(file.removed or 0 for file in files)
+
+
+def _cut(data: bytes, limit: int) -> tuple[str, bool]:
+    return data[:limit].decode("utf-8", "replace"), len(data) > limit
+
+
+def _bytes(value: int | str) -> int:
+    try:
+        return size(value)
+    except ValueError as error:
+        raise Failure(f"`max_bytes`: {error}") from None
+
+
+def tree_of(repository: Repository, name: str) -> str:
+    """The tree of a commit."""
+    return object_of(repository, name, "tree")

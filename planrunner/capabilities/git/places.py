@@ -1,0 +1,28 @@
+"""Folders that a capability makes or removes: inside the working directory, reached through no link."""
+
+from __future__ import annotations
+
+import os
+
+from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.git import names
+
+
+def folder_of(directory: str, path: str) -> str:
+    """The absolute path of a folder to make. Raises Failure (policy) for one outside, or behind a link."""
+    parts = [part for part in names.path(path).split("/") if part not in ("", ".")]
+    if not parts or parts[-1].startswith("-"):
+        raise Failure(f"{path} is no folder to make", "policy")
+    at = os.path.realpath(directory)
+    for part in parts[:-1]:
+        at = os.path.join(at, part)
+        if os.path.islink(at):
+            raise Failure(f"{path} leads through `{part}`, which is a link", "policy")
+        if not os.path.isdir(at):
+            raise Failure(f"{path} has no folder to stand in: {part} is missing")
+    return os.path.join(at, parts[-1])
+
+
+def is_empty_place(place: str) -> bool:
+    """Whether nothing at all stands there."""
+    return not os.path.lexists(place)

@@ -1,0 +1,175 @@
+"""The repository around the working directory of a call, found and looked at before anything else is asked of it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.git import configuration, names
+from planrunner.capabilities.git.command import SETTINGS, Git, Refused
+from planrunner.lean import sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
+
+
+class Repository(NamedTuple):
+    """A working tree: ``top`` is its folder, ``folder`` what git keeps for it alone, ``shared`` what all working trees
+    of the repository have in common; ``settings`` are its own, as far as they were let be."""
+
+    git: Git
+    top: str
+    folder: str
+    shared: str
+    settings: tuple[tuple[str, str], ...]
+
+    def get(self, key: str) -> str:
+        """The last value of a setting; an empty text where there is none."""
+        return next((value for name, value in reversed(self.settings) if name.lower() == key.lower()), "")
+
+    @property
+    def index_path(self) -> str:
+        return os.path.join(self.folder, "index")
+
+
+class Head(NamedTuple):
+    """Where HEAD stands: ``branch`` is the full name of its branch, empty when it is detached; ``commit`` is empty on a
+    branch without commits."""
+
+    branch: str
+    commit: str
+
+    @property
+    def name(self) -> str:
+        """The short name of the branch."""
+        return self.branch.removeprefix("refs/heads/")
+
+
+def open_repository(context: Context, directory: str = "") -> Repository:
+    """The repository around the working directory, or around a folder below it. Raises Failure where there is none,
+    where it belongs to somebody else, and (policy) where its settings are refused."""
+    directory = directory or context.call.directory
+    top, folder, shared = _find(Git(context, directory))
+    if not _inside(directory, top):
+        raise Failure(f"the working tree of {folder} lies elsewhere: {top}", "policy")
+    found = _settings(context, directory, folder, shared)
+    settings = SETTINGS + _silenced(found)
+    git = Git(context, directory, settings, {"GIT_DIR": folder, "GIT_WORK_TREE": top})
+    return Repository(git, top, folder, shared, found)
+
+
+def _find(git: Git) -> tuple[str, str, str]:
+    asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir")
+    try:
+        answer = git.text(*asked)
+    except Refused as refused:
+        if "dubious ownership" not in refused.said:
+            raise _no_repository(git.directory, refused) from None
+        from planrunner.capabilities.git.own_settings import values  # late: hardly anybody works on others' trees
+
+        trusted = tuple(("safe.directory", path) for path in values(git.context, "safe.directory"))
+        answer = git._replace(settings=git.settings + trusted).text(*asked)
+    lines = answer.split("\n")
+    if len(lines) != 3:
+        raise Failure(f"{git.directory} lies in a repository whose path has line ends")
+    return lines[0], lines[1], lines[2]
+
+
+def _no_repository(directory: str, refused: Refused) -> Failure:
+    if "not a git repository" in refused.said:
+        return Failure(f"{directory} lies in no git repository")
+    return refused
+
+
+def _inside(directory: str, top: str) -> bool:
+    real, above = os.path.realpath(directory), os.path.realpath(top)
+    return real == above or real.startswith(above.rstrip("/") + "/")
+
+
+def _settings(context: Context, directory: str, folder: str, shared: str) -> tuple[tuple[str, str], ...]:
+    plain = Git(context, directory)
+    found = configuration.read(plain, os.path.join(shared, "config"))
+    found += configuration.read(plain, os.path.join(folder, "config.worktree"))
+    configuration.check(found, context.settings("git").get("allow_config", ()))
+    return tuple(found)
+
+
+def _silenced(settings: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Settings that stay but must not answer for programs: what they say is laid over with nothing."""
+    return tuple((key, "") for key, _ in settings if key.lower().startswith("credential.") and key.endswith(".helper"))
+
+
+def head_of(repository: Repository) -> Head:
+    """Where HEAD stands."""
+    git = repository.git
+    return Head(
+        git.maybe("symbolic-ref", "--quiet", "HEAD"), git.maybe("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
+    )
+
+
+def commit_of(repository: Repository, name: str) -> str:
+    """The commit that a name stands for. Raises Failure where there is none."""
+    return object_of(repository, name, "commit")
+
+
+def object_of(repository: Repository, name: str, kind: str) -> str:
+    """The object of a kind (commit, tree, object) that a name stands for. Raises Failure where there is none."""
+    wanted = f"{names.revision(name)}^{{{kind}}}"
+    found = repository.git.run("rev-parse", "--quiet", "--verify", "--end-of-options", wanted, ok=(0, 1, 128))
+    digest = found.text.strip().splitlines()
+    if found.code or not digest:
+        raise Failure(f"`{name}` names no {'commit' if kind == 'commit' else 'object'} here", "unknown_ref")
+    return digest[-1]
+
+
+def value_of(repository: Repository, reference: str) -> str:
+    """What a reference, by its full name, points to; empty where there is none."""
+    found = repository.git.run("rev-parse", "--quiet", "--verify", "--end-of-options", reference, ok=(0, 1, 128))
+    return found.text.strip().splitlines()[-1] if found.code == 0 and found.stdout.strip() else ""
+
+
+def must_be_calm(repository: Repository) -> None:
+    """Raises Failure while a merge, a rebase or the like is half done."""
+    for name in UNDER_WAY:
+        if os.path.lexists(os.path.join(repository.folder, name)):
+            raise Failure(f"something is under way in this working tree: {name} exists; end it first", "busy")
+
+
+def move(repository: Repository, reference: str, new: str, old: str, why: str) -> None:
+    """Set a reference to ``new`` if it is at ``old`` (both may be empty: no such reference). Raises Failure (moved)."""
+    zero = "0" * len(new or old)
+    change = ("-d", reference, old) if not new else ("--no-deref", reference, new, old or zero)
+    try:
+        repository.git.run("update-ref", "-m", why, *change)
+    except Refused as refused:
+        if "but expected" in refused.said or "reference already exists" in refused.said:
+            raise Failure(f"{short(reference)} has moved: {refused}", "moved") from None
+        if ".lock': File exists" in refused.said or "Unable to create" in refused.said:
+            raise Failure(f"{refused}; another git process has it, or one was killed", "transient") from None
+        raise
+
+
+def short(reference: str) -> str:
+    """The name of a reference as people say it."""
+    for prefix in ("refs/heads/", "refs/tags/", "refs/remotes/"):
+        reference = reference.removeprefix(prefix)
+    return f"`{reference}`"
+
+
+def reason(context: Context, what: str) -> str:
+    """What the reflog says about a change of ours."""
+    return f"planrunner {context.call.run_id}/{context.call.task.id.removeprefix('undo:')}: {what}"
+
+
+def slot(context: Context) -> str:
+    """What names the traces of a task's visit: the same in all its attempts, and when one is issued again."""
+    call = context.call
+    return sha256((call.once or call.key).encode()).hexdigest()[:24]
+
+
+def as_text(values: Mapping[str, str]) -> str:
+    """Names and values in one line, for messages."""
+    return ", ".join(f"{name} {value}" for name, value in values.items())

@@ -1,0 +1,107 @@
+"""Staging: contents of files are taken over into the index."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure, Preview
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.git import index, names
+from planrunner.capabilities.git.command import plain_call, shown
+from planrunner.capabilities.git.records import Record
+from planrunner.capabilities.git.repository import open_repository, slot
+
+if TYPE_CHECKING:
+    from planrunner.capabilities.git.repository import Repository
+
+FROM_INPUT = ("--pathspec-from-file=-", "--pathspec-file-nul")
+
+
+class Staged(NamedTuple):
+    changed: Annotated[bool, Doc("whether the index is another than before")]
+    entries: Annotated[list[str], Doc("every path that is staged now, against HEAD")]
+    index_sha256: Annotated[str, Doc("SHA-256 of the index")]
+
+
+def _preview(context: Context, paths: list[str], force: bool = False) -> Preview:
+    repository = open_repository(context)
+    copy = index.Copy(repository, f"{slot(context)}-preview")
+    copy.take()
+    try:
+        _stage(repository, paths, force, copy.path)
+        diff = repository.git.raw("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--cached", index=copy.path)
+    finally:
+        copy.clear()
+    call = plain_call("add", "--all", *(("--force",) if force else ()), "--", *paths)
+    return Preview(f"stage {', '.join(paths)}", shown(diff), (call,))
+
+
+def _capture(context: Context, **_: Any) -> dict[str, Any]:
+    repository = open_repository(context)
+    return {"slot": slot(context), "top": repository.top, "index": index.keep(context, repository)}
+
+
+def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+    """Put the index back as it was, byte for byte, unless somebody changed it since."""
+    repository = open_repository(context)
+    record = Record(context, before["slot"])
+    after = (outputs or {}).get("index_sha256") or record.read().get("index", "?")
+    index.Copy(repository, before["slot"]).clear()
+    if index.can_put_back(repository, before["index"], after):
+        index.put_back(context, repository, before["index"], before["slot"])
+    record.drop()
+
+
+@capability(
+    "git.add",
+    effect="idempotent",
+    risks=("changes what the next commit holds",),
+    preview=_preview,
+    capture=_capture,
+    undo=undo,
+)
+def add(
+    context: Context,
+    paths: Annotated[list[str], Doc("files and folders, taken literally; `.` is all below the working directory")],
+    force: Annotated[bool, Doc("take ignored files too")] = False,
+) -> Staged:
+    """Stage files as they are now, removed ones included."""
+    repository = open_repository(context)
+    copy = index.Copy(repository, slot(context))
+    copy.take()
+    try:
+        _stage(repository, paths, force, copy.path)
+        new = index.digest(copy.path)
+        changed = not _alike(repository, copy.path)
+        if changed:
+            Record(context, slot(context)).write({"index": new})
+            copy.publish()
+        else:
+            new = copy.before
+    finally:
+        copy.clear()
+    entries = repository.git.items("diff-index", "--cached", "--name-only", "-z", _head_tree(repository), "--")
+    return Staged(changed, [os.fsencode(path).decode("utf-8", "replace") for path in entries], new)
+
+
+def _stage(repository: Repository, paths: list[str], force: bool, copy: str) -> None:
+    if not paths:
+        raise Failure("`paths` names nothing to stage")
+    options = ("--all", *(("--force",) if force else ()))
+    given = "\0".join(names.path(path) for path in paths)
+    repository.git.run("add", *options, *FROM_INPUT, stdin=os.fsencode(given), index=copy)
+
+
+def _alike(repository: Repository, copy: str) -> bool:
+    """Whether the copy says the same as the index, whatever it has learnt about times of files."""
+    listed = ("ls-files", "--stage", "-z")
+    return os.path.exists(repository.index_path) and repository.git.items(*listed) == repository.git.items(
+        *listed, index=copy
+    )
+
+
+def _head_tree(repository: Repository) -> str:
+    """The tree of HEAD, or the empty one before the first commit."""
+    found = repository.git.run("rev-parse", "--quiet", "--verify", "HEAD^{tree}", ok=(0, 1)).text.strip()
+    return found or repository.git.text("hash-object", "-t", "tree", "--stdin")

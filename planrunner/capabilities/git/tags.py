@@ -1,0 +1,127 @@
+"""Tags: made and deleted."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure, Preview
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.git import names
+from planrunner.capabilities.git.command import plain_call
+from planrunner.capabilities.git.identity import identities
+from planrunner.capabilities.git.records import Record
+from planrunner.capabilities.git.repository import (
+    Repository,
+    commit_of,
+    move,
+    object_of,
+    open_repository,
+    reason,
+    short,
+    slot,
+    value_of,
+)
+
+
+class Tag(NamedTuple):
+    name: str
+    object: Annotated[str, Doc("what the tag points to: the commit, or an object of its own with a message")]
+    commit: str
+
+
+class Deleted(NamedTuple):
+    name: str
+    object: Annotated[str, Doc("what it pointed to; empty where there was no such tag")]
+
+
+def _full(name: str) -> str:
+    return f"refs/tags/{names.reference(name, 'tag')}"
+
+
+def _preview_tag(context: Context, name: str, ref: str = "HEAD", message: str = "", author: str = "") -> Preview:
+    repository = open_repository(context)
+    commit, full = commit_of(repository, ref), _full(name)
+    made = (plain_call("mktag"),) if message else ()
+    target = "TAG" if message else commit
+    return Preview(
+        f"tag {commit[:12]} as {name}", "", (*made, plain_call("update-ref", full, target, "0" * len(commit)))
+    )
+
+
+def _capture_tag(context: Context, name: str, **_: Any) -> dict[str, Any]:
+    repository = open_repository(context)
+    return {"slot": slot(context), "tag": _full(name), "old": value_of(repository, _full(name))}
+
+
+def _undo_tag(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+    repository = open_repository(context)
+    record = Record(context, before["slot"])
+    now = value_of(repository, before["tag"])
+    new = (outputs or {}).get("object") or record.read().get("object", "")
+    if now not in (before["old"], new):
+        raise Failure(f"the tag {short(before['tag'])} points elsewhere since, to {now[:12] or 'nothing'}", "moved")
+    if now != before["old"]:
+        move(repository, before["tag"], before["old"], now, reason(context, "undo tag"))
+    record.drop()
+
+
+@capability("git.tag", effect="idempotent", preview=_preview_tag, capture=_capture_tag, undo=_undo_tag)
+def tag(
+    context: Context,
+    name: Annotated[str, Doc("name of the tag")],
+    ref: Annotated[str, Doc("commit to tag")] = "HEAD",
+    message: Annotated[str, Doc("makes an annotated tag")] = "",
+    author: Annotated[str, Doc("of an annotated tag, such as Ana <ana@example.org>; default: who commits")] = "",
+) -> Tag:
+    """Tag a commit. A tag that is there already fails with the class `exists`; it is never moved."""
+    repository = open_repository(context)
+    full, record = _full(name), Record(context, slot(context))
+    now, noted = value_of(repository, full), record.read()
+    if now and now == noted.get("object"):
+        return Tag(name, now, noted["commit"])
+    if now:
+        raise Failure(f"the tag {name} exists already, at {now[:12]}", "exists")
+    commit = commit_of(repository, ref)
+    made = _annotated(context, repository, name, commit, message, author) if message else commit
+    record.write({"object": made, "commit": commit})
+    move(repository, full, made, "", reason(context, f"tag {name}"))
+    return Tag(name, made, commit)
+
+
+def _annotated(context: Context, repository: Repository, name: str, commit: str, message: str, author: str) -> str:
+    """Make the object of an annotated tag that nothing points to yet."""
+    import time  # late: few tags are annotated
+
+    if "\0" in message:
+        raise Failure("`message` holds a null character")
+    people = identities(context, repository, author)
+    tagger = f"{people['GIT_AUTHOR_NAME']} <{people['GIT_AUTHOR_EMAIL']}> {int(time.time())} +0000"
+    text = f"object {commit}\ntype commit\ntag {name}\ntagger {tagger}\n\n{message.strip()}\n"
+    return repository.git.run("mktag", stdin=text.encode()).text.strip()
+
+
+def _preview_delete(context: Context, name: str) -> Preview:
+    repository = open_repository(context)
+    old = value_of(repository, _full(name))
+    calls = (plain_call("update-ref", "-d", _full(name), old),) if old else ()
+    return Preview(f"delete the tag {name}" if old else f"there is no tag {name}", "", calls)
+
+
+def _undo_delete(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+    repository = open_repository(context)
+    now = value_of(repository, before["tag"])
+    if now not in ("", before["old"]):
+        raise Failure(f"the tag {short(before['tag'])} was made anew since, at {now[:12]}", "moved")
+    if now != before["old"]:
+        object_of(repository, before["old"], "object")
+        move(repository, before["tag"], before["old"], "", reason(context, "undo tag_delete"))
+
+
+@capability("git.tag_delete", effect="idempotent", preview=_preview_delete, capture=_capture_tag, undo=_undo_delete)
+def tag_delete(context: Context, name: Annotated[str, Doc("name of the tag")]) -> Deleted:
+    """Delete a tag here; none of the name is as good."""
+    repository = open_repository(context)
+    old = value_of(repository, _full(name))
+    if old:
+        move(repository, _full(name), "", old, reason(context, f"delete tag {name}"))
+    return Deleted(name, old)

@@ -1,0 +1,265 @@
+"""Further working trees of a repository: added, and removed when nothing is lost with them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Annotated, Any, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure, Preview
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.git import index, names
+from planrunner.capabilities.git.command import plain_call
+from planrunner.capabilities.git.places import folder_of, is_empty_place
+from planrunner.capabilities.git.repository import (
+    Repository,
+    commit_of,
+    head_of,
+    move,
+    open_repository,
+    reason,
+    short,
+    slot,
+    value_of,
+)
+from planrunner.capabilities.git.status import parsed as status_of
+
+MARK = "planrunner-made"
+
+
+class Worktree(NamedTuple):
+    path: str
+    branch: Annotated[str, Doc("empty when HEAD is detached")]
+    commit: str
+
+
+class Removed(NamedTuple):
+    path: str
+    branch: str
+    commit: str
+
+
+class _Entry(NamedTuple):
+    """A working tree as git lists it."""
+
+    path: str
+    commit: str = ""
+    branch: str = ""
+    locked: str = ""
+
+
+def _entries(repository: Repository) -> list[_Entry]:
+    found: list[_Entry] = []
+    for item in os.fsdecode(repository.git.raw("worktree", "list", "--porcelain", "-z")).split("\0"):
+        word, _, value = item.partition(" ")
+        if word == "worktree":
+            found.append(_Entry(value))
+        elif word in ("HEAD", "branch", "locked"):
+            found[-1] = found[-1]._replace(**{"commit" if word == "HEAD" else word: value})
+    return found
+
+
+def _entry_at(repository: Repository, place: str) -> _Entry | None:
+    real = os.path.realpath(place)
+    return next((entry for entry in _entries(repository)[1:] if os.path.realpath(entry.path) == real), None)
+
+
+def _lock_text(name: str) -> str:
+    return f"planrunner {name}"
+
+
+def _is_ours(repository: Repository, place: str, name: str) -> bool:
+    """Whether the working tree there is the one that this visit made, or began to make."""
+    entry = _entry_at(repository, place)
+    if entry is None:
+        return False
+    if entry.locked == _lock_text(name):
+        return True
+    return _made_by(place) == name
+
+
+def _made_by(place: str) -> str:
+    """The visit that made a working tree; empty for any other."""
+    with contextlib.suppress(OSError), open(_mark(place), encoding="utf-8") as file:
+        return file.read()
+    return ""
+
+
+def _is_whole(place: str) -> bool:
+    """Whether a working tree of ours was made to the end."""
+    return _made_by(place) != ""
+
+
+def _sign(place: str, name: str) -> None:
+    with open(_mark(place), "w", encoding="utf-8") as file:
+        file.write(name)
+
+
+def _mark(place: str) -> str:
+    """The file in git's own folder of a working tree that says which visit made it."""
+    try:
+        with open(os.path.join(place, ".git"), encoding="utf-8") as file:
+            folder = file.read().removeprefix("gitdir: ").rstrip("\n")
+    except OSError:
+        return ""
+    return os.path.join(folder, MARK)
+
+
+def _add_command(place: str, commit: str, name: str) -> list[str]:
+    return ["worktree", "add", "--detach", "--lock", f"--reason={_lock_text(name)}", "--", place, commit]
+
+
+def _preview_add(context: Context, path: str, ref: str = "HEAD", branch: str = "") -> Preview:
+    repository = open_repository(context)
+    commit = commit_of(repository, ref)
+    calls = [plain_call(*_add_command(folder_of(context.call.directory, path), commit, slot(context)))]
+    if branch:
+        full = f"refs/heads/{names.reference(branch)}"
+        calls += [plain_call("update-ref", full, commit, "0" * 40), plain_call("symbolic-ref", "HEAD", full)]
+    return Preview(f"add the working tree {path} at {commit[:12]}", "", tuple(calls))
+
+
+def _capture_add(context: Context, path: str, ref: str = "HEAD", branch: str = "") -> dict[str, Any]:
+    repository = open_repository(context)
+    place = folder_of(context.call.directory, path)
+    full = f"refs/heads/{names.reference(branch)}" if branch else ""
+    old = value_of(repository, full) if full else ""
+    there = not is_empty_place(place)
+    return {
+        "slot": slot(context),
+        "path": path,
+        "there": there,
+        "branch": full,
+        "old": old,
+        "commit": commit_of(repository, ref),
+    }
+
+
+def _undo_add(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+    repository = open_repository(context)
+    place = folder_of(context.call.directory, before["path"])
+    if not before["there"] and (_entry_at(repository, place) or not is_empty_place(place)):
+        if not _is_ours(repository, place, before["slot"]):
+            raise Failure(f"{before['path']} was not made by this task", "moved")
+        if _is_whole(place):
+            _must_be_as_made(context, place, before)
+        repository.git.run("worktree", "remove", "--force", "--force", "--", place)
+    branch, old = before["branch"], before["old"]
+    now = value_of(repository, branch) if branch else ""
+    if now != old:
+        if now != before["commit"]:
+            raise Failure(f"{short(branch)} has moved since, to {now[:12]}", "moved")
+        move(repository, branch, old, now, reason(context, "undo worktree_add"))
+
+
+def _must_be_as_made(context: Context, place: str, before: dict[str, Any]) -> None:
+    inner = open_repository(context, place)
+    state = _state(inner)
+    head = head_of(inner)
+    if not state.clean or head.commit != before["commit"] or head.branch not in ("", before["branch"]):
+        raise Failure(f"{before['path']} holds work of its own", "moved")
+
+
+def _state(repository: Repository, ignored: bool = False) -> Any:
+    wanted = ["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames"]
+    wanted.append(f"--ignored={'traditional' if ignored else 'no'}")
+    return status_of(repository.git._replace(directory=repository.top).raw(*wanted))
+
+
+@capability("git.worktree_add", effect="idempotent", preview=_preview_add, capture=_capture_add, undo=_undo_add)
+def worktree_add(
+    context: Context,
+    path: Annotated[str, Doc("folder to make, inside the working directory")],
+    ref: Annotated[str, Doc("commit to check out")] = "HEAD",
+    branch: Annotated[str, Doc("make this branch for it, such as plan/{{ run.id }}; default: detached")] = "",
+) -> Worktree:
+    """Add a working tree of the same repository in a folder of its own."""
+    repository, name = open_repository(context), slot(context)
+    place = folder_of(context.call.directory, path)
+    commit = commit_of(repository, ref)
+    full = f"refs/heads/{names.reference(branch)}" if branch else ""
+    ours = _is_ours(repository, place, name)
+    if not is_empty_place(place) and not ours:
+        raise Failure(f"{path} exists already", "exists")
+    if full and value_of(repository, full) and not ours:
+        raise Failure(f"the branch {short(full)} exists already", "exists")
+    if ours and not _is_whole(place):
+        repository.git.run("worktree", "remove", "--force", "--force", "--", place)
+        ours = False
+    if not ours:
+        repository.git.run(*_add_command(place, commit, name))
+        _sign(place, name)
+    inner = open_repository(context, place)
+    if full:
+        if not value_of(repository, full):
+            move(repository, full, commit, "", reason(context, "worktree_add"))
+        inner.git.run("symbolic-ref", "-m", reason(context, "worktree_add"), "HEAD", full)
+    entry = _entry_at(repository, place)
+    if entry is not None and entry.locked == _lock_text(name):
+        repository.git.run("worktree", "unlock", "--", place)
+    return Worktree(path, full.removeprefix("refs/heads/"), commit)
+
+
+def _preview_remove(context: Context, path: str) -> Preview:
+    place = folder_of(context.call.directory, path)
+    return Preview(f"remove the working tree {path}", "", (plain_call("worktree", "remove", "--", place),))
+
+
+def _capture_remove(context: Context, path: str) -> dict[str, Any]:
+    repository = open_repository(context)
+    place = folder_of(context.call.directory, path)
+    entry = _entry_at(repository, place)
+    before: dict[str, Any] = {"slot": slot(context), "path": path, "there": entry is not None}
+    if entry is not None and os.path.isdir(place):
+        inner = open_repository(context, place)
+        before |= {"head": list(head_of(inner)), "index": index.keep(context, inner), "made": _made_by(place)}
+    return before
+
+
+def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+    repository = open_repository(context)
+    place = folder_of(context.call.directory, before["path"])
+    if not before["there"] or "head" not in before:
+        return
+    branch, commit = before["head"]
+    if _entry_at(repository, place) is None:
+        if not is_empty_place(place):
+            raise Failure(f"{before['path']} was made anew since", "moved")
+        if branch and value_of(repository, branch) != commit:
+            raise Failure(f"{short(branch)} has moved since", "moved")
+        repository.git.run("worktree", "add", "--detach", "--", place, commit)
+        if before["made"]:
+            _sign(place, before["made"])
+    inner = open_repository(context, place)
+    if list(head_of(inner)) == ["", commit] and branch:
+        inner.git.run("symbolic-ref", "-m", reason(context, "undo worktree_remove"), "HEAD", branch)
+    if index.digest(inner.index_path) != before["index"]["sha256"]:
+        index.put_back(context, inner, before["index"], before["slot"])
+
+
+@capability(
+    "git.worktree_remove", effect="idempotent", preview=_preview_remove, capture=_capture_remove, undo=_undo_remove
+)
+def worktree_remove(
+    context: Context,
+    path: Annotated[str, Doc("folder of the working tree")],
+) -> Removed:
+    """Remove a working tree that holds nothing but what is committed.
+
+    Changes, new files and ignored files are never removed with it: it fails with the class `dirty`.
+    """
+    repository = open_repository(context)
+    place = folder_of(context.call.directory, names.path(path))
+    entry = _entry_at(repository, place)
+    if entry is None:
+        if is_empty_place(place):
+            return Removed(path, "", "")
+        raise Failure(f"{path} is no further working tree of this repository")
+    if os.path.isdir(place):
+        inner = open_repository(context, place)
+        if state := [each.path for each in _state(inner, ignored=True).entries]:
+            raise Failure(f"{path} holds more than what is committed: {', '.join(state[:5])}", "dirty")
+    if entry.locked:
+        raise Failure(f"{path} is locked: {entry.locked}", "busy")
+    repository.git.run("worktree", "remove", "--", place)
+    return Removed(path, entry.branch.removeprefix("refs/heads/"), entry.commit)

@@ -1,0 +1,181 @@
+"""From the inputs of a task to what is asked: checked before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.durations import seconds
+from planrunner.capabilities.durations import size as bytes_of
+from planrunner.capabilities.http.content import Content, content_of
+from planrunner.capabilities.http.credentials import Credentials, credentials_of
+from planrunner.capabilities.http.expected import Expected, expected_of
+from planrunner.capabilities.http.inputs import INLINE, Creating
+
+IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+_FRAMING = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "keep-alive"})
+
+
+class Patience(NamedTuple):
+    """How often and after how many seconds to try again."""
+
+    times: int = 2
+    delay: float = 0.5
+    max_delay: float = 60.0
+
+
+class Ask(NamedTuple):
+    """One request, ready to be sent as often as it takes."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    content: Content
+    credentials: Credentials
+    expected: Expected
+    patience: Patience
+    repeatable: bool
+    timeout: Mapping[str, float | None] | None
+    follow: bool
+    limit: int
+    save: str
+    inline: int = INLINE
+    """Bytes of the answer that are given as data and text rather than kept as an artifact."""
+
+    @property
+    def shown(self) -> str:
+        """Method and address for messages and the log; a query may hold secrets."""
+        return f"{self.method} {self.url.partition('?')[0]}"
+
+
+def asked(context: Context, method: str, url: str, options: Mapping[str, Any], known: Any = Creating) -> Ask:
+    """Read the inputs. Raises Failure for what does not make a request."""
+    if unknown := sorted(options.keys() - known.__annotations__.keys()):
+        raise Failure(f"unknown input `{unknown[0]}`")
+    given = {name: value for name, value in options.items() if value is not None}
+    credentials = credentials_of(context, given.get("auth"))
+    headers = _headers(given.get("headers"))
+    key = _key(context, given)
+    if key:
+        headers[key[0]] = key[1]
+    return Ask(
+        method=_method(method),
+        url=_url(url, given.get("query")),
+        headers=headers,
+        content=content_of(context, given),
+        credentials=credentials,
+        expected=expected_of(given.get("expect_status"), given.get("expect_schema")),
+        patience=patience_of(given.get("retries")),
+        repeatable=method.upper() in IDEMPOTENT or bool(key),
+        timeout=timeout_of(given.get("timeout")),
+        follow=_flag(given, "follow_redirects", True),
+        limit=size_of(given.get("max_bytes", "16MiB"), "max_bytes"),
+        save=str(given.get("save", "")),
+    )
+
+
+def size_of(value: Any, name: str) -> int:
+    """Bytes out of an input."""
+    try:
+        return bytes_of(value)
+    except ValueError as error:
+        raise Failure(f"`{name}`: {error}") from None
+
+
+def seconds_of(value: Any, name: str) -> float:
+    """Seconds out of an input."""
+    try:
+        return seconds(value)
+    except ValueError as error:
+        raise Failure(f"`{name}`: {error}") from None
+
+
+def timeout_of(value: Any) -> dict[str, float | None] | None:
+    """Seconds of each part, or None where nothing is said."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        each = seconds_of(value, "timeout")
+        return {"connect": each, "read": each, "write": each}
+    if strange := sorted(value.keys() - {"connect", "read", "write", "total"}):
+        raise Failure(f"`timeout` has the part `{strange[0]}`, expected connect, read, write or total")
+    return {part: seconds_of(each, f"timeout.{part}") for part, each in value.items()}
+
+
+def patience_of(value: Any) -> Patience:
+    """How to try again, out of the input `retries`."""
+    if value is None:
+        return Patience()
+    given = dict(value) if isinstance(value, Mapping) else {"times": value}
+    if strange := sorted(given.keys() - {"times", "delay", "max_delay"}):
+        raise Failure(f"`retries` has the part `{strange[0]}`, expected times, delay or max_delay")
+    times = given.get("times", 2)
+    if isinstance(times, bool) or not isinstance(times, int) or not 0 <= times <= 100:
+        raise Failure(f"`retries` must be a number from 0 to 100, found {times!r}")
+    delay = seconds_of(given.get("delay", 0.5), "retries.delay")
+    return Patience(times, delay, seconds_of(given.get("max_delay", 60), "retries.max_delay"))
+
+
+def _flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
+    value = given.get(name, default)
+    if not isinstance(value, bool):
+        raise Failure(f"`{name}` must be true or false, found {value!r}")
+    return value
+
+
+def _method(method: str) -> str:
+    if not (method.isascii() and method.isalpha() and len(method) <= 20) or method.upper() == "CONNECT":
+        raise Failure(f"`{method[:30]}` is no method that can be asked for")
+    return method.upper()
+
+
+def _url(url: Any, query: Any) -> str:
+    import httpx2  # late: checks that need no library come first
+
+    try:
+        parsed = httpx2.URL(url)
+    except (httpx2.InvalidURL, TypeError, ValueError) as error:
+        raise Failure(f"`{str(url)[:200]}` is no address: {error}") from None
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise Failure(f"`{str(url)[:200]}` is no address that starts with http:// or https:// and a host")
+    if parsed.userinfo:
+        raise Failure("the address holds credentials, which would stand in the journal: give them by `auth`")
+    if query is not None:
+        if not isinstance(query, Mapping):
+            raise Failure(f"`query` must be a mapping, found {query!r}")
+        parsed = parsed.copy_merge_params(_plain(query, "query"))
+    return str(parsed.copy_with(fragment=None))
+
+
+def _plain(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Texts, numbers, booleans, and lists of these: what a query or a form can say."""
+    for key, value in values.items():
+        each = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+        if any(one is not None and not isinstance(one, (str, int, float)) for one in each):
+            raise Failure(f"`{name}.{key}` must be text, a number, a boolean or a list of these")
+    return {str(key): value for key, value in values.items()}
+
+
+def _headers(given: Any) -> dict[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise Failure(f"`headers` must be a mapping, found {given!r}")
+    for name, value in given.items():
+        if str(name).lower() in _FRAMING:
+            raise Failure(f"the header `{name}` is set by the request itself")
+        if isinstance(value, (dict, list)) or any(sign in f"{name}{value}" for sign in "\r\n\0"):
+            raise Failure(f"`headers.{name}` must be one line of text")
+    return {str(name).lower(): str(value) for name, value in given.items()}
+
+
+def _key(context: Context, given: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Header and value of the idempotency key, where one is wanted."""
+    key = str(given.get("idempotency_key", ""))
+    if not key and not _flag(given, "idempotent", False):
+        return None
+    key = key or context.call.once or context.call.key
+    if any(sign in key for sign in "\r\n\0"):
+        raise Failure("`idempotency_key` must be one line of text")
+    return str(given.get("idempotency_header", "Idempotency-Key")).lower(), key

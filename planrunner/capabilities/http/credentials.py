@@ -1,0 +1,63 @@
+"""Credentials out of the environment, named in the plan and never written down."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure
+
+MASK = "***"
+_WAYS = "`bearer_env`, `basic_env`, or `header` with `header_env`"
+
+
+class Credentials(NamedTuple):
+    """Headers to send, how they are shown, and the texts that must not come out anywhere."""
+
+    headers: Mapping[str, str] = {}
+    shown: Mapping[str, str] = {}
+    secrets: tuple[str, ...] = ()
+
+    def masked(self, text: str) -> str:
+        """The text without the secrets, should the other side have repeated them."""
+        for secret in self.secrets:
+            text = text.replace(secret, MASK)
+        return text
+
+
+def credentials_of(context: Context, auth: Any) -> Credentials:
+    """Read the input `auth`. Raises Failure where it cannot be used or its variable is not set."""
+    if auth is None or auth == {}:
+        return Credentials()
+    if not isinstance(auth, Mapping):
+        raise Failure(f"`auth` must be {_WAYS}")
+    ways = sorted(auth)
+    if ways == ["bearer_env"]:
+        token = _variable(context, auth["bearer_env"])
+        return _made("authorization", "Bearer ", token, (token,))
+    if ways == ["basic_env"]:
+        pair = _variable(context, auth["basic_env"])
+        if ":" not in pair:
+            raise Failure(f"the environment variable `{auth['basic_env']}` must hold `user:password`")
+        packed = base64.b64encode(pair.encode()).decode()
+        return _made("authorization", "Basic ", packed, (packed, pair, pair.partition(":")[2]))
+    if ways == ["header", "header_env"]:
+        value = _variable(context, auth["header_env"])
+        return _made(str(auth["header"]).lower(), "", value, (value,))
+    raise Failure(f"`auth` must be {_WAYS}, found {', '.join(f'`{way}`' for way in ways)}")
+
+
+def _made(header: str, before: str, secret: str, secrets: tuple[str, ...]) -> Credentials:
+    longest_first = sorted({each for each in secrets if len(each) >= 4}, key=len, reverse=True)
+    return Credentials({header: before + secret}, {header: before + MASK}, tuple(longest_first))
+
+
+def _variable(context: Context, name: Any) -> str:
+    value = context.call.env.get(str(name)) or os.environ.get(str(name), "")
+    if not value.strip():
+        raise Failure(f"the environment variable `{name}`, which `auth` names, is not set")
+    if any(sign in value.strip() for sign in "\r\n\0"):
+        raise Failure(f"the environment variable `{name}`, which `auth` names, is more than one line")
+    return value.strip()

@@ -1,0 +1,46 @@
+"""What makes an answer a good one: its status, and the schema of its data."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from planrunner.capabilities.contract import Failure
+
+PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Status codes of faults that may pass."""
+
+
+class Expected(NamedTuple):
+    """Ranges of good status codes, first and last, and the schema (None: any data)."""
+
+    ranges: tuple[tuple[int, int], ...]
+    schema: Any = None
+
+    def good(self, status: int) -> bool:
+        return any(first <= status <= last for first, last in self.ranges)
+
+
+def expected_of(status: Any, schema: Any) -> Expected:
+    """Read `expect_status` and `expect_schema`."""
+    wanted = ["2xx"] if status is None else status if isinstance(status, list) else [status]
+    return Expected(tuple(status_range(each, "expect_status") for each in wanted), schema)
+
+
+def status_range(value: Any, name: str) -> tuple[int, int]:
+    """`204`, `2xx` or `200-299` as first and last code."""
+    text = str(value).strip().lower()
+    if len(text) == 3 and text[0] in "12345" and text[1:] == "xx":
+        return int(text[0]) * 100, int(text[0]) * 100 + 99
+    first, _, last = text.partition("-")
+    last = last or first
+    if not all(part.isascii() and part.isdigit() and 100 <= int(part) <= 599 for part in (first, last)):
+        raise Failure(f"`{name}` must be a status such as 200, `2xx` or `200-299`, found {value!r}")
+    return int(first), int(last)
+
+
+def check_schema(schema: Any, data: Any) -> str:
+    """Where the data does not fit, in a sentence; empty where it fits."""
+    from planrunner.capabilities.jsonschema import faults  # late: few requests say what they expect
+
+    found = faults(schema, data)
+    return "; ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")

@@ -1,0 +1,134 @@
+"""The inputs that the capabilities share, and their outputs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple, TypedDict
+
+from planrunner.capabilities.declare import Doc
+
+Url = Annotated[str, Doc("address, http or https, without credentials")]
+
+
+Query = Annotated[dict[str, Any], Doc("parameters added to the address; a list repeats its name")]
+Headers = Annotated[dict[str, Any], Doc("headers to send; they stand in the journal, so no secrets")]
+Auth = Annotated[
+    dict[str, str],
+    Doc(
+        "credentials by the name of an environment variable: `bearer_env: NAME`, `basic_env: NAME` "
+        "(`user:password`) or `header: X-Api-Key` with `header_env: NAME`; sent to the origin of the address only"
+    ),
+]
+Timeout = Annotated[
+    int | float | str | dict[str, Any],
+    Doc("for each part, or a mapping of `connect` (10s), `read` (30s), `write` (30s) and `total`"),
+]
+Follow = Annotated[bool, Doc("go where the answer points, ten times at most; default: true")]
+Status = Annotated[
+    int | str | list[Any], Doc("status of a good answer: 201, `2xx`, `200-299` or a list of these; default: 2xx")
+]
+Fitting = Annotated[Any, Doc("JSON Schema that the answer has to fit")]
+Limit = Annotated[int | str, Doc("refuse an answer larger than this, unpacked; default: 16MiB", "size")]
+Retries = Annotated[
+    int | dict[str, Any],
+    Doc(
+        "further tries after a fault that may pass, or a mapping of `times`, `delay` and `max_delay`; default: 2. "
+        "Only where a repetition does no harm: methods that are idempotent, or with an idempotency key"
+    ),
+]
+
+
+class Asking(TypedDict, total=False):
+    """What everything takes that asks."""
+
+    query: Query
+    headers: Headers
+    auth: Auth
+    timeout: Timeout
+    follow_redirects: Follow
+
+
+class Fetching(Asking, total=False):
+    """What a download takes."""
+
+    retries: Retries
+
+
+class Polling(Asking, total=False):
+    """What is asked again and again."""
+
+    expect_schema: Fitting
+    max_bytes: Limit
+
+
+class Paging(Asking, total=False):
+    """What is asked page by page."""
+
+    expect_status: Status
+    expect_schema: Fitting
+    max_bytes: Limit
+    retries: Retries
+
+
+class Reading(Asking, total=False):
+    """What a single request takes."""
+
+    expect_status: Status
+    expect_schema: Fitting
+    max_bytes: Limit
+    retries: Retries
+    save: Annotated[str, Doc("keep the answer as an artifact of this name instead of in `text` and `json`")]
+
+
+class Content(TypedDict, total=False):
+    """What a request may carry: one of these (`files` goes with `form`)."""
+
+    json: Annotated[Any, Doc("data to send as JSON")]
+    form: Annotated[dict[str, Any], Doc("fields of a form")]
+    files: Annotated[
+        dict[str, Any],
+        Doc("files of a multipart form by field: a path inside the working directory, or `path`, `name` and `type`"),
+    ]
+    body: Annotated[str, Doc("text to send as it is")]
+    body_file: Annotated[str, Doc("file inside the working directory to send as it is")]
+
+
+class Once(TypedDict, total=False):
+    """How a request is known to be the same one when it comes again."""
+
+    idempotent: Annotated[
+        bool, Doc("send an idempotency key, the same for all attempts of the task, so that the request may be repeated")
+    ]
+    idempotency_key: Annotated[str, Doc("the key to send; default with `idempotent`: that of the task")]
+    idempotency_header: Annotated[str, Doc("header for the key; default: Idempotency-Key")]
+
+
+class Sending(Reading, Content, total=False):
+    """A request with content, of a method that may be repeated anyway."""
+
+
+class Creating(Reading, Content, Once, total=False):
+    """A request with content that takes effect each time it comes."""
+
+
+class Answer(NamedTuple):
+    """What every request gives."""
+
+    status: Annotated[int, Doc("status code")]
+    headers: Annotated[dict[str, str], Doc("headers in lower case, without cookies and credentials")]
+    json: Annotated[Any, Doc("the data, where the answer is JSON")]
+    text: Annotated[str, Doc("the answer as text, up to 256 KiB; what is larger or no text becomes an artifact")]
+    url: Annotated[str, Doc("address that answered; after a redirect to another origin without its query")]
+    elapsed: Annotated[float, Doc("seconds from the first try to the end of the answer")]
+    attempts: Annotated[int, Doc("number of tries")]
+    size: Annotated[int, Doc("bytes of the answer, unpacked")]
+    sha256: Annotated[str, Doc("digest of the answer, unpacked")]
+    artifact: Annotated[dict[str, Any] | None, Doc("record of the artifact, where the answer was kept as one")]
+
+    def brief(self) -> dict[str, Any]:
+        """As outputs for a failure: without what is too large for a journal."""
+        outputs = self._asdict()
+        return outputs if self.size <= INLINE else {**outputs, "json": None, "text": ""}
+
+
+INLINE = 1 << 18
+"""Bytes of an answer that stand in the outputs; what is larger becomes an artifact."""

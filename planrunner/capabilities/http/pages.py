@@ -1,0 +1,181 @@
+"""Lists that come in pages: followed to their end, within bounds, and put together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Unpack
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.http.asking import Ask, asked
+from planrunner.capabilities.http.inputs import INLINE, Answer, Paging, Url
+from planrunner.capabilities.http.pointer import ABSENT, at, checked_pointer
+from planrunner.capabilities.http.sending import opened, send_with
+
+if TYPE_CHECKING:
+    import httpx2
+
+_WAYS = "`link`, or a mapping: `next: /pointer`, `cursor: /pointer` with `parameter`, or `page: NAME` or `offset: NAME`"
+
+
+class Merged(NamedTuple):
+    """What the pages hold."""
+
+    items: Annotated[list[Any] | None, Doc("all items in order, up to 256 KiB of JSON; more becomes an artifact")]
+    total: Annotated[int, Doc("number of items")]
+    pages: Annotated[int, Doc("number of pages that were read")]
+    complete: Annotated[bool, Doc("whether the last page was reached before a bound was")]
+    artifact: Annotated[dict[str, Any] | None, Doc("record of the artifact that holds the items as JSON")]
+
+
+class Way(NamedTuple):
+    """How one page leads to the next."""
+
+    kind: str
+    pointer: str = ""
+    parameter: str = ""
+    start: int = 1
+
+
+class Bounds(NamedTuple):
+    pages: int
+    items: int
+
+
+@capability("http.pages", effect="read", risks=("reaches the network",))
+def pages(
+    context: Context,
+    url: Url,
+    items: Annotated[str, Doc("JSON pointer to the list in each page; default: the page is the list")] = "",
+    by: Annotated[str | dict[str, Any], Doc(f"how to get to the next page: {_WAYS} (each with `start`)")] = "link",
+    max_pages: Annotated[int, Doc("stop after so many pages")] = 100,
+    max_items: Annotated[int, Doc("stop after so many items")] = 10000,
+    **options: Unpack[Paging],
+) -> Merged:
+    """Read a list that comes in pages.
+
+    `link` follows the `Link` header with `rel="next"`; `next` an address in the page; `cursor` sends what stands in the
+    page as a query parameter; `page` and `offset` count up until a page is empty. A next page at another origin is
+    refused as `policy`. The bounds end the list early, and then `complete` is false.
+    """
+    ask = asked(context, "GET", url, options, Paging)
+    ask = ask._replace(inline=ask.limit)
+    way = way_of(by)
+    pointer = checked_pointer(items, "items")
+    bounds = Bounds(_positive(max_pages, "max_pages"), _positive(max_items, "max_items"))
+    found: list[Any] = []
+    read, complete = 0, False
+    with opened(context, ask) as connected:
+        for page, last in _walk(context, ask, way, pointer, connected):
+            found += page
+            read += 1
+            complete = last and len(found) <= bounds.items
+            if read >= bounds.pages or len(found) >= bounds.items:
+                break
+    return _merged(context, found[: bounds.items], read, complete)
+
+
+def way_of(given: Any) -> Way:
+    """Read the input `by`."""
+    if given == "link":
+        return Way("link")
+    if not isinstance(given, Mapping):
+        raise Failure(f"`by` must be {_WAYS}, found {given!r}")
+    kind = next((kind for kind in ("next", "cursor", "page", "offset") if kind in given), "")
+    allowed = {"next": {"next"}, "cursor": {"cursor", "parameter"}, "page": {"page", "start"}}
+    if not kind or given.keys() - allowed.get(kind, {"offset", "start"}):
+        raise Failure(f"`by` must be {_WAYS}, found {dict(given)!r}")
+    if kind in ("next", "cursor"):
+        return Way(kind, checked_pointer(given[kind], f"by.{kind}"), str(given.get("parameter", "cursor")))
+    start = given.get("start", 1 if kind == "page" else 0)
+    if isinstance(start, bool) or not isinstance(start, int):
+        raise Failure(f"`by.start` must be a number, found {start!r}")
+    return Way(kind, parameter=str(given[kind]), start=start)
+
+
+def _walk(
+    context: Context, ask: Ask, way: Way, pointer: str, connected: httpx2.Client
+) -> Iterator[tuple[list[Any], bool]]:
+    """The items of one page after the other, and whether it is the last one."""
+    seen, number = {ask.url}, way.start
+    if way.kind in ("page", "offset"):
+        ask = ask._replace(url=_with(ask.url, way.parameter, number))
+    while True:
+        answer = send_with(context, ask, connected)
+        page = at(answer.json, pointer)
+        if not isinstance(page, list):
+            what = "absent" if page is ABSENT else "not a list"
+            raise Failure(f"{ask.shown}: `{pointer or '/'}` is {what}", "logic", answer.brief())
+        number += 1 if way.kind == "page" else len(page)
+        following = _next(ask, way, answer, number if page else None)
+        yield page, not following
+        if not following:
+            return
+        if following in seen:
+            raise Failure(f"{ask.shown}: the page leads back to one that was read already")
+        seen.add(following)
+        ask = ask._replace(url=following)
+        context.beat()
+
+
+def _next(ask: Ask, way: Way, answer: Answer, number: int | None) -> str:
+    """Address of the next page; empty where there is none."""
+    if way.kind in ("page", "offset"):
+        return "" if number is None else _with(ask.url, way.parameter, number)
+    if way.kind == "link":
+        return _joined(ask, link_next(answer.headers.get("link", "")))
+    found = at(answer.json, way.pointer)
+    if found is ABSENT or found in (None, "", False):
+        return ""
+    if way.kind == "cursor":
+        return _with(ask.url, way.parameter, found)
+    return _joined(ask, str(found))
+
+
+def _with(url: str, parameter: str, value: Any) -> str:
+    import httpx2  # late: the client has loaded it
+
+    return str(httpx2.URL(url).copy_set_param(parameter, value))
+
+
+def _joined(ask: Ask, reference: str) -> str:
+    """The address that a page names, at the origin of the first one."""
+    if not reference:
+        return ""
+    import httpx2  # late, as above
+
+    here = httpx2.URL(ask.url)
+    try:
+        there = here.join(reference)
+    except httpx2.InvalidURL:
+        raise Failure(f"{ask.shown}: the next page is no address: {reference[:200]!r}") from None
+    if (there.scheme, there.host, there.port) != (here.scheme, here.host, here.port) or there.userinfo:
+        raise Failure(f"{ask.shown}: the next page is at another origin, {there.scheme}://{there.host}", "policy")
+    return str(there.copy_with(fragment=None))
+
+
+def link_next(header: str) -> str:
+    """The address with ``rel="next"`` in a ``Link`` header (RFC 8288), or an empty string."""
+    rest = header
+    while "<" in rest:
+        reference, _, rest = rest.partition("<")[2].partition(">")
+        parameters, _, _ = rest.partition("<")
+        for parameter in parameters.split(";"):
+            name, _, value = parameter.strip().rstrip(",").strip().partition("=")
+            if name.strip().lower() == "rel" and "next" in value.strip(' "').lower().split():
+                return reference.strip()
+    return ""
+
+
+def _positive(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise Failure(f"`{name}` must be a number above 0, found {value!r}")
+    return value
+
+
+def _merged(context: Context, found: list[Any], read: int, complete: bool) -> Merged:
+    whole = json.dumps(found, ensure_ascii=False).encode()
+    if len(whole) <= INLINE:
+        return Merged(found, len(found), read, complete, None)
+    return Merged(None, len(found), read, complete, context.keep(whole, "items.json", "application/json"))

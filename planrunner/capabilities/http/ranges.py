@@ -1,0 +1,134 @@
+"""The file of a download, read from the network: to its end, gone on with where it broke off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.http.answering import Told, answer_of
+from planrunner.capabilities.http.asking import Ask
+from planrunner.capabilities.http.inputs import INLINE
+from planrunner.capabilities.http.partial import Partial
+from planrunner.capabilities.http.received import Received
+from planrunner.capabilities.http.sending import answered
+from planrunner.capabilities.http.trying import Passing, rest, retry_after
+
+if TYPE_CHECKING:
+    import httpx2
+
+_PROGRESS = 1 << 16
+"""Bytes after which a connection that breaks off does not count as a try."""
+
+
+class Wanted(NamedTuple):
+    """What has to come out: digest and size, if they are known, and the size it may have at most."""
+
+    sha256: str
+    size: int | None
+    limit: int
+
+    def fault(self, partial: Partial) -> str:
+        """What is wrong with a file that is complete, or an empty string."""
+        if self.size is not None and partial.size != self.size:
+            return f"the file has {partial.size} bytes, expected {self.size}"
+        if self.sha256 and (found := partial.digest()) != self.sha256:
+            return f"the file has the SHA-256 {found}, expected {self.sha256}"
+        return ""
+
+
+def read_to_end(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connected: httpx2.Client) -> None:
+    """Read the file. A connection that breaks off after a good part is taken up again at once; otherwise raises
+    Passing where another try may help, and Failure."""
+    while True:
+        before = partial.size
+        try:
+            return _read(context, ask, wanted, partial, connected)
+        except Passing as trouble:
+            if partial.size < before + _PROGRESS or not _resumable(wanted, partial):
+                raise
+            context.log.write(f"{trouble.failure}; going on after {partial.size} bytes\n".encode(), "stderr")
+        rest(context, 0.1)
+
+
+def _resumable(wanted: Wanted, partial: Partial) -> bool:
+    return bool(partial.size and (partial.validator or wanted.sha256))
+
+
+def _read(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connected: httpx2.Client) -> None:
+    have = partial.size if _resumable(wanted, partial) else 0
+    more = {"range": f"bytes={have}-"} if have else {}
+    if have and partial.validator:
+        more["if-range"] = partial.validator
+    with answered(ask, connected, more) as response:
+        if response.status_code == 416 and have:
+            if _total(response) == have:
+                partial.resumed = have
+                return
+            partial.begin("")
+            raise Passing(Failure(f"{ask.shown}: there is nothing after {have} bytes", "transient"), wait=0.0)
+        if response.status_code == 206 and have and _is_other(response, partial):
+            partial.begin("")
+            raise Passing(Failure(f"{ask.shown}: the file is another one now", "transient"), wait=0.0)
+        if response.status_code == 206 and have and _start(response) == have:
+            partial.resumed = partial.resumed or have
+        elif response.status_code == 206 or not ask.expected.good(response.status_code):
+            _refuse(context, ask, response)
+        else:
+            partial.begin(validator_of(response))
+        _check_announced(ask, wanted, response, partial.size)
+        for part in response.iter_raw():
+            if partial.size + len(part) > wanted.limit:
+                raise Failure(f"{ask.shown}: the file is larger than `max_bytes`, which is {wanted.limit}")
+            partial.add(part)
+
+
+def _check_announced(ask: Ask, wanted: Wanted, response: httpx2.Response, have: int) -> None:
+    length = response.headers.get("content-length", "")
+    if not (length.isascii() and length.isdigit()):
+        return
+    whole = have + int(length)
+    if whole > wanted.limit:
+        raise Failure(f"{ask.shown}: the file has {whole} bytes, more than `max_bytes`, which is {wanted.limit}")
+    if wanted.size is not None and whole != wanted.size and not have:
+        raise Failure(f"{ask.shown}: the file has {whole} bytes, expected {wanted.size}")
+
+
+def _refuse(context: Context, ask: Ask, response: httpx2.Response) -> None:
+    """Raise the failure of an answer that is not the file."""
+    received = Received(context, INLINE, INLINE)
+    nothing = ask._replace(expected=ask.expected._replace(ranges=()))
+    try:
+        received.take(response)
+        answer_of(context, nothing, response, received, Told(1, 0.0))
+    except Failure as failure:
+        if failure.failure != "transient":
+            raise
+        raise Passing(failure, wait=retry_after(response.headers.get("retry-after", ""))) from None
+    finally:
+        received.close()
+
+
+def validator_of(response: httpx2.Response) -> str:
+    """What tells by a range request whether the file is still the same; empty where nothing does."""
+    etag = str(response.headers.get("etag", "")).strip()
+    if etag.startswith('"'):
+        return etag
+    return "" if etag else str(response.headers.get("last-modified", "")).strip()
+
+
+def _is_other(response: httpx2.Response, partial: Partial) -> bool:
+    """Whether a part belongs to another file than the one begun, though the server was asked not to send such a one."""
+    validator = validator_of(response)
+    return bool(validator and partial.validator and validator != partial.validator)
+
+
+def _start(response: httpx2.Response) -> int:
+    """Where the bytes of a partial answer begin; -1 where it does not say."""
+    unit, _, span = response.headers.get("content-range", "").partition(" ")
+    first = span.partition("-")[0].strip()
+    return int(first) if unit == "bytes" and first.isascii() and first.isdigit() else -1
+
+
+def _total(response: httpx2.Response) -> int:
+    total = response.headers.get("content-range", "").rpartition("/")[2].strip()
+    return int(total) if total.isascii() and total.isdigit() else -1

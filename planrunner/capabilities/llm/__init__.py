@@ -1,0 +1,1 @@
+"""Language models by the name that the project gives them: complete, judge, vote, embed."""

@@ -1,0 +1,207 @@
+"""Asking models: the one that is chosen, then those that stand in for it; every request and reply is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.http.client import async_client
+from planrunner.capabilities.llm.models import Model, key_of
+from planrunner.capabilities.llm.purse import Purse, purse_of
+from planrunner.capabilities.llm.usage import Usage
+from planrunner.lean import sha256
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from planrunner.capabilities.llm.providers import Asked, Reply
+    from planrunner.capabilities.llm.wire import Exchange
+
+Json = Any
+Result = TypeVar("Result")
+
+SEVERAL = 8
+"""Requests of one attempt that are on their way at once."""
+
+
+class Answer(NamedTuple):
+    """A reply, the model that gave it, what was tried to get it, and the digests of what was sent and came back."""
+
+    reply: Reply
+    model: Model
+    attempts: list[dict[str, Json]]
+    request_sha256: str
+    reply_sha256: str
+
+
+def asking(context: Context, work: Callable[[Asker], Awaitable[Result]], needs_library: bool = True) -> Result:
+    """Do ``work`` with the models of the project, and tell the engine what it used. Raises Failure."""
+
+    async def inside(purse: Purse) -> Result:
+        import httpx2  # late: only a task that asks a model needs it
+
+        from planrunner.capabilities.llm.wire import Wire
+
+        async with (
+            async_client(context, follow_redirects=False) as guarded,
+            httpx2.AsyncClient(transport=Wire(guarded), timeout=None) as client,
+        ):
+            return await work(Asker(context, purse, client))
+
+    with purse_of(context) as purse:
+        if needs_library:
+            from planrunner.capabilities.llm.providers import load  # late: brings the library
+
+            load()
+        return asyncio.run(inside(purse))
+
+
+class Asker:
+    """Sends the requests of one attempt."""
+
+    __slots__ = ("_keys", "_number", "_several", "client", "context", "purse")
+
+    def __init__(self, context: Context, purse: Purse, client: httpx2.AsyncClient) -> None:
+        self.client = client
+        self._keys: dict[str, str] = {}
+        self._number = 0
+        self._several = asyncio.Semaphore(SEVERAL)
+        self.context = context
+        self.purse = purse
+
+    async def ask(self, models: list[Model], asked: Asked, stream: bool = False) -> Answer:
+        """The reply of the first of the models that gives one. Raises Failure, with what was tried in its outputs."""
+        tried: list[dict[str, Json]] = []
+        failed: list[Failure] = []
+        for model in models:
+            if failed:
+                self.note(f"{failed[-1]}; asking `{model.name}` instead")
+            try:
+                async with self._several:
+                    return await self._once(model, asked, stream, tried)
+            except Failure as failure:
+                failed.append(failure)
+                if failure.failure != "transient":
+                    break
+        raise _joined(models, failed, tried) from None
+
+    def note(self, text: str) -> None:
+        """Tell people, beside the answer, what is going on."""
+        self.context.log.write(f"{text}\n".encode(), "stderr")
+
+    async def _once(self, model: Model, asked: Asked, stream: bool, tried: list[dict[str, Json]]) -> Answer:
+        parameters = {**model.parameters, **asked.parameters}
+        limit = parameters.get("max_tokens") or self.purse.most_output(model, _size_of(asked))
+        whole = asked._replace(parameters={**parameters, "max_tokens": limit})
+        reply, digests = await self.exchange(model, limit, lambda exchange: self._send(exchange, whole, stream), tried)
+        return Answer(reply, model, tried, *digests)
+
+    async def exchange(
+        self, model: Model, limit: int, send: Callable[[Exchange], Awaitable[Result]], tried: list[dict[str, Json]]
+    ) -> tuple[Result, tuple[str, str]]:
+        """Have ``send`` make one request, of which the reply has at most ``limit`` tokens, and read what comes back;
+        gives the digests of both as well. What happened is added to ``tried``. Raises Failure."""
+        from planrunner.capabilities.llm.failures import failure_of  # late, as above
+        from planrunner.capabilities.llm.wire import Exchange, exchanged
+
+        exchange = Exchange(model, self._key(model), self.purse, limit)
+        try:
+            with exchanged(exchange):
+                async with asyncio.timeout(model.timeout):
+                    result = await send(exchange)
+        except Exception as error:  # the libraries raise whatever they please
+            failure = failure_of(error, exchange)
+            tried.append(_record(exchange, failure, self._keep(exchange)))
+            raise failure from None
+        digests = self._keep(exchange)
+        tried.append(_record(exchange, None, digests))
+        self.note(_line(exchange))
+        return result, digests
+
+    async def _send(self, exchange: Exchange, asked: Asked, stream: bool) -> Reply:
+        from planrunner.capabilities.llm.providers import adapter, request
+        from planrunner.capabilities.llm.secrets import Stream
+
+        made = adapter(exchange.model, self.client)
+        if not stream:
+            return _blinded(await request(made, exchange.model, asked, None), exchange)
+        shown = Stream(exchange.blinds)
+        write = self.context.log.write
+        try:
+            reply = await request(made, exchange.model, asked, lambda piece: write(shown.take(piece).encode()))
+        finally:
+            write((shown.rest() + "\n").encode())
+        return _blinded(reply, exchange)
+
+    def _key(self, model: Model) -> str:
+        if model.name not in self._keys:
+            self._keys[model.name] = key_of(model)
+        return self._keys[model.name]
+
+    def _keep(self, exchange: Exchange) -> tuple[str, str]:
+        """Keep what was sent and what came back; gives their digests."""
+        if not exchange.request:
+            return "", ""
+        self._number += 1
+        kind = "sse" if exchange.is_event_stream else "json"
+        sent = self._kept(exchange.request, f"request-{self._number}.json", "json")
+        return sent, self._kept(bytes(exchange.reply), f"reply-{self._number}.{kind}", kind) if exchange.reply else ""
+
+    def _kept(self, data: bytes, name: str, kind: str) -> str:
+        if self.context.services is not None:
+            self.context.keep(data, name, kind)
+        return sha256(data).hexdigest()
+
+
+def _record(exchange: Exchange, failure: Failure | None, digests: tuple[str, str]) -> dict[str, Json]:
+    model, used = exchange.model, exchange.used
+    usage = None if used is None else Usage(*used.tokens, used.cost)._asdict()
+    return {
+        "model": model.name,
+        "provider": model.provider,
+        "id": model.model,
+        "status": exchange.status or None,
+        "failure": failure.failure if failure is not None else "",
+        "reason": str(failure) if failure is not None else "",
+        "usage": usage,
+        "request_sha256": digests[0],
+        "reply_sha256": digests[1],
+    }
+
+
+def _line(exchange: Exchange) -> str:
+    used, model = exchange.used, exchange.model
+    if used is None:
+        why = f" ({exchange.odd})" if exchange.odd else ""
+        return f"`{model.name}` answered and did not tell in good order what it used{why}"
+    price = "at a price that is not known" if used.cost is None else f"${used.cost:.9f}".rstrip("0").rstrip(".")
+    return f"`{model.name}` answered: {used.tokens.input} tokens in, {used.tokens.output} out, {price}"
+
+
+def _joined(models: list[Model], failed: list[Failure], tried: list[dict[str, Json]]) -> Failure:
+    """What all the failures come to: the last one, unless that only says that nothing further could be asked."""
+    last = failed[-1]
+    if len(failed) > 1 and last.failure == "budget":
+        said = f"{failed[-2]}; `{models[len(failed) - 1].name}` was not asked: {last}"
+        return Failure(said, failed[-2].failure, {"attempts": tried})
+    before = ", ".join(f"`{model.name}`" for model in models[: len(failed) - 1])
+    said = f"{last} (before it {before} failed as well)" if before else str(last)
+    return Failure(said, last.failure, {"attempts": tried})
+
+
+def _size_of(asked: Asked) -> int:
+    """About how many bytes the request will have, for lack of the request itself."""
+    said = [message._asdict() for message in asked.messages]
+    return len(json.dumps([said, [tool._asdict() for tool in asked.tools], asked.schema, asked.schema])) + 512
+
+
+def _blinded(reply: Reply, exchange: Exchange) -> Reply:
+    """The reply without the key, even where it came in pieces."""
+    if not exchange.blinds.longest:
+        return reply
+    text = exchange.blinds.text
+    calls = [call._replace(arguments=json.loads(text(json.dumps(call.arguments)))) for call in reply.calls]
+    return reply._replace(text=text(reply.text), calls=tuple(calls))

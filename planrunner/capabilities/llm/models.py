@@ -1,0 +1,197 @@
+"""The models of a project, as `models:` of planrunner.yaml names them: plans choose among them and add none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.durations import money, seconds
+
+Json = Any
+
+PROVIDERS = ("openai", "openai-compatible", "anthropic", "google", "ollama")
+
+PARAMETERS = ("temperature", "max_tokens", "top_p", "seed", "stop", "presence_penalty", "frequency_penalty")
+
+_FIELDS = (
+    *("provider", "model", "base_url", "key_env", "key_file", "parameters", "price", "fallback", "timeout"),
+    *("structured", "dimensions"),
+)
+
+_HOMES = {
+    "openai": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com",
+    "google": "https://generativelanguage.googleapis.com",
+    "ollama": "http://127.0.0.1:11434/v1",
+}
+
+_USUAL_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GEMINI_API_KEY"}
+
+HASH = "hash"
+"""The embedder that needs no network and no configuration."""
+
+CHOICES = ("default", "judge")
+"""What stands among the models and says which of them is meant."""
+
+_EXAMPLE = "models: {default: fast, fast: {provider: openai, model: gpt-5-mini, key_env: OPENAI_API_KEY}}"
+
+
+class Price(NamedTuple):
+    """Dollars for a million tokens."""
+
+    input: float
+    output: float
+
+
+class Model(NamedTuple):
+    """A configured model. ``base_url`` is never empty but for the built-in embedder; ``own_address`` is False where it
+    is the provider's usual one. ``timeout`` is in seconds, for one request."""
+
+    name: str
+    provider: str
+    model: str
+    base_url: str = ""
+    own_address: bool = False
+    key_env: str = ""
+    key_file: str = ""
+    parameters: Mapping[str, Json] = {}
+    price: Price | None = None
+    fallback: tuple[str, ...] = ()
+    timeout: float = 300.0
+    structured: str = "native"
+    dimensions: int | None = None
+
+
+def chosen(context: Context, name: str) -> list[Model]:
+    """The model of that name (empty: the default), then those that stand in for it, in their order. Raises Failure
+    (logic) where the project has no such model or describes it wrongly."""
+    section = context.settings("models")
+    first = read_model(section, name or _default(section))
+    return [first, *(read_model(section, other) for other in first.fallback)]
+
+
+def judge_of(context: Context) -> str:
+    """The name of the model that judges where none is named; empty: the default one."""
+    found = context.settings("models").get("judge", "")
+    return found if isinstance(found, str) else ""
+
+
+def _default(section: Mapping[str, Json]) -> str:
+    named = [name for name in section if name not in CHOICES]
+    default = section.get("default") or (named[0] if len(named) == 1 else "")
+    if isinstance(default, str) and default:
+        return default
+    if not named:
+        raise Failure(f"no model is configured: add to planrunner.yaml, for example, `{_EXAMPLE}`")
+    raise Failure(f"no model is named, and planrunner.yaml has no `models: default:` ({', '.join(sorted(named))})")
+
+
+def read_model(section: Mapping[str, Json], name: str) -> Model:
+    """One entry of the section. Raises Failure that says what to write instead."""
+    given = section.get(name)
+    if name in CHOICES or given is None:
+        raise Failure(_unknown(section, name))
+    where = f"planrunner.yaml: `models: {name}:`"
+    if not isinstance(given, dict):
+        raise Failure(f"{where} is no mapping; it says at least `provider` and `model`")
+    try:
+        return _model(name, given)
+    except ValueError as error:
+        raise Failure(f"{where} {error}") from None
+
+
+def _unknown(section: Mapping[str, Json], name: str) -> str:
+    from planrunner.plan.nearest import nearest  # late: only a wrong name needs it
+
+    named = sorted(each for each in section if each not in CHOICES)
+    if not named:
+        return f"planrunner.yaml configures no model, so there is no `{name}`: add, for example, `{_EXAMPLE}`"
+    close = nearest(name, named)
+    hint = f"did you mean `{close}`?" if close else f"it has {', '.join(named[:8])}"
+    return f"planrunner.yaml has no model `{name}` under `models`: {hint}"
+
+
+def _model(name: str, given: Mapping[str, Json]) -> Model:
+    if unknown := [field for field in given if field not in _FIELDS]:
+        raise ValueError(f"has the unknown key `{unknown[0]}`; known are {', '.join(_FIELDS)}")
+    provider = given.get("provider")
+    if provider not in PROVIDERS:
+        raise ValueError(f"has `provider: {provider}`; known are {', '.join(PROVIDERS)}")
+    base_url = _text(given, "base_url")
+    if not base_url and provider not in _HOMES:
+        raise ValueError(f"needs a `base_url`, since its provider is `{provider}`")
+    usual = "" if base_url or given.get("key_file") else _USUAL_KEYS.get(provider, "")
+    return Model(
+        name=name,
+        provider=provider,
+        model=_text(given, "model") or _missing("model"),
+        base_url=(base_url or _HOMES[provider]).rstrip("/"),
+        own_address=bool(base_url),
+        key_env=_text(given, "key_env") or usual,
+        key_file=_text(given, "key_file"),
+        parameters=_parameters(given.get("parameters") or {}),
+        price=_price(given.get("price")),
+        fallback=_fallback(name, given.get("fallback") or ()),
+        timeout=seconds(given.get("timeout", 300.0)),
+        structured=_structured(given.get("structured", "native")),
+        dimensions=given.get("dimensions"),
+    )
+
+
+def _text(given: Mapping[str, Json], field: str) -> str:
+    value = given.get(field, "")
+    if not isinstance(value, str):
+        raise ValueError(f"has `{field}` that is not text")
+    return value
+
+
+def _missing(field: str) -> str:
+    raise ValueError(f"lacks `{field}`")
+
+
+def _parameters(given: Json) -> dict[str, Json]:
+    if not isinstance(given, dict):
+        raise ValueError("has `parameters` that are no mapping")
+    if unknown := [name for name in given if name not in PARAMETERS]:
+        raise ValueError(f"has the unknown parameter `{unknown[0]}`; known are {', '.join(PARAMETERS)}")
+    return dict(given)
+
+
+def _price(given: Json) -> Price | None:
+    if given is None:
+        return None
+    if not isinstance(given, dict) or set(given) != {"input", "output"}:
+        raise ValueError("has a `price` that is not {input: …, output: …}, in dollars for a million tokens")
+    return Price(money(given["input"]), money(given["output"]))
+
+
+def _fallback(name: str, given: Json) -> tuple[str, ...]:
+    names = [given] if isinstance(given, str) else list(given)
+    if not all(isinstance(each, str) for each in names) or name in names or len(set(names)) < len(names):
+        raise ValueError("has a `fallback` that is not a list of the names of other models")
+    return tuple(names)
+
+
+def _structured(given: Json) -> str:
+    if given not in ("native", "prompted"):
+        raise ValueError(f"has `structured: {given}`; known are native, prompted")
+    return str(given)
+
+
+def key_of(model: Model) -> str:
+    """The key that the model's requests carry; empty where none is configured. Raises Failure (policy) where the one
+    that is configured cannot be had."""
+    if model.key_file:
+        try:
+            with open(os.path.expanduser(model.key_file), encoding="utf-8") as file:
+                return file.read().strip()
+        except (OSError, UnicodeDecodeError):
+            raise Failure(f"the key of `{model.name}` cannot be read from {model.key_file}", "policy") from None
+    if not model.key_env:
+        return ""
+    key = os.environ.get(model.key_env, "").strip()
+    if not key:
+        raise Failure(f"`{model.name}` takes its key from the variable {model.key_env}, which is not set", "policy")
+    return key

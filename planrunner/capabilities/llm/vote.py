@@ -1,0 +1,121 @@
+"""The same question asked several times, or of several models: what most of them answer counts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Annotated, Any, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.llm.usage import usage_of
+
+Json = Any
+
+MOST = 25
+"""Votes of one attempt."""
+
+
+class Vote(NamedTuple):
+    """``answer`` is what most gave, ``agreement`` the share of all votes that it has; ``votes`` lists each as {model,
+    answer, key}, an answer that could not be had as {model, failure}."""
+
+    answer: Any
+    agreement: float
+    counts: dict[str, int]
+    votes: list[dict[str, Any]]
+    usage: dict[str, Any]
+    attempts: list[dict[str, Any]]
+
+
+@capability(
+    "llm.vote",
+    effect="read",
+    spends=("cost", "tokens", "calls"),
+    risks=("sends the prompt to the providers of the models", "costs money"),
+)
+def vote(
+    context: Context,
+    prompt: Annotated[str, Doc("what every voter is asked")],
+    models: Annotated[list[str] | None, Doc("names of models in planrunner.yaml; default: the default one")] = None,
+    n: Annotated[int, Doc("votes of each model; default: 3 of one model, 1 each of several")] = 0,
+    system: Annotated[str, Doc("how the models are to behave")] = "",
+    schema: Annotated[dict[str, Any] | None, Doc("JSON Schema that every answer has to fit")] = None,
+    field: Annotated[str, Doc("with `schema`: the part of the answer that is voted on; default: all of it")] = "",
+    max_tokens: Annotated[int | None, Doc("tokens of an answer at most")] = None,
+    temperature: Annotated[float | None, Doc("how freely the models choose their words")] = None,
+) -> Vote:
+    """Ask the same several times and take the answer that most give.
+
+    Answers in text are compared without case, punctuation at the ends and extra spaces. Where no answer has more than
+    half of the votes, the task fails with the class `no_majority`; votes that could not be had count against all.
+    """
+    from planrunner.capabilities.llm.asking import asking  # late: brings the HTTP client
+
+    async def work(asker: Any) -> Vote:
+        import asyncio
+
+        from planrunner.capabilities.llm.complete import checked
+        from planrunner.capabilities.llm.conversation import conversation
+        from planrunner.capabilities.llm.models import chosen
+        from planrunner.capabilities.llm.providers import Asked
+
+        voters = [chosen(context, name) for name in _voters(models or [""], n)]
+        asker.purse.check_calls(len(voters))
+        parameters = {"max_tokens": checked(max_tokens), "temperature": temperature}
+        given = {name: value for name, value in parameters.items() if value is not None}
+        asked = Asked(conversation(system, prompt, []), [], schema, given)
+        found = await asyncio.gather(*(_one(asker, voter, asked, field) for voter in voters))
+        return counted([each for each, _ in found], [attempt for _, attempts in found for attempt in attempts])
+
+    return asking(context, work)
+
+
+def _voters(names: list[str], n: int) -> list[str]:
+    each = n or (3 if len(names) == 1 else 1)
+    if each < 1 or not 2 <= each * len(names) <= MOST:
+        raise Failure(f"{each * len(names)} votes are asked for; a vote has 2 to {MOST}")
+    return [name for name in names for _ in range(each)]
+
+
+async def _one(asker: Any, models: Any, asked: Any, field: str) -> tuple[dict[str, Json], list[dict[str, Json]]]:
+    from planrunner.capabilities.llm.shapes import shaped
+
+    try:
+        found = await shaped(asker, models, asked, 0)
+    except Failure as failure:
+        if failure.failure not in ("transient", "schema"):
+            raise
+        return {"model": models[0].name, "failure": str(failure)}, failure.outputs.get("attempts", [])
+    answer = found.answer.reply.text if asked.schema is None else _part(found.value, field)
+    return {"model": found.answer.model.name, "answer": answer, "key": normal(answer)}, found.attempts
+
+
+def _part(value: Json, field: str) -> Json:
+    if not field:
+        return value
+    if not isinstance(value, dict) or field not in value:
+        raise Failure(f"the answers have no `{field}`, which is voted on; make it `required` in the schema")
+    return value[field]
+
+
+def normal(answer: Json) -> str:
+    """An answer as it is compared with others."""
+    if not isinstance(answer, str):
+        return json.dumps(answer, sort_keys=True, ensure_ascii=False)
+    return " ".join(answer.split()).strip(" .,;:!?\"'`*").casefold()
+
+
+def counted(votes: list[dict[str, Json]], attempts: list[dict[str, Json]]) -> Vote:
+    """Raises Failure (no_majority) where no answer has more than half, and (transient) where there is none."""
+    counts = Counter(each["key"] for each in votes if "key" in each)
+    first = counts.most_common(1)
+    found = Vote(None, 0.0, dict(counts), votes, usage_of(attempts)._asdict(), attempts)
+    if not first:
+        raise Failure(f"no vote could be had: {votes[0]['failure']}", "transient", found._asdict())
+    if 2 * first[0][1] <= len(votes):
+        said = ", ".join(f"{key or '(nothing)'}: {number}" for key, number in counts.most_common(5))
+        raise Failure(f"no answer has more than half of the votes ({said})", "no_majority", found._asdict())
+    key, number = first[0]
+    answer = next(each["answer"] for each in votes if each.get("key") == key)
+    return found._replace(answer=answer, agreement=round(number / len(votes), 6))

@@ -1,0 +1,205 @@
+"""The way of every request to a model and of its reply: counted, held to what may be spent, recorded, with the key.
+
+A library is given a key that is none; the real one is put into the request here and taken out of whatever comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import httpx2
+
+from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.llm.meter import Meter
+from planrunner.capabilities.llm.models import Model
+from planrunner.capabilities.llm.purse import Hold, Purse, Tokens, Used, most_input
+from planrunner.capabilities.llm.secrets import Blinds
+
+LARGEST = 16 << 20
+"""Bytes of a reply that are read."""
+
+NO_KEY = "no-key"
+"""What a library gets to see instead of a key."""
+
+_CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key", "api-key", "openai-organization", "openai-project")
+
+
+class Exchange:
+    """One request to a model and its reply, as they went over the wire."""
+
+    __slots__ = (
+        *("_key", "_meter", "_purse", "blinds", "hold", "is_event_stream", "is_whole", "max_tokens", "model"),
+        *("refused", "reply", "request", "status", "used", "was_sent"),
+    )
+
+    def __init__(self, model: Model, key: str, purse: Purse, max_tokens: int) -> None:
+        self._key = key
+        self._meter = Meter(Tokens(0, 0))
+        self._purse = purse
+        self.blinds = Blinds(key)
+        self.hold: Hold | None = None
+        self.is_event_stream = self.is_whole = self.was_sent = False
+        self.max_tokens = max_tokens
+        self.model = model
+        self.refused: Failure | None = None
+        self.reply = bytearray()
+        self.request = b""
+        self.status = 0
+        self.used: Used | None = None
+
+    def begin(self, body: bytes) -> None:
+        """Set the worst case of the request aside. Raises Failure where it may not be sent."""
+        if self.hold is not None:
+            self.refused = Failure("the library tried to send the request a second time", "transient")
+            raise self.refused
+        most = Tokens(most_input(len(body)), self.max_tokens)
+        self.request = self.blinds.data(body)
+        self._meter = Meter(most)
+        try:
+            self.hold = self._purse.take(self.model, most)
+        except Failure as failure:
+            self.refused = failure
+            raise
+
+    def take(self, data: bytes) -> bytes:
+        """A piece of the reply as the library may see it: a whole document, or whole lines of events."""
+        data = self.blinds.data(data)
+        if len(self.reply) + len(data) > LARGEST:
+            self.refused = Failure(f"the reply is larger than {LARGEST >> 20} MiB", "transient")
+            raise self.refused
+        self.reply += data
+        if not self.is_event_stream:
+            return self._meter.cleaned(data)
+        lines = data.splitlines(keepends=True)
+        return b"".join(self._line(line) if line.startswith(b"data:") else line for line in lines)
+
+    def _line(self, line: bytes) -> bytes:
+        text = line[5:].strip()
+        if text == b"[DONE]" or b'"message_stop"' in text:
+            self.is_whole = True  # a library may read no further
+        cleaned = self._meter.cleaned(text) if text.startswith(b"{") else text
+        return line if cleaned is text else b"data: " + cleaned + line[len(line.rstrip(b"\r\n")) :]
+
+    def end(self) -> None:
+        """Settle what the request used. A request that was answered with an error, or never left, used nothing; one
+        whose reply broke off used nobody knows what."""
+        if self.hold is None:
+            self.used = Used(Tokens(0, 0), 0.0)
+            return
+        hold, self.hold = self.hold, None
+        if not self.was_sent or (self.is_whole and not 200 <= self.status < 300):
+            self.used = hold.settle(Tokens(0, 0))
+        else:
+            self.used = hold.settle(self._meter.tokens() if self.is_whole else None)
+
+    @property
+    def odd(self) -> str:
+        return self._meter.odd
+
+
+_CURRENT: ContextVar[Exchange] = ContextVar("exchange")
+
+
+@contextmanager
+def exchanged(exchange: Exchange) -> Iterator[Exchange]:
+    """What is sent in here belongs to the exchange, which is settled at the end."""
+    token = _CURRENT.set(exchange)
+    try:
+        yield exchange
+    finally:
+        _CURRENT.reset(token)
+        exchange.end()
+
+
+class Wire(httpx2.AsyncBaseTransport):
+    """Sends the requests of a library through the guarded client."""
+
+    def __init__(self, client: httpx2.AsyncClient) -> None:
+        self._client = client
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        exchange = _CURRENT.get()
+        exchange.begin(await request.aread())
+        self._authorise(request, exchange)
+        try:
+            response = await self._client.send(request, stream=True, follow_redirects=False)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
+            raise
+        except Failure as failure:
+            exchange.refused, exchange.was_sent = failure, failure.failure != "policy"
+            raise
+        except BaseException:
+            exchange.was_sent = True
+            raise
+        exchange.was_sent = True
+        exchange.status = response.status_code
+        kind = response.headers.get("content-type", "")
+        exchange.is_event_stream = response.status_code < 400 and "event-stream" in kind
+        return await self._answer(exchange, request, response, kind)
+
+    @staticmethod
+    def _authorise(request: httpx2.Request, exchange: Exchange) -> None:
+        for name in _CREDENTIALS:
+            if name in request.headers:
+                del request.headers[name]
+        key, provider = exchange._key, exchange.model.provider
+        if key and provider == "anthropic":
+            request.headers["x-api-key"] = key
+        elif key and provider == "google":
+            request.headers["x-goog-api-key"] = key
+        elif key:
+            request.headers["authorization"] = f"Bearer {key}"
+
+    @staticmethod
+    async def _answer(
+        exchange: Exchange, request: httpx2.Request, response: httpx2.Response, kind: str
+    ) -> httpx2.Response:
+        headers = {"content-type": kind}
+        if "retry-after" in response.headers:
+            headers["retry-after"] = response.headers["retry-after"]
+        if exchange.is_event_stream:
+            stream = _Events(response, exchange)
+            return httpx2.Response(response.status_code, headers=headers, stream=stream, request=request)
+        try:
+            content = exchange.take(await _whole(response, exchange))
+        finally:
+            await response.aclose()
+        exchange.is_whole = True
+        return httpx2.Response(response.status_code, headers=headers, content=content, request=request)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+async def _whole(response: httpx2.Response, exchange: Exchange) -> bytes:
+    found = bytearray()
+    async for piece in response.aiter_bytes():
+        found += piece
+        if len(found) > LARGEST:
+            exchange.take(bytes(found))
+    return bytes(found)
+
+
+class _Events(httpx2.AsyncByteStream):
+    """The events of a reply, line by line."""
+
+    def __init__(self, response: httpx2.Response, exchange: Exchange) -> None:
+        self._response = response
+        self._exchange = exchange
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        rest = b""
+        async for piece in self._response.aiter_bytes():
+            lines, found, rest = (rest + piece).rpartition(b"\n")
+            if len(rest) > LARGEST:
+                self._exchange.take(rest)
+            if found:
+                yield self._exchange.take(lines + found)
+        if rest:
+            yield self._exchange.take(rest)
+        self._exchange.is_whole = True
+
+    async def aclose(self) -> None:
+        await self._response.aclose()

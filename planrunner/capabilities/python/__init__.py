@@ -1,0 +1,1 @@
+"""Python of the project, run in a process of its own."""

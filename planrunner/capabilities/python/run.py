@@ -1,0 +1,145 @@
+"""``python.run``: a function, a script or a few lines of the project in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Exit, Failure, Preview, Spawn
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.python.interpreter import interpreter
+from planrunner.capabilities.verbatim import require_verbatim
+from planrunner.machine.events import Outcome
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Annotated, Any
+
+    from planrunner.capabilities.contract import Json
+
+_CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child.py")
+_INCARNATION = f"{os.getpid():x}-{time.time_ns():x}"
+"""Sets a result apart from one that a killed runner, or what survived it, wrote for the same attempt."""
+
+
+class Work(NamedTuple):
+    """What is to be run: ``kind`` is function, file or code."""
+
+    kind: str
+    target: str
+
+
+def preview(
+    context: Context, function: str = "", file: str = "", code: str = "", args: Any = None, **_: Any
+) -> Preview:
+    """The call as it would be made."""
+    work = _work(context, function, file, code)
+    given = json.dumps(args or {}, ensure_ascii=False, sort_keys=True)
+    what = "code of the plan" if work.kind == "code" else work.target
+    detail = work.target if work.kind == "code" else ""
+    return Preview(f"run {what} with {given}", calls=(detail,) if detail else ())
+
+
+@capability(
+    "python.run",
+    effect="unsafe",
+    process=True,
+    open_outputs=True,
+    preview=preview,
+    irreversible=True,
+    risks=("runs code of the project",),
+)
+def run(
+    context: Context,
+    function: Annotated[str, Doc("`module:function` or `file.py:function` of the project")] = "",
+    file: Annotated[str, Doc("script of the project; it finds its inputs in `args` and leaves `result`")] = "",
+    code: Annotated[str, Doc("the lines themselves, without templates; `args` and `result` as in a script")] = "",
+    args: Annotated[dict[str, Any] | None, Doc("inputs by name; they travel as JSON, never as code")] = None,
+    python: Annotated[str, Doc("interpreter; default: `python` on the PATH, else that of planrunner")] = "",
+    memory: Annotated[str | int, Doc("the most data it may hold in memory; empty: no bound", quantity="size")] = "4GiB",
+) -> Spawn:
+    """Run a function, a script or a few lines of Python in a process of its own.
+
+    The arguments of a function are held against its annotations before it is called: int, float, str, bool, list, dict,
+    tuple, Optional, Literal, TypedDict, NamedTuple, dataclasses, Path, Decimal, dates. What it returns must be JSON
+    data: a mapping (or a dataclass, or a NamedTuple) becomes the outputs, anything else the output `value`. What it
+    prints goes into the log.
+
+    An exception fails the task with `logic`, and the log shows the part of the traceback that is the project's. The
+    exit code 75 is a transient failure. A function must be in a file below the working directory.
+    """
+    call = context.call
+    work = _work(context, function, file, code)
+    result = f"{call.scratch}.{_INCARNATION}.result"
+    order = {
+        "kind": work.kind,
+        "target": work.target,
+        "args": args or {},
+        "directory": call.directory,
+        "result": result,
+        "limit": OUTPUT_LIMIT,
+        "memory": _bytes(memory),
+    }
+
+    def finish(ended: Exit) -> Outcome:
+        return _finish(ended, result)
+
+    env = {**call.env, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
+    stdin = json.dumps(order).encode()
+    return Spawn((interpreter(context, python), _CHILD), env, call.directory, stdin, finish)
+
+
+def _work(context: Context, function: str, file: str, code: str) -> Work:
+    given = [Work(kind, text) for kind, text in (("function", function), ("file", file), ("code", code)) if text]
+    if len(given) != 1:
+        raise Failure("give one of `function`, `file` and `code`")
+    work = given[0]
+    if work.kind == "code":
+        require_verbatim(context, "code", "hand values over in `args`")
+    if work.kind == "function" and not all(work.target.rpartition(":")[::2]):
+        raise Failure(f"`function` is `module:function` or `file.py:function`, found {function}")
+    return work
+
+
+def _bytes(memory: str | int) -> int:
+    if memory in ("", 0):
+        return 0
+    from planrunner.capabilities.durations import size
+
+    try:
+        return size(memory)
+    except ValueError as error:
+        raise Failure(f"`memory`: {error}") from None
+
+
+def _finish(ended: Exit, result: str) -> Outcome:
+    """The outcome out of what the child wrote; where it wrote nothing the way it ended says why."""
+    from planrunner.capabilities.shell import classify
+
+    said = _read(result)
+    failure, message = "", ""
+    if said is None or (ended.code and not said["failure"]):
+        failure, message = classify(ended)
+        if not failure:
+            failure, message = "logic", "ended without a result: the process was left by os._exit or exec"
+    elif said["failure"]:
+        failure, message = said["failure"], said["message"]
+    outputs: dict[str, Json] = {} if failure or said is None else said["outputs"]
+    return Outcome(failure, message, outputs, ended.code, ended.duration, ended.stdout, ended.stderr)
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with open(handle, "rb") as file:
+        data = file.read(OUTPUT_LIMIT + 65536)
+    os.unlink(path)
+    try:
+        said = json.loads(data)
+    except ValueError:
+        return None
+    whole = isinstance(said, dict) and isinstance(said.get("failure"), str) and isinstance(said.get("message"), str)
+    return said if whole and isinstance(said.get("outputs"), dict) else None

@@ -1,0 +1,1 @@
+"""SQL on SQLite and PostgreSQL: values are bound and never written into a statement."""

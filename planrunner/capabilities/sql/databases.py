@@ -1,0 +1,101 @@
+"""Which database is meant: one that the operator named in ``planrunner.yaml``, or a SQLite file of the project."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.record import NamedTuple
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+    "sqlite": "sqlite",
+    "sqlite+pysqlite": "sqlite",
+}
+
+
+class Database(NamedTuple):
+    """``path`` is the file of a SQLite database; ``tries`` says that a preview may execute and roll back."""
+
+    name: str
+    dialect: Literal["sqlite", "postgresql"]
+    url: URL
+    path: str = ""
+    tries: bool = False
+
+    def clean(self, text: str) -> str:
+        """A message without the password."""
+        from urllib.parse import quote, quote_plus
+
+        password = str(self.url.password or self.url.query.get("password") or "")
+        for secret in {password, quote(password, safe=""), quote_plus(password)} - {""}:
+            text = text.replace(secret, "***")
+        return text
+
+
+def find(context: Context, database: str) -> Database:
+    """The database that a task names. Raises Failure where there is none of that name or planrunner cannot use it."""
+    try:
+        import sqlalchemy  # noqa: F401 - what follows needs it
+    except ImportError:
+        raise Failure("sql needs the extra `sql`: pip install 'planrunner[sql]'") from None
+    if "://" in database:
+        return _of_the_project(context, database)
+    known = context.settings("sql").get("databases") or {}
+    given = known.get(database) if isinstance(known, dict) else None
+    if given is None:
+        raise Failure(
+            f"planrunner.yaml names no database `{database}` under `sql: databases:`{_names(known)}", "policy"
+        )
+    settings = {"url": given} if isinstance(given, str) else dict(given)
+    url = _parsed(_address(database, settings), f"the address of the database `{database}`")
+    path = os.path.join(context.call.directory, url.database or "") if url.drivername == "sqlite" else ""
+    return _made(database, url, path, settings.get("preview") == "rollback")
+
+
+def _names(known: Any) -> str:
+    return f"; it names {', '.join(f'`{name}`' for name in sorted(known))}" if known else ""
+
+
+def _address(database: str, settings: dict[str, Any]) -> str:
+    name = settings.get("url_env")
+    if not name:
+        return str(settings.get("url") or "")
+    if address := os.environ.get(str(name)):
+        return address
+    raise Failure(f"the variable {name}, which holds the address of the database `{database}`, is not set")
+
+
+def _of_the_project(context: Context, database: str) -> Database:
+    url = _parsed(database, "`database`")
+    if url.drivername != "sqlite":
+        raise Failure("a plan names such a database by its name in planrunner.yaml, not by its address", "policy")
+    given = url.database or ""
+    root = os.path.realpath(context.call.directory)
+    path = os.path.realpath(os.path.join(root, given))
+    if not given or given == ":memory:" or url.query or not path.startswith(f"{root.rstrip('/')}/"):
+        raise Failure(f"{database} is no file below the working directory", "policy")
+    return _made(database, url, path)
+
+
+def _parsed(address: str, what: str) -> URL:
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = make_url(address)
+    except (ArgumentError, ValueError):  # what they say may hold the password
+        raise Failure(f"{what} cannot be read; it looks like postgresql://user@host/name or sqlite:///file") from None
+    if url.drivername not in _DRIVERS:
+        raise Failure(f"{what} is of the kind {url.drivername}; sqlite and postgresql are supported")
+    return url.set(drivername=_DRIVERS[url.drivername])
+
+
+def _made(name: str, url: URL, path: str = "", tries: bool = False) -> Database:
+    return Database(name, "sqlite" if url.drivername == "sqlite" else "postgresql", url, path, tries)

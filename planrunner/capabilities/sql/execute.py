@@ -1,0 +1,218 @@
+"""``sql.execute`` and ``sql.script``: statements in one transaction, done once."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from planrunner.capabilities.contract import Context, Failure, Preview
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.sql.query import limit, rows_of
+from planrunner.capabilities.verbatim import require_verbatim
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Annotated, Any
+
+    from planrunner.capabilities.sql.databases import Database
+    from planrunner.capabilities.sql.session import Session
+    from planrunner.capabilities.sql.values import Bound
+
+_LARGEST = 4 << 20
+"""Bytes of a script."""
+_MOST_ROWS = 1000
+
+
+class Executed(NamedTuple):
+    affected: int
+    counts: list[int]
+    rows: list[dict[str, Any]]
+    repeated: bool
+
+
+class Work(NamedTuple):
+    """Statements with their values, the same as people read them, and where they go."""
+
+    database: Database
+    bounds: list[Bound]
+    texts: list[str]
+    seconds: float
+
+
+def _preview_execute(
+    context: Context, statement: Any, params: Any = None, database: str = "main", key: bool = True,
+    timeout: str | float = "1m",
+) -> Preview:  # fmt: skip
+    return _previewed(context, _given(context, statement, params, database, timeout))
+
+
+def _preview_script(
+    context: Context, file: str, database: str = "main", key: bool = True, timeout: str | float = "1m"
+) -> Preview:
+    return _previewed(context, _read(context, file, database, timeout))
+
+
+@capability(
+    "sql.execute",
+    effect="idempotent",
+    preview=_preview_execute,
+    irreversible=True,
+    risks=("changes a database",),
+)
+def execute(
+    context: Context,
+    statement: Annotated[
+        str | list[Any], Doc("a statement without templates, or a list of them or of {statement, params}")
+    ],
+    params: Annotated[dict[str, Any] | list[Any] | None, Doc("values by name; a list of maps: once with each")] = None,
+    database: Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project")] = "main",
+    key: Annotated[bool, Doc("write the task's key into `planrunner_keys`, so that it is done once")] = True,
+    timeout: Annotated[str | float, Doc("the most time for one statement", quantity="duration")] = "1m",
+) -> Executed:
+    """Execute statements on SQLite or PostgreSQL, all in one transaction or none.
+
+    Values reach the database beside the statement: `:name` stands for a value of `params`. The key of the task is
+    written into the table `planrunner_keys` by the same transaction. Asked again after a crash or a lost connection,
+    the task finds its key and gives the result of the first time (`repeated` is true). `rows` are those of the last
+    statement that returns some. A broken constraint fails with the class `constraint`.
+    """
+    return _done(context, _given(context, statement, params, database, timeout), key)
+
+
+@capability(
+    "sql.script",
+    effect="idempotent",
+    preview=_preview_script,
+    irreversible=True,
+    risks=("changes a database",),
+)
+def script(
+    context: Context,
+    file: Annotated[str, Doc("file of statements, such as a migration, below the working directory")],
+    database: Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project")] = "main",
+    key: Annotated[bool, Doc("write the task's key into `planrunner_keys`, so that it is done once")] = True,
+    timeout: Annotated[str | float, Doc("the most time for one statement", quantity="duration")] = "1m",
+) -> Executed:
+    """Execute the statements of a file on SQLite or PostgreSQL, all in one transaction or none.
+
+    The file takes no values. Keys are used as by `sql.execute`.
+    """
+    return _done(context, _read(context, file, database, timeout), key)
+
+
+def _given(context: Context, statement: Any, params: Any, database: str, timeout: str | float) -> Work:
+    """The work of ``sql.execute``; raises Failure for what cannot be bound."""
+    from planrunner.capabilities.sql.databases import find  # late, as all that follows: it loads SQLAlchemy
+    from planrunner.capabilities.sql.text import single
+    from planrunner.capabilities.sql.values import bound
+
+    _require_verbatim(context)
+    seconds, where = limit(timeout), find(context, database)
+    several = statement if isinstance(statement, list) else [statement]
+    if isinstance(statement, list) and params:
+        raise Failure("values for a list of statements stand in the list: {statement: …, params: …}")
+    bounds, texts = [], []
+    for each in several:
+        text, values = _entry(each, params)
+        one = single(text, where.dialect)
+        for row in values:
+            bounds.append(bound(one, where.dialect, row))
+            texts.append(f"{one} {json.dumps(row, ensure_ascii=False, sort_keys=True)}" if row else one)
+    return Work(where, bounds, texts, seconds)
+
+
+def _require_verbatim(context: Context) -> None:
+    """Like that of ``sql.query``; the values in a list of statements may be templates, as all values may."""
+    task = context.call.task
+    written = task.inputs.get("statement") if isinstance(task.inputs, dict) else None
+    if isinstance(written, list):
+        texts = [each.get("statement") if isinstance(each, dict) else each for each in written]
+        context = context._replace(call=context.call._replace(task=task._replace(inputs={"statement": texts})))
+    require_verbatim(context, "statement", "name a value with `:name` and hand it over in `params`")
+
+
+def _entry(each: Any, params: Any) -> tuple[str, list[dict[str, Any]]]:
+    if isinstance(each, dict):
+        if unknown := sorted(each.keys() - {"statement", "params"}):
+            raise Failure(f"a statement in a list has no `{unknown[0]}`; it has `statement` and `params`")
+        each, params = each.get("statement"), each.get("params")
+    values = params if isinstance(params, list) else [params or {}]
+    if not isinstance(each, str) or not all(isinstance(row, dict) for row in values):
+        raise Failure("a statement is text, and its `params` are a map or a list of maps")
+    return each, values
+
+
+def _read(context: Context, file: str, database: str, timeout: str | float) -> Work:
+    """The work of ``sql.script``; raises Failure for a file outside of the working directory."""
+    from planrunner.capabilities.sql.databases import find  # late, as above
+    from planrunner.capabilities.sql.text import single, statements
+    from planrunner.capabilities.sql.values import bound
+
+    root = os.path.realpath(context.call.directory)
+    path = os.path.realpath(os.path.join(root, file))
+    if not path.startswith(f"{root.rstrip('/')}/"):
+        raise Failure(f"{file} is outside the working directory", "policy")
+    try:
+        with open(path, encoding="utf-8") as opened:
+            text = opened.read(_LARGEST + 1)
+    except (OSError, ValueError) as error:
+        raise Failure(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(text) > _LARGEST:
+        raise Failure(f"{file} is larger than {_LARGEST >> 20} MiB")
+    where = find(context, database)
+    texts = [single(each, where.dialect) for each in statements(text, where.dialect)]
+    return Work(where, [bound(each, where.dialect, {}) for each in texts], texts, limit(timeout))
+
+
+def _done(context: Context, work: Work, key: bool) -> Executed:
+    from planrunner.capabilities.sql.session import transaction  # late, as above
+
+    call = context.call
+    if not key and call.task.effect is None:
+        raise Failure("without a key nobody can tell whether it was done: say `effect: unsafe` (or what it is) as well")
+    name = (call.once or call.key) if key else ""
+    with transaction(context, work.database, work.seconds, write=True) as session:
+        executed = _once(session, work, name)
+    known = "was done before: " if executed.repeated else ""
+    context.log.write(f"{known}{len(executed.counts)} statements, {executed.affected} rows affected\n".encode())
+    return executed
+
+
+def _once(session: Session, work: Work, name: str) -> Executed:
+    if not name:
+        return _all(session, work)
+    from planrunner.capabilities.sql import keys  # late, as above
+    from planrunner.lean import sha256
+
+    digest = sha256(json.dumps(work.texts).encode()).hexdigest()
+    before = keys.done_before(session, name, digest)
+    if before is not None:
+        return Executed(**before)._replace(repeated=True)
+    executed = _all(session, work)
+    keys.keep(session, name, executed._asdict())
+    return executed
+
+
+def _all(session: Session, work: Work) -> Executed:
+    counts, rows = [], []
+    for bound in work.bounds:
+        result = session.run(bound)
+        if result.returns_rows:
+            rows = rows_of(session, result, _MOST_ROWS).rows
+        counts.append(max(result.rowcount, len(rows) if result.returns_rows else 0))
+    return Executed(sum(counts), counts, rows, False)
+
+
+def _previewed(context: Context, work: Work) -> Preview:
+    """The statements, with their values beside them; executed and rolled back where the operator allows that."""
+    where = work.database
+    summary = f"{len(work.texts)} statements on {where.name} ({where.dialect}), in one transaction"
+    calls = tuple(work.texts)
+    if not where.tries:
+        return Preview(summary, calls=calls)
+    from planrunner.capabilities.sql.session import transaction  # late, as above
+
+    with transaction(context, where, work.seconds, write=True, keep=False) as session:
+        counts = _all(session, work).counts
+    tried = tuple(f"{text}  -- {count} rows" for text, count in zip(calls, counts, strict=True))
+    return Preview(f"{summary}: {sum(counts)} rows affected, tried and rolled back", calls=tried)

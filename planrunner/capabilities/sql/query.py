@@ -1,0 +1,92 @@
+"""``sql.query``: rows out of a transaction that cannot write."""
+
+from __future__ import annotations
+
+import json
+
+from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Failure
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.durations import seconds as seconds_of
+from planrunner.capabilities.verbatim import require_verbatim
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Annotated, Any
+
+    from sqlalchemy import CursorResult
+
+    from planrunner.capabilities.contract import Json
+    from planrunner.capabilities.sql.session import Session
+
+_BATCH = 100
+_STREAMED = ("SELECT", "TABLE", "VALUES", "WITH")
+
+
+class Rows(NamedTuple):
+    rows: list[dict[str, Any]]
+    columns: list[str]
+    row_count: int
+    truncated: bool
+
+
+@capability("sql.query", effect="read", risks=("reads what the database's user may read",))
+def query(
+    context: Context,
+    statement: Annotated[str, Doc("one statement without templates; `:name` stands for a value of `params`")],
+    params: Annotated[dict[str, Any] | None, Doc("values by name; a list fits after IN")] = None,
+    database: Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project")] = "main",
+    max_rows: Annotated[int, Doc("the most rows to give; of more, `truncated` tells")] = 1000,
+    timeout: Annotated[str | float, Doc("the most time for the statement", quantity="duration")] = "1m",
+) -> Rows:
+    """Read rows from SQLite or PostgreSQL.
+
+    The transaction is read-only by the database's own means. Decimals, dates, times and UUIDs come as text (ISO 8601),
+    bytes in base64, NULL as null. Rows together may have 1 MiB.
+    """
+    from planrunner.capabilities.sql.databases import find  # late, as all that follows: it loads SQLAlchemy
+    from planrunner.capabilities.sql.session import transaction
+    from planrunner.capabilities.sql.text import first_word, single
+    from planrunner.capabilities.sql.values import bound
+
+    require_verbatim(context, "statement", "name a value with `:name` and hand it over in `params`")
+    if max_rows < 0:
+        raise Failure("`max_rows` is less than nothing")
+    where = find(context, database)
+    one = single(statement, where.dialect)
+    call = bound(one, where.dialect, params or {})
+    with transaction(context, where, limit(timeout), write=False) as session:
+        stream = where.dialect == "postgresql" and first_word(one, where.dialect) in _STREAMED
+        found = rows_of(session, session.run(call, stream), max_rows)
+    context.log.write(f"{found.row_count} rows{', and there are more' * found.truncated}\n".encode())
+    return found
+
+
+def limit(timeout: str | float) -> float:
+    """The seconds that a statement may take; raises Failure."""
+    try:
+        return seconds_of(timeout)
+    except ValueError as error:
+        raise Failure(f"`timeout`: {error}") from None
+
+
+def rows_of(session: Session, result: CursorResult[Any], most: int) -> Rows:
+    """The rows of a result as maps, as many as fit; raises Failure where two columns have one name."""
+    from planrunner.capabilities.sql.values import data
+
+    if not result.returns_rows:
+        return Rows([], [], 0, False)
+    columns = list(result.keys())
+    if twice := sorted({name for name in columns if columns.count(name) > 1}):
+        raise Failure(f"two columns are named `{twice[0]}`; give one another name with AS")
+    rows: list[dict[str, Json]] = []
+    size, more = 0, False
+    while not more and (batch := session.guarded(lambda: result.fetchmany(_BATCH))):
+        for values in batch:
+            row = {name: data(value) for name, value in zip(columns, values, strict=True)}
+            size += len(json.dumps(row))
+            more = len(rows) >= most or size > OUTPUT_LIMIT
+            if more:
+                break
+            rows.append(row)
+    result.close()
+    return Rows(rows, columns, len(rows), more)

@@ -1,0 +1,113 @@
+"""SQL as text: where its strings and comments are, where one statement ends, which values it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from planrunner.capabilities.contract import Failure
+from planrunner.record import NamedTuple
+
+_COMMENTS = r"--[^\n]*|/\*"
+_QUOTED = {
+    "sqlite": r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\[[^\]]*\]",
+    "postgresql": r"(?<![A-Za-z0-9_])[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\""
+    r"|(?<![A-Za-z0-9_$])\$(?P<tag>[A-Za-z_][A-Za-z0-9_]*)?\$.*?\$(?(tag)(?P=tag))\$",
+}
+_TOKENS = {
+    dialect: re.compile(f"(?P<comment>{_COMMENTS})|(?P<quoted>{quoted})|(?P<open>['\"`])|;", re.DOTALL)
+    for dialect, quoted in _QUOTED.items()
+}
+_WORD = re.compile(r"[A-Za-z]+")
+_OF_THE_TRANSACTION = frozenset(
+    ("ABORT", "ATTACH", "BEGIN", "COMMIT", "DETACH", "END", "RELEASE", "ROLLBACK", "SAVEPOINT", "START")
+)
+
+
+class Piece(NamedTuple):
+    """A part of a statement: ``kind`` is code, quoted, comment or end (the semicolon)."""
+
+    kind: str
+    text: str
+
+
+def pieces(text: str, dialect: str) -> Iterator[Piece]:
+    """The parts of a text in their order. Raises Failure for a string or a comment that never ends."""
+    at = 0
+    while found := _TOKENS[dialect].search(text, at):
+        if found.start() > at:
+            yield Piece("code", text[at : found.start()])
+        if found["open"]:
+            line = text.count("\n", 0, found.start()) + 1
+            raise Failure(f"the string that starts in line {line} of the statement never ends")
+        end = found.end()
+        if found[0] == "/*":
+            end = _end_of_comment(text, found.start(), nested=dialect == "postgresql")
+        kind = "comment" if found["comment"] else "quoted" if found["quoted"] else "end"
+        yield Piece(kind, text[found.start() : end])
+        at = end
+    if at < len(text):
+        yield Piece("code", text[at:])
+
+
+def _end_of_comment(text: str, start: int, nested: bool) -> int:
+    depth, at = 0, start
+    for mark in re.finditer(r"/\*|\*/", text[start:]):
+        if mark[0] == "*/":
+            depth -= 1
+        elif nested or depth == 0:
+            depth += 1
+        at = start + mark.end()
+        if depth == 0:
+            return at
+    raise Failure(f"the comment that starts in line {text.count(chr(10), 0, start) + 1} of the statement never ends")
+
+
+def statements(text: str, dialect: str) -> list[str]:
+    """The statements of a script. In SQLite the body of a trigger belongs to its statement."""
+    found: list[str] = []
+    now: list[Piece] = []
+    for piece in pieces(text, dialect):
+        if piece.kind != "end":
+            now.append(piece)
+            continue
+        if dialect == "sqlite" and not _is_complete("".join(each.text for each in now)):
+            now.append(Piece("code", ";"))
+            continue
+        found.append(_written(now))
+        now = []
+    found.append(_written(now))
+    return [statement for statement in found if statement]
+
+
+def _is_complete(text: str) -> bool:
+    import sqlite3
+
+    return sqlite3.complete_statement(f"{text};")
+
+
+def _written(found: list[Piece]) -> str:
+    return "".join(piece.text for piece in found).strip() if any(_says(piece) for piece in found) else ""
+
+
+def _says(piece: Piece) -> bool:
+    return piece.kind != "comment" and bool(piece.text.strip(" \t\r\n;"))
+
+
+def first_word(text: str, dialect: str) -> str:
+    """The word that a statement begins with, in capitals."""
+    for piece in pieces(text, dialect):
+        if piece.kind == "code" and (word := _WORD.search(piece.text)):
+            return word[0].upper()
+    return ""
+
+
+def single(text: str, dialect: str) -> str:
+    """The one statement that a text holds; raises Failure where it is none, several, or one about the transaction."""
+    found = statements(text, dialect)
+    if len(found) != 1:
+        raise Failure("there is no statement" if not found else f"one statement is wanted here, found {len(found)}")
+    word = first_word(found[0], dialect)
+    if word in _OF_THE_TRANSACTION:
+        raise Failure(f"{word} is not for a plan to say: the task is one transaction", "policy")
+    return found[0]

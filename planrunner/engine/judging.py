@@ -1,0 +1,138 @@
+"""A model judges criteria in plain words: what it is shown, and what its answer is worth as evidence."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from planrunner.capabilities.binding import Binding, invoke
+from planrunner.capabilities.contract import Call
+from planrunner.engine.attempts import Attempt, located
+from planrunner.engine.calls import Place, plain_data
+from planrunner.engine.evidence import examined
+from planrunner.engine.tails import Record
+from planrunner.errors import StorageFailed
+from planrunner.jsontext import stable_json
+from planrunner.lean import sha256
+from planrunner.machine.events import GateExamined, GateRequested, Outcome
+from planrunner.machine.judging import KIND, allowance
+from planrunner.plan.model import Budgets, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planrunner.engine.rare_effects import Examine
+    from planrunner.engine.services import AttemptServices
+    from planrunner.machine.state import State
+
+Json = Any
+
+_LARGEST = 32_768
+"""Bytes of an artifact that the judge sees; a larger one is named and left out."""
+
+_NO_ROOM = (
+    "the judge was not asked: a budget is limited, and leaves no room for what `models.judging` of planrunner.yaml says a "
+    "judgement may use"
+)
+
+
+def judging(state: State, event: GateRequested, place: Place) -> Call | None:
+    """The call of the judge; one without inputs where no budget leaves room for it."""
+    number = state.index[event.task]
+    task = state.specs[number]
+    inputs: dict[str, Json] = {}
+    room = bool(event.reserved) or allowance(state, number) is not None
+    if room:
+        inputs = {
+            "criteria": list(event.request["words"]),
+            "material": material(state, number, place),
+            "model": state.environment["judge"],
+            "fail": False,
+        }
+    key = f"{state.run_id}:{task.id}:judge:{event.visit}.{event.attempt}"
+    directory = place.directory
+    asks = Task(
+        task.id, uses="llm.judge", timeout=task.timeout, budgets=Budgets(**(state.environment.get("judging") or {}))
+    )
+    return Call(state.run_id, asks, event.attempt, key, inputs, "", (), {}, {}, directory, "", task.timeout, once=key)
+
+
+def material(state: State, number: int, place: Place) -> str:
+    """What an attempt left to be judged: its outputs, what it printed, and its artifacts that are short text."""
+    outcome = state.tasks[number].outcome
+    assert outcome is not None, "only an ended attempt is judged"
+    parts = []
+    if outcome.outputs:
+        parts.append(f"outputs: {stable_json(plain_data(outcome.outputs))}")
+    for name, text in (("standard output", outcome.stdout), ("standard error", outcome.stderr)):
+        if text.strip():
+            parts.append(f"{name}:\n{text}")
+    parts += [f"artifact {record.get('name')}:\n{_text_of(record, place)}" for record in outcome.artifacts]
+    return "\n\n".join(parts) or "(the task left nothing behind)"
+
+
+def _text_of(record: dict[str, Json], place: Place) -> str:
+    path, digest = str(record.get("path", "")), str(record.get("sha256", ""))
+    try:
+        with open(os.path.join(place.directory, path), "rb") as file:
+            data = file.read(_LARGEST + 1)
+    except OSError:
+        return f"(sha256 {digest})"
+    if len(data) > _LARGEST or sha256(data).hexdigest() != digest:
+        return f"({record.get('size')} bytes, sha256 {digest})"
+    return data.decode("utf-8", "replace")
+
+
+def judged(
+    effect: Examine,
+    resolve: Callable[[str], Callable[..., Any]],
+    serve: Callable[[Call], AttemptServices],
+    stopped: Callable[[], bool],
+) -> GateExamined | StorageFailed | None:
+    """Everything that the gate looks at, the verdict of the judge among it; None where the run was stopped meanwhile:
+    it is asked again when it goes on."""
+    call = effect.call
+    assert call is not None
+    found = examined(effect)
+    name = next(str(look["name"]) for look in effect.looks if look["kind"] == KIND)
+    if not call.inputs:
+        return found._replace(evidence=(*found.evidence, _evidence(name, _NO_ROOM)))
+    attempt = Attempt(call, Record(""), serve)
+    binding = located(resolve, "llm.judge")
+    answer = binding if not isinstance(binding, Binding) else invoke(binding, call.inputs, _listening(attempt, stopped))
+    if isinstance(answer, StorageFailed):
+        return answer
+    if stopped():
+        return None
+    usage = {what: value for what, value in attempt.usage.items() if value is not None}
+    if not isinstance(answer, Outcome) or answer.failure:
+        why = answer.message if isinstance(answer, Outcome) else "it gave no answer"
+        return found._replace(
+            evidence=(*found.evidence, _evidence(name, f"the judge could not tell: {why}")), usage=usage
+        )
+    return found._replace(evidence=(*found.evidence, _verdict(name, answer.outputs)), usage=usage)
+
+
+def _listening(attempt: Attempt, stopped: Callable[[], bool]) -> Any:
+    return attempt.context._replace(cancelled=stopped)
+
+
+def _evidence(name: str, text: str, **more: Json) -> dict[str, Json]:
+    return {"kind": KIND, "name": name, "digest": sha256(text.encode()).hexdigest(), "text": text, **more}
+
+
+def _verdict(name: str, outputs: dict[str, Json]) -> dict[str, Json]:
+    """The evidence of an answer: met where every criterion is, a problem where one is not, else left to people."""
+    verdicts = outputs.get("verdicts") or []
+    kept = {key: outputs.get(key, "") for key in ("request_sha256", "reply_sha256")}
+    lines = [f"{each['criterion']}: {each['met']}, {each['reason']}{_quoted(each['quotes'])}" for each in verdicts]
+    text = "; ".join(lines)
+    refused = [line for line, each in zip(lines, verdicts) if each["met"] == "no"]
+    if refused:
+        return _evidence(name, text, verdicts=verdicts, problem="; ".join(refused), **kept)
+    met = bool(verdicts) and all(each["met"] == "yes" for each in verdicts)
+    return _evidence(name, text, verdicts=verdicts, verdict="met" if met else "open", **kept)
+
+
+def _quoted(quotes: list[str]) -> str:
+    return " (" + ", ".join(f"“{quote}”" for quote in quotes) + ")" if quotes else ""

@@ -1,0 +1,228 @@
+"""From a command to the tasks of its calls: an inline subplan of the task that holds it.
+
+Each call is a task named by its result (or ``call-N``), needs the one before it, uses the capability and gets its
+arguments as inputs. The results become outputs of the task around them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from planrunner.plan.commands.calls import Argument, Call, CommandError
+from planrunner.plan.commands.names import Given, Result, Values
+from planrunner.plan.commands.parse import parse
+from planrunner.plan.commands.places import Places
+from planrunner.plan.commands.verbs import FRAMED, capability_of
+from planrunner.plan.lower_actions import made_ready
+from planrunner.plan.lower_expressions import RUN
+from planrunner.plan.lower_values import Lowering, Pending
+from planrunner.plan.model import Capability, Field, Output, Task
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    Json = Any
+
+
+_OF_ATTEMPTS = ("timeout", "timebox", "heartbeat", "watchdog", "budgets")
+"""Defaults that are meant for the calls, and not for the task that holds them."""
+_HANDED_DOWN = ("env", "cwd", "effect", "on_doubt", "stdout", "shell")
+BOUND = r"->\s*([A-Za-z_][A-Za-z0-9_]*)"
+_SCRIPT = Field("run", "string", True)
+
+
+def with_calls(low: Lowering, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
+    """The tasks of one list, those with a command holding its calls; what is wrong with a command is reported."""
+    by_id = {task.id: task for task in tasks}
+    found = []
+    for task in tasks:
+        pending = low.commands.get(task.id)
+        if pending is not None:
+            task = by_id[task.id] = _held(low, task, pending, by_id)
+        found.append(task)
+    return tuple(found)
+
+
+def _held(low: Lowering, task: Task, pending: Pending, others: Mapping[str, Task]) -> Task:
+    lowering = _Command(low, task, pending, others)
+    calls = lowering.tasks()
+    if not calls:
+        return task
+    named = [(call.id, name) for call, name in zip(calls, lowering.names, strict=True) if name]
+    keys = {key for key, _ in task.spans}
+    reset = {name: Task._field_defaults[name] for name in _OF_ATTEMPTS if name in pending.defaults and name not in keys}
+    return task._replace(subplan=calls, outputs=_outputs(task, named), **reset)
+
+
+def _outputs(task: Task, named: list[tuple[str, str]]) -> tuple[Output, ...]:
+    """What the task gives: its results by name, and what it declares. A declared output that only names a result, or
+    the artifact of that name, is that result."""
+    results = {name: "{{ tasks." + call + ".outputs }}" for call, name in named}
+    found = []
+    for output in task.outputs:
+        word = output.value.strip(" {}").partition("artifacts.")[2] if isinstance(output.value, str) else ""
+        meant = word or (output.name if output.value is None else "")
+        found.append(output._replace(value=results[meant]) if meant in results else output)
+    given = {output.name for output in found}
+    found += [Output(name, "map", value) for name, value in results.items() if name not in given]
+    return tuple(found)
+
+
+class _Command:
+    """The lowering of one command."""
+
+    __slots__ = ("_capabilities", "_low", "_pending", "_places", "_task", "_text", "_values", "names")
+
+    def __init__(self, low: Lowering, task: Task, pending: Pending, others: Mapping[str, Task]) -> None:
+        assert low.capabilities is not None
+        self._low = low
+        self._task = task
+        self._pending = pending
+        self._capabilities = low.capabilities
+        self._text = task.command
+        self._places = Places(pending.node, self._text)
+        self._values = Values(self._text, _given(low, task, others))
+        self.names: list[str] = []
+        """The names of the results, empty where a call has none."""
+
+    def tasks(self) -> tuple[Task, ...]:
+        """The tasks of the calls. What is wrong is reported; something stands in for it, so that whoever reads the
+        results is not blamed as well."""
+        try:
+            calls = parse(self._text)
+        except CommandError as error:
+            self._report(error)
+            self.names += dict.fromkeys(re.findall(BOUND, self._text))
+            return tuple(self._stand_in(name, self._text) for name in self.names)
+        found: list[Task] = []
+        for number, call in enumerate(calls, 1):
+            try:
+                made = self._call(call, number, found[-1].id if found else "")
+            except CommandError as error:
+                self._report(error)
+                made = self._stand_in(f"call-{number}", self._text[call.verb.start : call.end])
+                self._bind(call, made.id, None)
+            found.append(made)
+        return tuple(found)
+
+    def _stand_in(self, name: str, text: str) -> Task:
+        return Task(name, command=text, span=self._pending.node.span)
+
+    def _report(self, error: CommandError) -> None:
+        self._low.report(error.code, error.message, self._places.span(error.start, error.end), error.help)
+
+    def _bind(self, call: Call, task: str, capability: Capability | None) -> None:
+        """Make the result of a call known to those behind it."""
+        name = call.result.text if call.result is not None else ""
+        if name:
+            self._values.results[name] = Result(task, capability or Capability("", open_outputs=True))
+        self.names.append(name)
+
+    def _call(self, call: Call, number: int, before: str) -> Task:
+        capability = capability_of(call.verb, self._capabilities)
+        self._check_result(call)
+        inputs = dict(self._inputs(call, capability))
+        run = inputs.pop("run", None) if capability.takes_run else None
+        name = call.result.text if call.result is not None else f"call-{number}"
+        self._bind(call, name, capability)
+        word = call.result or call.verb
+        spans = (
+            ("uses", self._places.span(call.verb.start, call.verb.end)),
+            ("with", self._places.span(call.opened, call.closed)),
+        )
+        fields: dict[str, Any] = {
+            **self._pending.defaults,
+            **{each: getattr(self._task, each) for each in _HANDED_DOWN if getattr(self._task, each)},
+            "id": name,
+            "uses": capability.name,
+            "inputs": inputs or None,
+            "command": " ".join(self._text[call.verb.start : call.end].split()),
+            "needs": (before,) if before else (),
+            "span": self._places.span(word.start, word.end),
+            "spans": spans if run is None else (*spans, ("run", spans[1][1])),
+        }
+        if run is not None:
+            fields |= {"run": run, "script": made_ready(run)}
+        return Task(**fields)
+
+    def _check_result(self, call: Call) -> None:
+        if call.result is None:
+            return
+        name, start, end = call.result
+        if name in RUN:
+            raise CommandError(f"`{name}` means something in every plan already", start, end, "choose another name")
+        earlier = {other.casefold(): other for other in self._values.results}.get(name.casefold())
+        if earlier == name:
+            raise CommandError(f"two results are called `{name}`", start, end, "each name is bound once", "PLAN102")
+        if earlier:
+            message = f"the results `{earlier}` and `{name}` differ only in capitals"
+            raise CommandError(message, start, end, "", "PLAN102")
+
+    def _inputs(self, call: Call, capability: Capability) -> Iterator[tuple[str, Json]]:
+        """The arguments by the names of the inputs they are for: those by position in the order of the inputs that
+        are not given by name."""
+        fields = {field.name: field for field in (*([_SCRIPT] if capability.takes_run else ()), *capability.inputs)}
+        framed, words = FRAMED.get(call.verb.text, ("", ""))
+        if framed:
+            fields = {framed: Field(framed, "any"), **{name: field for name, field in fields.items() if name != framed}}
+        named = {argument.name for argument in call.arguments}
+        free = iter([name for name in fields if name not in named])
+        taken: set[str] = set()
+        for argument in call.arguments:
+            name = argument.name or next(free, "")
+            if not name:
+                raise _too_many(capability, list(fields), argument)
+            if name in taken:
+                message = f"`{capability.name}` gets its input `{name}` twice"
+                raise CommandError(message, argument.start, argument.end, "", "PLAN008")
+            taken.add(name)
+            value = self._values.data(argument.value, fields.get(name))
+            if name == "run" and capability.takes_run:
+                value = _script(capability, value, argument)
+            if name == framed:
+                value = words + (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+            yield name, value
+
+
+def _too_many(capability: Capability, order: list[str], argument: Argument) -> CommandError:
+    takes = ", ".join(f"`{name}`" for name in order[:8])
+    message = f"`{capability.name}` takes {len(order) or 'no'} input{'' if len(order) == 1 else 's'}, this is one more"
+    return CommandError(message, argument.start, argument.end, f"it takes {takes}" if takes else "", "PLAN008")
+
+
+def _script(capability: Capability, value: Json, argument: Argument) -> str | tuple[str, ...]:
+    """A script is written out: a value of the run would be taken for commands."""
+    if argument.value[0] == "const" and isinstance(value, str):
+        return value
+    if argument.value[0] == "list" and all(isinstance(item, (str, int, float)) for item in value):
+        return tuple(str(item) for item in value)
+    message = f"what `{capability.name}` runs is written out, as text or as a list of arguments"
+    raise CommandError(message, argument.start, argument.end, "hand values over inside it: `{{ params.name }}`")
+
+
+def _given(low: Lowering, task: Task, others: Mapping[str, Task]) -> Given:
+    needed: dict[str, tuple[str, ...]] = {}
+    for need in task.needs:
+        for name in _outputs_of(low, others.get(need)):
+            needed[name] = (*needed.get(name, ()), need)
+    items = frozenset[str]()
+    if task.fanout is not None:
+        items = frozenset({task.fanout.name, "index", "matrix"})
+    inputs = task.inputs if isinstance(task.inputs, dict) else {}
+    return Given(inputs, frozenset(param.name for param in low.params), needed, RUN | low.names | items)
+
+
+def _outputs_of(low: Lowering, task: Task | None) -> list[str]:
+    """The names of the outputs that a task is known to give."""
+    if task is None:
+        return []
+    found = [output.name for output in task.outputs]
+    capability = low.capabilities.get(task.uses) if task.uses and low.capabilities is not None else None
+    if capability is not None:
+        found += [field.name for field in capability.outputs]
+    if task.sub is not None:
+        found += [output.name for output in task.sub.outputs]
+    return list(dict.fromkeys(found))

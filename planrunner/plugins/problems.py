@@ -1,0 +1,49 @@
+"""What went wrong with plugins in this process, for whoever tells people of it: each sentence once."""
+
+from __future__ import annotations
+
+FAULTS = (Exception, SystemExit, GeneratorExit)
+"""What code of a plugin may raise without harm to others. KeyboardInterrupt is the wish of whoever sits there."""
+
+_told: dict[str, bool] = {}
+"""Sentence to whether somebody has fetched it."""
+
+
+def tell(problem: str) -> None:
+    """Keep a sentence for the end of the command."""
+    _told.setdefault(problem, False)
+
+
+def fetch() -> list[str]:
+    """The sentences that nobody has fetched yet."""
+    found = [problem for problem, fetched in _told.items() if not fetched]
+    _told.update(dict.fromkeys(found, True))
+    return found
+
+
+class Problems:
+    """The sentences of one registry, by plugin; each is told as well."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: list[tuple[str, str]] = []
+
+    def add(self, plugin: str, problem: str) -> None:
+        """Keep a sentence about a plugin."""
+        self._found.append((plugin, problem))
+        tell(problem)
+
+    def of(self, plugin: str | None = None) -> tuple[str, ...]:
+        """The sentences about a plugin, or all of them."""
+        return tuple(problem for name, problem in self._found if plugin is None or name == plugin)
+
+
+def fault_of(plugin: str, hook: str, error: BaseException) -> str:
+    """The sentence about a hook that raised."""
+    return f"the plugin {plugin} failed in `{hook}`: {type(error).__name__}: {first_line(error)}"
+
+
+def first_line(error: BaseException) -> str:
+    """The message of an exception in one line."""
+    return str(error).strip().partition("\n")[0]
