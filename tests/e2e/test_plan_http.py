@@ -77,7 +77,9 @@ def test_requests_end_as_the_plan_says_and_replay_without_the_server(project: Pa
     assert outputs(run, "prices")["json"] == {"tea": 2.5, "coffee": 3.0, "currency": "EUR"}
     assert outputs(run, "prices")["url"] == f"{shop.url}/prices"
     assert outputs(run, "stock")["attempts"] == 2
-    assert outputs(run, "order")["json"] == outputs(run, "again")["json"] == {"number": 1, "article": "tea", "orders": 1}
+    assert (
+        outputs(run, "order")["json"] == outputs(run, "again")["json"] == {"number": 1, "article": "tea", "orders": 1}
+    )
     assert (outputs(run, "packed")["attempts"], outputs(run, "packed")["json"]["boxes"]) == (3, 2)
     assert [each["id"] for each in outputs(run, "articles")["items"]] == list(range(1, 8))
     assert "trying again in 1.0 s" in planrunner(project, "logs", "last", "stock").stdout
