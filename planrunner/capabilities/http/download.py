@@ -108,6 +108,10 @@ def download(
         found = Downloaded(path, partial.size, partial.digest(), _plain(ask), True, partial.resumed, tries, 0.0, None)
         found = _deliver(context, found, artifact or ("" if path else name_of(found.url)), partial)
         partial.drop()
+    except Failure as failure:
+        if failure.failure not in ("transient", "interrupted"):  # then there is something to go on with
+            partial.drop()
+        raise
     finally:
         partial.close()
     return found._replace(elapsed=round(time.monotonic() - started, 3))
@@ -138,7 +142,6 @@ def _complete(context: Context, ask: Ask, wanted: Wanted, partial: Partial) -> i
         fault = wanted.fault(partial)
     if fault:
         outputs = {"size": partial.size, "sha256": partial.digest()}
-        partial.drop()
         raise Failure(f"{ask.shown}: {fault}", "logic", outputs)
     return tries
 
