@@ -24,7 +24,7 @@ FLOORS: dict[str, int] = {
     "plan": 2,
     "machine": 3,
     "journal": 4, "capabilities": 4, "knowledge": 4, "safety": 4, "views": 4,
-    "engine": 5, "hookspecs": 5, "plugins": 5,
+    "engine": 5, "hookspecs": 5, "plugins": 5, "api": 5,
     "app": 6,
     "cli": 7, "server": 7, "testing": 7, "__main__": 8,
 }  # fmt: skip
