@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 TARGETS: dict[str, str] = {
+    "docker.build": "planrunner.capabilities.docker.build:build",
+    "docker.image_remove": "planrunner.capabilities.docker.remove:image_remove",
+    "docker.push": "planrunner.capabilities.docker.tag:push",
+    "docker.run": "planrunner.capabilities.docker.run:run",
+    "docker.tag": "planrunner.capabilities.docker.tag:tag",
     "fail": "planrunner.capabilities.control:fail",
     "files.append": "planrunner.capabilities.files.writing:append",
     "files.copy": "planrunner.capabilities.files.trees:copy",
@@ -40,6 +45,11 @@ TARGETS: dict[str, str] = {
     "git.tag_delete": "planrunner.capabilities.git.tags:tag_delete",
     "git.worktree_add": "planrunner.capabilities.git.worktrees:worktree_add",
     "git.worktree_remove": "planrunner.capabilities.git.worktrees:worktree_remove",
+    "helm.rollback": "planrunner.capabilities.helm.back:rollback",
+    "helm.status": "planrunner.capabilities.helm.reading:status",
+    "helm.template": "planrunner.capabilities.helm.reading:template",
+    "helm.uninstall": "planrunner.capabilities.helm.back:uninstall",
+    "helm.upgrade": "planrunner.capabilities.helm.upgrade:upgrade",
     "http.delete": "planrunner.capabilities.http.methods:delete",
     "http.download": "planrunner.capabilities.http.download:download",
     "http.get": "planrunner.capabilities.http.methods:get",
@@ -50,6 +60,11 @@ TARGETS: dict[str, str] = {
     "http.post": "planrunner.capabilities.http.methods:post",
     "http.put": "planrunner.capabilities.http.methods:put",
     "http.request": "planrunner.capabilities.http.methods:request",
+    "kubectl.apply": "planrunner.capabilities.kubectl.apply:apply",
+    "kubectl.delete": "planrunner.capabilities.kubectl.delete:delete",
+    "kubectl.get": "planrunner.capabilities.kubectl.get:get",
+    "kubectl.rollout_status": "planrunner.capabilities.kubectl.rollout:rollout_status",
+    "kubectl.rollout_undo": "planrunner.capabilities.kubectl.rollout:rollout_undo",
     "llm.complete": "planrunner.capabilities.llm.complete:complete",
     "llm.embed": "planrunner.capabilities.llm.embed:embed",
     "llm.judge": "planrunner.capabilities.llm.judge:decide",
@@ -67,6 +82,12 @@ TARGETS: dict[str, str] = {
     "sql.execute": "planrunner.capabilities.sql.execute:execute",
     "sql.query": "planrunner.capabilities.sql.query:query",
     "sql.script": "planrunner.capabilities.sql.execute:script",
+    "validate.bandit": "planrunner.capabilities.validate.code:bandit",
+    "validate.json_schema": "planrunner.capabilities.validate.data:json_schema",
+    "validate.junit": "planrunner.capabilities.validate.tests:junit",
+    "validate.mypy": "planrunner.capabilities.validate.code:mypy",
+    "validate.pytest": "planrunner.capabilities.validate.tests:pytest",
+    "validate.ruff": "planrunner.capabilities.validate.code:ruff",
 }
 """Name of a capability to ``module:function``."""
 

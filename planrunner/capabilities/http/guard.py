@@ -152,7 +152,8 @@ def _rule(entry: Any, where: str) -> Rule:
     text = entry.strip().lower() if isinstance(entry, str) else ""
     body, port = _port_of(text)
     try:
-        return Rule("", ipaddress.ip_network(body), port)
+        if port >= 0:
+            return Rule("", ipaddress.ip_network(body), port)
     except ValueError:
         pass
     name = _ascii(body.rstrip("."))
@@ -172,8 +173,8 @@ def _ascii(name: str) -> str:
 def _port_of(text: str) -> tuple[str, int]:
     """The entry without its port, and the port: 0 where there is none, -1 where it is no port."""
     if text.startswith("["):
-        body, _, rest = text[1:].partition("]")
-        return body, _port(rest[1:]) if rest.startswith(":") else (-1 if rest else 0)
+        body, bracket, rest = text[1:].partition("]")
+        return body, _port(rest[1:]) if rest.startswith(":") else (-1 if rest or not bracket else 0)
     body, colon, rest = text.rpartition(":")
     if not colon or ":" in body:
         return text, 0

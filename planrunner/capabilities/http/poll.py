@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple, Unpack
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.http.asking import Ask, asked, seconds_of
+from planrunner.capabilities.http.asking import Ask, Patience, asked, seconds_of
 from planrunner.capabilities.http.condition import Condition, condition_of
 from planrunner.capabilities.http.expected import PASSING, Expected
 from planrunner.capabilities.http.inputs import INLINE, Answer, Polling, Url
@@ -41,8 +41,9 @@ def poll(
     Meanwhile a refused connection, a timeout or a status that means "not now" counts as not yet; `Retry-After` makes
     the pause longer. The output `attempts` is the number of requests. Not done within the time fails as `timeout`.
     """
-    ask = asked(context, "GET", url, {"retries": 0, **options}, Polling)
-    ask = ask._replace(expected=Expected(((100, 599),), ask.expected.schema), inline=ask.limit)
+    ask = asked(context, "GET", url, options, Polling)
+    any_status = Expected(((100, 599),), ask.expected.schema)
+    ask = ask._replace(expected=any_status, inline=ask.limit, patience=Patience(0))
     failing = None if fail is None else condition_of(fail, "fail")
     every, within_seconds = seconds_of(interval, "interval"), seconds_of(within, "within")
     return _poll(context, ask, Watching(condition_of(until, "until"), failing, every, within_seconds))

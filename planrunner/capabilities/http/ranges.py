@@ -78,7 +78,6 @@ def _read(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connecte
         _check_announced(ask, wanted, response, partial.size)
         for part in response.iter_raw():
             if partial.size + len(part) > wanted.limit:
-                partial.drop()
                 raise Failure(f"{ask.shown}: the file is larger than `max_bytes`, which is {wanted.limit}")
             partial.add(part)
 
