@@ -26,6 +26,7 @@ from planrunner.capabilities.git.staging import add
 from planrunner.capabilities.git.status import status
 from planrunner.capabilities.git.tags import tag, tag_delete
 from planrunner.capabilities.git.worktrees import worktree_add, worktree_remove
+from planrunner.engine.strays import end_carriers
 
 NETWORK = {"network": {"private": ["127.0.0.1"]}}
 
@@ -175,6 +176,7 @@ from pathlib import Path
 from git_workbench import Bench
 from planrunner.capabilities.git.{module} import {function}
 bench = Bench(Path({work!r}), Path({state!r}), {{}})
+bench.env = {{"PLANRUNNER_KEY": "once"}}
 context = bench.context("once")
 if {after!r}:
     threading.Timer({after!r}, lambda: os.kill(0, 9)).start()
@@ -212,7 +214,8 @@ def test_killed_at_any_moment_it_goes_on_or_is_taken_back(
             state=str(bench.state), inputs=inputs, after=0.08 + step * 0.035,
         ).replace('"once"', repr(key))  # fmt: skip
         subprocess.run([sys.executable, "-c", script], start_new_session=True, capture_output=True, check=False)
-        time.sleep(0.1)  # the killed git is gone
+        end_carriers(f"PLANRUNNER_KEY={key}".encode())  # as the next start of planrunner does
+        time.sleep(0.02)
         _free(work)
         if goes_on:
             outputs = function(bench.context(key), **inputs)
