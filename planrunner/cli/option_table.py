@@ -225,6 +225,12 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "capabilities": (
         ("--json", "Print JSON, with the schema of the inputs."),
     ),
+    "plugins": (
+        ("--json", "Print JSON (list, show, check)."),
+        ("--yes", "With trust: do not ask."),
+        ("--into", "With new: the folder to make the package in."),
+        ("--cases", "With check: run the conformance suite on the cases of a file."),
+    ),
     "doctor": (
         ("--json", "Print JSON, for reports of faults."),
     ),

@@ -153,7 +153,8 @@ def started(state: State, by: RollbackStarted, positions: Sequence[int]) -> Roll
 
 def takes_back(state: State, task: Task) -> bool:
     """Whether the capability of a task itself undoes what it did, since the plan says nothing else about that."""
-    return task.rollback is None and not task.backup and bool(task.uses) and state.trait(task).undo
+    said = task.rollback is not None or task.backup or task.irreversible
+    return not said and bool(task.uses) and state.trait(task).undo
 
 
 def is_saved(state: State, number: int) -> bool:
