@@ -75,7 +75,8 @@ def test_nothing_is_written_there(desk: Desk, path: str) -> None:
     for verb, inputs in uses_of(path):
         if verb == "restore" and (path == "." or WAYS_OUT[path] == "link"):
             continue  # a whole working directory may be restored; for links see below
-        for act in (desk.fresh, desk.preview, desk.capture):
+        assert "late" in desk.capture(verb, **inputs)
+        for act in (desk.fresh, desk.preview):
             with pytest.raises(Failure) as failed:
                 act(verb, **inputs)
             assert failed.value.failure == "policy", (verb, str(failed.value))
