@@ -9,6 +9,7 @@ from planrunner import syntax
 from planrunner.app.planfile import read_regular
 from planrunner.diagnostics import RULES, Diagnostic, Severity, arrange, has_errors
 from planrunner.errors import NotFound, PlanInvalid, UsageError
+from planrunner.journal.workspace import find_project
 from planrunner.plan.canonical import ordered
 from planrunner.plan.fixes import apply
 from planrunner.plan.load import File, Loaded, load, named
@@ -50,11 +51,11 @@ class Checked(NamedTuple):
     fixed: int = 0
 
 
-def registry() -> Capabilities:
-    """The installed capabilities; late, because most commands look none up."""
+def registry(project: str | None = None) -> Capabilities:
+    """The installed capabilities and those of a project; late, because most commands look none up."""
     from planrunner.plugins import Registry
 
-    found: Capabilities = Registry()
+    found: Capabilities = Registry(project=project)
     return found
 
 
@@ -88,7 +89,6 @@ def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checke
 
 def check_project_of(path: str, choice: Choice) -> Checked | None:
     """The findings about the project's file that a plan belongs to; None where there is none to read."""
-    from planrunner.journal.workspace import find_project  # late, as below
     from planrunner.safety.project import check_project
 
     found = check_project(find_project(path))
@@ -100,7 +100,6 @@ def check_project_of(path: str, choice: Choice) -> Checked | None:
 def _people(path: str) -> Mapping[str, tuple[str, ...]] | None:
     """The people of the project that a plan belongs to; None where it lists nobody, or its list is not sound, which
     ``check_project_of`` finds."""
-    from planrunner.journal.workspace import find_project  # late: other commands on plan files need no project
     from planrunner.safety.people import read_project
 
     try:
@@ -177,7 +176,7 @@ def _unreadable(findings: Iterable[Diagnostic]) -> set[str]:
 def load_plan(path: str) -> Plan:
     """The plan of a file. Raises NotFound, PlanInvalid."""
     file = read_regular(path)
-    loaded = Loaded(None, file.findings, None) if file.findings else load(file.source, registry())
+    loaded = Loaded(None, file.findings, None) if file.findings else load(file.source, registry(find_project(path)))
     if loaded.plan is None:
         raise PlanInvalid(f"`{path}` is not a valid plan", file.source, loaded.findings)
     return loaded.plan

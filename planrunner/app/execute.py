@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
-    from planrunner.engine.drive import Onlooker
     from planrunner.engine.effects import Effects
     from planrunner.journal.port import JournalPort
     from planrunner.machine.events import Event
@@ -97,13 +96,13 @@ def is_attended(watch: Watch) -> bool:
     return bool(getattr(watch, "attended", False))
 
 
-def execute(request: ExecRequest, watch: Watch) -> RunResult:
-    """Run a plan until it ends or parks.
+def execute(request: ExecRequest, watch: Watch, registry: Registry | None = None) -> RunResult:
+    """Run a plan until it ends or parks, with the capabilities of ``registry`` where one is given.
 
     Raises NotFound, PlanInvalid, UsageError (parameters, task names), StorageFailed and Fenced; whatever the tasks of
     the plan do ends in the result.
     """
-    registry = Registry()
+    registry = registry or Registry(project=find_project(request.plan))
     state_dir = find_state(request.plan, request.state)
     journal = journal_at(state_dir, request.dry_run)
     try:
@@ -253,7 +252,9 @@ class Held:
         """Drive the run until it ends or parks; ``effects`` are closed then."""
         state, site = self._state, self._site
         place = Place(directory_of(state), os.path.join(site.state_dir, "tmp", state.run_id))
-        driver = Driver(state, self._append, effects, place, _onlooker(site, state.run_id), self._handle.last_seq)
+        observers = site.registry.observer()
+        onlooker = site.watch if observers is None else _Observed(site.watch, state.run_id, observers)
+        driver = Driver(state, self._append, effects, place, onlooker, self._handle.last_seq)
         driver.inbox = Inbox(site.journal, self._handle)
         gc.freeze()  # the plan and the modules stay: no collection has to look at them again
         gc.set_threshold(50_000, 20, 50)  # events hold no cycles, and looking for some costs a tenth
@@ -269,6 +270,8 @@ class Held:
             effects.close()
             if ours:
                 tidy(place)
+            if observers is not None:
+                observers.flush()
         code = exit_code(state)
         result = RunResult(
             state.run_id, state.plan.id, self._digest, state.status, code, state, self._handle.last_seq, site.state_dir
@@ -277,11 +280,6 @@ class Held:
             result = result._replace(source=site.journal.plan(self._digest).source())
         site.watch.ended(result)
         return result
-
-
-def _onlooker(site: Site, run_id: str) -> Onlooker:
-    observe = site.registry.observer()
-    return site.watch if observe is None else _Observed(site.watch, run_id, observe)
 
 
 class _Observed:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from planrunner import syntax
 from planrunner.app.authoring import Checked, Choice, check_file, check_project_of, mend_file, registry
 from planrunner.app.planfile import read_regular
 from planrunner.app.planfiles import find_plans
 from planrunner.errors import UsageError
+from planrunner.journal.workspace import find_project
 from planrunner.plan.load import File
 from planrunner.source import Source, notation_of
+
+if TYPE_CHECKING:
+    from planrunner.plan.load import Capabilities
 
 
 def lint_paths(
@@ -23,19 +28,28 @@ def lint_paths(
 
     Raises NotFound where there is no plan.
     """
-    capabilities = registry()
+    registries: dict[str, Capabilities] = {}
     results: list[Checked] = []
     projects: dict[str, Checked | None] = {}
     for file in read_files(paths, stdin):
         folder = os.path.dirname(file.source.name)
         if folder not in projects:
             projects[folder] = check_project_of(file.source.name, choice)
+            registries[folder] = _registry_of(find_project(file.source.name), registries)
+        capabilities = registries[folder]
         if mend:
             results.append(mend_file(file, choice, capabilities, unsafe=mend == "all"))
         else:
             results.append(check_file(file, choice, capabilities))
     unsound = {project.source.name: project for project in projects.values() if project and project.findings}
     return [*results, *unsound.values()]
+
+
+def _registry_of(project: str, known: dict[str, Capabilities]) -> Capabilities:
+    """What can be used in a project; folders of one project share what was loaded."""
+    if project not in known:
+        known[project] = registry(project)
+    return known[project]
 
 
 def read_files(paths: Iterable[str], stdin: tuple[str, bytes]) -> list[File]:

@@ -79,10 +79,11 @@ def previewed(path: str, chosen: Choice) -> Previewed:
     """A plan file as a run would see it now. Raises NotFound, PlanInvalid, UsageError."""
     from planrunner.app.selection import select
     from planrunner.journal.memory import MemoryJournal
+    from planrunner.journal.workspace import find_project
     from planrunner.plan.params import bind_params
     from planrunner.plugins import Registry
 
-    seen = sight(path, MemoryJournal(), Registry())
+    seen = sight(path, MemoryJournal(), Registry(project=find_project(path)))
     bound = bind_params(seen.plan, dict(chosen.params))
     if bound.problems:
         raise UsageError("; ".join(bound.problems))

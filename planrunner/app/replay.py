@@ -49,9 +49,10 @@ def _edited(path: str, pinned: Plan, run_id: str, entries: Sequence[Entry]) -> t
     from planrunner.app.sight import sight
     from planrunner.engine.comparing import replay_edited
     from planrunner.journal.memory import MemoryJournal
+    from planrunner.journal.workspace import find_project
     from planrunner.plugins import Registry
 
-    seen = sight(path, MemoryJournal(), Registry())
+    seen = sight(path, MemoryJournal(), Registry(project=find_project(path)))
     started = entries[0].event if entries else None
     if not isinstance(started, RunStarted):
         raise StorageFailed(f"the journal of run {run_id} does not begin with its start")

@@ -76,6 +76,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         answer_waiting(site.journal, handle, state, clock.now())
         following = then(state)
         _reap(run_id)
+        site.registry.project = directory_of(state)
         site.watch.started(run_id, state.plan, state)
         first: list[Event] = []
         if state.ended_at is not None:

@@ -67,7 +67,7 @@ def _read(path: str) -> bytes:
 
 
 def _key(path: str, data: bytes, registry: Registry) -> str:
-    parts = (FORMAT, __version__, notation_of(path), *map(str, registry.installed()))
+    parts = (FORMAT, __version__, notation_of(path), *registry.fingerprint())
     digest = sha256("\0".join(parts).encode())
     digest.update(data)
     return digest.hexdigest()
@@ -175,15 +175,30 @@ def check_project(directory: str) -> None:
         read_project(directory)
 
 
-def judge(directory: str) -> dict[str, str]:
-    """The model that judges criteria in plain words, as the project's file names it; empty where people do."""
+def judge(directory: str) -> dict[str, Json]:
+    """The model that judges criteria in plain words and what it may use, as the project's file says; empty where people
+    judge."""
     if not os.path.lexists(os.path.join(directory, "planrunner.yaml")):
         return {}
     from planrunner.safety.project import read_data  # late, as above
 
     models = read_data(directory).get("models")
     named = models.get("judge") if isinstance(models, dict) else None
-    return {"judge": named} if isinstance(named, str) and named else {}
+    if not isinstance(models, dict) or not isinstance(named, str) or not named:
+        return {}
+    return {"judge": named, "judging": _amounts(models.get("judging") or {})}
+
+
+def _amounts(given: dict[str, Json]) -> dict[str, Json]:
+    """Amounts as numbers: dollars, tokens, calls."""
+    from planrunner.plan.expressions.quantities import parse_count, parse_money  # late, as above
+
+    found: dict[str, Json] = {}
+    for what, value in given.items():
+        parse = parse_money if what == "cost" else parse_count
+        plain = value if not isinstance(value, str) else parse(value)
+        found[what] = float(value) if plain is None else plain
+    return found
 
 
 def environment_of(names: tuple[str, ...]) -> dict[str, str]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Value(NamedTuple):
-    value: Any
+    value: Annotated[Any, Doc("the input, as it was given")]
 
 
 @capability("noop", effect="pure", instant=True)

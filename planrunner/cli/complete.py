@@ -75,7 +75,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "--to": ("yaml", "plan", "json"),
     "--fail-on": ("error", "warning", "note"),
 }
-_GLOBALS = ("--state", "--color", "--no-input", "--version", "--help")
+_GLOBALS = ("--state", "--color", "--no-input", "--no-plugins", "--version", "--help")
 
 
 def answer(words: list[str]) -> int:

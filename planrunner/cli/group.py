@@ -55,11 +55,12 @@ def nearest(word: str, names: list[str]) -> str:
 @click.option("--state", metavar="DIR")
 @click.option("--color", type=click.Choice(COLORS), default="auto")
 @click.option("--no-input", is_flag=True)
+@click.option("--no-plugins", is_flag=True)
 @click.version_option(__version__, message="planrunner %(version)s")
 @click.pass_context
-def planrunner(ctx: click.Context, state: str | None, color: str, no_input: bool) -> None:
+def planrunner(ctx: click.Context, /, **given: Any) -> None:
     """People write plans as files, lint them and run them with one command."""
-    ctx.obj = settings(state, color, no_input)
+    ctx.obj = settings(**given)
 
 
 def run(arguments: list[str]) -> int:

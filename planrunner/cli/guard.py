@@ -28,7 +28,10 @@ PIPE_CLOSED = 141
 def guarded(arguments: list[str]) -> int:
     """Run the command that ``arguments`` ask for; never raises."""
     try:
-        code = _dispatch(arguments)
+        try:
+            code = _dispatch(arguments)
+        finally:
+            _tell_of_plugins()
         sys.stdout.flush()
         return code
     except PlanInvalid as error:
@@ -63,6 +66,13 @@ def _dispatch(arguments: list[str]) -> int:
 
     given, options = call
     return exec_plan(given, options) if isinstance(options, ExecOptions) else resume_run(given, options)
+
+
+def _tell_of_plugins() -> None:
+    """What went wrong with plugins on the way, for commands that do not show it themselves."""
+    problems = sys.modules.get("planrunner.plugins.problems")
+    for problem in problems.fetch() if problems is not None else ():
+        _say(f"warning: {problem}")
 
 
 def broken_pipe() -> int:

@@ -1,4 +1,4 @@
-"""A point of time as people type it: how long ago, or a date."""
+"""Times as people type them: a duration; a point of time as how long ago, or a date."""
 
 from __future__ import annotations
 
@@ -7,6 +7,22 @@ from datetime import datetime
 from typing import Any
 
 import click
+
+
+class Lasting(click.ParamType[float]):
+    """Seconds of ``90m`` or ``1d``."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        from planrunner.plan.expressions.quantities import parse_duration  # late, as below
+
+        found = parse_duration(value)
+        if found is None:
+            self.fail(f"`{value}` is no duration: write `90m`, `12h` or `7d`", param, ctx)
+        return float(found)
 
 
 class Moment(click.ParamType[float]):

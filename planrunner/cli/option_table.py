@@ -205,12 +205,31 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--yes", "Do not ask before files change."),
         ("--json", "Print JSON."),
     ),
+    "artifacts": (
+        ("--plan", "Only artifacts of this plan."),
+        ("--task", "Only those of this task."),
+        ("--name", "Only those of this name."),
+        ("--type", "Only those of this type."),
+        ("--run", "Only those of this run."),
+        ("--limit", "At most N (50)."),
+        ("--output", "Where `get` writes; `-` is standard output."),
+        ("--force", "Let `get` write over a file."),
+        ("--dry-run", "Let `gc` only tell what it would remove."),
+        ("--older-than", "How long `gc` spares what nothing refers to (1d)."),
+        ("--json", "Print JSON."),
+    ),
     "replay": (
         ("--plan", "Replay with an edited plan instead of the run's own."),
         ("--json", "Print JSON."),
     ),
     "capabilities": (
         ("--json", "Print JSON, with the schema of the inputs."),
+    ),
+    "plugins": (
+        ("--json", "Print JSON (list, show, check)."),
+        ("--yes", "With trust: do not ask."),
+        ("--into", "With new: the folder to make the package in."),
+        ("--cases", "With check: run the conformance suite on the cases of a file."),
     ),
     "doctor": (
         ("--json", "Print JSON, for reports of faults."),

@@ -29,8 +29,15 @@ class Settings:
         self.program = program
 
 
-def settings(state: str | None = None, color: str = "auto", no_input: bool = False) -> Settings:
-    """The settings from options, with the environment where an option is missing."""
+def settings(
+    state: str | None = None, color: str = "auto", no_input: bool = False, no_plugins: bool = False
+) -> Settings:
+    """The settings from options, with the environment where an option is missing. ``no_plugins`` holds for whatever
+    this process does from now on."""
+    if no_plugins:
+        from planrunner.plugins.registry import leave_out  # late: few calls leave plugins out
+
+        leave_out()
     program = f"planrunner --state {word(state)}" if state else "planrunner"
     return Settings(state or os.environ.get("PLANRUNNER_STATE") or None, color, no_input, program)
 

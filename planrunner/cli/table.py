@@ -41,8 +41,10 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("events", "events", "Print the journal of a run.", "look"),
     ("why", "why", "Tell why a task ran, waited, was skipped or failed.", "look"),
     ("checkpoints", "checkpoints", "List the places that a run can be taken up from.", "look"),
+    ("artifacts", "artifacts", "List, read and clear what runs kept.", "look"),
     ("replay", "replay", "Decide a recorded run again and tell the first difference.", "look"),
     ("capabilities", "capabilities", "List what tasks can call.", "surroundings"),
+    ("plugins", "plugins", "List, check, write and trust plugins.", "surroundings"),
     ("doctor", "doctor", "Check this installation and its surroundings.", "surroundings"),
     ("completion", "completion", "Print a completion script for a shell.", "surroundings"),
 )
@@ -52,6 +54,7 @@ GLOBAL_OPTIONS: tuple[tuple[str, str], ...] = (
     ("--state DIR", "Where runs are kept (else PLANRUNNER_STATE, else .planrunner of the project)."),
     ("--color auto|always|never", "Colour; NO_COLOR and FORCE_COLOR are heeded too."),
     ("--no-input", "Never ask anything."),
+    ("--no-plugins", "Leave plugins out: only what planrunner comes with."),
     ("--version", "Print the version."),
     ("-h, --help", "Print this text."),
 )

@@ -251,7 +251,8 @@ def _kept(call: Call, keep: Keep | None) -> tuple[dict[str, Json], ...]:
                 record = dict(keep(os.path.join(call.directory, path)))
             except OSError as error:
                 raise Failure(f"the artifact `{name}` is missing: {path}: {error.strerror}") from None
-            kept.append({"name": name, "path": path, "type": artifact.type, **record})
+            said = {"retention": artifact.retention} if artifact.retention else {}
+            kept.append({"name": name, "path": path, "type": artifact.type, **said, **record})
     return tuple(kept)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from planrunner.machine.state import State
     from planrunner.plan.expressions.problem import TemplateError
     from planrunner.plan.expressions.values import Scope
-    from planrunner.plan.model import Plan, Task
+    from planrunner.plan.model import Artifact, Plan, Task
 
     Json = Any
 
@@ -172,12 +172,17 @@ def _environment(plan: Plan, task: Task, scope: Scope) -> dict[str, str]:
 def _with_paths(task: Task, scope: Scope) -> Task:
     """The task with the paths of its artifacts and outputs filled in."""
     if any(_holds_template(artifact.path) for artifact in task.artifacts):
-        kept = tuple(each._replace(path=_text(rendered(each.path, scope))) for each in task.artifacts)
+        kept = tuple(_placed(each, _text(rendered(each.path, scope))) for each in task.artifacts)
         task = task._replace(artifacts=kept)
     if any(_holds_template(output.path) for output in task.outputs):
         given = tuple(each._replace(path=_text(rendered(each.path, scope))) for each in task.outputs)
         task = task._replace(outputs=given)
     return task
+
+
+def _placed(artifact: Artifact, path: str) -> Artifact:
+    """The artifact with its path filled in, which is its name too where it has none of its own."""
+    return artifact._replace(path=path, name=path if artifact.name == artifact.path else artifact.name)
 
 
 def with_values(state: State, event: AttemptEnded) -> AttemptEnded:

@@ -127,12 +127,12 @@ class _Reader:
 
     def _content(self, path: str, whole: str, found: os.stat_result) -> tuple[str, int]:
         marks, known = _marks(found), self._known.get(path)
-        if known is not None and known[:-1] == marks and self._store.has(known[-1]):
+        if known is not None and known[:-1] == marks and self._store.hold(known[-1]):
             self._seen[path] = known
             return known[-1], found.st_size
         at = time.time_ns()
         sha256, size = _digest(whole)
-        if not self._store.has(sha256):
+        if not self._store.hold(sha256):
             kept = self._store.keep(whole, later=self.later)
             sha256, size = str(kept["sha256"]), int(kept["size"])
         else:

@@ -165,7 +165,7 @@ def _text(look: Record, directory: str) -> Iterator[Record]:
 
 
 def _junit(look: Record, directory: str) -> Iterator[Record]:
-    from planrunner.engine.junit import NoReport, read_cases  # late: few gates read a report
+    from planrunner.capabilities.validate.junit import NoReport, read_cases  # late: few gates read a report
 
     path = _named(look, "path")
     data = _read(directory, path)
@@ -173,7 +173,7 @@ def _junit(look: Record, directory: str) -> Iterator[Record]:
         cases = read_cases(data)
     except NoReport as error:
         raise _Unfit(str(error)) from None
-    bad = [case.name for case in cases if case.result == "failed"]
+    bad = [case.name for case in cases if case.result in ("failed", "error")]
     skipped = sum(case.result == "skipped" for case in cases)
     counts = {
         "total": len(cases),

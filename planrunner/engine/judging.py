@@ -16,7 +16,7 @@ from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
 from planrunner.machine.events import GateExamined, GateRequested, Outcome
 from planrunner.machine.judging import KIND, allowance
-from planrunner.plan.model import Task
+from planrunner.plan.model import Budgets, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,10 @@ Json = Any
 _LARGEST = 32_768
 """Bytes of an artifact that the judge sees; a larger one is named and left out."""
 
-_NO_ROOM = "the judge was not asked: a budget is limited, and the task's own budgets say nothing of what it may use"
+_NO_ROOM = (
+    "the judge was not asked: a budget is limited, and leaves no room for what `models.judging` of planrunner.yaml says a "
+    "judgement may use"
+)
 
 
 def judging(state: State, event: GateRequested, place: Place) -> Call | None:
@@ -48,7 +51,9 @@ def judging(state: State, event: GateRequested, place: Place) -> Call | None:
         }
     key = f"{state.run_id}:{task.id}:judge:{event.visit}.{event.attempt}"
     directory = place.directory
-    asks = Task(task.id, uses="llm.judge", timeout=task.timeout, budgets=task.budgets)
+    asks = Task(
+        task.id, uses="llm.judge", timeout=task.timeout, budgets=Budgets(**(state.environment.get("judging") or {}))
+    )
     return Call(state.run_id, asks, event.attempt, key, inputs, "", (), {}, {}, directory, "", task.timeout, once=key)
 
 

@@ -32,6 +32,11 @@ _STANDS = "SELECT epoch, status, (SELECT max(id) FROM entries WHERE id BETWEEN ?
 _ENDING = "UPDATE runs SET status = ?, ended = ? WHERE run = ?"
 _INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?)"
 _READ = "SELECT id & 4294967295, at, kind, version, body FROM entries WHERE id > ? AND id < ? ORDER BY id LIMIT ?"
+_BODIES = "SELECT id, kind, body FROM entries WHERE id > ? ORDER BY id LIMIT ?"
+_KEPT = (
+    "SELECT id >> 32, id & 4294967295, at, kind, version, body FROM entries"
+    " WHERE kind = 'attempt_ended' AND instr(body, '\"artifacts\":[') ORDER BY id"
+)
 _RUNS = (
     "SELECT run, plan_id, plan_digest, created, epoch,"
     " (SELECT ifnull(max(id) & 4294967295, 0) FROM entries WHERE id BETWEEN number << 32 AND (number + 1) << 32),"
@@ -171,6 +176,24 @@ class Journal(Requests):
             if found and wanted:
                 return runids.only_match(wanted, [str(row[0]) for row in found])
         raise self._unknown(wanted)
+
+    def kept(self) -> Iterator[tuple[RunRow, Entry]]:
+        """Every end of an attempt that kept artifacts, with its run, in the order of runs and entries."""
+        rows = {row[0]: row[1:] for row in self._query(_RUNS.replace("SELECT run", "SELECT number, run", 1))}
+        runs: dict[int, RunRow] = {}
+        for number, *row in self._query(_KEPT):
+            if number not in runs:
+                runs[number] = self._row(rows[number])
+            yield runs[number], decode_rows([tuple(row)])[0]
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Whatever is stored as text, with the kind of event that it is the body of (empty for plans and requests)."""
+        last = -1
+        while rows := self._query(_BODIES, last, _PAGE):
+            yield from ((kind, body) for _, kind, body in rows)
+            last = rows[-1][0]
+        for query in ("SELECT text FROM plans", "SELECT body FROM requests"):
+            yield from (("", str(row[0])) for row in self._query(query))
 
     def hold(self, run: str) -> RunHandle:
         """Become the one process that acts on a run; whoever held it before is fenced off from now on.

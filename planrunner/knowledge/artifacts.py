@@ -7,6 +7,7 @@ archive that is the same for the same content: sorted, without owners and times.
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import stat
@@ -94,6 +95,34 @@ class ArtifactStore:
     def has(self, sha256: str) -> bool:
         return os.path.isfile(self.path_of(sha256))
 
+    def hold(self, sha256: str) -> bool:
+        """Whether the artifact is there; then its age begins anew, so that nobody who collects what is not referred to
+        takes it before the run has told that it refers to it."""
+        path = self.path_of(sha256)
+        try:
+            lock = self.guard()
+        except FileNotFoundError:
+            return False
+        try:
+            os.utime(path, follow_symlinks=False)
+        except OSError:
+            return False
+        finally:
+            os.close(lock)
+        return True
+
+    def guard(self, alone: bool = False) -> int:
+        """The descriptor of the lock under which contents come (shared by all who keep them) and go (``alone``);
+        closing it lets go. Raises OSError."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(os.path.join(self._root, "lock"), flags, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
     def open(self, sha256: str) -> BufferedReader:
         """The bytes of an artifact as a file; raises NotFound."""
         try:
@@ -166,8 +195,14 @@ class ArtifactStore:
         folder = os.path.dirname(path)
         _make(os.path.dirname(folder))
         _make(folder)
-        if not _is_stored(path, digest.size):
-            os.rename(temporary, path)
+        lock = self.guard()
+        try:
+            if _is_stored(path, digest.size):
+                os.utime(path, follow_symlinks=False)  # its age begins anew, as that of one just kept
+            else:
+                os.rename(temporary, path)
+        finally:
+            os.close(lock)
         if later is not None:
             later.add(folder)
         else:

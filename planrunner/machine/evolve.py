@@ -237,6 +237,8 @@ def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
     move(state, number, found, "pending")
     found.failure = event.failure
     found.judged = True
+    if found.gate is not None and found.gate.stage == "criteria":
+        found.gate = None  # what was asked about the last attempt says nothing about the next
     found.reason, found.detail = "retry", f"waits for attempt {event.attempt + 1} after a {event.failure} failure"
     state.candidates.pop(number, None)
     set_timer(state, number, event.due)

@@ -3,9 +3,9 @@ what it rests on; else people decide, who see what it said."""
 
 from __future__ import annotations
 
-from planrunner.machine.budgets import chain, ledger_of, limit_of
+from planrunner.machine.budgets import chain, fits, ledger_of, limit_of
 from planrunner.machine.judge import Verdict
-from planrunner.machine.ledger import SPENDABLE, amount, units
+from planrunner.machine.ledger import SPENDABLE, units
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,26 +28,17 @@ def judge_of(state: State, stage: str) -> str:
 
 
 def allowance(state: State, number: int) -> dict[str, Json] | None:
-    """What the judge of a task may use of each amount that is limited around it: what the task's own budgets leave.
-    None where a limit says nothing about the task itself, or nothing is left: the judge is not asked then."""
+    """What the judge of a task may use, of each amount that is limited around it. None where the project does not say
+    how much that is, or a budget leaves no room for it: the judge is not asked then."""
     if state.ledger is None:
         return {}
-    found: dict[str, Json] = {}
-    for what in SPENDABLE:
-        scopes = [scope for scope in chain(state, number) if limit_of(state, scope, what) is not None]
-        if not scopes:
-            continue
-        left = min(_left(state, scope, what) for scope in scopes)
-        if number not in scopes or left <= 0:
-            return None
-        found[what] = amount(what, left)
+    limited = {what for scope in chain(state, number) for what in SPENDABLE if limit_of(state, scope, what) is not None}
+    given = state.environment.get("judging") or {}
+    found = {what: given.get(what) for what in SPENDABLE if what in limited}
+    wanted = {what: units(what, value) for what, value in found.items()}
+    if None in wanted.values() or fits(state, number, {what: more or 0 for what, more in wanted.items()}) is not None:
+        return None
     return found
-
-
-def _left(state: State, scope: int, what: str) -> int:
-    limit = limit_of(state, scope, what)
-    assert limit is not None, "only limited scopes are asked"
-    return limit - ledger_of(state).account(scope).taken(what)
 
 
 def set_aside(state: State, number: int, event: GateRequested) -> None:

@@ -208,7 +208,7 @@ def task_record(found: TaskState) -> dict[str, Json]:
     """What others may read of a task: status, result flags, outputs and how its last attempt went."""
     record: dict[str, Json] = {
         "status": "completed" if found.recovered_by else found.status,
-        "outputs": found.outputs if found.standing or found.outcome is None else found.outcome.outputs,
+        "outputs": _outputs(found),
         "attempts": found.attempts,
         "reason": found.detail,
         "failure": found.failure,
@@ -217,6 +217,14 @@ def task_record(found: TaskState) -> dict[str, Json]:
     if found.outcome is not None:
         record.update(attempt_record(found))
     return record
+
+
+def _outputs(found: TaskState) -> dict[str, Json]:
+    """The outputs of a task; of one that failed what its last attempt gave all the same, such as the findings of a
+    check."""
+    if found.outcome is None or (found.standing and (found.status != "failed" or found.recovered_by)):
+        return found.outputs
+    return found.outcome.outputs
 
 
 def attempt_record(found: TaskState) -> dict[str, Json]:

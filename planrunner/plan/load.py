@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as Table
 
 from planrunner import syntax
@@ -127,3 +127,8 @@ class _Table(Table[str, Capability]):
 
     def __len__(self) -> int:
         return len(self._capabilities.names())
+
+    def missing(self, name: str) -> str:
+        """Why a capability that could be there is not; empty where nothing is known of it."""
+        found: Callable[[str], str] | None = getattr(self._capabilities, "missing", None)
+        return found(name) if found is not None else ""

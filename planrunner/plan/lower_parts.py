@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 from planrunner.plan import lower_values as values
+from planrunner.plan.expressions.quantities import parse_duration
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Artifact, Budgets, Output, Param
+from planrunner.plan.nearest import nearest
 from planrunner.plan.params import misfit
 from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
@@ -121,6 +123,31 @@ def artifacts(node: Node) -> tuple[Artifact, ...]:
     if not isinstance(node, Sequence):
         return ()
     return tuple(artifact for item in node.items if (artifact := _artifact(item)))
+
+
+RETENTIONS = ("forever", "keep", "plan", "run")
+"""Words that say how long an artifact is kept; else it is a duration or a number of versions."""
+_VERSIONS = r"([1-9][0-9]{0,5})\s*versions?"
+
+
+def versions_kept(word: str) -> int:
+    """The number of ``3 versions``, 0 for anything else."""
+    found = re.fullmatch(_VERSIONS, word.strip())
+    return int(found[1]) if found else 0
+
+
+def check_retention(low: Lowering, node: Node) -> None:
+    """Report a retention that says nothing."""
+    for item in node.items if isinstance(node, Sequence) else ():
+        said = item.get("retention") if isinstance(item, Mapping) else None
+        word = values.text(said) if said is not None else ""
+        if said is None or not word or word in RETENTIONS or versions_kept(word):
+            continue
+        if parse_duration(word) is None:
+            near = nearest(word, RETENTIONS)
+            meant = f", did you mean `{near}`?" if near else ""
+            message = f"`{word}` does not say how long an artifact is kept{meant}"
+            low.report("PLAN006", message, said.span, "write `forever`, `run`, `7d` or `3 versions`")
 
 
 def _artifact(node: Node) -> Artifact | None:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 from planrunner import hookspecs
-from planrunner.plugins.problems import FAULTS, fault_of, first_line
+from planrunner.plugins.problems import FAULTS, Problems, fault_of, first_line
 
 if TYPE_CHECKING:
     from planrunner.plugins.observing import Observer
 
 PREFIX = "planrunner_"
+_PART = "\0"
+"""Between the name of a distribution and the number of its module: one may have several."""
 
 
 class _Manager(pluggy.PluginManager):
@@ -28,23 +30,29 @@ class _Manager(pluggy.PluginManager):
 class Hooks:
     """The plugins that are loaded, and what went wrong with them."""
 
-    def __init__(self, problems: list[str] | None = None) -> None:
-        self.problems: list[str] = [] if problems is None else problems
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
         self._manager = _Manager("planrunner")
         self._manager.add_hookspecs(hookspecs)
+        self._names: dict[str, list[object]] = {}
         self._reported: set[tuple[str, str]] = set()
 
     def add(self, plugin: object, name: str) -> bool:
         """Add a plugin; False, and a problem, where it does not fit the hooks."""
+        if self._manager.is_registered(plugin):
+            return True
+        full = f"{name}{_PART}{len(self._manager.get_plugins())}"
         try:
-            self._manager.register(plugin, name)
+            self._manager.register(plugin, full)
+            self._names.setdefault(name, []).append(plugin)
             unknown = [hook.name for hook in self._manager.get_hookcallers(plugin) or () if not hook.has_spec()]
             if unknown:
                 raise ValueError(f"there is no hook `{unknown[0]}`")
-        except (pluggy.PluginValidationError, ValueError) as error:
+        except FAULTS as error:  # a wrong signature, an unknown hook, or a module whose attributes raise
             if self._manager.is_registered(plugin):
                 self._manager.unregister(plugin)
-            self.problems.append(f"the plugin {name} is left out: {first_line(error)}")
+            why = first_line(error).replace(repr(full), name).replace(full, name)
+            self._problems.add(name, f"the plugin {name} is left out: {why}")
             return False
         return True
 
@@ -53,11 +61,13 @@ class Hooks:
         from planrunner.plugins.observing import Observer  # late: a plugin of capabilities needs no threads
 
         found = reversed(self._manager.hook.planrunner_observe_event.get_hookimpls())
-        return tuple(Observer(each.plugin_name, each.function, tuple(each.argnames)) for each in found)
+        return tuple(Observer(_name(each), each.function, tuple(each.argnames)) for each in found)
 
-    def implemented(self, plugin: object) -> tuple[str, ...]:
-        """The names of the hooks that a plugin has."""
-        return tuple(sorted(caller.name for caller in self._manager.get_hookcallers(plugin) or ()))
+    def of(self, name: str) -> tuple[str, ...]:
+        """The hooks that a plugin has, by name."""
+        plugins = self._names.get(name, ())
+        found = [caller for plugin in plugins for caller in self._manager.get_hookcallers(plugin) or ()]
+        return tuple(sorted({caller.name for caller in found}))
 
     def call(self, hook: str, only: object = None, **arguments: Any) -> None:
         """Call a hook of every plugin (or ``only`` one), last registered first; what one raises is reported once."""
@@ -67,9 +77,13 @@ class Hooks:
             try:
                 implementation.function(*(arguments[name] for name in implementation.argnames))
             except FAULTS as error:  # a plugin's fault stays with the plugin
-                self._report(implementation.plugin_name, hook, error)
+                self._report(_name(implementation), hook, error)
 
     def _report(self, plugin: str, hook: str, error: BaseException) -> None:
         if (plugin, hook) not in self._reported:
             self._reported.add((plugin, hook))
-            self.problems.append(fault_of(plugin, hook, error))
+            self._problems.add(plugin, fault_of(plugin, hook, error))
+
+
+def _name(implementation: pluggy.HookImpl) -> str:
+    return implementation.plugin_name.partition(_PART)[0]

@@ -36,7 +36,7 @@ class Observer(NamedTuple):
 class Observers:
     """Called with each durable event of a run. Nothing an observer does comes back through it."""
 
-    def __init__(self, observers: Iterable[Observer], report: Callable[[str], None], limit: int = LIMIT) -> None:
+    def __init__(self, observers: Iterable[Observer], report: Callable[[str, str], None], limit: int = LIMIT) -> None:
         self._deliveries = [_Delivery(observer, report, limit) for observer in observers]
         self._report = report
 
@@ -50,13 +50,13 @@ class Observers:
         for delivery in self._deliveries:
             delivery.wait(deadline)
             if problem := delivery.lag():
-                self._report(problem)
+                self._report(*problem)
 
 
 class _Delivery:
     """The queue and the thread of one observer; the thread starts with the first event."""
 
-    def __init__(self, observer: Observer, report: Callable[[str], None], limit: int) -> None:
+    def __init__(self, observer: Observer, report: Callable[[str, str], None], limit: int) -> None:
         self._observer = observer
         self._report = report
         self._limit = limit
@@ -80,13 +80,14 @@ class _Delivery:
         while self._shown < self._given and time.monotonic() < deadline:
             time.sleep(0.002)
 
-    def lag(self) -> str:
-        """What the observer missed, as a sentence; empty where it saw everything."""
+    def lag(self) -> tuple[str, str] | None:
+        """The plugin and what it missed, as a sentence; None where it saw everything."""
         missed = self._dropped + self._given - self._shown
         if not missed:
-            return ""
+            return None
         events = f"{missed} event{'s' if missed != 1 else ''}"
-        return f"the plugin {self._observer.plugin} could not keep up with the run: its observer missed {events}"
+        plugin = self._observer.plugin
+        return plugin, f"the plugin {plugin} could not keep up with the run: its observer missed {events}"
 
     def _run(self) -> None:
         while True:
@@ -101,7 +102,7 @@ class _Delivery:
         except BaseException as error:  # in this thread Ctrl-C cannot arise: all of it is the plugin's
             if not self._faulty:
                 self._faulty = True
-                self._report(fault_of(observer.plugin, "planrunner_observe_event", error))
+                self._report(observer.plugin, fault_of(observer.plugin, "planrunner_observe_event", error))
 
 
 def copied(value: Any) -> Any:

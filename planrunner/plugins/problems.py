@@ -21,12 +21,22 @@ def fetch() -> list[str]:
     return found
 
 
-class Problems(list[str]):
-    """The sentences of one registry; each is told as well."""
+class Problems:
+    """The sentences of one registry, by plugin; each is told as well."""
 
-    def append(self, problem: str) -> None:
-        super().append(problem)
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: list[tuple[str, str]] = []
+
+    def add(self, plugin: str, problem: str) -> None:
+        """Keep a sentence about a plugin."""
+        self._found.append((plugin, problem))
         tell(problem)
+
+    def of(self, plugin: str | None = None) -> tuple[str, ...]:
+        """The sentences about a plugin, or all of them."""
+        return tuple(problem for name, problem in self._found if plugin is None or name == plugin)
 
 
 def fault_of(plugin: str, hook: str, error: BaseException) -> str:

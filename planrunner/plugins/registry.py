@@ -6,7 +6,9 @@ import os
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.declare import declaration_of
+from planrunner.journal.workspace import find_project
 from planrunner.plugins.discovery import CAPABILITIES, PLUGINS, Installed, installed
+from planrunner.plugins.problems import FAULTS, Problems, first_line
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -14,10 +16,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.diagnostics import Diagnostic, Rule
-    from planrunner.machine.events import Entry
     from planrunner.plan.model import Capability
     from planrunner.plan.rules.view import PlanView
     from planrunner.plugins.hooks import Hooks
+    from planrunner.plugins.observing import Observers
+    from planrunner.plugins.projectfiles import ProjectFile
 
     Check = Callable[[PlanView], Iterable[Diagnostic]]
 
@@ -43,17 +46,23 @@ class Registry(_Mapping):
 
     ``plugins`` False leaves the built-ins alone; ``PLANRUNNER_LOAD_PLUGINS`` (names of distributions, parted by commas)
     limits which plugins are looked at. A plugin that cannot be loaded is left out and named in ``problems``.
+    ``project`` is the directory whose own plugins count; None means that of the working directory.
     """
 
-    def __init__(self, plugins: bool = True) -> None:
-        self._plugins = plugins
+    def __init__(self, plugins: bool = True, project: str | None = None) -> None:
+        self._plugins = plugins and not left_out()
+        self.project = project
         self._index: tuple[Installed, ...] | None = None
+        self._files: tuple[ProjectFile, ...] | None = None
         self._known: dict[str, Known] = {}
-        self._loaded: set[Installed] = set()
+        self._loaded: set[Installed | ProjectFile] = set()
+        self._faults: dict[str, str] = {}
+        self._problems = Problems()
         self._opened: set[str] = set()
-        self._problems: list[str] = []
         self._hooks: Hooks | None = None
+        self._observers: Observers | None = None
         self._rules: dict[str, tuple[Rule, Check]] = {}
+        self._ruled = False
 
     # Looking up
 
@@ -94,6 +103,8 @@ class Registry(_Mapping):
         """Every capability there is; loads every plugin."""
         for entry in self.installed():
             self._load(entry)
+        for file in self.files():
+            self._load_file(file)
         return tuple(sorted({*builtin.TARGETS, *self._known}))
 
     def __getitem__(self, name: str) -> Capability:
@@ -111,41 +122,71 @@ class Registry(_Mapping):
     def installed(self) -> tuple[Installed, ...]:
         """The entry points of the plugins that may be loaded."""
         if self._index is None:
-            allowed = os.environ.get("PLANRUNNER_LOAD_PLUGINS")
-            names = None if allowed is None else {name.strip() for name in allowed.split(",")}
             every = installed() if self._plugins else ()
-            self._index = tuple(entry for entry in every if names is None or entry.plugin in names)
+            self._index = tuple(entry for entry in every if _is_allowed(entry.plugin))
         return self._index
 
-    def problems(self) -> tuple[str, ...]:
-        """What went wrong with plugins so far, a sentence each."""
-        return (*self._problems, *(self._hooks.problems if self._hooks is not None else ()))
+    def files(self) -> tuple[ProjectFile, ...]:
+        """The plugins that are files of the project, trusted or not."""
+        if self._files is None:
+            self._files = ()
+            if self._plugins:
+                project = self.project or find_project(None)
+                if has_files(project):
+                    from planrunner.plugins.projectfiles import project_files  # late: few projects have such files
+
+                    self._files = tuple(file for file in project_files(project) if _is_allowed(file.name))
+        return self._files
+
+    def fingerprint(self) -> tuple[str, ...]:
+        """What lint of a plan depends on: everything that may be loaded."""
+        return (*map(str, self.installed()), *(f"{file.name} {file.standing} {file.text!r}" for file in self.files()))
+
+    def problems(self, plugin: str | None = None) -> tuple[str, ...]:
+        """What went wrong with a plugin, or with all of them so far, a sentence each."""
+        return self._problems.of(plugin)
+
+    def registered(self, plugin: str) -> tuple[str, ...]:
+        """The capabilities that a plugin has registered so far."""
+        return tuple(sorted(name for name, known in self._known.items() if known.plugin == plugin))
+
+    def hooks_of(self, plugin: str) -> tuple[str, ...]:
+        """The hooks that a loaded plugin has, that for capabilities left out."""
+        return self._hooks.of(plugin) if self._hooks is not None else ()
+
+    def missing(self, name: str) -> str:
+        """Why there is no such capability although a plugin might have it; empty where none might."""
+        family = name.partition(".")[0]
+        for file in self.files():
+            if file.refusal() and family in file.scan().families():
+                return file.refusal()
+        return self._faults.get(family, "")
 
     # The other hooks
 
     def rules(self) -> tuple[tuple[Rule, Check], ...]:
         """The lint rules of plugins, each with its check."""
-        if self._load_general():
+        if self._load_general() and not self._ruled:
+            self._ruled = True
             self.hooks().call("planrunner_register_rules", register=self._register_rule)
         return tuple(self._rules.values())
 
-    def observer(self) -> Callable[[str, Entry], None] | None:
+    def observer(self) -> Observers | None:
         """What to call with each durable event of a run (run id, entry), or None where no plugin watches."""
-        if not self._load_general() or not self.hooks().listeners("planrunner_observe_event"):
-            return None
-        hooks = self.hooks()
+        if self._observers is None and self._load_general():
+            found = self.hooks().observers()
+            if found:
+                from planrunner.plugins.observing import Observers  # late: few installations have any
 
-        def observe(run_id: str, entry: Entry) -> None:
-            hooks.call("planrunner_observe_event", run_id=run_id, entry=entry)
-
-        return observe
+                self._observers = Observers(found, self._problems.add)
+        return self._observers
 
     def hooks(self) -> Hooks:
         """The hooks with the built-ins registered on them; the first call imports pluggy."""
         if self._hooks is None:
             from planrunner.plugins.hooks import Hooks  # late: a run of built-ins needs none
 
-            self._hooks = Hooks()
+            self._hooks = Hooks(self._problems)
             self._hooks.add(builtin, "planrunner")
         return self._hooks
 
@@ -166,6 +207,9 @@ class Registry(_Mapping):
             for entry in self.installed():
                 if entry.group == CAPABILITIES and entry.name == family:
                     self._load(entry)
+            for file in self.files():
+                if not file.refusal() and family in file.scan().families():
+                    self._load_file(file)
         if name not in self._known:
             self._load_general()
         return self._known.get(name)
@@ -175,6 +219,9 @@ class Registry(_Mapping):
         for entry in self.installed():
             if entry.group == PLUGINS:
                 self._load(entry)
+        for file in self.files():
+            if file.has_hooks():
+                self._load_file(file)
         return self._hooks is not None
 
     def _load(self, entry: Installed) -> None:
@@ -182,18 +229,36 @@ class Registry(_Mapping):
             return
         self._loaded.add(entry)
         family = entry.name if entry.group == CAPABILITIES else ""
-        try:
-            module, _, attribute = entry.target.partition(":")
-            plugin: object = __import__(module, fromlist=["*"])
-            for part in filter(None, attribute.split(".")):
-                plugin = getattr(plugin, part)
-        except Exception as error:  # whatever an import may raise, the run goes on without the plugin
-            self._problems.append(f"the plugin {entry.plugin} is left out: {type(error).__name__}: {error}")
+        self._take(entry.plugin, f"`{entry.target}`", lambda: imported(entry.target), family)
+
+    def _load_file(self, file: ProjectFile) -> None:
+        if file in self._loaded:
             return
-        if family and not hasattr(plugin, _REGISTER):
-            self._register_tagged(plugin, entry.plugin, family)  # needs no hook, so pluggy stays out
+        self._loaded.add(file)
+        if refusal := file.refusal():
+            self._problems.add(file.name, f"a plugin of the project is left out: {refusal}")
+            return
+        from planrunner.plugins.projectfiles import load  # late: few projects have such files
+
+        self._take(file.name, f"`{file.name}`", lambda: load(file), "")
+
+    def _take(self, name: str, what: str, load: Callable[[], object], family: str) -> None:
+        """Load a plugin and register what it has; whatever loading raises, the run goes on without it."""
+        from planrunner.plugins.tracing import Loading  # late: most runs load no plugin
+
+        try:
+            with Loading(name, what):
+                plugin = load()
+                _check_version(plugin)
+        except FAULTS as error:
+            fault = f"the plugin {name} is left out: {type(error).__name__}: {first_line(error)}"
+            self._faults[family] = fault
+            self._problems.add(name, fault)
+            return
+        if not hasattr(plugin, _REGISTER) and (family or not _has_hooks(plugin)):
+            self._register_tagged(plugin, name, family)  # needs no hook, so pluggy stays out
         else:
-            self.add(plugin, entry.plugin, family)
+            self.add(plugin, name, family)
 
     def _register_tagged(self, plugin: object, name: str, family: str) -> None:
         register = self._registrar(name, family)
@@ -203,7 +268,7 @@ class Registry(_Mapping):
                 try:
                     register(declaration.name, function)
                 except ValueError as error:
-                    self._problems.append(f"the plugin {name}: {error}")
+                    self._problems.add(name, f"the plugin {name}: {error}")
 
     def _registrar(self, plugin: str, family: str) -> Callable[..., None]:
         def register(name: str, target: Callable[..., Any] | str, description: Capability | None = None) -> None:
@@ -223,8 +288,8 @@ class Registry(_Mapping):
 
         try:
             known = known._replace(description=describe(self.resolve(name), known.plugin)._replace(name=name))
-        except Exception as error:  # annotations are code of the plugin
-            self._problems.append(f"the capability `{name}` of {known.plugin} is left out: {error}")
+        except FAULTS as error:  # annotations are code of the plugin
+            self._problems.add(known.plugin, f"the capability `{name}` of {known.plugin} is left out: {error}")
             self._known.pop(name)
             return known
         self._known[name] = known
@@ -241,8 +306,61 @@ class Registry(_Mapping):
         def guarded(view: PlanView) -> Iterable[Diagnostic]:
             try:
                 return list(check(view))
-            except Exception as error:  # whatever a plugin raises is its own fault
-                self._problems.append(f"the rule {rule.code} ({rule.name}) raised {type(error).__name__}: {error}")
+            except FAULTS as error:  # whatever a plugin raises is its own fault
+                self._problems.add("", f"the rule {rule.code} ({rule.name}) raised {type(error).__name__}: {error}")
                 return []
 
         return guarded
+
+
+_switch: list[bool] = []
+
+
+def leave_out() -> None:
+    """From now on registries of this process know the built-ins alone (``--no-plugins``)."""
+    _switch.append(True)
+
+
+def left_out() -> bool:
+    """Whether plugins are to be left out altogether."""
+    return bool(_switch)
+
+
+def imported(target: str) -> object:
+    """What ``module`` or ``module:attribute`` names. Raises whatever the import does."""
+    module, _, attribute = target.partition(":")
+    found: object = __import__(module, fromlist=["*"])
+    for part in filter(None, attribute.split(".")):
+        found = getattr(found, part)
+    return found
+
+
+def has_files(project: str) -> bool:
+    """Whether a project may have plugins of its own: two questions to the file system."""
+    if os.path.isdir(os.path.join(project, ".planrunner", "plugins")):
+        return True
+    try:
+        with open(os.path.join(project, "planrunner.yaml"), "rb") as file:
+            return b"plugins" in file.read()
+    except OSError:
+        return False
+
+
+def _check_version(plugin: object) -> None:
+    """Refuse a plugin that says it is written for another version of the interface. Raises ValueError."""
+    version = getattr(plugin, "API", None)
+    if isinstance(version, int):
+        from planrunner.api import SUPPORTED  # late: most runs load no plugin
+
+        if version not in SUPPORTED:
+            known = " and ".join(map(str, SUPPORTED))
+            raise ValueError(f"it is written for version {version} of planrunner.api, this planrunner has {known}")
+
+
+def _is_allowed(plugin: str) -> bool:
+    allowed = os.environ.get("PLANRUNNER_LOAD_PLUGINS")
+    return allowed is None or plugin in {name.strip() for name in allowed.split(",")}
+
+
+def _has_hooks(plugin: object) -> bool:
+    return any(name.startswith("planrunner_") for name in vars(plugin))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FILE = "planrunner.yaml"
 
 SECTIONS = (
-    *("people", "policy", "network", "models", "research", "sql", "forge", "artifacts", "plugins"),
+    *("people", "policy", "network", "models", "research", "sql", "git", "forge", "artifacts", "plugins"),
     *("agents", "tools", "memory", "workflow", "scheduler", "provider_credentials", "profiles"),
 )
 """What the file may hold."""

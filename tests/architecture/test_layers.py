@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import statistics
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -266,7 +267,9 @@ def test_the_start_pays_for_no_dataclass() -> None:
     slow = [
         item
         for item in _imports()
-        if _room(item.importer) in WITHOUT_DATACLASSES and item.target.split(".")[0] == "dataclasses"
+        if _room(item.importer) in WITHOUT_DATACLASSES
+        and item.target.split(".")[0] == "dataclasses"
+        and _family(item.importer) != "python"  # it looks at the values of other people's functions
     ]
     assert not slow, _say(slow)
 
@@ -294,23 +297,54 @@ def test_only_the_command_line_prints() -> None:
     prints = [
         f"{module}:{node.lineno}"
         for module, tree in _modules().items()
-        if _room(module) not in {"cli", "__main__"}
+        if _room(module) not in {"cli", "__main__"} and module not in PROGRAMS
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
     assert not prints
 
 
+PROGRAMS = {"planrunner.capabilities.python.child"}
+"""Modules that are programs of their own, which a capability starts."""
+
+
 def test_every_import_is_the_standard_library_ours_or_a_declared_dependency() -> None:
     declared = {"click", "ruamel", "_ruamel_yaml", "lark", "jinja2", "pluggy"}
-    optional = {"pytest"}  # the test kit for authors of plans and plugins
     strange = [
         item
         for item in _imports()
         if (root := item.target.split(".")[0]) not in sys.stdlib_module_names | declared | {"planrunner", "_sha2"}
-        and not (_room(item.importer) == "testing" and root in optional)
+        and root not in OWN_LIBRARIES.get(_family(item.importer), set())
     ]
     assert not strange, _say(strange)
+
+
+OWN_LIBRARIES = {
+    "testing": {"pytest"},  # the test kit for authors of plans and plugins
+    "git": {"httpx2"},
+    "http": {"httpx2", "httpcore2", "anyio"},
+    "llm": {"httpx2", "pydantic_ai", "genai_prices"},
+    "research": {"httpx2", "protego", "trafilatura", "tld"},
+    "sql": {"sqlalchemy"},
+}
+"""Libraries that one room or one family of capabilities alone may import, and only when it is used."""
+
+
+def _family(module: str) -> str:
+    parts = module.split(".")
+    return parts[2] if parts[1:2] == ["capabilities"] and len(parts) > 2 else _room(module)
+
+
+def test_finding_the_function_of_a_capability_loads_no_library() -> None:
+    program = (
+        "import sys\n"
+        "from planrunner.capabilities import builtin\n"
+        "for target in builtin.TARGETS.values(): builtin.load(target)\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules} & set(sys.argv[1:])))\n"
+    )
+    heavy = sorted({*set().union(*OWN_LIBRARIES.values()), "pydantic", "openai", "ssl", "asyncio", "subprocess"})
+    done = subprocess.run([sys.executable, "-c", program, *heavy], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def _project_files() -> Iterator[Path]:

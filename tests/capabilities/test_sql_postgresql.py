@@ -60,7 +60,10 @@ def here(address: str, tmp_path: Path) -> Any:
         call = Call("r", Task("t", **more), 1, "k", {}, "", (), {}, {}, str(tmp_path), "", None, once=once)
         return Context(call, Log(), stop, Settings(main or address))  # type: ignore[arg-type]
 
-    fresh = ["DROP TABLE IF EXISTS entry, planrunner_keys", "CREATE TABLE entry (id serial PRIMARY KEY, name text UNIQUE, cents numeric(12, 2), at date, data jsonb)"]
+    fresh = [
+        "DROP TABLE IF EXISTS entry, planrunner_keys",
+        "CREATE TABLE entry (id serial PRIMARY KEY, name text UNIQUE, cents numeric(12, 2), at date, data jsonb)",
+    ]
     execute(make(effect="unsafe"), fresh, key=False)
     return make
 
@@ -83,7 +86,11 @@ def test_values_are_bound_and_take_the_type_of_their_place(here: Any) -> None:
     hostile = "x'); DROP TABLE entry; --%(a)s :b"
     insert = "INSERT INTO entry (name, cents, at, data) VALUES (:n, :c, :d, :j) RETURNING id"
     execute(here(), insert, {"n": hostile, "c": "12.50", "d": "2026-01-02", "j": {"k": 1}})
-    found = query(here(), "SELECT name, cents, at, data FROM entry WHERE name = :n AND cents IN :c", {"n": hostile, "c": ["12.5", 3]})
+    found = query(
+        here(),
+        "SELECT name, cents, at, data FROM entry WHERE name = :n AND cents IN :c",
+        {"n": hostile, "c": ["12.5", 3]},
+    )
     assert found.rows == [{"name": hostile, "cents": "12.50", "at": "2026-01-02", "data": {"k": 1}}]
     assert query(here(), "SELECT 1 AS x WHERE 5 % 3 = 2 AND 'a%' LIKE :p", {"p": "a%"}).rows == [{"x": 1}]
     assert query(here(), "SELECT id FROM entry WHERE id IN :l", {"l": []}).rows == []
@@ -117,7 +124,11 @@ def test_a_query_cannot_write(here: Any, statement: str) -> None:
 
 def test_a_large_result_is_cut_without_being_loaded(here: Any) -> None:
     began = time.monotonic()
-    found = query(here(), "SELECT repeat('x', 1000) AS t FROM generate_series(1, 4000) a, generate_series(1, 4000) b", max_rows=300)
+    found = query(
+        here(),
+        "SELECT repeat('x', 1000) AS t FROM generate_series(1, 4000) a, generate_series(1, 4000) b",
+        max_rows=300,
+    )
     assert (found.row_count, found.truncated) == (300, True)
     assert time.monotonic() - began < 20
 
@@ -129,7 +140,7 @@ def test_what_a_read_only_transaction_lets_pass_is_rolled_back(here: Any) -> Non
 
 def test_statements_are_one_transaction_and_faults_have_classes(here: Any) -> None:
     insert = "INSERT INTO entry (name) VALUES (:n)"
-    with pytest.raises(Failure, match=r'duplicate key .* Key \(name\)=\(a\) already exists') as failed:
+    with pytest.raises(Failure, match=r"duplicate key .* Key \(name\)=\(a\) already exists") as failed:
         execute(here(), insert, [{"n": "a"}, {"n": "a"}])
     assert failed.value.failure == "constraint"
     with pytest.raises(Failure, match='relation "nowhere" does not exist') as failed:
@@ -200,14 +211,16 @@ def test_a_migration_with_functions_runs_as_a_whole(here: Any, tmp_path: Path) -
 def test_a_preview_by_rollback_changes_nothing(here: Any, address: str) -> None:
     declaration = declaration_of(execute)
     assert declaration is not None and declaration.preview is not None
-    shown = declaration.preview(here(main={"url": address, "preview": "rollback"}), "INSERT INTO entry (name) VALUES (:n)", {"n": "x"})
+    shown = declaration.preview(
+        here(main={"url": address, "preview": "rollback"}), "INSERT INTO entry (name) VALUES (:n)", {"n": "x"}
+    )
     assert "1 rows affected, tried and rolled back" in shown.summary
     assert query(here(), "SELECT count(*) AS n FROM entry").rows == [{"n": 0}]
 
 
 def test_no_message_holds_the_password(here: Any, address: str) -> None:
     wrong = address.replace(":", ":s3cr%2Ft", 2).replace("postgresql:s3cr%2Ft", "postgresql:", 1)
-    password = address.split(":")[2].split("@")[0]
+    password = address.split(":")[2].split("@", maxsplit=1)[0]
     gone = address.replace("127.0.0.1:", "127.0.0.1:1")[:-7]
     said = []
     for main in (wrong, gone, address.replace("/shop", "/no-such")):
@@ -225,7 +238,7 @@ def test_a_run_keeps_the_password_out_of_journal_log_and_messages(address: str, 
         "  - {id: a, uses: sql.query, with: {database: shop, statement: SELECT 1 AS x}}\n"
         "  - {id: b, uses: sql.query, with: {database: shop, statement: SELECT nothing}, allow_failure: true}\n"
     )
-    password = address.split(":")[2].split("@")[0]
+    password = address.split(":")[2].split("@", maxsplit=1)[0]
     environment = {**os.environ, "SHOP_URL": address, "PYTHONPATH": str(PEER.parents[3])}
     command = [sys.executable, "-m", "planrunner", "--state", "state", "exec", "p.yaml", "--json"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=50)

@@ -57,7 +57,9 @@ def count(book: Path) -> int:
 
 class TestQuery:
     def test_rows_come_as_maps_of_json_data(self, book: Path) -> None:
-        found = query(context(book), "SELECT id, name, data, cents / 100.0 AS euros FROM entry ORDER BY id", database=BOOK)
+        found = query(
+            context(book), "SELECT id, name, data, cents / 100.0 AS euros FROM entry ORDER BY id", database=BOOK
+        )
         assert found.rows == [
             {"id": 1, "name": "rent", "data": "AP8=", "euros": -900.0},
             {"id": 2, "name": "wages", "data": None, "euros": 2500.0},
@@ -68,14 +70,20 @@ class TestQuery:
         numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
         found = query(context(book), numbers, database=BOOK, max_rows=250)
         assert (found.row_count, found.truncated, found.rows[-1]) == (250, True, {"i": 250})
-        wide = query(context(book), "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT hex(zeroblob(50000)) AS x FROM n", database=BOOK)
+        wide = query(
+            context(book),
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT hex(zeroblob(50000)) AS x FROM n",
+            database=BOOK,
+        )
         assert wide.truncated
         assert wide.row_count == 10
 
     def test_values_are_bound(self, book: Path) -> None:
         hostile = "rent'; DROP TABLE entry; --"
         assert query(context(book), "SELECT id FROM entry WHERE name = :n", {"n": hostile}, BOOK).rows == []
-        assert query(context(book), "SELECT id FROM entry WHERE name IN :n", {"n": [hostile, "rent"]}, BOOK).rows == [{"id": 1}]
+        assert query(context(book), "SELECT id FROM entry WHERE name IN :n", {"n": [hostile, "rent"]}, BOOK).rows == [
+            {"id": 1}
+        ]
 
     @pytest.mark.parametrize(
         "statement",
@@ -252,13 +260,15 @@ class TestDatabases:
         assert refused.value.failure == "policy"
 
     def test_a_plan_names_no_server(self, book: Path) -> None:
-        with pytest.raises(Failure, match="by its name in planrunner.yaml"):
+        with pytest.raises(Failure, match=r"by its name in planrunner\.yaml"):
             query(context(book), "SELECT 1", database="postgresql://me:secret@127.0.0.1/x")
 
     def test_the_operator_names_databases(self, book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         known: dict[str, Any] = {"main": {"url": "sqlite:///book.db"}, "env": {"url_env": "BOOK_URL"}}
         assert query(context(book, **known), "SELECT 1 AS x").rows == [{"x": 1}]
-        with pytest.raises(Failure, match="the variable BOOK_URL, which holds the address of the database `env`, is not set"):
+        with pytest.raises(
+            Failure, match="the variable BOOK_URL, which holds the address of the database `env`, is not set"
+        ):
             query(context(book, **known), "SELECT 1", database="env")
         monkeypatch.setenv("BOOK_URL", "sqlite:///book.db")
         assert query(context(book, **known), "SELECT 1 AS x", database="env").row_count == 1

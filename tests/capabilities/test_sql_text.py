@@ -26,7 +26,9 @@ def test_what_stands_in_strings_and_comments_is_neither_a_value_nor_an_end(diale
     assert bound(text, dialect, {}).text == text
 
 
-@given(st.text(st.sampled_from(list("ab'\"`[]$;:-/*% \n\\eE1")), max_size=40), st.sampled_from(["sqlite", "postgresql"]))
+@given(
+    st.text(st.sampled_from(list("ab'\"`[]$;:-/*% \n\\eE1")), max_size=40), st.sampled_from(["sqlite", "postgresql"])
+)
 def test_every_text_is_the_sum_of_its_pieces_or_refused(text: str, dialect: str) -> None:
     try:
         assert "".join(piece.text for piece in pieces(text, dialect)) == text
@@ -53,7 +55,8 @@ def test_a_string_or_comment_without_end_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["COMMIT", "/* x */ commit", "-- x\nEnd", "ROLLBACK TO a", "begin", "SAVEPOINT a", "ATTACH 'x' AS y", "( (abort"]
+    "text",
+    ["COMMIT", "/* x */ commit", "-- x\nEnd", "ROLLBACK TO a", "begin", "SAVEPOINT a", "ATTACH 'x' AS y", "( (abort"],
 )
 def test_a_statement_about_the_transaction_is_refused(text: str) -> None:
     with pytest.raises(Failure, match="is not for a plan to say") as refused:

@@ -34,7 +34,8 @@ def digest(data: bytes) -> str:
 
 
 def stored_files(store: ArtifactStore) -> list[str]:
-    return [os.path.join(folder, name) for folder, _, names in os.walk(store._root) for name in names]
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(store._root) for name in names]
+    return [path for path in found if os.path.basename(path) != "lock"]
 
 
 @pytest.mark.parametrize("data", [b"", b"report\n", os.urandom(3 << 20)], ids=["empty", "short", "three-mebibytes"])

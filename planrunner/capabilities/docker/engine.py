@@ -42,8 +42,7 @@ def engine_of(context: Context, chosen: str) -> str:
             raise Failure(f"`engine` is docker or podman, not {name!r}")
         if shutil.which(name, path=path):
             return name
-    wanted = f"`{chosen}` is" if chosen else "neither `docker` nor `podman` is"
-    raise Failure(f"{wanted} on the PATH")
+    raise Failure(f"`{chosen}` is not on the PATH" if chosen else "neither `docker` nor `podman` is on the PATH")
 
 
 def request(engine: str, *arguments: str, **options: Any) -> Request:

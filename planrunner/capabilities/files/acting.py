@@ -9,13 +9,13 @@ from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files import records
 from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.changes import Change, Planned, fits, merged, stepped
-from planrunner.capabilities.files.standing import CHUNK, Standing, entries, look, sha256
+from planrunner.capabilities.files.standing import CHUNK, Standing, at, entries, sha256
 from planrunner.capabilities.files.switching import perform, settle
 from planrunner.jsontext import read_json, write_json
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from planrunner.capabilities.contract import Context, Preview
@@ -76,9 +76,13 @@ class Verb:
         """What an undo has to know: each path with what stands there before and after, old contents in the store."""
         with opened(context) as tree:
             changes = merged(self._plan(**inputs)(context, tree).changes)
-            moved = {change.after.sha256 for change in changes if change.after is not None and change.origin}
+            moved = _moved(changes)
             for change in changes:
-                if change.before and change.before.kind == "file" and change.before.sha256 not in moved:
+                if (
+                    change.before
+                    and change.before.kind == "file"
+                    and not (change.after is None and change.before in moved)
+                ):
                     keep(context, tree, change.path, change.before)
         found: dict[str, Json] = {"format": _FORMAT, "record": self._record(context, inputs)}
         rows = records.told(changes)
@@ -137,14 +141,13 @@ def undone(context: Context, before: dict[str, Json], outputs: dict[str, Json] |
     if before.get("format") != _FORMAT:
         raise Failure("what was kept for the undo was written by another version")
     with opened(context) as tree:
-        earlier = records.load(context, before["record"])
-        if earlier is not None:
-            settle(tree, earlier.steps)
-        name = sha256(f"undo {before['record']}".encode())[:40]
-        cut_off = records.load(context, name)
-        if cut_off is not None:
-            settle(tree, cut_off.steps)
         changes = _captured_changes(context, before)
+        earlier = records.load(context, before["record"])
+        _refuse_foreign(tree, changes, earlier, cut_off=True)
+        name = sha256(f"undo {before['record']}".encode())[:40]
+        for record in (records.load(context, name), earlier):  # an undo that was cut off is the later of the two
+            if record is not None:
+                settle(tree, record.steps)
         _refuse_foreign(tree, changes, earlier)
         inverse = merged(each for change in changes if (each := _inverse(context, tree, change, changes)))
         if inverse:
@@ -160,11 +163,16 @@ def _captured_changes(context: Context, before: dict[str, Json]) -> tuple[Change
     return records.untold(rows)
 
 
-def _refuse_foreign(tree: Beneath, changes: tuple[Change, ...], earlier: records.Record | None) -> None:
-    """Nothing is put back over what somebody else has made of a path, before the task replaced it or after."""
+def _refuse_foreign(
+    tree: Beneath, changes: tuple[Change, ...], earlier: records.Record | None, cut_off: bool = False
+) -> None:
+    """Nothing is put back over what somebody else has made of a path, before the task replaced it or after.
+    ``cut_off``: a kill may have left a path between the two."""
     for change in changes:
-        now = look(tree, change.path.split("/"))
-        if not (fits(now, change.before) or fits(now, change.after) or (change.way and now is None)):
+        now = at(tree, change.path)
+        known = fits(now, change.before) or fits(now, change.after) or (change.way and now is None)
+        between = now is None or (now.kind == "folder" and "folder" in (_kind(change.before), _kind(change.after)))
+        if not (known or (cut_off and between)):
             raise Failure(f"{change.path} was changed by somebody else since, so it is not put back")
     found = {change.path: (change.before, change.after) for change in changes}
     for step in earlier.steps if earlier is not None else ():
@@ -174,8 +182,17 @@ def _refuse_foreign(tree: Beneath, changes: tuple[Change, ...], earlier: records
             raise Failure(f"{path} was changed by somebody else before the task replaced it, so it is not put back")
 
 
+def _kind(standing: Standing | None) -> str:
+    return "" if standing is None else standing.kind
+
+
+def _moved(changes: Sequence[Change]) -> dict[Standing, str]:
+    """Files that come to stand somewhere new, with their paths: what goes away elsewhere may be found there again."""
+    return {change.after: change.path for change in changes if change.after is not None and change.before is None}
+
+
 def _inverse(context: Context, tree: Beneath, change: Change, changes: tuple[Change, ...]) -> Change | None:
-    now = look(tree, change.path.split("/"))
+    now = at(tree, change.path)
     if fits(now, change.before) or (now is None and change.before is None):
         return None
     if now is not None and now.kind == "folder" and (change.before is None or change.before.kind != "folder"):
@@ -191,7 +208,7 @@ def _inverse(context: Context, tree: Beneath, change: Change, changes: tuple[Cha
     before = change.before
     if before is None or before.kind != "file":
         return Change(change.path, now, before)
-    moved = next((each.path for each in changes if each.before is None and each.after == before), "")
-    if moved:
+    moved = _moved(changes).get(before) if change.after is None else None
+    if moved is not None:
         return Change(change.path, now, before, lambda: read(tree, moved), origin=moved)
     return Change(change.path, now, before, kept(context, before.sha256))

@@ -68,7 +68,7 @@ class Beneath:
 
     def open(self, parts: Sequence[str], flags: int = _READ) -> int:
         """Open what the steps lead to, no link on the way and none at the end; the caller closes it. Raises OSError
-        for what is not there, Failure (policy) for a link."""
+        (FileNotFoundError, NotADirectoryError) for what is not there, Failure (policy) for a link."""
         if syscalls.has_openat2():
             resolve = syscalls.BENEATH | syscalls.NO_SYMLINKS | syscalls.NO_MAGIC_LINKS
             try:
@@ -89,7 +89,7 @@ class Beneath:
             try:
                 inner = os.open(part, (flags | os.O_CLOEXEC if last else FOLDER) | os.O_NOFOLLOW, dir_fd=at)
             except OSError as error:
-                if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and (not last or _is_link(at, part))):
+                if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and _is_link(at, part)):
                     raise _through(parts, number, flags) from None
                 raise
             finally:
@@ -166,4 +166,4 @@ def _is_link(folder: int, name: str) -> bool:
 def _through(parts: Sequence[str], number: int, flags: int) -> Failure:
     if number == len(parts) - 1 and not flags & os.O_DIRECTORY:
         return Failure(f"{'/'.join(parts)} is a link", "policy")
-    return Failure(f"{'/'.join(parts)} leads through `{parts[number]}`, which is a link or no folder", "policy")
+    return Failure(f"{'/'.join(parts)} leads through `{parts[number]}`, which is a link", "policy")

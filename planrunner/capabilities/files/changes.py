@@ -6,7 +6,7 @@ A preview shows them, a capture keeps what was before, the act carries them out,
 from __future__ import annotations
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files.standing import Standing, look
+from planrunner.capabilities.files.standing import Standing, at, look
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -68,9 +68,7 @@ def ways(tree: Beneath, parts: list[str], create: bool) -> list[Change]:
         now = look(tree, parts[:count])
         if now is not None:
             if now.kind != "folder":
-                raise Failure(
-                    f"{'/'.join(parts)} leads through `{parts[count - 1]}`, which is a link or no folder", "policy"
-                )
+                raise Failure(f"{'/'.join(parts)} leads through `{parts[count - 1]}`, which is a {now.kind}", "policy")
             break
         missing.insert(0, Change(path, None, WAY, way=True))
     if missing and not create:
@@ -107,7 +105,7 @@ def stepped(tree: Beneath, changes: Sequence[Change], mark: str) -> tuple[Step, 
 def _place(tree: Beneath, path: str, leaving: set[str], known: dict[str, str]) -> str:
     parent = path.rpartition("/")[0]
     if parent not in known:
-        now = look(tree, parent.split("/")) if parent and parent not in leaving else None
+        now = at(tree, parent) if parent and parent not in leaving else None
         stays = not parent or (now is not None and now.kind == "folder")
         known[parent] = parent if stays else _place(tree, parent, leaving, known)
     return known[parent]

@@ -77,7 +77,7 @@ class _Section:
 
 def parse(diff: str) -> tuple[FilePatch, ...]:
     """The files of a diff. Raises Failure that names the line; the class is ``policy`` for what is refused."""
-    lines = diff.split("\n")
+    lines = diff.removesuffix("\n").split("\n")
     sections: list[_Section] = []
     at = 0
     while at < len(lines):
@@ -122,7 +122,8 @@ def _read_extension(line: str, number: int, section: _Section) -> None:
             raise Failure(f"line {number} of the diff sets a mode, which an edit does not: `{line}`", "policy")
         section.made, section.removed = word == "new file mode", word != "new file mode"
     elif line.startswith(("rename from ", "rename to ")):
-        section.renamed[line[7:11].strip()] = _unquoted(line.partition(" ")[2].partition(" ")[2])
+        _, side, path = line.split(" ", 2)
+        section.renamed[side] = _unquoted(path)
     elif line.startswith("index "):
         if rest in ("120000", "160000"):
             raise Failure(f"line {number} of the diff is about a link or a submodule: `{line}`", "policy")

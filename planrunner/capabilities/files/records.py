@@ -77,12 +77,12 @@ def save(context: Context, name: str, record: Record) -> None:
 def _row(step: Step) -> list[Json]:
     change = step.change
     sides = [None if side is None else side.told() for side in (change.before, change.after)]
-    return [change.path, *sides, change.way, step.place, step.aside]
+    return [change.path, *sides, change.way, change.origin, step.place, step.aside]
 
 
 def _step(row: Sequence[Json]) -> Step:
-    path, before, after, way, place, aside = row
-    return Step(Change(path, standing_of(before), standing_of(after), None, way), place, aside)
+    path, before, after, way, origin, place, aside = row
+    return Step(Change(path, standing_of(before), standing_of(after), None, way, origin), place, aside)
 
 
 def _forget(folder: str) -> None:
@@ -101,7 +101,7 @@ def mark(context: Context, capability: str) -> str:
 
 def told(changes: Sequence[Change]) -> list[list[Json]]:
     """Changes as JSON data."""
-    return [_row(Step(change, "", ""))[:4] for change in changes]
+    return [_row(Step(change, "", ""))[:5] for change in changes]
 
 
 def untold(rows: Sequence[Sequence[Json]]) -> tuple[Change, ...]:

@@ -65,7 +65,7 @@ def look(tree: Beneath, parts: list[str]) -> Standing | None:
         return Standing("folder", stat.S_IMODE(os.fstat(tree.root).st_mode))
     try:
         folder = tree.folder(parts[:-1])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise Failure(f"{'/'.join(parts)} cannot be reached: {error.strerror}") from None
@@ -73,6 +73,16 @@ def look(tree: Beneath, parts: list[str]) -> Standing | None:
         return look_in(folder, parts[-1], "/".join(parts))
     finally:
         os.close(folder)
+
+
+def at(tree: Beneath, path: str) -> Standing | None:
+    """What stands at a path: nothing where the way to it is none any more. For comparing, not for deciding what to do."""
+    try:
+        return look(tree, path.split("/"))
+    except Failure as failure:
+        if failure.failure == "policy":
+            return None
+        raise
 
 
 def look_in(folder: int, name: str, path: str) -> Standing | None:

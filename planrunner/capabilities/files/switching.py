@@ -15,7 +15,7 @@ import stat
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files import syscalls
 from planrunner.capabilities.files.changes import AS_IT_COMES, WAY, Step, fits
-from planrunner.capabilities.files.standing import look, look_in
+from planrunner.capabilities.files.standing import at, look_in
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def perform(tree: Beneath, steps: Sequence[Step], cancelled: Callable[[], bool])
 def settle(tree: Beneath, steps: Sequence[Step]) -> bool:
     """What became of steps that a kill may have cut off: True when all of them are done. Otherwise those that are done
     are undone, so that they can be done again; what others have changed since is left as it is."""
-    done = all(fits(look(tree, step.change.path.split("/")), step.change.after) for step in steps)
+    done = all(fits(at(tree, step.change.path), step.change.after) for step in steps)
     if done and all(_replaced_as_expected(tree, step) for step in steps):
         clean(tree, steps)
         return True
@@ -89,7 +89,7 @@ def _is_partial(tree: Beneath, aside: Standing, step: Step) -> bool:
     """Whether this was being prepared when it was cut off: not so once the step is done."""
     if aside.kind != "file" or aside.mode != 0o600:
         return False
-    return not fits(look(tree, step.change.path.split("/")), step.change.after)
+    return not fits(at(tree, step.change.path), step.change.after)
 
 
 def _replaced_as_expected(tree: Beneath, step: Step) -> bool:
@@ -236,9 +236,18 @@ def _unput(tree: Beneath, step: Step) -> None:
                 if look_in(aside, step.aside, path) is None:  # cut off between the renames of ``_swap``
                     os.rename(_older(step), step.aside, src_dir_fd=aside, dst_dir_fd=aside)
                 _swap(aside, step, folder, name)
-            else:
+            elif not (step.change.origin and _moved_back(tree, folder, step)):
                 os.unlink(name, dir_fd=folder)
         _fsync(folder)
+
+
+def _moved_back(tree: Beneath, folder: int, step: Step) -> bool:
+    """Move a file to where it came from, if that is free: what was taken away there may be lost."""
+    with contextlib.suppress(OSError, Failure), _above(tree, step.change.origin) as (home, name):
+        _move(folder, step.change.path.rpartition("/")[2], home, name)
+        _fsync(home)
+        return True
+    return False
 
 
 def _bring_back(tree: Beneath, step: Step) -> None:
@@ -319,7 +328,7 @@ def _above(tree: Beneath, path: str) -> Iterator[tuple[int, str]]:
     parts = path.split("/")
     try:
         folder = tree.folder(parts[:-1])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise Failure(f"{path} was changed by somebody else meanwhile") from None
     try:
         yield folder, parts[-1]
@@ -329,7 +338,8 @@ def _above(tree: Beneath, path: str) -> Iterator[tuple[int, str]]:
 
 def _sync(tree: Beneath, steps: Sequence[Step]) -> None:
     for parent in sorted({step.change.path.rpartition("/")[0] for step in steps}):
-        with contextlib.suppress(FileNotFoundError), _at(tree, parent) as folder:  # one that was removed is gone
+        # one that was removed is gone
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, Failure), _at(tree, parent) as folder:
             _fsync(folder)
 
 

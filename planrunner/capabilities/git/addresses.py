@@ -1,4 +1,4 @@
-"""Addresses of repositories: which transports and hosts git may use, and what it is told so that it reaches no other."""
+"""Addresses of repositories: which transports and hosts git may use, and how it is kept from all others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ USUAL = ("https", "http", "ssh")
 KNOWN = (*USUAL, "git", "file")
 PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
 
-_URL = re.compile(r"(?P<scheme>[a-z]+)://(?:(?P<user>[^/@]*)@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^/:@\[\]]*)(?::(?P<port>\d+))?(?P<path>/.*)?")
+_URL = re.compile(
+    r"(?P<scheme>[a-z]+)://(?:(?P<user>[^/@]*)@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^/:@\[\]]*)(?::(?P<port>\d+))?(?P<path>/.*)?"
+)
 _SCP = re.compile(r"(?:(?P<user>[A-Za-z0-9._-]+)@)?(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\]):(?P<path>[^:].*)")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]+\]")
 
@@ -86,7 +88,7 @@ def connected(context: Context, git: Git, address: Address) -> Git:
     allowed = project.get("protocols", USUAL)
     if address.scheme not in allowed:
         raise Failure(
-            f"git does not go by `{address.scheme}:` here: planrunner.yaml allows {', '.join(allowed)} (git: protocols)",
+            f"git does not go by `{address.scheme}:` here: `git: {{protocols: …}}` allows {', '.join(allowed)}",
             "policy",
         )
     variables = {**git.variables, "GIT_ALLOW_PROTOCOL": address.scheme}
@@ -108,7 +110,12 @@ def connected(context: Context, git: Git, address: Address) -> Git:
 def _by_ssh(address: Address, reached: str) -> dict[str, str]:
     """Ssh that asks nothing, forwards nothing and goes to the address that was checked."""
     name = address.host.strip("[]")
-    options = ("BatchMode=yes", "ProxyCommand=none", "PermitLocalCommand=no", "ClearAllForwardings=yes")
+    options: tuple[str, ...] = (
+        "BatchMode=yes",
+        "ProxyCommand=none",
+        "PermitLocalCommand=no",
+        "ClearAllForwardings=yes",
+    )
     options += ("ForwardAgent=no", f"HostName={reached}", f"HostKeyAlias={name}")
     command = "ssh " + " ".join(f"-o {option}" for option in options)
     agent = {name: os.environ[name] for name in ("SSH_AUTH_SOCK",) if name in os.environ}

@@ -32,23 +32,14 @@ class Branch(NamedTuple):
     commit: str
     created: Annotated[bool, Doc("false where the branch was there already")]
     previous: Annotated[str, Doc("the branch HEAD was on; empty when detached")]
-    index: Annotated[str, Doc("SHA-256 of the index after a switch; empty without one")]
+    index_sha256: Annotated[str, Doc("SHA-256 of the index after a switch; empty without one")]
 
 
 class Switched(NamedTuple):
     branch: Annotated[str, Doc("empty when HEAD is detached")]
     commit: str
     previous: str
-    index: Annotated[str, Doc("SHA-256 of the index")]
-
-
-def branch_name(context: Context, template: str) -> str:
-    """The name that a template such as ``plan/{plan}-{run}`` stands for; ``{task}`` is known as well."""
-    plan = getattr(context.call, "plan", "") or context.call.task.id
-    values = {"{plan}": plan, "{run}": context.call.run_id, "{task}": context.call.task.id}
-    for place, value in values.items():
-        template = template.replace(place, names.fitted(value).replace("/", "-"))
-    return names.reference(template)
+    index_sha256: Annotated[str, Doc("SHA-256 of the index")]
 
 
 def _target(repository: Repository, start: str) -> str:
@@ -59,7 +50,7 @@ def _preview_branch(
     context: Context, name: str, start: str = "HEAD", switch: bool = False, exists: str = "fail"
 ) -> Preview:
     repository = open_repository(context)
-    full = branch_name(context, name)
+    full = names.reference(name)
     commit = _target(repository, start)
     calls = [plain_call("update-ref", f"refs/heads/{full}", commit, "0" * len(commit))]
     if not switch:
@@ -79,7 +70,7 @@ def _capture_branch(
     context: Context, name: str, start: str = "HEAD", switch: bool = False, exists: str = "fail"
 ) -> dict[str, Any]:
     repository = open_repository(context)
-    full = f"refs/heads/{branch_name(context, name)}"
+    full = f"refs/heads/{names.reference(name)}"
     before: dict[str, Any] = {"slot": slot(context), "made": full, "old": value_of(repository, full)}
     if switch:
         before["move"] = moving.capture(context, repository, before["old"] or _target(repository, start))
@@ -95,7 +86,7 @@ def _undo_branch(context: Context, before: dict[str, Any], outputs: dict[str, An
     if now not in (old, new):
         raise Failure(f"{short(made)} has moved since, to {now[:12]}", "moved")
     if "move" in before:
-        moving.undo(context, before["move"], (outputs or {}).get("index", ""), Head(made, new or old))
+        moving.undo(context, before["move"], (outputs or {}).get("index_sha256", ""), Head(made, new or old))
     elif head_of(repository).branch == made and now != old:
         raise Failure(f"{short(made)} is checked out now", "moved")
     if now != old:
@@ -105,7 +96,11 @@ def _undo_branch(context: Context, before: dict[str, Any], outputs: dict[str, An
 
 
 def _must_not_be_used(repository: Repository, branch: str) -> None:
-    used = [line for line in repository.git.text("worktree", "list", "--porcelain").splitlines() if line == f"branch {branch}"]
+    used = [
+        line
+        for line in repository.git.text("worktree", "list", "--porcelain").splitlines()
+        if line == f"branch {branch}"
+    ]
     if used:
         raise Failure(f"{short(branch)} is checked out in a working tree", "moved")
 
@@ -119,7 +114,7 @@ def _must_not_be_used(repository: Repository, branch: str) -> None:
 )
 def branch(
     context: Context,
-    name: Annotated[str, Doc("name or template: plan/{plan}-{run}; {task} is known as well")],
+    name: Annotated[str, Doc("its name, such as plan/{{ plan.id }}-{{ run.id }}")],
     start: Annotated[str, Doc("commit it begins at")] = "HEAD",
     switch: Annotated[bool, Doc("switch the working tree to it")] = False,
     exists: Annotated[str, Doc("`fail`, or `use` a branch that is there already")] = "fail",
@@ -128,7 +123,7 @@ def branch(
     if exists not in ("fail", "use"):
         raise Failure(f"`exists` takes fail or use, found {exists}")
     repository = open_repository(context)
-    full = branch_name(context, name)
+    full = names.reference(name)
     reference = f"refs/heads/{full}"
     record = Record(context, f"{slot(context)}-branch")
     noted, now = record.read(), value_of(repository, reference)
@@ -157,7 +152,7 @@ def _capture_switch(context: Context, ref: str, detach: bool = False) -> dict[st
 
 
 def _undo_switch(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
-    moving.undo(context, before, (outputs or {}).get("index", ""), Head(*before["to"]))
+    moving.undo(context, before, (outputs or {}).get("index_sha256", ""), Head(*before["to"]))
 
 
 @capability(

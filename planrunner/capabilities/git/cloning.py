@@ -46,9 +46,7 @@ def _command(address: Address, branch: str, depth: int, tags: bool, name: str, s
     return ["clone", *options, "--end-of-options", address.text, staged]
 
 
-def _preview(
-    context: Context, url: str, path: str, branch: str = "", depth: int = 0, tags: bool = True
-) -> Preview:
+def _preview(context: Context, url: str, path: str, branch: str = "", depth: int = 0, tags: bool = True) -> Preview:
     remote = _remote(context, url)
     command = _command(remote.address, branch, depth, tags, slot(context), names.path(path))
     return Preview(f"clone {remote.address.text} into {path}", "", (plain_call(*command),))

@@ -195,10 +195,15 @@ def program() -> str:
 
 
 def plain_call(*arguments: str) -> str:
-    """The command as a preview shows it, quoted for a shell."""
+    """The command as a preview shows it, in one line, quoted for a shell."""
     import shlex  # late: only previews show commands
 
-    return shlex.join(("git", *arguments))
+    def quoted(text: str) -> str:
+        if "\n" not in text:
+            return shlex.quote(text)
+        return "$'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
+
+    return " ".join(quoted(argument) for argument in ("git", *arguments))
 
 
 def _gist(said: str) -> str:

@@ -38,7 +38,7 @@ class Committed(NamedTuple):
     parent: Annotated[str, Doc("empty for the first commit")]
     tree: str
     subject: str
-    index: Annotated[str, Doc("SHA-256 of the index; empty where it was left alone")]
+    index_sha256: Annotated[str, Doc("SHA-256 of the index; empty where it was left alone")]
 
 
 class _Prepared(NamedTuple):
@@ -69,9 +69,7 @@ def _preview(context: Context, **inputs: Any) -> Preview:
         plain_call("commit-tree", ready.tree, *parent, "-m", message),
         plain_call("update-ref", head.branch or "HEAD", "COMMIT", head.commit),
     )
-    return Preview(
-        f"commit to {head.name or 'a detached HEAD'}: {inputs['subject']}", shown(diff), calls
-    )
+    return Preview(f"commit to {head.name or 'a detached HEAD'}: {inputs['subject']}", shown(diff), calls)
 
 
 def _capture(context: Context, **inputs: Any) -> dict[str, Any]:
@@ -93,7 +91,7 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
     now, new = value_of(repository, reference), done.get("commit", "")
     if now not in (before["commit"], new) or (not before["branch"] and head_of(repository).branch):
         raise Failure(f"{short(reference)} has moved since, to {now[:12] or 'nothing'}", "moved")
-    stale = "index" in before and index.can_put_back(repository, before["index"], done.get("index") or "?")
+    stale = "index" in before and index.can_put_back(repository, before["index"], done.get("index_sha256") or "?")
     if now != before["commit"]:
         move(repository, reference, before["commit"], now, reason(context, "undo commit"))
     if stale:
@@ -128,9 +126,8 @@ def commit(
         raise Failure("`paths` and `all` exclude each other")
     repository = open_repository(context)
     record = Record(context, slot(context))
-    if noted := record.read():
-        if found := _finished(context, repository, noted):
-            return found
+    if (noted := record.read()) and (found := _finished(context, repository, noted)):
+        return found
     must_be_calm(repository)
     message = composed(context, subject, body, trailers or {}, origin)
     people = identities(context, repository, author)
@@ -154,7 +151,7 @@ def _finished(context: Context, repository: Repository, noted: dict[str, Any]) -
     now = value_of(repository, noted["reference"])
     if now and contains(repository, now, done.commit):
         return done
-    copied = noted["index"] in ("", index.digest(repository.index))
+    copied = noted["index_sha256"] in ("", index.digest(repository.index_path))
     if now == done.parent and copied:
         move(repository, noted["reference"], done.commit, now, reason(context, f"commit: {done.subject}"))
         return done
@@ -196,7 +193,6 @@ def make(repository: Repository, tree: str, parents: list[str], message: str, pe
     git = repository.git._replace(variables={**repository.git.variables, **people})
     options = [part for parent in parents for part in ("-p", parent)]
     return git.run("commit-tree", tree, *options, "-F", "-", stdin=message.encode()).text.strip()
-
 
 
 def _tree_of(repository: Repository, head: Head) -> str:

@@ -43,8 +43,9 @@ OVERRIDDEN = (
 
 CORE = frozenset(
     (
-        "repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode", "symlinks",
-        "autocrlf", "eol", "safecrlf", "abbrev", "quotepath", "compression", "loosecompression", "bigfilethreshold",
+        "repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode",
+        "symlinks", "autocrlf", "eol", "safecrlf", "abbrev", "quotepath", "compression", "loosecompression",
+        "bigfilethreshold",
         "sharedrepository", "checkstat", "trustctime", "untrackedcache", "preloadindex", "commentchar", "whitespace",
         "sparsecheckout", "sparsecheckoutcone", "commitgraph", "multipackindex", "deltabasecachelimit", "fsync",
         "fsyncmethod", "fsyncobjectfiles", "packedgitlimit", "packedgitwindowsize", "packedrefstimeout",

@@ -152,4 +152,3 @@ def _drop_aside(repository: Repository, name: str) -> None:
     if left:
         data = "".join(f"delete {ref}\0\0" for ref in left)
         repository.git.run("update-ref", "--no-deref", "-z", "--stdin", stdin=os.fsencode(data))
-

@@ -1,7 +1,7 @@
 """The index of a working tree: changed in a copy of our own, put in place as a whole, and put back byte for byte.
 
-The copy is linked to ``index.lock``, which is how git says that it writes the index, and renamed. A lock that a kill left
-behind is ours exactly if it is the same file as the copy; no other is ever removed.
+The copy is linked to ``index.lock``, which is how git says that it writes the index, and renamed. A lock that a kill
+left behind is ours exactly if it is the same file as the copy; no other is ever removed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def digest(path: str) -> str:
 def keep(context: Context, repository: Repository) -> dict[str, Any]:
     """Keep the bytes of the index; gives what ``put_back`` needs."""
     try:
-        with open(repository.index, "rb") as file:
+        with open(repository.index_path, "rb") as file:
             data, found = file.read(), os.fstat(file.fileno())
     except FileNotFoundError:
         return {"sha256": ABSENT}
@@ -45,7 +45,7 @@ class Copy:
     __slots__ = ("_lock", "_real", "before", "path")
 
     def __init__(self, repository: Repository, name: str) -> None:
-        self._real = repository.index
+        self._real = repository.index_path
         self._lock = self._real + ".lock"
         self.path = f"{self._real}.{name}.planrunner"
         self.before = ABSENT
@@ -121,7 +121,7 @@ class Copy:
 def can_put_back(repository: Repository, before: dict[str, Any], after: str) -> bool:
     """Whether the index has to be put back; raises Failure (moved) where neither we nor nobody changed it. ``after`` is
     the digest that our change left, None-like where that is not known."""
-    now = digest(repository.index)
+    now = digest(repository.index_path)
     if now == before["sha256"]:
         return False
     if now != after:

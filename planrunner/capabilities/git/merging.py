@@ -30,7 +30,7 @@ class Merged(NamedTuple):
     commit: str
     previous: Annotated[str, Doc("the commit of HEAD before")]
     how: Annotated[str, Doc("`up_to_date`, `fast_forward` or `merge`")]
-    index: Annotated[str, Doc("SHA-256 of the index")]
+    index_sha256: Annotated[str, Doc("SHA-256 of the index")]
 
 
 class _Result(NamedTuple):
@@ -105,7 +105,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     noted = Record(context, before["slot"]).read().get("to")
     to = Head(before["branch"], outputs["commit"]) if outputs else Head(*noted) if noted else None
     was = Head(before["branch"], before["commit"])
-    moving.undo(context, before, (outputs or {}).get("index", ""), to or was)
+    moving.undo(context, before, (outputs or {}).get("index_sha256", ""), to or was)
 
 
 @capability(
@@ -135,7 +135,7 @@ def merge(
     noted = Record(context, slot(context)).read()
     if noted.get("to") and moving.is_done(repository, noted, Head(*noted["to"])):
         how = "merge" if noted["commits"][1] != noted["to"][1] else "fast_forward"
-        return Merged(noted["to"][1], noted["commits"][0], how, index.digest(repository.index))
+        return Merged(noted["to"][1], noted["commits"][0], how, index.digest(repository.index_path))
     must_be_calm(repository)
     result = _result(repository, ref, ff)
     head, new = result.head, result.tree
@@ -145,4 +145,4 @@ def merge(
         new = make(repository, result.tree, [head.commit, result.theirs], message, people)
     if result.how != "up_to_date":
         moving.go(context, repository, result.tree, Head(head.branch, new), f"merge {ref}: {result.how}")
-    return Merged(new, head.commit, result.how, index.digest(repository.index))
+    return Merged(new, head.commit, result.how, index.digest(repository.index_path))

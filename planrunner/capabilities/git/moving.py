@@ -59,7 +59,7 @@ def go(context: Context, repository: Repository, new: str, to: Head, what: str) 
 def _recover(context: Context, repository: Repository, noted: dict[str, Any]) -> None:
     """Files back to what they were, unless the index says that the move was made: then HEAD is all that may be left."""
     index.Copy(repository, slot(context)).clear()
-    if index.digest(repository.index) == noted["before"]:
+    if index.digest(repository.index_path) == noted["before"]:
         trees.recover(context, repository, noted)
 
 
@@ -97,4 +97,3 @@ def undo(context: Context, before: dict[str, Any], index_after: str, to: Head) -
     if now != was:
         _set_head(context, repository, now, was, "undo")
     record.drop()
-

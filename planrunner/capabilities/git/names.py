@@ -7,7 +7,6 @@ import re
 from planrunner.capabilities.contract import Failure
 
 _NO_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)")
-_OUT_OF_PLACE = re.compile(r"[^A-Za-z0-9._/-]+")
 
 
 def revision(text: str) -> str:
@@ -24,12 +23,6 @@ def reference(text: str, kind: str = "branch") -> str:
     if wrong or _NO_REF.search(text) or any(part.startswith("-") for part in parts):
         raise Failure(f"{text!r} is no name for a {kind}", "policy" if text.startswith("-") else "logic")
     return text
-
-
-def fitted(text: str) -> str:
-    """A text made to fit into the name of a branch."""
-    fits = _OUT_OF_PLACE.sub("-", text).replace("..", "-").strip("./-")
-    return re.sub(r"/[./-]+|//+", "/", fits).removesuffix(".lock") or "x"
 
 
 def path(text: str, what: str = "path") -> str:

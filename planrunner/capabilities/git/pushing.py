@@ -78,8 +78,8 @@ def _source(repository: Repository, source: str, full: str) -> str:
 
 
 def _push(remote: Remote, ref: str, new: str, old: str) -> None:
-    """Change one reference there. Raises Failure (moved) where it is not at ``old``, and (rejected) where the other side
-    does not want it."""
+    """Change one reference there. Raises Failure (moved) where it is not at ``old``, and (rejected) where the other
+    side does not want it."""
     try:
         remote.git.run(*_command(remote, ref, new, old))
     except Refused as refused:

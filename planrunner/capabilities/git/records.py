@@ -1,4 +1,4 @@
-"""What an attempt notes beside the journal before it acts: one that is issued again after a crash goes on from there."""
+"""What an attempt notes beside the journal before it acts: issued again after a crash, it goes on from there."""
 
 from __future__ import annotations
 

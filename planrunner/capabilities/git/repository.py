@@ -31,7 +31,7 @@ class Repository(NamedTuple):
         return next((value for name, value in reversed(self.settings) if name.lower() == key.lower()), "")
 
     @property
-    def index(self) -> str:
+    def index_path(self) -> str:
         return os.path.join(self.folder, "index")
 
 
@@ -49,8 +49,8 @@ class Head(NamedTuple):
 
 
 def open_repository(context: Context, directory: str = "") -> Repository:
-    """The repository around the working directory, or around a folder below it. Raises Failure where there is none, where
-    it belongs to somebody else, and (policy) where its settings are refused."""
+    """The repository around the working directory, or around a folder below it. Raises Failure where there is none,
+    where it belongs to somebody else, and (policy) where its settings are refused."""
     directory = directory or context.call.directory
     top, folder, shared = _find(Git(context, directory))
     if not _inside(directory, top):
@@ -68,9 +68,9 @@ def _find(git: Git) -> tuple[str, str, str]:
     except Refused as refused:
         if "dubious ownership" not in refused.said:
             raise _no_repository(git.directory, refused) from None
-        from planrunner.capabilities.git.identity import safe_directories  # late: hardly anybody works on others' trees
+        from planrunner.capabilities.git.own_settings import values  # late: hardly anybody works on others' trees
 
-        trusted = tuple(("safe.directory", path) for path in safe_directories(git.context))
+        trusted = tuple(("safe.directory", path) for path in values(git.context, "safe.directory"))
         answer = git._replace(settings=git.settings + trusted).text(*asked)
     lines = answer.split("\n")
     if len(lines) != 3:

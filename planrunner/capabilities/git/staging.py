@@ -21,7 +21,7 @@ FROM_INPUT = ("--pathspec-from-file=-", "--pathspec-file-nul")
 class Staged(NamedTuple):
     changed: Annotated[bool, Doc("whether the index is another than before")]
     entries: Annotated[list[str], Doc("every path that is staged now, against HEAD")]
-    index: Annotated[str, Doc("SHA-256 of the index")]
+    index_sha256: Annotated[str, Doc("SHA-256 of the index")]
 
 
 def _preview(context: Context, paths: list[str], force: bool = False) -> Preview:
@@ -46,7 +46,7 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
     """Put the index back as it was, byte for byte, unless somebody changed it since."""
     repository = open_repository(context)
     record = Record(context, before["slot"])
-    after = (outputs or {}).get("index") or record.read().get("index", "?")
+    after = (outputs or {}).get("index_sha256") or record.read().get("index", "?")
     index.Copy(repository, before["slot"]).clear()
     if index.can_put_back(repository, before["index"], after):
         index.put_back(context, repository, before["index"], before["slot"])
@@ -96,7 +96,7 @@ def _stage(repository: Repository, paths: list[str], force: bool, copy: str) -> 
 def _alike(repository: Repository, copy: str) -> bool:
     """Whether the copy says the same as the index, whatever it has learnt about times of files."""
     listed = ("ls-files", "--stage", "-z")
-    return os.path.exists(repository.index) and repository.git.items(*listed) == repository.git.items(
+    return os.path.exists(repository.index_path) and repository.git.items(*listed) == repository.git.items(
         *listed, index=copy
     )
 

@@ -22,8 +22,8 @@ class Entry(NamedTuple):
 
     path: str
     kind: str
-    index: str = "."
-    worktree: str = "."
+    staged: str = "."
+    unstaged: str = "."
     origin: str = ""
 
 

@@ -68,7 +68,7 @@ def _undo_tag(context: Context, before: dict[str, Any], outputs: dict[str, Any] 
 @capability("git.tag", effect="idempotent", preview=_preview_tag, capture=_capture_tag, undo=_undo_tag)
 def tag(
     context: Context,
-    name: str,
+    name: Annotated[str, Doc("name of the tag")],
     ref: Annotated[str, Doc("commit to tag")] = "HEAD",
     message: Annotated[str, Doc("makes an annotated tag")] = "",
     author: Annotated[str, Doc("of an annotated tag, such as Ana <ana@example.org>; default: who commits")] = "",
@@ -118,7 +118,7 @@ def _undo_delete(context: Context, before: dict[str, Any], outputs: dict[str, An
 
 
 @capability("git.tag_delete", effect="idempotent", preview=_preview_delete, capture=_capture_tag, undo=_undo_delete)
-def tag_delete(context: Context, name: str) -> Deleted:
+def tag_delete(context: Context, name: Annotated[str, Doc("name of the tag")]) -> Deleted:
     """Delete a tag here; none of the name is as good."""
     repository = open_repository(context)
     old = value_of(repository, _full(name))

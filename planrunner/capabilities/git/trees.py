@@ -31,7 +31,9 @@ class Side(NamedTuple):
 
 def differing(repository: Repository, old: str, new: str) -> dict[str, tuple[Side, Side]]:
     """The paths in which two trees differ, from the top of the working tree. Submodules are left out."""
-    items = repository.git.items("diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", "--no-abbrev", old, new)
+    items = repository.git.items(
+        "diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", "--no-abbrev", old, new
+    )
     found = {}
     for facts, path in zip(items[::2], items[1::2], strict=True):
         old_mode, new_mode, old_digest, new_digest, _ = facts.lstrip(":").split(" ")
@@ -113,9 +115,13 @@ def _digest(data: bytes, like: str) -> str:
 
 
 def must_not_hide(repository: Repository, paths: dict[str, tuple[Side, Side]]) -> None:
-    """Raises Failure (dirty) where a new file would take the place of one that git does not know, ignored ones included."""
+    """Raises Failure (dirty) where a new file would take the place of one that git does not know, be it ignored."""
     known = set(repository.git.items("ls-files", "-z", "--full-name", "--", repository.top))
-    bad = [path for path, (_, new) in paths.items() if new.mode and path not in known and _in_the_way(repository, path, known)]
+    bad = [
+        path
+        for path, (_, new) in paths.items()
+        if new.mode and path not in known and _in_the_way(repository, path, known)
+    ]
     if bad:
         raise Failure(f"untracked files would be overwritten: {', '.join(sorted(bad)[:5])}", "dirty")
 
@@ -137,8 +143,8 @@ def _holds_unknown(repository: Repository, folder: str, known: set[str]) -> bool
 
 
 def go(repository: Repository, copy: Copy, old: str, new: str) -> None:
-    """Change files and the copied index from one commit to another; local changes that are in no way stay. Raises Failure
-    (dirty) before anything is touched where others are."""
+    """Change files and the copied index from one commit to another; local changes that are in no way stay. Raises
+    Failure (dirty) before anything is touched where others are."""
     from planrunner.capabilities.git.command import Refused
 
     repository.git.run("update-index", "-q", "--refresh", index=copy.path, ok=(0, 1))
@@ -150,7 +156,9 @@ def go(repository: Repository, copy: Copy, old: str, new: str) -> None:
         raise
 
 
-def put_back(context: Context, repository: Repository, before: dict[str, Any], new: dict[str, tuple[Side, Side]]) -> None:
+def put_back(
+    context: Context, repository: Repository, before: dict[str, Any], new: dict[str, tuple[Side, Side]]
+) -> None:
     """Make files what they were. Raises Failure (moved) before anything is touched where a file is neither what it was,
     nor what the change made of it, nor something that a kill left halfway."""
     changed = [path for path in before["files"] if not _stands(context, repository, path, before["files"][path])]
@@ -167,7 +175,7 @@ def put_back(context: Context, repository: Repository, before: dict[str, Any], n
 def _stands(context: Context, repository: Repository, path: str, was: dict[str, Any] | None) -> bool:
     found = _look(repository, path)
     if found is None or was is None:
-        return found is was
+        return found is None and was is None
     if isinstance(found, str) or "link" in was:
         return found == was.get("link")
     return found[1] == was["mode"] and found[0] == _content(context, repository, was)

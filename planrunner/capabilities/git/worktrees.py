@@ -9,7 +9,6 @@ from typing import Annotated, Any, NamedTuple
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.git import index, names
-from planrunner.capabilities.git.branches import branch_name
 from planrunner.capabilities.git.command import plain_call
 from planrunner.capabilities.git.places import folder_of, is_empty_place
 from planrunner.capabilities.git.repository import (
@@ -115,7 +114,7 @@ def _preview_add(context: Context, path: str, ref: str = "HEAD", branch: str = "
     commit = commit_of(repository, ref)
     calls = [plain_call(*_add_command(folder_of(context.call.directory, path), commit, slot(context)))]
     if branch:
-        full = f"refs/heads/{branch_name(context, branch)}"
+        full = f"refs/heads/{names.reference(branch)}"
         calls += [plain_call("update-ref", full, commit, "0" * 40), plain_call("symbolic-ref", "HEAD", full)]
     return Preview(f"add the working tree {path} at {commit[:12]}", "", tuple(calls))
 
@@ -123,7 +122,7 @@ def _preview_add(context: Context, path: str, ref: str = "HEAD", branch: str = "
 def _capture_add(context: Context, path: str, ref: str = "HEAD", branch: str = "") -> dict[str, Any]:
     repository = open_repository(context)
     place = folder_of(context.call.directory, path)
-    full = f"refs/heads/{branch_name(context, branch)}" if branch else ""
+    full = f"refs/heads/{names.reference(branch)}" if branch else ""
     old = value_of(repository, full) if full else ""
     there = not is_empty_place(place)
     return {
@@ -172,13 +171,13 @@ def worktree_add(
     context: Context,
     path: Annotated[str, Doc("folder to make, inside the working directory")],
     ref: Annotated[str, Doc("commit to check out")] = "HEAD",
-    branch: Annotated[str, Doc("make this branch for it; a template such as plan/{plan}-{run}; default: detached")] = "",
+    branch: Annotated[str, Doc("make this branch for it, such as plan/{{ run.id }}; default: detached")] = "",
 ) -> Worktree:
     """Add a working tree of the same repository in a folder of its own."""
     repository, name = open_repository(context), slot(context)
     place = folder_of(context.call.directory, path)
     commit = commit_of(repository, ref)
-    full = f"refs/heads/{branch_name(context, branch)}" if branch else ""
+    full = f"refs/heads/{names.reference(branch)}" if branch else ""
     ours = _is_ours(repository, place, name)
     if not is_empty_place(place) and not ours:
         raise Failure(f"{path} exists already", "exists")
@@ -234,7 +233,7 @@ def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, An
     inner = open_repository(context, place)
     if list(head_of(inner)) == ["", commit] and branch:
         inner.git.run("symbolic-ref", "-m", reason(context, "undo worktree_remove"), "HEAD", branch)
-    if index.digest(inner.index) != before["index"]["sha256"]:
+    if index.digest(inner.index_path) != before["index"]["sha256"]:
         index.put_back(context, inner, before["index"], before["slot"])
 
 

@@ -1,8 +1,8 @@
 """What a reply says it used, read out of the reply itself and believed only where it is possible.
 
 A number that is missing, is no whole number, is below zero or is above what the request can have used at most makes the
-whole of it unknown. Such numbers are also kept from the library that reads the rest of the reply: it would give up an
-answer that is paid for.
+whole of it unknown. The library that reads the rest of the reply never sees it: a number that it stumbles over would cost
+an answer that is paid for.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _INPUT = ("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_eval_coun
 _MORE_INPUT = ("cache_read_input_tokens", "cache_creation_input_tokens", "toolUsePromptTokenCount")
 _OUTPUT = ("completion_tokens", "output_tokens", "candidatesTokenCount", "eval_count")
 _MORE_OUTPUT = ("thoughtsTokenCount",)
+_NOTHING = {"input_tokens": 0, "output_tokens": 0}
 _COUNTS = frozenset((*_INPUT, *_MORE_INPUT, *_OUTPUT, *_MORE_OUTPUT))
 
 
@@ -47,22 +48,20 @@ class Meter:
         return None if first is None else first + sum(self._found.get(each, 0) for each in more)
 
     def cleaned(self, text: bytes) -> bytes:
-        """The same JSON document; one whose usage cannot be believed comes back without it."""
+        """The same JSON document without its usage; text that is no such document comes back as it is."""
         try:
             document = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return text
-        if not isinstance(document, dict):
-            return text
-        changed = False
-        for holder, name in _places(document):
-            if why := self._read(holder[name]):
-                self.odd = self.odd or why
-                holder[name] = {"input_tokens": 0, "output_tokens": 0} if "input_tokens" in holder[name] else None
-                changed = True
-        return json.dumps(document).encode() if changed else text
+        places = list(_places(document)) if isinstance(document, dict) else []
+        for holder, name in places:
+            self.odd = self._read(holder[name]) or self.odd
+            holder[name] = dict(_NOTHING) if _is_message(document) else None
+        return json.dumps(document).encode() if places else text
 
-    def _read(self, usage: dict[str, Json]) -> str:
+    def _read(self, usage: Json) -> str:
+        if not isinstance(usage, dict):
+            return f"usage is {str(usage)[:40]}" if usage is not None else ""
         for name, value in usage.items():
             if name not in _COUNTS or value is None:
                 continue
@@ -77,8 +76,13 @@ def _places(document: dict[str, Json]) -> Iterator[tuple[dict[str, Json], str]]:
     for holder in (document, document.get("message"), document.get("response")):
         if isinstance(holder, dict):
             for name in ("usage", "usageMetadata"):
-                if isinstance(holder.get(name), dict):
+                if name in holder:
                     yield holder, name
+
+
+def _is_message(document: dict[str, Json]) -> bool:
+    """Whether it is of Anthropic, whose library wants a usage."""
+    return document.get("type") in ("message", "message_start", "message_delta")
 
 
 def _odd_inside(value: Json) -> str:

@@ -45,9 +45,9 @@ class Stream:
     def take(self, piece: str) -> str:
         """What can be shown by now."""
         text = self._blinds.text(self._held + piece)
-        keep = max(self._blinds.longest - 1, 0)
-        self._held = text[len(text) - keep :] if keep else ""
-        return text[: len(text) - keep] if keep else text
+        shown = max(len(text) - max(self._blinds.longest - 1, 0), 0)
+        self._held = text[shown:]
+        return text[:shown]
 
     def rest(self) -> str:
         """What is left at the end."""

@@ -164,7 +164,7 @@ def _failed(failure: str, message: str, error: BaseException | None = None) -> d
     if error is not None:
         _show(error)
     elif message:
-        print(message, file=sys.stderr)
+        sys.stderr.write(f"{message}\n")
     return {"failure": failure, "message": message[:4000], "outputs": {}}
 
 

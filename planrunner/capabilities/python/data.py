@@ -3,13 +3,13 @@ has, and so without anything of planrunner."""
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import decimal
 import enum
 import inspect
 import json
 import pathlib
+import sys
 import types
 import typing
 from typing import Any
@@ -71,10 +71,10 @@ def fitted(value: Any, hint: Any, where: str) -> Any:
         return value
     if origin is typing.Union or origin is getattr(types, "UnionType", None):
         return _any_of(value, typing.get_args(hint), where)
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        fields = dataclasses.fields(hint)
-        needed = [f.name for f in fields if f.init and f.default is f.default_factory is dataclasses.MISSING]
-        return hint(**_members(value, hint, needed, [f.name for f in fields if f.init], where))
+    if isinstance(hint, type) and _is_dataclass(hint):
+        fields = [each for each in _fields(hint) if each.init]
+        needed = [each.name for each in fields if each.default is each.default_factory]  # both are missing
+        return hint(**_members(value, hint, needed, [each.name for each in fields], where))
     if typing.is_typeddict(hint):
         optional = [name for name, inner in _hints(hint).items() if typing.get_origin(inner) is _NOT_REQUIRED]
         needed = sorted(hint.__required_keys__.difference(optional))
@@ -84,6 +84,14 @@ def fitted(value: Any, hint: Any, where: str) -> Any:
         needed = [name for name in record._fields if name not in record._field_defaults]
         return record(**_members(value, record, needed, list(record._fields), where))
     return _plain(value, origin or hint, typing.get_args(hint), where)
+
+
+def _is_dataclass(what: Any) -> bool:
+    return hasattr(what, "__dataclass_fields__")
+
+
+def _fields(what: Any) -> Any:
+    return sys.modules["dataclasses"].fields(what)  # whoever made the class has loaded it
 
 
 def _any_of(value: Any, hints: tuple[Any, ...], where: str) -> Any:
@@ -209,8 +217,8 @@ def plain_data(value: Any, where: str, depth: int) -> Any:
         if value - value != 0:
             raise Unfit(f"{where} is {value}, which JSON cannot hold")
         return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if _is_dataclass(value) and not isinstance(value, type):
+        value = {each.name: getattr(value, each.name) for each in _fields(value)}
     elif hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):

@@ -21,7 +21,7 @@ def interpreter(context: Context, python: str = "") -> str:
         if not _is_program(path):
             raise Failure(f"there is no Python at {python}")
         return path
-    found = _on_path(python or "python", call.env.get("PATH") or os.environ.get("PATH") or os.defpath, call.directory)
+    found = on_path(context, python or "python")
     if found:
         return found
     if python:
@@ -29,8 +29,10 @@ def interpreter(context: Context, python: str = "") -> str:
     return sys.executable
 
 
-def _on_path(name: str, path: str, directory: str) -> str:
-    candidates = (os.path.join(directory, folder, name) for folder in path.split(os.pathsep) if folder)
+def on_path(context: Context, name: str) -> str:
+    """Where a program is on the PATH of the task; empty where it is not."""
+    path = context.call.env.get("PATH") or os.environ.get("PATH") or os.defpath
+    candidates = (os.path.join(context.call.directory, folder, name) for folder in path.split(os.pathsep) if folder)
     return next(filter(_is_program, candidates), "")
 
 

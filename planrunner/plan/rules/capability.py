@@ -74,6 +74,9 @@ def _unread(view: PlanView, task: Task) -> Diagnostic:
 
 def _unknown(view: PlanView, task: Task, name: str, key: str) -> Diagnostic:
     span = find_word(view, task, name, key)
+    missing = getattr(view.capabilities, "missing", None)
+    if missing is not None and (why := missing(name)):
+        return Diagnostic("PLAN007", f"the capability `{name}` cannot be used", span, help=why)
     close = nearest(name, view.capabilities)
     if close:
         written = view.source.text[span.start : span.end] == name

@@ -30,14 +30,14 @@ def command(port: str, answers: str) -> list[str] | None:
     return [node, program, "--port", port, "--fixtures", answers, "--log-level", "warn"]
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> int:  # noqa: RET503
     port = arguments[0] if arguments else PORT
     found = command(port, str(Path(__file__).with_name("models.json")))
     if found is None:
         print(__doc__, file=sys.stderr)
         return 2
     print(f"models answer at http://127.0.0.1:{port}", flush=True)
-    os.execv(found[0], found)
+    os.execv(found[0], found)  # noqa: S606 (its process becomes the server, so whoever ends it ends that)
 
 
 if __name__ == "__main__":

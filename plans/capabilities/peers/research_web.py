@@ -21,8 +21,8 @@ PAGE = """<!doctype html><html><head><title>{title}</title></head><body><nav>Hom
 
 CUBIC = [
     (
-        "CUBIC is the congestion control algorithm that most operating systems use by default today. It grows the window "
-        "as a cubic function of the time since the last loss, so that fast and long paths fill again quickly."
+        "CUBIC is the congestion control algorithm that most operating systems use by default today. It grows the "
+        "window as a cubic function of the time since the last loss, so that fast and long paths fill again quickly."
     ),
     "RFC 9438 specifies CUBIC for fast and long-distance networks. It replaces RFC 8312 and was published in 2023.",
     "A sender that runs CUBIC reduces its congestion window by a factor of 0.7 when it notices a loss.",
@@ -37,16 +37,16 @@ QUIC = [
 ]
 HTTP3 = [
     (
-        "HTTP/3 maps the semantics of HTTP to QUIC and leaves congestion control to the transport below it. Streams are "
-        "independent of each other, so a lost packet delays only the streams whose data it carried."
+        "HTTP/3 maps the semantics of HTTP to QUIC and leaves congestion control to the transport below it. Streams "
+        "are independent of each other, so a lost packet delays only the streams whose data it carried."
     ),
     "RFC 9438 specifies CUBIC for fast and long-distance networks, which most QUIC stacks use as well.",
     "RFC 9114 is the specification of HTTP/3, and it was published in June 2022 after years of drafts.",
 ]
 GARDEN = [
     (
-        "Tomatoes want six hours of sun and an even supply of water, or their skin will split in late summer. Feed them "
-        "every second week once the first fruits have set, and take out the side shoots."
+        "Tomatoes want six hours of sun and an even supply of water, or their skin will split in late summer. Feed "
+        "them every second week once the first fruits have set, and take out the side shoots."
     ),
     "Basil planted beside tomatoes is said to improve their taste, although trials have found little of that.",
 ]

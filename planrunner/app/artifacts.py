@@ -1,0 +1,290 @@
+"""Artifacts by plan, task and name: the versions that runs made, what each came from, and its content written out.
+
+The journal is the index: an artifact is what the end of an attempt tells to have kept.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+
+from planrunner.errors import NotFound, StorageFailed, UsageError
+from planrunner.journal.records import RunRow
+from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.workspace import find_project, find_state
+from planrunner.knowledge.artifacts import ArtifactStore
+from planrunner.knowledge.retention import Kept, is_over
+from planrunner.machine.events import AttemptEnded, AttemptStarted
+from planrunner.plan.nearest import nearest
+from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.safety.project import read_data
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = Any
+
+FOREVER = "forever"
+_FINAL = frozenset({"completed", "failed", "cancelled"})
+_CHUNK = 1 << 20
+_VERIFY = "`planrunner artifacts verify` looks at all"
+
+
+class Version(NamedTuple):
+    """One version of an artifact. ``number`` counts the versions of its address, from 1; ``made`` is seconds since
+    1970. ``retention`` is empty for what a capability kept of itself, which stays. ``over`` tells that nobody wants the
+    content any more."""
+
+    plan: str
+    task: str
+    name: str
+    number: int
+    sha256: str
+    size: int
+    type: str
+    path: str
+    run: str
+    attempt: int
+    made: float
+    plan_digest: str
+    retention: str
+    over: bool
+
+    @property
+    def address(self) -> str:
+        return f"{self.plan}/{self.task}/{self.name}"
+
+    @property
+    def ref(self) -> str:
+        return f"{self.address}@{self.number}"
+
+
+class Wanted(NamedTuple):
+    """Which artifacts somebody asks for; what is empty asks for nothing."""
+
+    plan: str = ""
+    task: str = ""
+    name: str = ""
+    type: str = ""
+    run: str = ""
+
+
+class Provenance(NamedTuple):
+    """What a version came from: the capability, the digest of the inputs of the attempt and the revision of the plan;
+    the other refs that have the same content, and whether that is still in the store."""
+
+    version: Version
+    capability: str
+    inputs: str
+    same: tuple[str, ...]
+    stored: bool
+
+
+def listed(wanted: Wanted, state: str | None) -> list[Version]:
+    """The versions that fit, the newest first. Raises NotFound where there are no runs."""
+    journal = open_journal(find_state(None, state), readonly=True)
+    try:
+        run = journal.find_run(wanted.run) if wanted.run else ""
+        found = versions(journal, default_retention())
+    finally:
+        journal.close()
+    fitting = [
+        version
+        for version in found
+        if (not wanted.plan or version.plan == wanted.plan)
+        and (not wanted.task or version.task == _plain(wanted.task))
+        and (not wanted.name or version.name == wanted.name)
+        and (not wanted.type or version.type == wanted.type)
+        and (not run or version.run == run)
+    ]
+    return sorted(fitting, key=lambda version: version.made, reverse=True)
+
+
+def shown(ref: str, state: str | None) -> Provenance:
+    """All about one version. Raises NotFound, UsageError for a ref that may mean several."""
+    state_dir = find_state(None, state)
+    journal = open_journal(state_dir, readonly=True)
+    try:
+        every = versions(journal, default_retention())
+        version = picked(ref, every, journal)
+        capability, inputs = _attempt(journal, version)
+    finally:
+        journal.close()
+    same = tuple(other.ref for other in every if other.sha256 == version.sha256 and other != version)
+    return Provenance(version, capability, inputs, same, ArtifactStore(state_dir).has(version.sha256))
+
+
+def found(ref: str, state: str | None) -> tuple[Version, ArtifactStore]:
+    """The version that a ref names and the store that has its content. Raises NotFound, UsageError."""
+    state_dir = find_state(None, state)
+    journal = open_journal(state_dir, readonly=True)
+    try:
+        version = picked(ref, versions(journal, default_retention()), journal)
+    finally:
+        journal.close()
+    store = ArtifactStore(state_dir)
+    if not store.has(version.sha256):
+        why = f"its retention is `{version.retention}`" if version.over else _VERIFY
+        raise NotFound(f"the content of `{version.ref}` is not kept any more", why)
+    return version, store
+
+
+def default_retention() -> str:
+    """How long artifacts are kept whose tasks do not say it, by the project's file. Raises as ``read_data``."""
+    section = read_data(find_project(None)).get("artifacts")
+    return str(section.get("retention", FOREVER)) if isinstance(section, dict) else FOREVER
+
+
+def versions(journal: Journal, default: str) -> list[Version]:
+    """Every version in the order in which they were made. What a fork took over from its run is that run's."""
+    rows: dict[tuple[str, str, str], list[tuple[float, RunRow, int, dict[str, Json]]]] = {}
+    seen: set[tuple[str, str, str, float, int, str]] = set()
+    for run, entry in journal.kept():
+        event = entry.event
+        assert isinstance(event, AttemptEnded), "the journal gives ends of attempts"
+        for record in event.outcome.artifacts:
+            address = (run.plan_id, _plain(event.task), str(record.get("name") or record.get("path") or "artifact"))
+            mark = (*address, entry.at, event.attempt, str(record.get("sha256", "")))
+            if mark not in seen and _is_record(record):
+                seen.add(mark)
+                rows.setdefault(address, []).append((entry.at, run, event.attempt, record))
+    made = [version for address, row in rows.items() for version in _numbered(address, row, default)]
+    return sorted(made, key=lambda version: (version.made, version.ref))
+
+
+def _is_record(record: dict[str, Json]) -> bool:
+    return isinstance(record.get("sha256"), str) and len(record["sha256"]) == 64
+
+
+def _numbered(
+    address: tuple[str, str, str], rows: list[tuple[float, RunRow, int, dict[str, Json]]], default: str
+) -> Iterator[Version]:
+    now = time.time()
+    rows.sort(key=lambda row: row[0])
+    for number, (at, run, attempt, record) in enumerate(rows, 1):
+        retention = str(record.get("retention") or default) if "path" in record else ""
+        ended = run.status in _FINAL and not run.held
+        yield Version(
+            *address,
+            number,
+            str(record["sha256"]),
+            int(record.get("size") or 0),
+            str(record.get("type") or ""),
+            str(record.get("path") or ""),
+            run.run,
+            attempt,
+            at,
+            run.plan_digest,
+            retention,
+            is_over(retention, Kept(at, ended, len(rows) - number), now),
+        )
+
+
+def _plain(task: str) -> str:
+    """The path of a task without the attempts of what holds it: ``build@2/pack`` is ``build/pack``."""
+    return re.sub(r"@[0-9]+(?=/|$)", "", task)
+
+
+def picked(ref: str, every: Iterable[Version], journal: Journal) -> Version:
+    """The version that people mean: ``plan/task/name``, the end of that, or a digest (or its beginning); with ``@N``
+    its N-th version, with ``@RUN`` the one of that run, else the newest. Raises NotFound, UsageError."""
+    found = list(every)
+    digest = ref.removeprefix("sha256:")
+    if re.fullmatch(r"[0-9a-f]{8,64}", digest):
+        alike = [version for version in found if version.sha256.startswith(digest)]
+        if len({version.sha256 for version in alike}) > 1:
+            raise UsageError(f"several artifacts have a digest that begins with `{digest}`", "write more of it")
+        if alike:
+            return alike[-1]
+    address, which = _split(ref)
+    fitting = [version for version in found if version.address == address] or [
+        version for version in found if version.address.endswith(f"/{address}")
+    ]
+    addresses = sorted({version.address for version in fitting})
+    if len({(version.plan, version.task, version.name) for version in fitting}) > 1:
+        shown = ", ".join(f"`{each}`" for each in addresses[:8])
+        raise UsageError(f"`{address}` may be {shown}", "write more of it")
+    if not fitting:
+        raise _unknown(address, found)
+    return _of_version(fitting, which, journal) if which else fitting[-1]
+
+
+def _split(ref: str) -> tuple[str, str]:
+    address, _, which = ref.rpartition("@")
+    if not address or "/" in which:
+        address, which = ref, ""
+    return _plain(address), which
+
+
+def _of_version(versions: list[Version], which: str, journal: Journal) -> Version:
+    if which.isdigit() and len(which) < 8:
+        if not 0 < int(which) <= len(versions):
+            count = f"{len(versions)} version{'' if len(versions) == 1 else 's'}"
+            raise NotFound(f"`{versions[0].address}` has no version {which}", f"it has {count}")
+        return versions[int(which) - 1]
+    run = journal.find_run(which)
+    of_run = [version for version in versions if version.run == run]
+    if not of_run:
+        raise NotFound(f"run {run} kept no `{versions[0].address}`", f"its newest version is `{versions[-1].ref}`")
+    return of_run[-1]
+
+
+def _unknown(address: str, found: list[Version]) -> NotFound:
+    known = {version.address for version in found}
+    names = {version.name: version.address for version in found}
+    near = nearest(address, known) or names.get(nearest(address.rpartition("/")[2], names) or "", "")
+    hint = f"did you mean `{near}`?" if near else "`planrunner artifacts` lists what there is"
+    return NotFound(f"there is no artifact `{address}`", hint)
+
+
+def _attempt(journal: Journal, version: Version) -> tuple[str, str]:
+    """The capability of the attempt that made a version, and the digest of its inputs."""
+    from planrunner.app.reading import stored_state  # late: a list needs no states
+
+    capability = inputs = task = ""
+    for entry in journal.entries(version.run):
+        event = entry.event
+        if not isinstance(event, AttemptStarted) or event.attempt != version.attempt:
+            continue
+        if _plain(event.task) == version.task and entry.at <= version.made:
+            inputs, task = event.inputs, event.task
+    if task:
+        state = stored_state(journal, version.run)
+        capability = state.specs[state.index[task]].uses if task in state.index else ""
+    return capability, inputs
+
+
+def written(version: Version, store: ArtifactStore, target: str, force: bool = False) -> None:
+    """Write the content of a version to a file, whole or not at all. Raises UsageError, StorageFailed where the
+    content is damaged."""
+    if os.path.isdir(target):
+        raise UsageError(f"`{target}` is a folder", "name a file with -o")
+    if os.path.lexists(target) and not force:
+        raise UsageError(f"`{target}` is there already", "name another file with -o, or write over it with --force")
+    staged = f"{target}.{os.getpid()}-{os.urandom(4).hex()}.planrunner"
+    try:
+        with store.open(version.sha256) as source, open(staged, "xb") as file:
+            _copied(version, source, file)
+        os.replace(staged, target)
+    except OSError as error:
+        raise UsageError(f"`{target}` cannot be written: {error.strerror or error}") from error
+    finally:
+        if os.path.lexists(staged):
+            os.unlink(staged)
+
+
+def _copied(version: Version, source: Json, file: Json) -> None:
+    import hashlib  # late: loads OpenSSL
+
+    hashed = hashlib.sha256()
+    while data := source.read(_CHUNK):
+        hashed.update(data)
+        file.write(data)
+    if hashed.hexdigest() != version.sha256:
+        raise damaged(version)
+
+
+def damaged(version: Version) -> StorageFailed:
+    return StorageFailed(f"the content of `{version.ref}` is damaged", _VERIFY)

@@ -1,0 +1,195 @@
+"""Which commit broke it: a command judges commits between a good one and a bad one, in a checkout of its own.
+
+The checkout lies in the attempt's scratch folder and borrows the objects of the repository; nothing in the repository
+or its working trees is touched, whatever becomes of the attempt.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from typing import Annotated, Any, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.durations import seconds
+from planrunner.capabilities.git.command import SETTINGS, Git
+from planrunner.capabilities.git.commits import contains
+from planrunner.capabilities.git.fetching import listed
+from planrunner.capabilities.git.repository import Repository, commit_of, open_repository
+
+SKIP = 125
+
+
+class Step(NamedTuple):
+    commit: str
+    verdict: Annotated[str, Doc("good, bad or skipped")]
+    exit_code: int
+    seconds: float
+
+
+class Found(NamedTuple):
+    first_bad: str
+    subject: str
+    author: str
+    date: str
+    steps: list[Step]
+
+
+class _Checkout(NamedTuple):
+    """A working tree of our own, in which commits are tried."""
+
+    git: Git
+    folder: str
+    directory: str
+    clean: bool
+
+    def go(self, commit: str) -> None:
+        self.git.run("read-tree", "--reset", "-u", commit)
+        self.git.run("update-ref", "--no-deref", "HEAD", commit)
+        if self.clean:
+            self.git.run("clean", "-ffdxq")
+        os.makedirs(self.directory, exist_ok=True)
+
+
+class _Trial(NamedTuple):
+    """What is run to judge a commit."""
+
+    arguments: list[str]
+    timeout: float | None
+
+    def judge(self, context: Context, checkout: _Checkout, commit: str) -> Step:
+        from planrunner.capabilities.programs import Program, run  # late: loads subprocess
+
+        checkout.go(commit)
+        context.log.write(b"trying %s\n" % commit.encode())
+        hidden = {name: None for name in context.environment() if name.startswith("GIT_")}
+        started = time.monotonic()
+        ended = run(context, Program(self.arguments, checkout.directory, hidden, timeout=self.timeout, loud=True))
+        if ended.code < 0 or ended.code > SKIP:
+            raise Failure(f"the test cannot judge {commit[:12]}: it ended with {ended.code}", "broken_test")
+        verdict = "good" if ended.code == 0 else "skipped" if ended.code == SKIP else "bad"
+        context.log.write(b"%s is %s\n" % (commit.encode(), verdict.encode()))
+        return Step(commit, verdict, ended.code, round(time.monotonic() - started, 3))
+
+
+@capability("git.bisect", effect="read", risks=("runs the given command once for each commit it tries",))
+def bisect(
+    context: Context,
+    good: Annotated[str | list[str], Doc("a commit that is known to work, or several")],
+    test: Annotated[
+        list[str] | str, Doc("program with arguments, or a script for sh: 0 is good, 125 cannot tell, 1 to 124 is bad")
+    ],
+    bad: Annotated[str, Doc("a commit that is known to be broken")] = "HEAD",
+    verify: Annotated[bool, Doc("try the good and the bad commit first")] = True,
+    clean: Annotated[bool, Doc("remove what a test leaves behind before the next commit is tried")] = True,
+    first_parent: Annotated[bool, Doc("follow the first parents of merges only")] = False,
+    each: Annotated[int | str, Doc("longest time for one test", quantity="duration")] = 0,
+) -> Found:
+    """Find the first commit for which a command fails.
+
+    The command runs in a checkout of its own, in the same folder below its top as the task. It fails with the class
+    `undecided` and the output `candidates` where only commits are left that it cannot judge.
+    """
+    repository = open_repository(context)
+    start = [commit_of(repository, name) for name in ([good] if isinstance(good, str) else good)]
+    end = commit_of(repository, bad)
+    if not start or not all(contains(repository, end, commit) and commit != end for commit in start):
+        raise Failure("`bad` must be based on every `good` commit, and be another one")
+    trial = _Trial(_arguments(test), _seconds(each))
+    checkout = _prepared(context, repository, clean)
+    try:
+        steps = _verified(context, trial, checkout, start, end) if verify else []
+        first = _search(context, repository, trial, checkout, _Range(start, end, first_parent, steps))
+    finally:
+        shutil.rmtree(checkout.folder, ignore_errors=True)
+    shape = "--format=%s%x00%an%x00%aI"
+    subject, author, date = repository.git.run("log", "-1", "--no-show-signature", shape, first).text.split("\0")
+    return Found(first, subject, author, date.strip(), steps)
+
+
+class _Range(NamedTuple):
+    """What is searched; ``steps`` grows."""
+
+    good: list[str]
+    bad: str
+    first_parent: bool
+    steps: list[Step]
+
+
+def _search(context: Context, repository: Repository, trial: _Trial, checkout: _Checkout, within: _Range) -> str:
+    good, bad, skipped = list(within.good), within.bad, set[str]()
+    while True:
+        left = _candidates(repository, good, bad, within.first_parent)
+        open_ones = [commit for commit in left if commit != bad and commit not in skipped]
+        if not open_ones:
+            if len(left) > 1:
+                raise Failure(
+                    f"{len(left)} commits are left that the test cannot judge", "undecided", {"candidates": left}
+                )
+            return bad
+        step = trial.judge(context, checkout, open_ones[0])
+        within.steps.append(step)
+        if step.verdict == "good":
+            good.append(step.commit)
+        elif step.verdict == "bad":
+            bad = step.commit
+        else:
+            skipped.add(step.commit)
+
+
+def _candidates(repository: Repository, good: list[str], bad: str, first_parent: bool) -> list[str]:
+    """The commits that may be the first bad one, those first that halve what is left."""
+    options = ["--bisect-all", *(["--first-parent"] if first_parent else [])]
+    lines = repository.git.run("rev-list", *options, bad, *(f"^{commit}" for commit in good)).text.splitlines()
+    return [line.split(" ", 1)[0] for line in lines]
+
+
+def _verified(context: Context, trial: _Trial, checkout: _Checkout, good: list[str], bad: str) -> list[Step]:
+    steps = []
+    for commit, wanted in [*((commit, "good") for commit in good), (bad, "bad")]:
+        step = trial.judge(context, checkout, commit)
+        if step.verdict != wanted:
+            raise Failure(f"{commit[:12]} was said to be {wanted}, but the test finds it {step.verdict}", "wrong_ends")
+        steps.append(step)
+    return steps
+
+
+def _prepared(context: Context, repository: Repository, clean: bool) -> _Checkout:
+    """An empty repository in the scratch folder that borrows objects and knows the tags."""
+    folder = f"{context.call.scratch or context.cache('git') + '/' + context.call.key}.bisect"
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder, mode=0o700)
+    kind = repository.git.text("rev-parse", "--show-object-format")
+    Git(context, folder).run("init", "--quiet", "--template=", f"--object-format={kind}", folder)
+    own = os.path.join(folder, ".git")
+    with open(os.path.join(own, "objects", "info", "alternates"), "w", encoding="utf-8") as file:
+        file.write(_quoted(os.path.join(repository.shared, "objects")) + "\n")
+    git = Git(context, folder, SETTINGS, {"GIT_DIR": own, "GIT_WORK_TREE": folder})
+    tags = "".join(f"create {name}\0{digest}\0" for name, digest in listed(repository, "refs/tags/").items())
+    git.run("update-ref", "-z", "--stdin", stdin=os.fsencode(tags))
+    below = os.path.relpath(os.path.realpath(repository.git.directory), os.path.realpath(repository.top))
+    return _Checkout(git, folder, os.path.normpath(os.path.join(folder, below)), clean)
+
+
+def _quoted(path: str) -> str:
+    """A path as git reads it in a list of paths."""
+    if not any(char in path for char in '"\\\n#'):
+        return path
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _arguments(test: Any) -> list[str]:
+    if isinstance(test, str):
+        return ["sh", "-e", "-c", test]
+    if not test or not all(isinstance(part, str) for part in test):
+        raise Failure("`test` takes a program with its arguments, or a script")
+    return list(test)
+
+
+def _seconds(value: int | str) -> float | None:
+    try:
+        return seconds(value) or None
+    except ValueError as error:
+        raise Failure(f"`each`: {error}") from None

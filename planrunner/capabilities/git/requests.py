@@ -1,0 +1,158 @@
+"""Requests to merge a branch on a forge. One that is open for the same branches is found and brought up to date."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from planrunner.capabilities.contract import Context, Failure, Preview
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.git import names
+from planrunner.capabilities.git.addresses import secret_of
+from planrunner.capabilities.git.forges import KINDS, Gitea, GitHub, GitLab, Place, Request, Wanted
+from planrunner.capabilities.git.records import Record
+from planrunner.capabilities.git.repository import head_of, open_repository, slot
+
+if TYPE_CHECKING:
+    from planrunner.capabilities.git.forges import Forge
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)+")
+_URLS = {"github": "https://api.github.com", "gitlab": "https://gitlab.com/api/v4"}
+
+
+class PullRequest(NamedTuple):
+    number: int
+    url: str
+    created: Annotated[bool, Doc("false where one was open already")]
+    changed: Annotated[bool, Doc("whether title or text were set")]
+    head: str
+    base: str
+    title: str
+
+
+def _forge(context: Context, repository: str) -> Forge:
+    """The forge of planrunner.yaml. Raises Failure where nothing is set, or where it is no forge we know."""
+    project = context.settings("forge")
+    kind, client = project.get("kind", ""), project.get("client", "api")
+    name = repository or project.get("repository", "") or _guessed(context)
+    if not _REPOSITORY.fullmatch(name):
+        raise Failure(f"{name!r} is no repository on a forge: set `forge: {{repository: owner/name}}`")
+    secret = secret_of(context, project["token"]) if project.get("token") else ""
+    if client != "api":
+        from planrunner.capabilities.git.forge_clients import forge_client  # late: most go by the interface
+
+        return forge_client(context, client, name, secret)
+    url = project.get("url") or _URLS.get(kind, "")
+    if kind not in KINDS or not url:
+        raise Failure(
+            f"planrunner.yaml names no forge: set `forge: {{kind: …, url: …, token: …}}` ({', '.join(KINDS)})"
+        )
+    if not secret:
+        raise Failure("planrunner.yaml names no variable with a token: set `forge: {token: NAME}`")
+    place = Place(url, name, secret)
+    if kind == "gitlab":
+        return GitLab(context, place)
+    return GitHub(context, place) if kind == "github" else Gitea(context, place)
+
+
+def _guessed(context: Context) -> str:
+    """Owner and name out of the address of the remote `origin`."""
+    url = open_repository(context).get("remote.origin.url")
+    return re.sub(r"^[a-z+]+://[^/]+/|^[^/:]+:", "", url).removesuffix(".git").strip("/")
+
+
+def _wanted(context: Context, inputs: dict[str, Any]) -> Wanted:
+    title = str(inputs["title"]).strip()
+    if not title or any(ord(char) < 32 for char in title):
+        raise Failure("`title` takes one line of text")
+    head = inputs.get("head") or head_of(open_repository(context)).name
+    if not head:
+        raise Failure("HEAD is on no branch: say which with `head`")
+    base = names.reference(inputs.get("base", "main"))
+    return Wanted(names.reference(head), base, title, str(inputs.get("body", "")), bool(inputs.get("draft", False)))
+
+
+def _preview(context: Context, **inputs: Any) -> Preview:
+    wanted = _wanted(context, inputs)
+    found = _forge(context, inputs.get("repository", "")).find(wanted.head, wanted.base)
+    if found is None:
+        return Preview(f"open a request to merge {wanted.head} into {wanted.base}: {wanted.title}", wanted.body)
+    from difflib import unified_diff  # late: only previews compare
+
+    old, new = (f"{title}\n\n{body}\n".splitlines(keepends=True) for title, body in (found[2:], wanted[2:4]))
+    return Preview(f"bring request {found.number} up to date: {found.url}", "".join(unified_diff(old, new)))
+
+
+def _capture(context: Context, **inputs: Any) -> dict[str, Any]:
+    wanted = _wanted(context, inputs)
+    found = _forge(context, inputs.get("repository", "")).find(wanted.head, wanted.base)
+    return {
+        "slot": slot(context),
+        "repository": inputs.get("repository", ""),
+        "wanted": list(wanted),
+        "found": list(found) if found else None,
+    }
+
+
+def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+    forge = _forge(context, before["repository"])
+    wanted = Wanted(*before["wanted"])
+    now = forge.find(wanted.head, wanted.base)
+    was = Request(*before["found"]) if before["found"] else None
+    if now is None or (was is not None and _says(now, was.title, was.body)):
+        return  # closed, merged or never opened; or as it was
+    if was is not None and now.number != was.number:
+        raise Failure(f"another request is open since: {now.url}", "moved")
+    if not _is_said(now, wanted):
+        raise Failure(f"the request was changed since: {now.url}", "moved")
+    if was is not None:
+        forge.change(was.number, was.title, was.body)
+    else:
+        forge.close(now.number)
+    Record(context, before["slot"]).drop()
+
+
+def _says(request: Request, title: str, body: str) -> bool:
+    return request.title == title and request.body.strip() == body.strip()
+
+
+def _is_said(request: Request, wanted: Wanted) -> bool:
+    """Whether a request says what we want, a mark for drafts in its title aside."""
+    title = request.title.removeprefix("Draft: ").removeprefix("WIP: ") if wanted.draft else request.title
+    return title == wanted.title and request.body.strip() == wanted.body.strip()
+
+
+@capability(
+    "git.pull_request",
+    effect="idempotent",
+    risks=("others are told of it",),
+    preview=_preview,
+    capture=_capture,
+    undo=_undo,
+)
+def pull_request(
+    context: Context,
+    title: Annotated[str, Doc("one line")],
+    body: Annotated[str, Doc("text, in the forge's markup")] = "",
+    head: Annotated[str, Doc("branch to merge, pushed already; default: the current one")] = "",
+    base: Annotated[str, Doc("branch to merge into")] = "main",
+    draft: Annotated[bool, Doc("not ready for review yet; only when it is opened")] = False,
+    repository: Annotated[str, Doc("owner/name; default: of planrunner.yaml, else of the remote origin")] = "",
+) -> PullRequest:
+    """Open a request to merge a branch on GitHub, GitLab or Gitea, or bring the open one up to date.
+
+    Which forge, and the name of the variable that holds the token, are the operator's: `forge:` in planrunner.yaml.
+    Undoing closes a request that was opened, and gives one that was changed its old text back.
+    """
+    inputs = {"title": title, "body": body, "head": head, "base": base, "draft": draft}
+    wanted, forge = _wanted(context, inputs), _forge(context, repository)
+    found, record = forge.find(wanted.head, wanted.base), Record(context, slot(context))
+    began = bool(record.read())
+    if found is None:
+        record.write({"wanted": list(wanted)})
+        made = forge.open(wanted)
+        return PullRequest(made.number, made.url, True, True, wanted.head, wanted.base, made.title)
+    changed = not _is_said(found, wanted)
+    if changed:
+        found = forge.change(found.number, title.strip(), body)
+    return PullRequest(found.number, found.url, began, changed or began, wanted.head, wanted.base, found.title)

@@ -1,0 +1,1 @@
+"""Releases through helm: upgrade, roll back, uninstall, status and template."""

@@ -1,0 +1,1 @@
+"""Kubernetes through kubectl: apply, get, delete and rollouts."""

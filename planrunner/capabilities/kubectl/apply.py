@@ -1,0 +1,90 @@
+"""``kubectl.apply``: what a manifest says becomes so, on the side of the server."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from planrunner.capabilities.clients import Request, call, refused
+from planrunner.capabilities.contract import Context, Preview
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.kubectl.cluster import MANAGER, Cluster, described, live, manifest, named, objects_in
+from planrunner.capabilities.kubectl.restore import noted, restored
+from planrunner.record import NamedTuple
+
+
+class Applied(NamedTuple):
+    objects: Annotated[
+        list[dict[str, Any]],
+        Doc("what was applied: kind, api_version, name, namespace, uid, generation, resource_version"),
+    ]
+    total: Annotated[int, Doc("how many objects there are")]
+
+
+def _request(cluster: Cluster, stdin: bytes, force: bool) -> Request:
+    fixed = ("apply", "--server-side", "--field-manager", MANAGER, *["--force-conflicts"] * force)
+    return cluster.request(*fixed, "--filename", "-", "--output", "json", stdin=stdin)
+
+
+def _preview(
+    context: Context,
+    manifest: Any = None,
+    path: str = "",
+    namespace: str = "",
+    kube_context: str = "",
+    force: bool = False,
+) -> Preview:
+    """What the server would make of it, by ``kubectl diff``, which hides the values of secrets."""
+    cluster, stdin = Cluster(kube_context, namespace), _stdin(context, manifest, path)
+    fixed = ("diff", "--server-side", "--field-manager", MANAGER, *["--force-conflicts"] * force)
+    asked = cluster.request(*fixed, "--filename", "-", stdin=stdin)
+    ended = call(context, asked, fine=(0, 1))
+    if ended.code and not ended.stdout:  # 1 is the code of a difference, and then there is one to see
+        raise refused(asked, ended)
+    said = "apply with changes" if ended.code else "apply without a change"
+    return Preview(said, ended.text, (_request(cluster, stdin, force).shown,))
+
+
+def _capture(
+    context: Context,
+    manifest: Any = None,
+    path: str = "",
+    namespace: str = "",
+    kube_context: str = "",
+    force: bool = False,
+) -> dict[str, Any]:
+    cluster, stdin = Cluster(kube_context, namespace), _stdin(context, manifest, path)
+    return noted(context, cluster, named(context, cluster, stdin), live(context, cluster, stdin))
+
+
+def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
+    return restored(context, before)
+
+
+def _stdin(context: Context, given: Any, path: str) -> bytes:
+    return manifest(context, given, path)
+
+
+@capability(
+    "kubectl.apply",
+    effect="idempotent",
+    risks=("network: talks to a cluster", "changes objects of a cluster"),
+    preview=_preview,
+    capture=_capture,
+    undo=_undo,
+)
+def apply(
+    context: Context,
+    manifest: Annotated[Any, Doc("what to apply: YAML or JSON as text, an object, or a list of objects")] = None,
+    path: Annotated[str, Doc("or a file, or a folder of files, inside the working directory")] = "",
+    namespace: Annotated[str, Doc("namespace of objects that name none; default: that of the context")] = "",
+    kube_context: Annotated[str, Doc("context of the kubeconfig; default: the current one")] = "",
+    force: Annotated[bool, Doc("take over fields that somebody else has set")] = False,
+) -> Applied:
+    """Apply objects to a Kubernetes cluster with `kubectl apply --server-side`.
+
+    Everything goes to kubectl on its standard input. An undo deletes the objects that are new and puts the others back
+    as they were; it refuses where somebody else has changed one of them since.
+    """
+    cluster, stdin = Cluster(kube_context, namespace), _stdin(context, manifest, path)
+    found = [described(each) for each in objects_in(context, _request(cluster, stdin, force))]
+    return Applied(found, len(found))

@@ -1,0 +1,170 @@
+"""Which cluster is meant, and objects in it: read, named, and compared."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from planrunner.capabilities.clients import Request, answers, call, inside, word
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    Object = dict[str, Any]
+
+MANAGER = "planrunner"
+"""The name by which the cluster remembers what we have set."""
+
+RESOURCE = r"[a-z][a-z0-9.-]*/[a-z0-9][a-z0-9.:-]*"
+_NAMESPACE = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_CONTEXT = r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*"
+_SETTINGS = ("KUBECONFIG", "XDG_CONFIG_HOME", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
+_LARGEST_MANIFEST = 4 << 20
+_MANIFESTS = (".yaml", ".yml", ".json")
+_OF_THE_SERVER = ("resourceVersion", "generation", "managedFields", "creationTimestamp", "uid", "selfLink")
+_OF_CONTROLLERS = ("deployment.kubernetes.io/revision",)
+
+
+class Cluster(NamedTuple):
+    """A namespace in a context of the kubeconfig; empty means the current one."""
+
+    context: str
+    namespace: str
+
+    def request(self, *arguments: str, **options: Any) -> Request:
+        chosen = ["kubectl"]
+        if self.context:
+            chosen += ["--context", word(self.context, "kube_context", _CONTEXT)]
+        if self.namespace:
+            chosen += ["--namespace", word(self.namespace, "namespace", _NAMESPACE)]
+        return Request((*chosen, *arguments), _SETTINGS, **options)
+
+
+def manifest(context: Context, given: Any, path: str) -> bytes:
+    """What is to be applied, for the standard input of kubectl: text, objects, or files of the working directory.
+    Raises Failure for nothing, for both, and for more than 4 MiB."""
+    if (given is None) == (not path):
+        raise Failure("give either `manifest` or `path`")
+    if path:
+        found = inside(context, path, "path")
+        data = b"\n---\n".join(_read(file) for file in (_files(found, path) if os.path.isdir(found) else (found,)))
+    elif isinstance(given, str):
+        data = given.encode()
+    else:
+        data = as_list(_objects(given))
+    if not data.strip() or len(data) > _LARGEST_MANIFEST:
+        raise Failure("the manifest is empty" if not data.strip() else "the manifest is larger than 4 MiB")
+    return data
+
+
+def _files(folder: str, path: str) -> list[str]:
+    names = sorted(name for name in os.listdir(folder) if name.endswith(_MANIFESTS))
+    files = [os.path.join(folder, name) for name in names]
+    if any(os.path.islink(file) for file in files):
+        raise Failure(f"`path`: {path} holds links", "policy")
+    return files
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(_LARGEST_MANIFEST + 1)
+
+
+def _objects(given: Any) -> list[Object]:
+    found = given if isinstance(given, list) else [given]
+    if not found or not all(isinstance(each, dict) and "kind" in each for each in found):
+        raise Failure("`manifest`: expected text, an object with a `kind`, or a list of them")
+    return found
+
+
+def as_list(objects: Iterable[Object]) -> bytes:
+    """Objects as kubectl reads them from its standard input."""
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}).encode()
+
+
+def objects_in(context: Context, request: Request) -> list[Object]:
+    """The objects that kubectl prints, out of lists as well."""
+    return list(_flat(answers(call(context, request))))
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Object]:
+    for value in values:
+        if (
+            isinstance(value, dict)
+            and isinstance(value.get("items"), list)
+            and str(value.get("kind", "")).endswith("List")
+        ):
+            yield from _flat(value["items"])
+        elif isinstance(value, dict) and "kind" in value:
+            yield value
+
+
+def live(context: Context, cluster: Cluster, stdin: bytes) -> list[Object]:
+    """The objects that a manifest names, as the cluster has them, with who set what; without those it does not have."""
+    fixed = ("get", "--filename", "-", "--ignore-not-found", "--show-managed-fields", "--output", "json")
+    return objects_in(context, cluster.request(*fixed, stdin=stdin))
+
+
+def named(context: Context, cluster: Cluster, stdin: bytes) -> list[Object]:
+    """The objects that a manifest names, by name alone; nothing is sent to be stored."""
+    fixed = ("create", "--dry-run=client", "--filename", "-", "--output", "json")
+    found = [identity(each) for each in objects_in(context, cluster.request(*fixed, stdin=stdin))]
+    if nameless := next((each for each in found if not each["metadata"]["name"]), None):
+        raise Failure(f"the manifest has a {nameless['kind']} without a name, which nothing could find again")
+    return found
+
+
+def identity(found: Object) -> Object:
+    """What finds an object again."""
+    meta = found.get("metadata") or {}
+    place = {"namespace": meta["namespace"]} if meta.get("namespace") else {}
+    return {
+        "apiVersion": found.get("apiVersion", ""),
+        "kind": found["kind"],
+        "metadata": {"name": meta.get("name", ""), **place},
+    }
+
+
+def key(found: Object) -> str:
+    """An object in a few words, different for different ones."""
+    meta = found["metadata"]
+    place = f"{meta['namespace']}/" if meta.get("namespace") else ""
+    return f"{found['kind']} {place}{meta['name']} ({found['apiVersion']})"
+
+
+def described(found: Object) -> Object:
+    """An object as a task gives it out: which one, and which state of it."""
+    meta = found.get("metadata") or {}
+    return {
+        "kind": found["kind"],
+        "api_version": found.get("apiVersion", ""),
+        "name": meta.get("name", ""),
+        "namespace": meta.get("namespace", ""),
+        "uid": meta.get("uid", ""),
+        "generation": meta.get("generation", 0),
+        "resource_version": meta.get("resourceVersion", ""),
+    }
+
+
+def wanted(found: Object) -> Object:
+    """An object without what the server and its controllers say about it: what somebody has asked for."""
+    kept = {name: value for name, value in found.items() if name != "status"}
+    meta = {name: value for name, value in (found.get("metadata") or {}).items() if name not in _OF_THE_SERVER}
+    notes = {
+        name: value for name, value in (meta.pop("annotations", None) or {}).items() if name not in _OF_CONTROLLERS
+    }
+    return {**kept, "metadata": {**meta, **({"annotations": notes} if notes else {})}}
+
+
+def set_by_us(found: Object) -> bool:
+    """Whether we were the last to change what is wanted of an object; who reports its status does not count."""
+    entries = [
+        entry
+        for entry in (found.get("metadata") or {}).get("managedFields") or ()
+        if entry.get("subresource") != "status"
+    ]
+    latest = max((str(entry.get("time", "")) for entry in entries), default="")
+    return any(entry.get("manager") == MANAGER for entry in entries if str(entry.get("time", "")) == latest)

@@ -1,0 +1,67 @@
+"""Making objects of a cluster what they were before a task changed them."""
+
+from __future__ import annotations
+
+import json
+
+from planrunner.capabilities.clients import call
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.kubectl.cluster import MANAGER, Cluster, as_list, key, live, set_by_us, wanted
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from planrunner.capabilities.kubectl.cluster import Object
+
+
+def noted(context: Context, cluster: Cluster, names: list[Object], found: list[Object]) -> dict[str, Any]:
+    """What an undo has to know: the names, and the objects as they were, in an artifact."""
+    record = context.keep(json.dumps(found, sort_keys=True).encode(), "kubernetes-before.json", "application/json")
+    return {"context": cluster.context, "namespace": cluster.namespace, "names": names, "before": record["sha256"]}
+
+
+def restored(context: Context, before: dict[str, Any], ours: Callable[[Object], bool] = set_by_us) -> dict[str, Any]:
+    """Put every object back, the last one first. ``ours`` says of one that is not as before whether this task made it
+    so. Raises Failure, before anything is changed, where somebody else has changed one of them since."""
+    cluster = Cluster(before["context"], before["namespace"])
+    with context.artifact(before["before"]) as file:
+        was = {key(found): found for found in json.loads(file.read())}
+    now = {key(found): found for found in live(context, cluster, as_list(before["names"]))} if before["names"] else {}
+    steps = [(name, was.get(key(name)), now.get(key(name))) for name in reversed(before["names"])]
+    steps = [step for step in steps if not _same(step[1], step[2])]
+    for name, old, held in steps:
+        if held is not None and not ours(held):
+            raise Failure(f"{key(name)} was changed by somebody else since: put it back by hand")
+        if old is not None and held is not None and old["metadata"].get("uid") != held["metadata"].get("uid"):
+            raise Failure(f"{key(name)} was deleted and made anew since: put it back by hand")
+    for name, old, held in steps:
+        _step(context, cluster, name, old, held)
+    return {"changed": [key(name) for name, _, _ in steps]}
+
+
+def _same(old: Object | None, held: Object | None) -> bool:
+    if old is None or held is None:
+        return old is held
+    return wanted(old) == wanted(held)
+
+
+def _step(context: Context, cluster: Cluster, name: Object, old: Object | None, held: Object | None) -> None:
+    if old is None:
+        call(
+            context,
+            cluster.request("delete", "--filename", "-", "--ignore-not-found", "--wait=true", stdin=as_list([name])),
+        )
+    elif held is None:
+        make_again(context, cluster, old)
+    else:  # with the version we have looked at: the server refuses when somebody was quicker
+        body = wanted(old)
+        body["metadata"] = {**body["metadata"], "resourceVersion": held["metadata"].get("resourceVersion", "")}
+        call(context, cluster.request("replace", "--field-manager", MANAGER, "--filename", "-", stdin=as_list([body])))
+
+
+def make_again(context: Context, cluster: Cluster, old: Object) -> None:
+    call(
+        context, cluster.request("create", "--field-manager", MANAGER, "--filename", "-", stdin=as_list([wanted(old)]))
+    )

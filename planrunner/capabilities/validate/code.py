@@ -1,0 +1,128 @@
+"""``validate.ruff``, ``validate.mypy``, ``validate.bandit``: code looked at without running it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.validate.evidence import Evidence, Finding, evidence, finding, judged, relative
+from planrunner.capabilities.validate.tools import Tool, cache, find, names, told
+
+_PYTHON = "interpreter of the project; default: `python` on the PATH, else that of planrunner"
+_FAIL = "fail with the class `findings` where something is found"
+_MOST = "the most findings to give; `counts` is of all"
+
+
+@capability("validate.ruff", effect="read")
+def ruff(
+    context: Context,
+    paths: Annotated[str | list[str], Doc("files and folders")] = ".",
+    select: Annotated[list[str] | None, Doc("rules to check, in place of those of the project's settings")] = None,
+    ignore: Annotated[list[str] | None, Doc("rules to leave out, beside those of the project's settings")] = None,
+    layout: Annotated[bool, Doc("look also for files that `ruff format` would change")] = False,
+    python: Annotated[str, Doc(_PYTHON)] = "",
+    fail: Annotated[bool, Doc(_FAIL)] = True,
+    max_findings: Annotated[int, Doc(_MOST)] = 200,
+) -> Evidence:
+    """Check Python code with ruff. Nothing is changed, even where the project's settings ask for fixes."""
+    tool = find(context, "ruff", python)
+    chosen = [f"--select={','.join(select)}"] if select else []
+    chosen += [f"--extend-ignore={','.join(ignore)}"] if ignore else []
+    options = ("--output-format=json", "--no-cache", "--no-fix", "--quiet", *chosen)
+    ended = told(context, tool, "check", *options, "--", *names(paths))
+    found = [_of_ruff(context, each) for each in _json(tool, ended.text)]
+    if layout:
+        found += _unformatted(context, tool, names(paths))
+    return judged(evidence("ruff", tool.version, found, max_findings), fail)  # type: ignore[no-any-return]
+
+
+def _of_ruff(context: Context, each: dict[str, Any]) -> Finding:
+    place = each.get("location") or {}
+    rule = str(each.get("code") or "invalid-syntax")
+    severity = "error" if rule in ("invalid-syntax", "E902", "E999") else "warning"
+    where = (int(place.get("row") or 0), int(place.get("column") or 0))
+    return finding(
+        str(each.get("message", "")), severity, rule, relative(context, str(each.get("filename", ""))), where
+    )
+
+
+def _unformatted(context: Context, tool: Tool, paths: list[str]) -> Iterator[Finding]:
+    ended = told(context, tool, "format", "--check", "--no-cache", "--", *paths, expected=(0, 1, 2))
+    text = ended.text + ended.stderr.decode("utf-8", "replace")
+    for path in dict.fromkeys(re.findall(r"^(?:Would reformat: | +--> )(.+?)(?::\d+:\d+)?$", text, re.MULTILINE)):
+        yield finding("`ruff format` would change it", "warning", "format", relative(context, path))
+
+
+@capability("validate.mypy", effect="read", risks=("runs the plugins of mypy that the project's settings name",))
+def mypy(
+    context: Context,
+    paths: Annotated[str | list[str], Doc("files and folders; empty: what the project's settings say")] = ".",
+    strict: Annotated[bool, Doc("all optional checks")] = False,
+    python: Annotated[str, Doc(_PYTHON)] = "",
+    fail: Annotated[bool, Doc(_FAIL)] = True,
+    max_findings: Annotated[int, Doc(_MOST)] = 200,
+) -> Evidence:
+    """Check the types of Python code with mypy 1.11 or newer. What it remembers lies in planrunner's cache."""
+    tool = find(context, "mypy", python)
+    options = ("--output=json", "--no-error-summary", f"--cache-dir={cache(context, 'mypy')}")
+    ended = told(
+        context, tool, *options, *(["--strict"] if strict else []), "--", *names(paths or []), expected=(0, 1, 2)
+    )
+    lines = [line for line in ended.text.splitlines() if line.startswith("{")]
+    if ended.code == 2 and not lines:
+        raise Failure(f"mypy ended with 2: {ended.said}")
+    found = [_of_mypy(context, each) for each in _json(tool, f"[{','.join(lines)}]")]
+    return judged(evidence("mypy", tool.version, found, max_findings), fail)  # type: ignore[no-any-return]
+
+
+def _of_mypy(context: Context, each: dict[str, Any]) -> Finding:
+    severity = "error" if each.get("severity") == "error" else "note"
+    message = "\n".join(str(part) for part in (each.get("message"), each.get("hint")) if part)
+    where = (max(0, int(each.get("line") or 0)), max(0, int(each.get("column") or 0) + 1))
+    return finding(message, severity, str(each.get("code") or ""), relative(context, str(each.get("file", ""))), where)
+
+
+@capability("validate.bandit", effect="read")
+def bandit(
+    context: Context,
+    paths: Annotated[str | list[str], Doc("files and folders")] = ".",
+    severity: Annotated[Literal["low", "medium", "high"], Doc("report from this severity on")] = "low",
+    confidence: Annotated[Literal["low", "medium", "high"], Doc("report from this confidence on")] = "low",
+    config: Annotated[str, Doc("file of settings, such as pyproject.toml")] = "",
+    python: Annotated[str, Doc(_PYTHON)] = "",
+    fail: Annotated[bool, Doc(_FAIL)] = True,
+    max_findings: Annotated[int, Doc(_MOST)] = 200,
+) -> Evidence:
+    """Look for unsafe constructs in Python code with Bandit.
+
+    High severity is an error, medium a warning, low a note. A file that cannot be read is an error as well.
+    """
+    tool = find(context, "bandit", python)
+    options = ["-f", "json", "-q", "-r", f"--severity-level={severity}", f"--confidence-level={confidence}"]
+    options += [f"--configfile={config}"] if config else []
+    ended = told(context, tool, *options, "--", *names(paths))
+    report = _json(tool, ended.text)
+    found = [_of_bandit(context, each) for each in report.get("results", ())]
+    found += [
+        finding(str(each.get("reason", "")), "error", "unreadable", relative(context, str(each.get("filename", ""))))
+        for each in report.get("errors", ())
+    ]
+    return judged(evidence("bandit", tool.version, found, max_findings), fail)  # type: ignore[no-any-return]
+
+
+def _of_bandit(context: Context, each: dict[str, Any]) -> Finding:
+    level = {"HIGH": "error", "MEDIUM": "warning"}.get(str(each.get("issue_severity")), "note")
+    where = (int(each.get("line_number") or 0), max(0, int(each.get("col_offset") or 0) + 1))
+    file = relative(context, str(each.get("filename", "")))
+    return finding(str(each.get("issue_text", "")), level, str(each.get("test_id", "")), file, where)
+
+
+def _json(tool: Tool, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise Failure(f"{tool.name} {tool.version} printed something else than JSON: {text[:200]!r}") from None

@@ -1,0 +1,112 @@
+"""``validate.json_schema``: data of the plan, or files of JSON and YAML, held against a schema."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.jsonschema import faults
+from planrunner.capabilities.validate.evidence import Evidence, Finding, evidence, finding, judged
+from planrunner.capabilities.validate.tests import found_files
+from planrunner.capabilities.validate.tools import names
+
+if TYPE_CHECKING:
+    from planrunner.source import Source
+    from planrunner.syntax.tree import Node
+
+_LARGEST = 16 << 20
+
+
+@capability("validate.json_schema", effect="read")
+def json_schema(
+    context: Context,
+    data: Annotated[Any, Doc("data of the plan, such as the outputs of a task")] = None,
+    files: Annotated[str | list[str], Doc("files of JSON or YAML, or patterns such as config/*.yaml")] = "",
+    schema: Annotated[dict[str, Any] | bool | None, Doc("the schema itself")] = None,
+    schema_file: Annotated[str, Doc("the schema in a file of JSON or YAML")] = "",
+    fail: Annotated[bool, Doc("fail with the class `findings` where something does not fit")] = True,
+    max_findings: Annotated[int, Doc("the most findings to give; `counts` is of all")] = 200,
+) -> Evidence:
+    """Hold data against a JSON Schema (draft 2020-12, 7 or 6). Findings in files name line and column."""
+    if (schema is None) == (not schema_file):
+        raise Failure("give one of `schema` and `schema_file`")
+    if schema_file:
+        schema = _plain(_parsed(context, schema_file)[1])
+    found: list[Finding] = []
+    if not files:
+        found = [finding(text, rule="schema") for text in faults(schema, data)]
+    for path in found_files(context, names(files)) if files else ():
+        found += _of_file(context, path, schema)
+    return judged(evidence("json_schema", "2020-12", found, max_findings), fail)  # type: ignore[no-any-return]
+
+
+def _of_file(context: Context, path: str, schema: Any) -> list[Finding]:
+    try:
+        source, tree = _parsed(context, path)
+    except Failure as failure:
+        return [finding(str(failure), rule="syntax", file=path)]
+    found = []
+    for text in faults(schema, _plain(tree)):
+        pointer = text.partition(": ")[0]
+        found.append(finding(text, rule="schema", file=path, place=source.place(_node(tree, pointer).span.start)))
+    return found
+
+
+def _parsed(context: Context, path: str) -> tuple[Source, Node]:
+    """The text of a file and its tree; raises Failure where it cannot be read or is no sound JSON or YAML."""
+    from planrunner import syntax
+
+    try:
+        with open(os.path.join(context.call.directory, path), "rb") as file:
+            content = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror}") from None
+    if len(content) > _LARGEST:
+        raise Failure(f"{path} is larger than {_LARGEST >> 20} MiB")
+    source, findings = syntax.decode(content, path)
+    if source is None:
+        raise Failure(f"{path}: {findings[0].message}")
+    parsed = syntax.parse(source)
+    if parsed.tree is None:
+        fault = next((each for each in parsed.findings if each.severity == "error"), None)
+        if fault is None:
+            raise Failure(f"{path} is empty")
+        line, column = source.place(fault.span.start)
+        raise Failure(f"{path}, line {line}, column {column}: {fault.message}")
+    return source, parsed.tree
+
+
+def _plain(tree: Node) -> Any:
+    from planrunner.syntax.tree import to_json
+
+    return to_json(tree)
+
+
+def _node(tree: Node, pointer: str) -> Node:
+    """The node that a pointer such as ``/tasks/0/id`` names, or the last one on the way to it."""
+    from planrunner.syntax.tree import Mapping, Sequence
+
+    node, rest = tree, pointer
+    while rest.startswith("/") and len(rest) > 1:
+        if isinstance(node, Sequence):
+            number, _, after = rest[1:].partition("/")
+            if not number.isdecimal() or int(number) >= len(node.items):
+                return node
+            node, rest = node.items[int(number)], f"/{after}" if after else ""
+            continue
+        keys = [key for key, _ in node.entries if _leads(rest, str(key.value))] if isinstance(node, Mapping) else []
+        if not keys:
+            return node
+        longest = max(keys, key=lambda key: len(str(key.value)))
+        value = node.get(str(longest.value))  # type: ignore[union-attr]
+        if value is None:
+            return node
+        node, rest = value, rest[1 + len(str(longest.value)) :]
+    return node
+
+
+def _leads(rest: str, key: str) -> bool:
+    """Keys stand in a pointer as they are written, slashes included."""
+    return rest[1:] == key or rest[1:].startswith(f"{key}/")

@@ -1,0 +1,76 @@
+"""The one shape in which every check tells what it found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.record import NamedTuple
+
+_LONGEST = 1_000
+"""Characters of a message."""
+
+
+class Finding(TypedDict):
+    """``severity`` is error, warning or note; ``line`` and ``column`` count from 1, 0 means the whole file."""
+
+    rule: str
+    severity: str
+    message: str
+    file: str
+    line: int
+    column: int
+
+
+class Evidence(NamedTuple):
+    """``counts`` is of all findings, ``findings`` holds the first of them; ``truncated`` tells that there are more."""
+
+    tool: str
+    version: str
+    ok: bool
+    counts: dict[str, int]
+    findings: list[Finding]
+    truncated: bool
+
+
+def finding(
+    message: str, severity: str = "error", rule: str = "", file: str = "", place: tuple[int, int] = (0, 0)
+) -> Finding:
+    """A finding whose message is bounded."""
+    text = message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…"
+    return {"rule": rule, "severity": severity, "message": text, "file": file, "line": place[0], "column": place[1]}
+
+
+def evidence(tool: str, version: str, found: Sequence[Finding], most: int) -> Evidence:
+    """What a check of code or data found, errors first."""
+    counts = {name: sum(each["severity"] == name for each in found) for name in ("error", "warning", "note")}
+    ordered = sorted(found, key=lambda each: ("error", "warning", "note").index(each["severity"]))
+    return Evidence(tool, version, not found, {"total": len(found), **counts}, ordered[:most], len(found) > most)
+
+
+def judged(given: Any, fail: bool, failure: str = "findings") -> Any:
+    """The evidence again, or a Failure that carries it where something was found and that is to count."""
+    if given.ok or not fail:
+        return given
+    raise Failure(f"{given.tool}: {headline(given.findings, given.counts['total'])}", failure, given._asdict())
+
+
+def headline(findings: Sequence[Finding], total: int) -> str:
+    """The first finding in a line, and how many more there are."""
+    if not findings:
+        return "not well"
+    first = findings[0]
+    place = ":".join(str(part) for part in (first["file"], first["line"]) if part)
+    rule = f"{first['rule']} " if first["rule"] else ""
+    text = first["message"].splitlines()[0] if first["message"] else ""
+    more = f" and {total - 1} more" if total > 1 else ""
+    return f"{rule}{text}{f' ({place})' if place else ''}{more}"
+
+
+def relative(context: Context, path: str) -> str:
+    """A path as people write it: relative where it lies below the working directory."""
+    directory = os.path.realpath(context.call.directory)
+    whole = os.path.realpath(os.path.join(directory, path))
+    return os.path.relpath(whole, directory) if whole.startswith(f"{directory.rstrip('/')}/") else path

@@ -1,0 +1,205 @@
+"""``validate.pytest`` and ``validate.junit``: tests, run here or elsewhere, as evidence."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from glob import glob
+from typing import Annotated, Any, TypedDict
+
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.programs import Program, run
+from planrunner.capabilities.validate.evidence import Finding, finding, headline, relative
+from planrunner.capabilities.validate.junit import Case, NoReport, read_cases
+from planrunner.capabilities.validate.tools import Tool, find, names
+from planrunner.record import NamedTuple
+
+_LARGEST = 64 << 20
+"""Bytes of a report."""
+_TEXT = 4_000
+_MOST_REPORTS = 1_000
+_PLACE = re.compile(r"^(\S[^:\n]*):(\d+): ", re.MULTILINE)
+_EXAMPLE = re.compile(
+    r"^(?P<in>[ E]*)(?:Falsifying example|Failing test case): (?P<text>[^\n]*?\)$|.*?\n(?P=in)\))",
+    re.MULTILINE | re.DOTALL,
+)
+_PATHS = "files, folders and tests; default: what the project's settings say"
+_PYTHON = "interpreter of the project; default: `python` on the PATH, else that of planrunner"
+
+
+class FailedTest(TypedDict):
+    """``text`` is the end of what the test said; ``example`` the inputs that hypothesis found to fail."""
+
+    name: str
+    file: str
+    line: int
+    message: str
+    text: str
+    example: str
+
+
+class Tested(NamedTuple):
+    """``counts`` holds total, passed, failed, errors and skipped; ``duration`` is in seconds."""
+
+    tool: str
+    version: str
+    ok: bool
+    counts: dict[str, int]
+    duration: float
+    failures: list[FailedTest]
+    findings: list[Finding]
+    truncated: bool
+
+
+@capability("validate.pytest", effect="read", risks=("runs code of the project",))
+def pytest(
+    context: Context,
+    paths: Annotated[str | list[str] | None, Doc(_PATHS)] = None,
+    keyword: Annotated[str, Doc("run tests whose names fit this expression (-k)")] = "",
+    markers: Annotated[str, Doc("run tests whose markers fit this expression (-m)")] = "",
+    max_failures: Annotated[int, Doc("stop after so many failures; 0: never")] = 0,
+    profile: Annotated[str, Doc("profile of hypothesis")] = "",
+    seed: Annotated[int | None, Doc("seed of hypothesis, for the same examples every time")] = None,
+    keep: Annotated[str, Doc("name of an artifact to keep the JUnit report as")] = "",
+    python: Annotated[str, Doc(_PYTHON)] = "",
+    fail: Annotated[bool, Doc("fail with the class `tests` where a test fails or none is found")] = True,
+    max_findings: Annotated[int, Doc("the most failures to give; `counts` is of all")] = 50,
+) -> Tested:
+    """Run tests with pytest and read its report, with the failing examples of hypothesis."""
+    tool = find(context, "pytest", python)
+    chosen = [f"-k{keyword}"] if keyword else []
+    chosen += [f"-m{markers}"] if markers else []
+    chosen += [f"--maxfail={max_failures}"] if max_failures else []
+    chosen += [f"--hypothesis-profile={profile}"] if profile else []
+    chosen += [f"--hypothesis-seed={seed}"] if seed is not None else []
+    code, said, cases = _ran(context, tool, [*chosen, "--", *names(paths or [])], keep)
+    if code not in (0, 1, 5) and not _bad(cases):
+        raise Failure(f"pytest ended with {code}: {said}")
+    found = told("pytest", tool.version, context, cases, max_findings)
+    if not found.ok or (code == 0 and cases):
+        return _judged(found, fail)
+    why = "no tests were found" if code == 5 or not cases else f"pytest ended with {code}: {said}"
+    return _judged(found._replace(ok=False, findings=[finding(why)]), fail)
+
+
+def _ran(context: Context, tool: Tool, arguments: list[str], keep: str) -> tuple[int, str, list[Case]]:
+    """Exit code, last line and tests of a run of pytest; what it remembers lies in planrunner's cache."""
+    folder = context.call.scratch or tempfile.mkdtemp(prefix="planrunner-")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    report = os.path.join(folder, "junit.xml")
+    options, env = ["-o", "junit_family=xunit1", f"--junitxml={report}"], {"PYTHONDONTWRITEBYTECODE": "1"}
+    if context.services is None:
+        options += ["-p", "no:cacheprovider"]
+    else:
+        options += ["-o", f"cache_dir={context.cache('pytest')}"]
+        env["HYPOTHESIS_STORAGE_DIRECTORY"] = context.cache("hypothesis")
+    try:
+        ended = run(context, Program((*tool.words, *options, *arguments), env=env, loud=True))
+        whole = os.path.exists(report)
+        if whole and keep:
+            context.keep_file(report, keep, "junit")
+        return ended.code, ended.said, _read(report) if whole else []
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@capability("validate.junit", effect="read")
+def junit(
+    context: Context,
+    files: Annotated[str | list[str], Doc("reports, or patterns such as build/**/TEST-*.xml")],
+    fail: Annotated[bool, Doc("fail with the class `tests` where a test failed or there are none")] = True,
+    max_findings: Annotated[int, Doc("the most failures to give; `counts` is of all")] = 50,
+) -> Tested:
+    """Read reports of tests in the JUnit form, by whatever program they were written."""
+    cases: list[Case] = []
+    for path in found_files(context, names(files)):
+        cases += _read(os.path.join(context.call.directory, path))
+    found = told("junit", "", context, cases, max_findings)
+    if not cases:
+        found = found._replace(ok=False, findings=[finding("the reports hold no tests")])
+    return _judged(found, fail)
+
+
+def found_files(context: Context, patterns: Sequence[str]) -> list[str]:
+    """The files that names and patterns stand for, in their order. Raises Failure where one stands for none."""
+    directory, found = context.call.directory, []
+    for pattern in patterns:
+        whole = os.path.isfile(os.path.join(directory, pattern))
+        files = [pattern] if whole else sorted(glob(pattern, root_dir=directory, recursive=True))
+        files = [path for path in files if os.path.isfile(os.path.join(directory, path))]
+        if not files:
+            raise Failure(f"there is no file {pattern}")
+        found += files
+    if len(found) > _MOST_REPORTS:
+        raise Failure(f"{len(found)} files fit, and {_MOST_REPORTS} may")
+    return list(dict.fromkeys(found))
+
+
+def _read(path: str) -> list[Case]:
+    name = os.path.basename(path)
+    with open(path, "rb") as file:
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise Failure(f"{name} is larger than {_LARGEST >> 20} MiB")
+    try:
+        return read_cases(data)
+    except NoReport as error:
+        raise Failure(f"{name} {error}") from None
+
+
+def told(tool: str, version: str, context: Context, cases: list[Case], most: int) -> Tested:
+    """What the tests of a report come to."""
+    bad = _bad(cases)
+    counts = {"total": len(cases)}
+    for name, result in (("passed", "passed"), ("failed", "failed"), ("errors", "error"), ("skipped", "skipped")):
+        counts[name] = sum(case.result == result for case in cases)
+    failures = [_failure(context, case) for case in bad[:most]]
+    findings = [finding(each["message"], "error", each["name"], each["file"], (each["line"], 0)) for each in failures]
+    seconds = round(sum(case.seconds for case in cases), 3)
+    return Tested(tool, version, not bad, counts, seconds, failures, findings, len(bad) > most)
+
+
+def _bad(cases: list[Case]) -> list[Case]:
+    return [case for case in cases if case.result in ("failed", "error")]
+
+
+def _failure(context: Context, case: Case) -> FailedTest:
+    """A failing test with the place where it failed: the last one that what it said names."""
+    places = _PLACE.findall(case.text)
+    file, line = (places[-1][0], int(places[-1][1])) if places else (case.file, case.line)
+    if os.path.isabs(file) or not os.path.isfile(os.path.join(context.call.directory, file)):
+        file, line = (relative(context, file), line) if os.path.isabs(file) else (case.file or file, case.line or line)
+    name = f"{case.suite}.{case.name}" if case.suite else case.name
+    message = case.message or next((text for text in case.text.splitlines() if text.strip()), case.result)
+    text = case.text if len(case.text) <= _TEXT else "…" + case.text[-_TEXT:]
+    found: FailedTest = {
+        "name": name, "file": file, "line": line, "message": message[:1000], "text": text, "example": example(case),
+    }  # fmt: skip
+    return found
+
+
+def example(case: Case) -> str:
+    """The inputs with which hypothesis made a test fail, as it writes them; empty where it had no part in it."""
+    found = _EXAMPLE.search(case.message) or _EXAMPLE.search(case.text)
+    if found is None:
+        return ""
+    margin = len(found["in"])
+    first, *rest = found["text"].splitlines()
+    return "\n".join([first, *(line[margin:] for line in rest)])[:_TEXT]
+
+
+def _judged(found: Tested, fail: bool) -> Tested:
+    if found.ok or not fail:
+        return found
+    counts = found.counts
+    bad = counts["failed"] + counts["errors"]
+    said = f"{bad} of {counts['total']} tests failed: " if bad else ""
+    names = ", ".join(each["name"] for each in found.failures[:3])
+    more = f" and {bad - 3} more" if bad > 3 else ""
+    message = f"{said}{names}{more}" if bad else headline(found.findings, 1)
+    outputs: dict[str, Any] = found._asdict()
+    raise Failure(message, "tests", outputs)

@@ -1,0 +1,61 @@
+"""What loading plugins does and how long it takes, on standard error, where somebody asks for it or it takes too long.
+
+``PLANRUNNER_TRACE_PLUGINS=1`` tells of each plugin that is loaded. One that is still being imported after some seconds
+is named in any case: the command waits for it, and whoever sits there should know for what.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+PATIENCE = 5.0
+"""Seconds after which an import that goes on is named."""
+
+
+class Loading:
+    """Around the import of one plugin; ``what`` says what is imported and for whom."""
+
+    __slots__ = ("_began", "_over", "_plugin", "_what")
+
+    def __init__(self, plugin: str, what: str) -> None:
+        self._plugin = plugin
+        self._what = what
+
+    def __enter__(self) -> Loading:
+        import threading  # late: most runs load no plugin
+
+        self._began = time.monotonic()
+        self._over = threading.Event()
+        threading.Thread(target=self._watch, name="planrunner-loading", daemon=True).start()
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: TracebackType | None) -> None:
+        self._over.set()
+        took = (time.monotonic() - self._began) * 1000
+        trace(f"{self._what} of {self._plugin}: {'failed after ' if error else ''}{took:.1f} ms")
+
+    def _watch(self) -> None:
+        if not self._over.wait(PATIENCE):
+            again = "Ctrl-C stops it, `--no-plugins` leaves plugins out"
+            _write(f"the plugin {self._plugin} has been loading for {PATIENCE:.0f} s ({self._what}); {again}")
+
+
+def trace(text: str) -> None:
+    """A line of the trace, where it is asked for."""
+    if os.environ.get("PLANRUNNER_TRACE_PLUGINS", "") not in ("", "0"):
+        _write(f"plugins: {text}")
+
+
+def _write(line: str) -> None:
+    try:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return  # standard error is closed: there is nobody to tell

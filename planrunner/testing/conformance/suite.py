@@ -1,0 +1,94 @@
+"""The checks of a list of cases, each a test of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from unittest import SkipTest
+
+from planrunner.plugins.soundness import mutates
+from planrunner.record import NamedTuple
+from planrunner.testing.bench import Bench
+from planrunner.testing.conformance import behaviour, declared, inverse, outside
+from planrunner.testing.conformance.cases import ASPECTS, Case, arranged
+from planrunner.testing.conformance.trial import Trial
+
+_CHECKS: dict[str, Callable[[Trial], None]] = {
+    "schema": declared.schema,
+    "docs": declared.docs,
+    "outcome": behaviour.outcome,
+    "cancel": behaviour.cancel,
+    "timeout": behaviour.timeout,
+    "effects": outside.effects,
+    "replay": behaviour.replay,
+    "twice": behaviour.twice,
+    "preview": inverse.preview,
+    "undo": inverse.undo,
+    "secrets": behaviour.secrets,
+}
+_STOPPED = ("cancel", "timeout")
+_OF_SUCCESS = ("twice", "undo")
+
+
+class Check(NamedTuple):
+    """One check of one case: call it with an empty folder. It raises AssertionError with what does not hold, and
+    ``unittest.SkipTest``, which pytest knows, where the case cannot be tried here."""
+
+    case: Case
+    aspect: str
+
+    def __str__(self) -> str:
+        return f"{self.case.title}-{self.aspect}"
+
+    def __call__(self, folder: Path) -> None:
+        case = self.case
+        if missing := case.lacks():
+            raise SkipTest(f"{missing} is not there")
+        directory = folder / "work"
+        directory.mkdir()
+        with arranged(case, directory) as ready, Bench(case.capability, str(directory), ready.settings) as bench:
+            if self._concerns(bench):
+                _CHECKS[self.aspect](Trial(case, ready, bench, str(folder)))
+
+    def _concerns(self, bench: Bench) -> bool:
+        """Whether there is anything to find out: what looks is not undone, what is instant cannot be stopped."""
+        if self.aspect in ("preview", "undo"):
+            return mutates(bench.description)
+        return not (self.aspect in _STOPPED and bench.declaration.instant)
+
+
+def checks(cases: Iterable[Case]) -> list[Check]:
+    """Every check that concerns a case, by case and then in the order of ``ASPECTS``."""
+    found = []
+    for case in cases:
+        if unknown := sorted(set(case.exempt) - set(ASPECTS)):
+            raise ValueError(f"{case.title} is exempt from `{unknown[0]}`, which is no check: {', '.join(ASPECTS)}")
+        found += [Check(case, aspect) for aspect in ASPECTS if _applies(case, aspect)]
+    return found
+
+
+def _applies(case: Case, aspect: str) -> bool:
+    if aspect in case.exempt:
+        return False
+    if case.waits:
+        return aspect in _STOPPED
+    if aspect == "timeout" or (aspect in _OF_SUCCESS and case.fails):
+        return False
+    return aspect != "secrets" or bool(case.secrets)
+
+
+def load_cases(path: str) -> list[Case]:
+    """The list ``CASES`` of a file of Python. Raises AttributeError where it has none."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    name = f"planrunner_cases_{os.path.basename(path).removesuffix('.py')}"
+    spec = spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None, f"{path} is no file of Python"
+    module = module_from_spec(spec)
+    import sys
+
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    found: list[Case] = module.CASES
+    return found

@@ -1,0 +1,220 @@
+"""What a call does to the world outside, seen by the kernel: run in a forked process under strace, or, where there is
+none, with Python's audit hooks, which see what Python does and not what its programs do."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from planrunner.record import NamedTuple
+
+_CALLS = "%file,%network,fchdir,clone,clone3,vfork,fork,ftruncate,fchmod,fchown,fsetxattr,futimesat"
+_PATIENCE = 30.0
+
+
+class Observed(NamedTuple):
+    """What came back, the paths that were written to or changed, and the INET addresses that were connected to."""
+
+    result: Any
+    writes: tuple[str, ...]
+    connections: tuple[str, ...]
+    complete: bool
+    """False without strace: programs that were started are not seen."""
+
+
+def observe(work: Callable[[], Any], folder: str) -> Observed:
+    """Do ``work`` in a forked process and watch it; ``folder`` is for what the watching leaves behind. Raises
+    RuntimeError where ``work`` raises."""
+    return _traced(work, folder) if can_trace() else _audited(work)
+
+
+@cache
+def can_trace() -> bool:
+    """Whether strace is there and may watch the processes of this user."""
+    if shutil.which("strace") is None:
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return bool(_traced(lambda: "seen", folder).result == "seen")
+        except (OSError, RuntimeError):
+            return False
+
+
+def _traced(work: Callable[[], Any], folder: str) -> Observed:
+    go_read, go_write = os.pipe()
+    child, results = _fork(work, lambda: os.read(go_read, 1))
+    os.close(go_read)
+    told = os.path.join(folder, "strace.err")
+    try:
+        with open(told, "wb") as said:
+            watcher = subprocess.Popen(
+                ["strace", "-f", "-ff", "-y", "-e", f"trace={_CALLS}", "-p", str(child),
+                 "-o", os.path.join(folder, "trace")],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said,
+            )  # fmt: skip
+        _await_attached(watcher, told)
+        os.write(go_write, b"x")
+    finally:
+        os.close(go_write)
+        result = _result(child, results)
+    try:
+        watcher.wait(5)
+    except subprocess.TimeoutExpired:  # something that was started lives on: what it did so far counts
+        watcher.terminate()
+        watcher.wait()
+    writes, connections = _read_traces(folder, child)
+    return Observed(result, writes, connections, True)
+
+
+def _await_attached(watcher: subprocess.Popen[bytes], told: str) -> None:
+    deadline = time.monotonic() + 5
+    while "attached" not in (said := Path(told).read_text(errors="replace")):
+        if watcher.poll() is not None or time.monotonic() > deadline:
+            watcher.kill()
+            raise RuntimeError(f"strace cannot watch: {said.strip()}")
+        time.sleep(0.002)
+
+
+def _audited(work: Callable[[], Any]) -> Observed:
+    seen: list[tuple[str, str]] = []
+
+    def watched() -> Any:
+        sys.addaudithook(lambda event, given: seen.extend(_audit(event, given)))
+        return work(), seen
+
+    child, results = _fork(watched, lambda: None)
+    result, found = _result(child, results)
+    writes = tuple(dict.fromkeys(what for kind, what in found if kind == "write"))
+    return Observed(result, writes, tuple(dict.fromkeys(what for kind, what in found if kind == "connect")), False)
+
+
+_PATH_EVENTS = frozenset(
+    "os.mkdir os.rename os.remove os.rmdir os.link os.symlink os.chmod os.chown os.truncate os.utime".split()
+)
+
+
+def _audit(event: str, given: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
+    if event == "open" and isinstance(given[0], (str, bytes)):
+        flags = given[2] if isinstance(given[2], int) else 0
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC):
+            yield "write", os.path.abspath(os.fsdecode(given[0]))
+    elif event in _PATH_EVENTS:
+        yield from (
+            ("write", os.path.abspath(os.fsdecode(each))) for each in given[:2] if isinstance(each, (str, bytes))
+        )
+    elif event == "socket.connect" and isinstance(given[1], tuple):
+        yield "connect", f"{given[1][0]}:{given[1][1]}"
+
+
+def _fork(work: Callable[[], Any], ready: Callable[[], object]) -> tuple[int, int]:
+    """A child that does the work once it is ``ready``, and the descriptor its result comes from."""
+    read, write = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child:
+        os.close(write)
+        return child, read
+    try:
+        sys.dont_write_bytecode = True
+        ready()
+        try:
+            data = pickle.dumps((work(), ""))
+        except BaseException:
+            data = pickle.dumps((None, traceback.format_exc()))
+        with open(write, "wb") as pipe:
+            pipe.write(data)
+    finally:
+        os._exit(0)
+
+
+def _result(child: int, descriptor: int) -> Any:
+    with open(descriptor, "rb") as pipe:
+        data = pipe.read()
+    os.waitpid(child, 0)
+    if not data:
+        raise RuntimeError("the process that made the call ended without a result")
+    result, problem = pickle.loads(data)  # noqa: S301 (our own child wrote it)
+    if problem:
+        raise RuntimeError(problem)
+    return result
+
+
+# Reading what strace wrote: a file for each process, a line for each call.
+
+_LINE = re.compile(r"^(?P<call>\w+)\((?P<given>.*)\)\s+= (?P<code>-?\d+)(?P<rest>.*)$")
+_NEW = frozenset({"clone", "clone3", "vfork", "fork"})
+_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_AT = re.compile(r"(?:AT_FDCWD|\d+)<([^>]*)>")
+_INET = re.compile(
+    r"sa_family=AF_INET6?,.*?sin6?_port=htons\((\d+)\).*?(?:inet_addr\(|inet_pton\(AF_INET6, )\"([^\"]+)\""
+)
+_WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC")
+_CHANGING = re.compile(
+    r"^(creat|rename|unlink|mkdir|rmdir|link|symlink|f?chmod|[lf]?chown|f?truncate|utim|futimesat|mknod|[lf]?setxattr"
+    r"|[lf]?removexattr)"
+)
+
+
+def _read_traces(folder: str, first: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    writes: dict[str, None] = {}
+    connections: dict[str, None] = {}
+    waiting = [(first, os.getcwd())]
+    for pid, directory in waiting:  # children are found in the trace of who made them
+        for call, given, code, rest in _calls(os.path.join(folder, f"trace.{pid}")):
+            if call in _NEW:
+                waiting.append((code, directory))
+            elif call == "chdir":
+                directory = os.path.join(directory, _texts(given)[0])
+            elif call == "fchdir":
+                directory = (_AT.findall(given) or [directory])[0]
+            elif call in ("connect", "sendto", "sendmsg", "sendmmsg"):
+                connections.update(dict.fromkeys(f"{host}:{port}" for port, host in _INET.findall(given)))
+            elif call.startswith("open") and _WRITING.search(given):
+                writes.update(dict.fromkeys(_AT.findall(rest) or _targets(given, directory)))
+            elif _CHANGING.match(call):
+                writes.update(dict.fromkeys(_targets(given, directory)))
+    return tuple(os.path.normpath(path) for path in writes), tuple(connections)
+
+
+def _calls(path: str) -> Iterator[tuple[str, str, int, str]]:
+    """The calls that succeeded; a connection under way counts as well."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            for line in file:
+                found = _LINE.match(line.rstrip("\n"))
+                if found and (int(found["code"]) >= 0 or "EINPROGRESS" in found["rest"] or found["call"] == "connect"):
+                    yield found["call"], found["given"], int(found["code"]), found["rest"]
+    except FileNotFoundError:
+        return
+
+
+def _targets(given: str, directory: str) -> list[str]:
+    """The paths that a call names, each from the folder of its descriptor or from the working directory."""
+    texts, folders = _texts(given), _AT.findall(given)
+    if not texts:
+        return folders[:1]
+    bases = folders if len(folders) == len(texts) else [folders[0] if folders else directory] * len(texts)
+    return [os.path.join(base, text) for base, text in zip(bases, texts)]
+
+
+def _texts(given: str) -> list[str]:
+    found = _TEXT.findall(re.sub(r"<[^>]*>", lambda part: part[0].replace('"', ""), given))
+    return [_unescaped(text) for text in found]
+
+
+def _unescaped(text: str) -> str:
+    """A text as strace writes it, with bytes as ``\\303``, as a path."""
+    plain = text.encode("ascii", "replace").decode("unicode_escape", "replace")
+    return plain.encode("latin-1", "replace").decode("utf-8", "surrogateescape")

@@ -1,0 +1,75 @@
+"""Artifacts as people read them: a table of versions, one with what it came from, what was checked or removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from planrunner.views.table import table
+from planrunner.views.terminal import Terminal, harmless
+
+Json = Any
+
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+def size_text(size: float) -> str:
+    """``12B``, ``3.4MB``."""
+    for unit in _UNITS:
+        if size < 1000 or unit == _UNITS[-1]:
+            break
+        size /= 1000
+    return f"{size:.0f}{unit}" if size >= 100 or unit == "B" else f"{size:.1f}{unit}"
+
+
+def rows(terminal: Terminal, found: Sequence[dict[str, Json]]) -> list[str]:
+    """The table of ``planrunner artifacts``; each row is the data of one version with ``when`` as text."""
+    header = ("ARTIFACT", "TYPE", "SIZE", "MADE", "RUN")
+    cells = [
+        (harmless(one["ref"]), harmless(one["type"]), size_text(one["size"]), one["when"], one["run_id"])
+        for one in found
+    ]
+    return table(terminal, header, cells)
+
+
+def details(one: dict[str, Json]) -> Iterator[str]:
+    """One version with its provenance, a line a fact."""
+    yield harmless(one["ref"])
+    attempt = f", attempt {one['attempt']}" if one["attempt"] > 1 else ""
+    facts = (
+        ("content", f"sha256:{one['sha256']}"),
+        ("size", size_text(one["size"]) + (f" ({one['size']:,} bytes)" if one["size"] >= 1000 else "")),
+        ("type", one["type"]),
+        ("file", one["path"]),
+        ("made", f"{one['when']} by `{one['task']}` of run {one['run_id']}{attempt}"),
+        ("capability", one["capability"]),
+        ("inputs", one["inputs"]),
+        ("plan", f"{one['plan']} {one['plan_digest']}"),
+        ("retention", one["retention"] or "for ever: its capability kept it"),
+        ("kept", "yes" if one["stored"] else "no, its time is over" if one["over"] else "NO, its content is lost"),
+        ("same as", ", ".join(one["same"][:8])),
+    )
+    for name, text in facts:
+        if text:
+            yield f"  {name:<11}{harmless(str(text))}"
+
+
+def checked(whole: int, damaged: Sequence[str], lost: Sequence[str], over: int) -> Iterator[str]:
+    """What ``verify`` says."""
+    yield f"{_count(whole, 'content')} whole, {len(damaged)} damaged, {len(lost)} lost" + (
+        f"; {over} gone when their time was over" if over else ""
+    )
+    yield from (f"  damaged  sha256:{sha256}" for sha256 in damaged)
+    yield from (f"  lost     {harmless(ref)}" for ref in lost)
+
+
+def collected(told: dict[str, Json]) -> Iterator[str]:
+    """What ``gc`` says."""
+    done = "would be removed" if told["dry_run"] else "removed"
+    yield f"{_count(len(told['removed']), 'content')} {done}, {size_text(told['freed'])} freed"
+    young = f", {told['young']} of them too young to go" if told["young"] else ""
+    yield f"{_count(told['kept'], 'content')} kept, {size_text(told['held'])}{young}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

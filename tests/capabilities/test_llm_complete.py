@@ -1,0 +1,332 @@
+"""``llm.complete`` against servers that speak as the providers do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llm_parts import CANARY, PERSON, Attempt, Models, Odd
+
+from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.llm.complete import complete
+
+pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
+
+PROVIDERS = ["openai", "claude", "gemini", "ollama"]
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CANARY", CANARY)
+
+
+@pytest.mark.parametrize("model", PROVIDERS)
+class TestEveryProvider:
+    def test_answers_with_text_and_tells_what_it_used(self, model: str, models: Models, tmp_path: Path) -> None:
+        attempt = Attempt(tmp_path, models.settings())
+        found = complete(attempt.context, "hello", model=model, system="be brief", temperature=0.2)
+        assert found.text == "Hi there, friend of the tests!"
+        assert (found.model, found.finish_reason) == (model, "stop")
+        assert found.usage == {"input": 11, "output": 7, "cost": 0.000025}
+        assert attempt.log.usage == {"calls": 1, "tokens": 18, "cost": 0.000025}
+        assert [(each["model"], each["status"], each["failure"]) for each in found.attempts] == [(model, 200, "")]
+
+    def test_writes_its_text_into_the_log_as_it_comes(self, model: str, models: Models, tmp_path: Path) -> None:
+        attempt = Attempt(tmp_path, models.settings())
+        found = complete(attempt.context, "tell a tale", model=model, stream=True)
+        assert (
+            attempt.log.out.decode() == found.text + "\n" == "Once upon a time there was a plan that ran to its end.\n"
+        )
+        assert len([piece for piece in attempt.log.pieces if piece.strip()]) > 1
+        assert found.usage == {"input": 12, "output": 14, "cost": 0.00004}
+
+    def test_gives_data_that_fits_a_schema(self, model: str, models: Models, tmp_path: Path) -> None:
+        found = complete(Attempt(tmp_path, models.settings()).context, "a person", model=model, schema=PERSON)
+        assert found.json == {"name": "Ada", "age": 36}
+
+    def test_says_which_tool_it_wants_called_and_takes_the_result(
+        self, model: str, models: Models, tmp_path: Path
+    ) -> None:
+        context = Attempt(tmp_path, models.settings()).context
+        tools = [{"name": "get_weather", "description": "d", "schema": {"properties": {"city": {"type": "string"}}}}]
+        found = complete(context, "the weather in Paris", model=model, tools=tools)
+        (call,) = found.tool_calls
+        assert (call["name"], call["arguments"], bool(call["id"])) == ("get_weather", {"city": "Paris"}, True)
+        turns = [
+            {"role": "user", "content": "the weather in Paris"},
+            {"role": "assistant", "content": "", "tool_calls": found.tool_calls},
+            {"role": "tool", "tool_call_id": call["id"], "name": "get_weather", "content": "rain"},
+        ]
+        assert complete(context, messages=turns, model=model, tools=tools).text == "It rains in Paris."
+
+    def test_mends_an_answer_that_does_not_fit(self, model: str, models: Models, tmp_path: Path) -> None:
+        attempt = Attempt(tmp_path, models.settings())
+        found = complete(attempt.context, "to be mended", model=model, schema=PERSON)
+        assert found.json == {"name": "Ada", "age": 36}
+        assert len(found.attempts) == 2 and attempt.log.usage["calls"] == 2
+        assert found.usage == {"input": 50, "output": 18, "cost": 0.000086}
+        assert b"/age: expected integer, found string" in attempt.log.err
+        assert "/age: expected integer, found string" in attempt.content(found.request_sha256).decode()
+
+    def test_keeps_request_and_reply_by_their_digest_without_the_key(
+        self, model: str, models: Models, tmp_path: Path
+    ) -> None:
+        attempt = Attempt(tmp_path, models.settings())
+        found = complete(attempt.context, "hello", model=model)
+        assert attempt.kept() == ["request-1.json", "reply-1.json"]
+        for digest, part in ((found.request_sha256, "hello"), (found.reply_sha256, "friend of the tests")):
+            content = attempt.content(digest)
+            assert part in content.decode() and CANARY not in content.decode()
+            assert hashlib.sha256(content).hexdigest() == digest
+
+
+class TestFailing:
+    def test_models_that_fail_for_a_while_are_replaced_in_their_order(self, models: Models, tmp_path: Path) -> None:
+        attempt = Attempt(tmp_path, models.settings())
+        found = complete(attempt.context, "hello", model="busy")
+        assert found.text and found.model == "claude"
+        assert [(each["model"], each["status"], each["failure"]) for each in found.attempts] == [
+            ("busy", 429, "transient"),
+            ("down", 500, "transient"),
+            ("claude", 200, ""),
+        ]
+        assert "slow down" in found.attempts[0]["reason"] and "oops" in found.attempts[1]["reason"]
+        assert b"asking `down` instead" in attempt.log.err
+        assert attempt.log.usage == {"calls": 3, "tokens": 18, "cost": 0.000025}
+
+    @pytest.mark.parametrize(
+        ("model", "words", "said"),
+        [
+            ("down", "hello", "answered 500: oops"),
+            ("cut", "hello", "broke the connection"),
+            ("garbled", "hello", "sent a reply that cannot be read"),
+        ],
+    )
+    def test_what_may_pass_is_a_transient_failure(
+        self, model: str, words: str, said: str, models: Models, tmp_path: Path
+    ) -> None:
+        with pytest.raises(Failure, match=said) as raised:
+            complete(Attempt(tmp_path, models.settings()).context, words, model=model)
+        assert raised.value.failure == "transient"
+
+    @pytest.mark.parametrize("model", PROVIDERS)
+    def test_a_stream_that_breaks_off_is_transient_and_what_it_used_unknown(
+        self, model: str, models: Models, tmp_path: Path
+    ) -> None:
+        attempt = Attempt(tmp_path, models.settings())
+        with pytest.raises(Failure, match="bro") as raised:
+            complete(attempt.context, "cut short", model=model, stream=True)
+        assert raised.value.failure == "transient"
+        assert attempt.log.usage == {"calls": 1}
+
+    def test_a_busy_model_is_asked_once_and_says_when_to_come_back(self, odd: Odd, tmp_path: Path) -> None:
+        odd.status, odd.headers = 429, {"retry-after": "7"}
+        odd.body = b'{"error": {"message": "busy"}}'
+        with pytest.raises(Failure, match="answered 429: busy; it asks to wait 7 s"):
+            complete(Attempt(tmp_path, odd.settings()).context, "x")
+        assert len(odd.requests) == 1
+
+    def test_a_wrong_request_is_not_tried_elsewhere(self, odd: Odd, tmp_path: Path) -> None:
+        odd.status, odd.body = 400, b'{"error": {"message": "no such model"}}'
+        settings = odd.settings(fallback=["other"]) | {"default": "odd", "other": odd.settings()["odd"]}
+        with pytest.raises(Failure, match="answered 400: no such model") as raised:
+            complete(Attempt(tmp_path, settings).context, "x")
+        assert raised.value.failure == "logic" and len(odd.requests) == 1
+
+    def test_a_server_that_is_not_there_costs_nothing(self, tmp_path: Path) -> None:
+        model = {"provider": "openai-compatible", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+        attempt = Attempt(tmp_path, {"gone": {**model, "price": {"input": 1, "output": 1}}})
+        with pytest.raises(Failure, match="cannot be reached") as raised:
+            complete(attempt.context, "x")
+        assert raised.value.failure == "transient"
+        assert attempt.log.usage == {"calls": 1, "tokens": 0, "cost": 0.0}
+
+    def test_an_address_that_is_not_allowed_is_refused(self, tmp_path: Path) -> None:
+        model = {"provider": "openai-compatible", "model": "m", "base_url": "http://127.0.0.2:9/v1"}
+        with pytest.raises(Failure, match=r"127\.0\.0\.2") as raised:
+            complete(Attempt(tmp_path, {"inside": model}).context, "x")
+        assert raised.value.failure == "policy"
+
+    def test_a_redirect_is_not_followed(self, odd: Odd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        odd.status, odd.headers, odd.body = 307, {"location": f"{odd.url}/elsewhere"}, b""
+        with pytest.raises(Failure, match="answered 307") as raised:
+            complete(Attempt(tmp_path, odd.settings(key_env="CANARY")).context, "x")
+        assert raised.value.failure == "logic" and len(odd.requests) == 1
+
+    def test_a_model_that_takes_too_long_is_given_up(self, odd: Odd, tmp_path: Path) -> None:
+        odd.delay = 3
+        with pytest.raises(Failure, match=r"gave no answer within 0\.5 s|took too long|timed out"):
+            complete(Attempt(tmp_path, odd.settings(timeout="500ms")).context, "x")
+
+    def test_a_request_ends_soon_after_the_attempt_is_stopped(self, odd: Odd, tmp_path: Path) -> None:
+        odd.delay = 5
+        attempt = Attempt(tmp_path, odd.settings())
+        threading.Timer(0.5, lambda: setattr(attempt, "stopped", True)).start()
+        began = time.monotonic()
+        with pytest.raises(Failure):
+            complete(attempt.context, "x")
+        assert time.monotonic() - began < 2
+        assert attempt.log.usage == {"calls": 1}
+
+    def test_a_reply_without_end_is_given_up(self, odd: Odd, tmp_path: Path) -> None:
+        odd.body = b"x" * (17 << 20)
+        with pytest.raises(Failure, match="larger than 16 MiB"):
+            complete(Attempt(tmp_path, odd.settings()).context, "x")
+
+
+class TestShapes:
+    @pytest.mark.parametrize("repairs", [0, 1, 2])
+    def test_repairs_are_bounded(self, repairs: int, odd: Odd, tmp_path: Path) -> None:
+        attempt = Attempt(tmp_path, odd.settings())
+        with pytest.raises(Failure, match="does not fit the schema: /: it is no JSON") as raised:
+            complete(attempt.context, "x", schema=PERSON, repairs=repairs)
+        assert raised.value.failure == "schema" and raised.value.outputs["text"] == "odd"
+        assert attempt.log.usage["calls"] == len(odd.requests) == repairs + 1
+
+    def test_repairs_end_where_no_call_is_left(self, models: Models, tmp_path: Path) -> None:
+        attempt = Attempt(tmp_path, models.settings(), {"calls": 1})
+        with pytest.raises(Failure, match=r"does not fit.*say `budgets: \{calls: 2\}`") as raised:
+            complete(attempt.context, "to be mended", schema=PERSON)
+        assert raised.value.failure == "schema" and attempt.log.usage["calls"] == 1
+
+    def test_a_fenced_answer_is_read(self, models: Models, tmp_path: Path) -> None:
+        found = complete(Attempt(tmp_path, models.settings()).context, "fenced", schema=PERSON)
+        assert found.json == {"name": "Ada", "age": 36}
+
+    def test_where_a_provider_has_no_structured_output_the_words_ask_for_it(
+        self, models: Models, tmp_path: Path
+    ) -> None:
+        attempt = Attempt(tmp_path, models.settings())
+        native = complete(attempt.context, "a person", schema=PERSON)
+        prompted = complete(attempt.context, "a person", model="prompted", schema=PERSON)
+        assert native.json == prompted.json
+        assert "json_schema" in json.loads(attempt.content(native.request_sha256))["response_format"]
+        sent = json.loads(attempt.content(prompted.request_sha256))
+        assert "response_format" not in sent and '"integer"' in json.dumps(sent["messages"]).replace("\\", "")
+
+    @pytest.mark.parametrize("schema", [{"type": "array", "items": {"type": "integer"}}, {"enum": ["yes", "no"]}])
+    def test_a_schema_of_something_else_than_an_object_is_asked_for_in_words(
+        self, schema: dict[str, Any], odd: Odd, tmp_path: Path
+    ) -> None:
+        with pytest.raises(Failure, match="does not fit the schema"):
+            complete(Attempt(tmp_path, odd.settings()).context, "x", schema=schema, repairs=0)
+        assert "response_format" not in json.loads(odd.requests[0][2])
+
+
+class TestSecrets:
+    def test_the_key_goes_to_the_provider_and_nowhere_else(
+        self, odd: Odd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody-else")
+        monkeypatch.setenv("OPENAI_ORG_ID", "org-of-somebody-else")
+        complete(Attempt(tmp_path, odd.settings(key_env="CANARY")).context, "x")
+        _, headers, body = odd.requests[0]
+        assert headers["authorization"] == f"Bearer {CANARY}" and CANARY.encode() not in body
+        assert "somebody-else" not in json.dumps(headers)
+
+    @pytest.mark.parametrize(
+        ("provider", "header", "value"),
+        [
+            ("anthropic", "x-api-key", CANARY),
+            ("google", "x-goog-api-key", CANARY),
+            ("ollama", "authorization", f"Bearer {CANARY}"),
+        ],
+    )
+    def test_every_provider_gets_it_its_own_way(
+        self, provider: str, header: str, value: str, odd: Odd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "of-somebody-else")
+        odd.status, odd.body = 400, b"{}"
+        (tmp_path / "key").write_text(CANARY + "\n")
+        with pytest.raises(Failure):
+            complete(Attempt(tmp_path, odd.settings(provider=provider, key_file=str(tmp_path / "key"))).context, "x")
+        path, headers, _ = odd.requests[0]
+        assert headers[header] == value and CANARY not in path and "somebody-else" not in json.dumps(headers)
+
+    def test_without_a_key_none_is_sent(self, odd: Odd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+        complete(Attempt(tmp_path, odd.settings()).context, "x")
+        assert "authorization" not in odd.requests[0][1]
+
+    def test_a_key_that_is_missing_is_named_by_its_variable(self, odd: Odd, tmp_path: Path) -> None:
+        with pytest.raises(Failure, match="takes its key from the variable NOT_SET, which is not set") as raised:
+            complete(Attempt(tmp_path, odd.settings(key_env="NOT_SET")).context, "x")
+        assert raised.value.failure == "policy"
+
+    @pytest.mark.parametrize("stream", [False, True])
+    @pytest.mark.parametrize("model", ["openai", "claude", "gemini"])
+    def test_a_server_that_says_the_key_is_not_quoted(
+        self, model: str, stream: bool, models: Models, tmp_path: Path
+    ) -> None:
+        attempt = Attempt(tmp_path, models.settings())
+        found = complete(attempt.context, "echo", model=model, stream=stream)
+        assert found.text == "the key is [redacted]"
+        assert_without_key(attempt, found)
+
+    def test_an_error_that_says_the_key_is_not_quoted(self, odd: Odd, tmp_path: Path) -> None:
+        odd.status, odd.body = 401, json.dumps({"error": {"message": f"wrong key {CANARY}"}}).encode()
+        attempt = Attempt(tmp_path, odd.settings(key_env="CANARY"))
+        with pytest.raises(Failure, match=r"answered 401: wrong key \[redacted\]") as raised:
+            complete(attempt.context, "x")
+        assert_without_key(attempt, raised.value.outputs)
+
+    def test_a_prompt_that_holds_the_key_is_kept_without_it(self, odd: Odd, tmp_path: Path) -> None:
+        attempt = Attempt(tmp_path, odd.settings(key_env="CANARY"))
+        assert_without_key(attempt, complete(attempt.context, f"is {CANARY} my key?"))
+
+
+def assert_without_key(attempt: Attempt, found: object) -> None:
+    texts = [repr(found), attempt.log.out.decode(), attempt.log.err.decode()]
+    assert not [text for text in texts if CANARY in text]
+    files = [path for path in (attempt.folder / "state").rglob("*") if path.is_file()]
+    assert files and not [path for path in files if CANARY.encode() in path.read_bytes()]
+
+
+class TestInputs:
+    @pytest.mark.parametrize(
+        ("inputs", "said"),
+        [
+            ({}, "nothing is said to the model"),
+            ({"messages": [{"role": "boss", "content": "x"}]}, r"`messages\[0\]` has no `role`"),
+            ({"messages": [{"role": "tool", "content": "x"}]}, "has no `tool_call_id`"),
+            ({"prompt": "x", "tools": [{"description": "d"}]}, r"`tools\[0\]` has no `name`"),
+            ({"prompt": "x", "tools": [{"name": "t", "schema": {"type": "array"}}]}, "describes no object"),
+            ({"prompt": "x", "repairs": 6}, "`repairs` is 6; it is 0 to 5"),
+            ({"prompt": "x", "max_tokens": 0}, "`max_tokens` is 0; it is at least 1"),
+            ({"prompt": "x", "model": "od"}, "no model `od` under `models`: did you mean `odd`"),
+        ],
+    )
+    def test_what_cannot_be_asked_is_refused_before_anything_is_spent(
+        self, inputs: dict[str, Any], said: str, odd: Odd, tmp_path: Path
+    ) -> None:
+        attempt = Attempt(tmp_path, odd.settings(), {"cost": 1.0, "calls": 1})
+        with pytest.raises(Failure, match=said):
+            complete(attempt.context, **inputs)
+        assert not odd.requests and attempt.log.usage == {"cost": 0.0, "tokens": 0, "calls": 0}
+
+    def test_parameters_of_the_model_hold_until_the_task_says_otherwise(self, odd: Odd, tmp_path: Path) -> None:
+        settings = odd.settings(parameters={"temperature": 0.1, "seed": 7, "stop": "END", "max_tokens": 99})
+        attempt = Attempt(tmp_path, settings)
+        complete(attempt.context, "x")
+        complete(attempt.context, "x", temperature=0.9, max_tokens=5)
+        first, second = (json.loads(body) for _, _, body in odd.requests)
+        assert (first["temperature"], first["seed"], first["stop"]) == (0.1, 7, ["END"])
+        assert first.get("max_tokens", first.get("max_completion_tokens")) == 99
+        assert second["temperature"] == 0.9 and second.get("max_tokens", second.get("max_completion_tokens")) == 5
+
+
+def test_the_library_is_loaded_by_nothing_but_a_call() -> None:
+    script = (
+        "import sys, planrunner.capabilities.llm.complete, planrunner.capabilities.llm.judge\n"
+        "import planrunner.capabilities.llm.vote, planrunner.capabilities.llm.embed\n"
+        "heavy = {'pydantic_ai', 'httpx2', 'genai_prices', 'asyncio', 'openai', 'ssl'} & set(sys.modules)\n"
+        "sys.exit(repr(heavy) if heavy else 0)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -1,0 +1,296 @@
+"""``planrunner artifacts``: what runs kept, by plan, task and name."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAN = """
+plan: art
+params: {word: one}
+defaults: {timeout: 20s}
+tasks:
+  - id: write
+    run: |
+      mkdir -p build/sub
+      echo {{ params.word }} > build/report.md
+      echo inner > build/sub/file
+      ln -sf ../report.md build/sub/link
+    artifacts:
+      - {name: report, path: build/report.md, type: markdown}
+      - {name: tree, path: build, retention: run}
+      - {name: newest, path: build/sub/file, retention: 1 version}
+  - id: each
+    needs: [write]
+    foreach: [a, b]
+    run: echo {{ params.word }}-{{ item }} > {{ item }}.txt
+    artifacts: ["{{ item }}.txt"]
+"""
+
+
+class Folder:
+    """A project in a folder with a state of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        (path / "p.yaml").write_text(PLAN)
+
+    def call(self, *words: str, binary: bool = False) -> Any:
+        return subprocess.run(
+            [sys.executable, "-m", "planrunner", *words],
+            cwd=self.path,
+            env=self.environment(),
+            capture_output=True,
+            text=not binary,
+            timeout=60,
+            check=False,
+        )
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(self.path / "state"), "NO_COLOR": "1"}
+
+    def exec(self, word: str = "one", plan: str = "p.yaml") -> str:
+        done = self.call("exec", plan, "-p", f"word={word}", "--json")
+        assert done.returncode == 0, done.stderr
+        return str(json.loads(done.stdout)["run_id"])
+
+    def json(self, *words: str) -> Any:
+        done = self.call("artifacts", *words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def contents(self) -> list[Path]:
+        return sorted(path for path in (self.path / "state" / "artifacts" / "sha256").rglob("*") if path.is_file())
+
+    def age(self) -> None:
+        for path in self.contents():
+            os.utime(path, (1, 1))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    """A folder with one run, for tests that only look."""
+    folder = Folder(tmp_path_factory.mktemp("ran"))
+    folder.exec()
+    return folder
+
+
+def test_versions_are_listed_by_plan_task_and_name(folder: Folder) -> None:
+    first, second = folder.exec("one"), folder.exec("two")
+    told = folder.json()
+    assert told["total"] == 10 and {one["plan"] for one in told["artifacts"]} == {"art"}
+    reports = folder.json("list", "--name", "report")["artifacts"]
+    assert [(one["ref"], one["run_id"], one["type"]) for one in reports] == [
+        ("art/write/report@2", second, "markdown"),
+        ("art/write/report@1", first, "markdown"),
+    ]
+    assert reports[0]["sha256"] != reports[1]["sha256"] and reports[0]["size"] == 4
+    assert {one["task"] for one in folder.json("--run", first, "--type", "")["artifacts"]} == {
+        "write",
+        "each[0]",
+        "each[1]",
+    }
+    assert [one["name"] for one in folder.json("--task", "each[1]", "--run", "last")["artifacts"]] == ["b.txt"]
+    text = folder.call("artifacts", "--limit", "1").stdout.splitlines()
+    assert text[0].split() == ["ARTIFACT", "TYPE", "SIZE", "MADE", "RUN"] and len(text) == 2
+
+
+def test_a_version_tells_where_it_came_from(ran: Folder) -> None:
+    told = ran.json("show", "report")
+    run = told["run_id"]
+    assert (told["ref"], told["capability"], told["attempt"]) == ("art/write/report@1", "shell", 1)
+    assert told["plan_digest"].startswith("sha256:") and len(told["inputs"]) == 32
+    assert (told["stored"], told["over"], told["retention"], told["path"]) == (
+        True,
+        False,
+        "forever",
+        "build/report.md",
+    )
+    text = ran.call("artifacts", "show", "art/write/report@last").stdout
+    assert text.startswith("art/write/report@1\n") and f"of run {run}" in text
+
+
+def test_the_content_is_written_out_by_version_run_and_digest(folder: Folder) -> None:
+    first = folder.exec("one")
+    folder.exec("two")
+    assert folder.call("artifacts", "get", "report", "-o", "-").stdout == "two\n"
+    assert folder.call("artifacts", "get", "art/write/report@1", "-o", "-").stdout == "one\n"
+    assert folder.call("artifacts", "get", f"report@{first}", "-o", "-").stdout == "one\n"
+    digest = folder.json("show", "report@1")["sha256"]
+    assert folder.call("artifacts", "get", digest[:12], "-o", "-").stdout == "one\n"
+    assert folder.call("artifacts", "get", f"sha256:{digest}", "-o", "out.md").returncode == 0
+    assert (folder.path / "out.md").read_text() == "one\n"
+    assert folder.call("artifacts", "get", "report@2", "-o", "out.md").returncode == 2
+    assert folder.call("artifacts", "get", "report@2", "-o", "out.md", "--force").returncode == 0
+    assert (folder.path / "out.md").read_text() == "two\n"
+
+
+def test_a_folder_is_unpacked_as_it_was(ran: Folder) -> None:
+    assert ran.call("artifacts", "get", "tree", "-o", "copy").returncode == 0
+    assert (ran.path / "copy" / "sub" / "file").read_text() == "inner\n"
+    assert os.readlink(ran.path / "copy" / "sub" / "link") == "../report.md"
+    assert ran.call("artifacts", "get", "tree", "-o", "-", binary=True).stdout[257:262] == b"ustar"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["get", "repot"], 3, "did you mean `art/write/report`?"),
+        (["show", "report@7"], 3, "it has 1 version"),
+        (["show", "report@nope"], 3, "nope"),
+        (["get", "art"], 3, "there is no artifact `art`"),
+        (["get"], 2, "needs a REF"),
+        (["list", "x"], 2, "takes no REF"),
+        (["get", "report", "--dry-run"], 2, "--dry-run does not go with `artifacts get`"),
+        (["gc", "--older-than", "soon"], 2, "is no duration"),
+        (["--run", "nope"], 3, "nope"),
+    ],
+)
+def test_a_wrong_call_is_told_with_its_code(ran: Folder, words: list[str], code: int, said: str) -> None:
+    done = ran.call("artifacts", *words)
+    assert done.returncode == code and said in done.stderr
+
+
+def test_a_name_that_may_mean_several_is_refused_with_all_of_them(folder: Folder) -> None:
+    folder.exec()
+    (folder.path / "q.yaml").write_text(PLAN.replace("plan: art", "plan: other"))
+    folder.exec(plan="q.yaml")
+    done = folder.call("artifacts", "get", "write/report")
+    assert done.returncode == 2 and "`art/write/report`, `other/write/report`" in done.stderr
+
+
+def test_where_nothing_ran_there_is_nothing(folder: Folder) -> None:
+    assert folder.call("artifacts").returncode == 3
+
+
+def test_gc_removes_what_its_retention_gives_up_and_nothing_else(folder: Folder) -> None:
+    folder.exec("one")
+    (folder.path / "p.yaml").write_text(PLAN.replace("echo inner", "echo other"))
+    folder.exec("two")
+    folder.age()
+    before = len(folder.contents())
+    dry = folder.json("gc", "--dry-run")
+    assert len(dry["removed"]) == 3 and len(folder.contents()) == before
+    told = folder.json("gc")
+    assert told["removed"] == dry["removed"] and len(folder.contents()) == before - 3
+    assert folder.call("artifacts", "get", "newest@1").returncode == 3
+    assert folder.call("artifacts", "get", "newest@2", "-o", "-").stdout == "other\n"
+    assert "its retention is `run`" in folder.call("artifacts", "get", "tree").stderr
+    assert folder.call("artifacts", "verify").returncode == 0
+    assert folder.json("gc")["removed"] == []
+    assert folder.call("replay", "last").returncode == 0
+
+
+def test_young_contents_stay_for_a_day_unless_told_otherwise(folder: Folder) -> None:
+    folder.exec()
+    assert folder.json("gc")["removed"] == []
+    time.sleep(1.1)
+    assert len(folder.json("gc", "--older-than", "0s")["removed"]) == 1
+
+
+def test_the_project_says_how_long_what_says_nothing_is_kept(folder: Folder) -> None:
+    (folder.path / "planrunner.yaml").write_text("artifacts: {retention: run}\n")
+    folder.exec()
+    folder.age()
+    assert len(folder.json("gc")["removed"]) == 4 and len(folder.contents()) == 1  # its newest version is kept
+    (folder.path / "planrunner.yaml").write_text("artifacts: {retention: sometimes}\n")
+    done = folder.call("artifacts")
+    assert done.returncode == 5 and "3 versions" in done.stderr
+
+
+def test_a_retention_that_says_nothing_is_found_by_lint(folder: Folder) -> None:
+    (folder.path / "p.yaml").write_text(PLAN.replace("retention: run", "retention: rum"))
+    done = folder.call("lint", "p.yaml", "--format", "concise")
+    assert done.returncode == 1 and "PLAN006" in done.stdout and "did you mean `run`?" in done.stdout
+
+
+def test_damage_and_loss_are_told_by_verify(folder: Folder) -> None:
+    folder.exec()
+    report = folder.json("show", "report")["sha256"]
+    newest = folder.json("show", "newest")["sha256"]
+    store = folder.path / "state" / "artifacts" / "sha256"
+    (store / newest[:2] / newest[2:]).unlink()
+    (store / report[:2] / report[2:]).chmod(0o600)
+    (store / report[:2] / report[2:]).write_text("0ne\n")
+    done = folder.call("artifacts", "verify")
+    assert done.returncode == 1
+    assert f"damaged  sha256:{report}" in done.stdout and "lost     art/write/newest@1" in done.stdout
+    got = folder.call("artifacts", "get", "report", "-o", "x")
+    assert got.returncode == 11 and not (folder.path / "x").exists()
+    assert folder.call("artifacts", "get", "report", "-o", "-").stdout == ""
+
+
+def test_backups_and_checkpoints_outlive_every_collection(folder: Folder) -> None:
+    (folder.path / "p.yaml").write_text(
+        "plan: p\nparams: {word: x}\ndefaults: {timeout: 10s}\ntasks:\n  - id: a\n    backup: [kept.txt]\n"
+        "    checkpoint: {paths: [made.txt]}\n    run: echo new > kept.txt; echo made > made.txt\n"
+        "    rollback: {run: 'true'}\n"
+    )
+    (folder.path / "kept.txt").write_text("old\n")
+    folder.exec()
+    folder.age()
+    assert folder.json("gc")["removed"] == []
+    assert folder.call("rollback", "last").returncode == 0
+    assert (folder.path / "kept.txt").read_text() == "old\n"
+    (folder.path / "made.txt").unlink()
+    assert folder.call("checkpoints", "last", "a", "--restore-files", "--yes").returncode == 0
+    assert (folder.path / "made.txt").read_text() == "made\n"
+
+
+def test_what_a_living_run_keeps_is_its_own_until_it_has_told_of_it(folder: Folder) -> None:
+    """A content that no journal names yet, as old as the run: it stays while the run lives and goes when it is over."""
+    (folder.path / "p.yaml").write_text(
+        "plan: p\ntasks:\n  - id: a\n    timeout: 40s\n    run: touch begun; while ! test -e stop; do sleep 0.05; done\n"
+    )
+    running = subprocess.Popen(
+        [sys.executable, "-m", "planrunner", "exec", "p.yaml"],
+        cwd=folder.path,
+        env=folder.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until = time.time() + 20
+        while not (folder.path / "begun").exists() and time.time() < until:
+            time.sleep(0.05)
+        script = f"from planrunner.knowledge.artifacts import ArtifactStore as S; S({str(folder.path / 'state')!r}).keep_bytes(b'x')"
+        subprocess.run([sys.executable, "-c", script], env=folder.environment(), check=True)
+        time.sleep(1.3)
+        during = folder.json("gc", "--older-than", "0s")
+        assert during["removed"] == [] and during["young"] == 1
+    finally:
+        (folder.path / "stop").touch()
+        running.wait(20)
+    assert len(folder.json("gc", "--older-than", "0s")["removed"]) == 1
+
+
+def test_two_collectors_and_a_run_get_along(folder: Folder) -> None:
+    for number in range(3):
+        folder.exec(str(number))
+    folder.age()
+    words = [sys.executable, "-m", "planrunner", "artifacts", "gc", "--json"]
+    both = [
+        subprocess.Popen(words, cwd=folder.path, env=folder.environment(), stdout=subprocess.PIPE) for _ in range(2)
+    ]
+    folder.exec("while they collect")
+    removed: list[str] = []
+    for each in both:
+        out, _ = each.communicate(timeout=60)
+        assert each.returncode == 0
+        removed += json.loads(out)["removed"]
+    assert len(removed) == len(set(removed)) > 0
+    assert folder.call("artifacts", "verify").returncode == 0
+    assert folder.call("artifacts", "get", "report", "-o", "-").stdout == "while they collect\n"

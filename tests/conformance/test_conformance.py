@@ -1,0 +1,31 @@
+"""Every built-in capability holds to what planrunner asks of all; the cases are in ``cases_*.py``, a file a family."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planrunner.capabilities import builtin
+from planrunner.testing.conformance import Case, Check, checks
+from planrunner.testing.conformance.suite import load_cases
+
+FILES = sorted(Path(__file__).parent.glob("cases_*.py"))
+CASES: list[Case] = [case for file in FILES for case in load_cases(str(file))]
+
+
+@pytest.mark.parametrize("check", checks(CASES), ids=str)
+def test_a_capability_holds_to_what_is_asked_of_all(check: Check, tmp_path: Path) -> None:
+    check(tmp_path)
+
+
+def test_every_capability_has_a_case_and_no_case_is_of_another() -> None:
+    tried = {case.capability for case in CASES}
+    assert sorted(builtin.TARGETS.keys() - tried) == [], "these have no case"
+    assert sorted(str(name) for name in tried - builtin.TARGETS.keys()) == [], "these are no built-ins"
+
+
+def test_whoever_is_exempt_from_a_check_says_why() -> None:
+    for case in CASES:
+        for aspect, reason in case.exempt.items():
+            assert len(reason.split()) > 3, f"{case.title} is exempt from {aspect} without a reason"

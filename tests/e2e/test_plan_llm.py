@@ -1,0 +1,128 @@
+"""The plans of models through the real command line, with a server that speaks for four providers; then without it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
+
+ROOT = Path(__file__).resolve().parents[2]
+PLANS = ROOT / "plans" / "capabilities"
+CANARY = "sk-canary-c0ffee5eed42"
+
+
+class Project:
+    """A project whose models are served by a process of its own."""
+
+    def __init__(self, folder: Path, command: list[str], port: int) -> None:
+        self.folder = folder
+        self.server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        settings = (ROOT / "planrunner.yaml").read_text().replace("127.0.0.1:4010", f"127.0.0.1:{port}")
+        settings = settings.replace("price:", "key_env: CANARY, price:").replace(
+            "    key_env: CANARY, price:", "    key_env: CANARY\n    price:"
+        )
+        (folder / "planrunner.yaml").write_text(settings)
+        for _ in range(100):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2).close()
+                return
+            except OSError:
+                time.sleep(0.1)
+        raise AssertionError("aimock did not start")
+
+    def stop(self) -> None:
+        self.server.kill()
+        self.server.wait()
+
+    def planrunner(self, *words: str) -> subprocess.CompletedProcess[str]:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PLANRUNNER_STATE": str(self.folder / "state"),
+            "CANARY": CANARY,
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "planrunner", *words],
+            cwd=self.folder, env=environment, capture_output=True, text=True, timeout=55, check=False,
+        )  # fmt: skip
+
+    def run(self, plan: str) -> dict[str, Any]:
+        shutil.copy(PLANS / plan, self.folder)
+        ended = self.planrunner("exec", plan, "--json")
+        assert ended.returncode == 0, ended.stderr
+        return dict(json.loads(ended.stdout), stderr=ended.stderr)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    spec = importlib.util.spec_from_file_location("peer_models", PLANS / "peers" / "models.py")
+    assert spec is not None and spec.loader is not None
+    peer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(peer)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = peer.command(str(port), str(PLANS / "peers" / "models.json"))
+    if command is None:
+        pytest.skip("aimock is not installed: npm install --prefix ~/.cache/planrunner/aimock @copilotkit/aimock")
+    found = Project(tmp_path, command, port)
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+def test_four_providers_answer_and_the_run_replays_without_them(project: Project) -> None:
+    told = project.run("llm-complete.yaml")
+    tasks = told["tasks"]
+    assert told["outputs"]["author"] == {"name": "Ada Lovelace", "born": 1815}
+    assert told["outputs"]["summary"].startswith("The engine weaves")
+    assert len(tasks["author"]["outputs"]["attempts"]) == 2
+    assert tasks["tool"]["outputs"]["tool_calls"][0]["arguments"] == {"city": "Paris"}
+    assert [each["status"] for each in tasks["standby"]["outputs"]["attempts"]] == [429, 200]
+    assert told["budget"]["calls"] == {"used": 6, "reserved": 0, "limit": 20}
+    assert 0 < told["budget"]["cost"]["used"] < 0.01 and told["budget"]["cost"]["reserved"] == 0
+    assert "The engine weaves" in project.planrunner("logs", "last", "summary").stdout
+    assert_replays(project, told)
+    assert_without_key(project, told)
+
+
+def test_verdicts_votes_and_vectors_replay_without_a_model(project: Project) -> None:
+    told = project.run("llm-judge.yaml")
+    assert [each["met"] for each in told["outputs"]["verdicts"]] == ["yes", "unsure"]
+    assert told["outputs"]["verdicts"][0]["quotes"] == ["run `rollback.sh`"]
+    assert (told["outputs"]["prime"], told["outputs"]["agreement"]) == ("Yes.", 0.666667)
+    assert len(told["tasks"]["vectors"]["outputs"]["vectors"][0]) == 64
+    assert told["budget"]["calls"]["used"] == 4
+    assert_replays(project, told)
+    assert_without_key(project, told)
+
+
+def assert_replays(project: Project, told: dict[str, Any]) -> None:
+    """With the server gone the run replays, and gives the same outputs byte for byte."""
+    project.stop()
+    replayed = project.planrunner("replay", "last")
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    shown = json.loads(project.planrunner("show", "last", "--json").stdout)
+    assert json.dumps(shown["outputs"]) == json.dumps(told["outputs"])
+    for name, task in told["tasks"].items():
+        assert json.dumps(shown["tasks"][name]["outputs"]) == json.dumps(task["outputs"])
+
+
+def assert_without_key(project: Project, told: dict[str, Any]) -> None:
+    assert CANARY not in json.dumps(told)
+    files = [path for path in (project.folder / "state").rglob("*") if path.is_file()]
+    assert len(files) > 3 and not [path for path in files if CANARY.encode() in path.read_bytes()]
