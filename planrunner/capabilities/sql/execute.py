@@ -24,10 +24,10 @@ _MOST_ROWS = 1000
 
 
 class Executed(NamedTuple):
-    affected: int
-    counts: list[int]
-    rows: list[dict[str, Any]]
-    repeated: bool
+    affected: Annotated[int, Doc("rows that were changed, by all statements together")]
+    counts: Annotated[list[int], Doc("rows that each statement changed, or returned")]
+    rows: Annotated[list[dict[str, Any]], Doc("what the last statement returned that returns rows")]
+    repeated: Annotated[bool, Doc("it was done before, under the same key, and this is the result of that time")]
 
 
 class Work(NamedTuple):
@@ -57,7 +57,7 @@ def _preview_script(
     effect="idempotent",
     preview=_preview_execute,
     irreversible=True,
-    risks=("changes a database",),
+    risks=("changes a database, also over the network",),
 )
 def execute(
     context: Context,
@@ -84,7 +84,7 @@ def execute(
     effect="idempotent",
     preview=_preview_script,
     irreversible=True,
-    risks=("changes a database",),
+    risks=("changes a database, also over the network",),
 )
 def script(
     context: Context,
