@@ -14,6 +14,7 @@ import sys
 import zlib
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -121,6 +122,7 @@ class TestWhatIsSent:
             ({"heders": {}}, "unknown input `heders`"),
             ({"headers": {"Content-Length": 3}}, "the header `Content-Length` is set by the request itself"),
             ({"headers": {"X": "a\r\nY: b"}}, "`headers.X` must be one line of text"),
+            ({"headers": {"host": "elsewhere"}}, "the header `host` is set by the request itself"),
             ({"headers": ["x"]}, "`headers` must be a mapping"),
             ({"query": {"a": {"b": 1}}}, "`query.a` must be text, a number, a boolean or a list of these"),
             ({"auth": {"bearer": "x"}}, "`auth` must be `bearer_env`, `basic_env`, or `header` with `header_env`"),
@@ -383,6 +385,15 @@ class TestSecrets:
                     seen = json.dumps(ended.outputs) + ended.message + project.log.data.decode()
                     assert "***" in seen
                     assert not [each for each in ("s3cret", "pa55word", packed) if each in seen], (auth, status)
+
+    def test_other_spellings_of_a_credential_are_masked_as_well(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        secret = 'a"b\\c/d e&f'
+        monkeypatch.setenv("ODD", secret)
+        body = json.dumps({"plain": secret}) + f" {quote(secret, safe='')}"
+        with Peer(lambda *_: answer(200, body)) as peer:
+            assert project.get(peer.url, auth={"bearer_env": "ODD"}).outputs["text"] == '{"plain": "***"} ***'
 
     def test_the_environment_of_the_task_comes_before_that_of_the_runner(
         self, project: Project, monkeypatch: pytest.MonkeyPatch
