@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import json
 import os
-import resource
 import socket
 import subprocess
 import sys
@@ -331,7 +330,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from http_workbench import Peer, Project, answer
 pack = zlib.compressobj(9, wbits=31)
-bomb = b"".join([pack.compress(bytes(1 << 20)) for _ in range(300)]) + pack.flush()
+bomb = b"".join([pack.compress(bytes(1 << 20)) for _ in range(120)]) + pack.flush()
 project = Project(Path(sys.argv[2]))
 with Peer(lambda seen, *_: answer(200, bomb, content_encoding="gzip")) as peer:
     project.get(peer.url, max_bytes="100kB")
@@ -340,7 +339,7 @@ with Peer(lambda seen, *_: answer(200, bomb, content_encoding="gzip")) as peer:
     kept = project.get(peer.url, max_bytes="1GiB", save="zeros")
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 assert refused.failure == "logic" and "larger" in refused.message, refused
-assert kept.outputs["size"] == 300 << 20, kept
+assert kept.outputs["size"] == 120 << 20, kept
 print(grown)
 """
         done = subprocess.run(
@@ -351,8 +350,7 @@ print(grown)
             timeout=50,
         )
         assert done.returncode == 0, done.stderr
-        assert int(done.stdout) < 40_000, f"{done.stdout} KiB more at 300 MiB"
-        assert resource.RUSAGE_SELF is not None
+        assert int(done.stdout) < 40_000, f"{done.stdout} KiB more at 120 MiB"
 
     def test_too_many_headers_are_refused(self, project: Project) -> None:
         with Peer(lambda *_: b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 100_000 + b"\r\n") as peer:

@@ -66,10 +66,9 @@ def shown_of(context: Context, auth: Any) -> Credentials:
 
 
 def _made(header: str, before: str, secret: str, secrets: tuple[str, ...]) -> Credentials:
-    spelled = (
-        form for each in secrets if len(each) >= 4 for form in (each, json.dumps(each)[1:-1], quote(each, safe=""))
-    )
-    longest_first = sorted(set(spelled), key=len, reverse=True)
+    long = [each for each in secrets if len(each) >= 4]
+    spelled = {form for each in long for form in (each, json.dumps(each)[1:-1], quote(each, safe=""))}
+    longest_first = sorted(spelled, key=len, reverse=True)
     return Credentials({header: before + secret}, {header: before + MASK}, tuple(longest_first))
 
 

@@ -57,7 +57,8 @@ def pages(
 
     `link` follows the `Link` header with `rel="next"`; `next` an address in the page; `cursor` sends what stands in the
     page as a query parameter; `page` and `offset` count up until a page is empty. A next page at another origin is
-    refused as `policy`. The bounds end the list early, and then `complete` is false; `max_bytes` is for all pages together.
+    refused as `policy`. The bounds end the list early, and then `complete` is false; `max_bytes` is for all pages
+    together.
     """
     ask = asked(context, "GET", url, options, Paging)
     ask = ask._replace(inline=ask.limit)
