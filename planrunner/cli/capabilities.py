@@ -56,19 +56,50 @@ def _object(found: Capability) -> dict[str, Any]:
 
 
 def _described(found: Capability) -> list[str]:
-    lines = [f"{found.name}: {found.summary}", f"effect {found.effect}, from {found.plugin}"]
+    from planrunner.app.example import example_task
+
+    lines = [f"{found.name}: {found.summary}", f"effect {found.effect}: {_AFTER_A_CRASH[found.effect]}"]
+    lines.append(f"preview: {'yes' if found.preview else 'no'}; undo: {_undone(found)}; from {found.plugin}")
     if found.risks:
         lines.append(f"risks: {', '.join(found.risks)}")
+    if found.spends:
+        lines.append(f"spends: {', '.join(found.spends)}, so a plan with a budget for it says how much a task may use")
     if found.description and found.description != found.summary:
         lines += ["", found.description]
     for title, fields in (("inputs", found.inputs), ("outputs", found.outputs)):
         if fields:
-            lines += ["", f"{title}:", *(_field(field) for field in fields)]
-    return lines
+            width = max(14, *(len(field.name) for field in fields))
+            lines += ["", f"{title}:", *(_field(field, width, title == "inputs") for field in fields)]
+    if found.open_outputs:
+        lines += ["", "outputs: any that the task declares"]
+    return [*lines, "", "example:", *(f"  {line}" for line in example_task(found).splitlines())]
 
 
-def _field(field: Field) -> str:
-    facts = [field.type, "required" if field.required else ""]
+_AFTER_A_CRASH = {
+    "pure": "the result depends on the inputs alone; runs again after a crash",
+    "read": "looks and changes nothing; runs again after a crash",
+    "idempotent": "twice is the same as once; runs again after a crash, with the same key",
+    "checkable": "after a crash it finds out whether it took effect",
+    "unsafe": "after a crash nobody knows whether it took effect: the task's `on_doubt` says what then",
+}
+
+
+def _undone(found: Capability) -> str:
+    if found.effect in ("pure", "read"):
+        return "nothing to undo"
+    if found.irreversible:
+        return "no, it is irreversible"
+    return "exact, without the plan saying how" if found.undo else "the task says how, with `rollback`"
+
+
+def _field(field: Field, width: int, is_input: bool) -> str:
+    choices = next((each["enum"] for each in _alternatives(field) if each.get("enum")), ())
+    facts = ["|".join(map(str, choices)) or field.type, "required" if field.required and is_input else ""]
     if field.default is not None:
         facts.append(f"default {json.dumps(field.default, ensure_ascii=False)}")
-    return f"  {field.name:<14} {', '.join(fact for fact in facts if fact)}  {field.description}".rstrip()
+    return f"  {field.name:<{width}} {', '.join(fact for fact in facts if fact)}  {field.description}".rstrip()
+
+
+def _alternatives(field: Field) -> list[dict[str, Any]]:
+    schema: dict[str, Any] = field.schema or {}
+    return [schema, *schema.get("anyOf", ())]

@@ -41,7 +41,7 @@ class Hooks:
         """Add a plugin; False, and a problem, where it does not fit the hooks."""
         if self._manager.is_registered(plugin):
             return True
-        full = f"{name}{_PART}{len(self._manager.get_plugins())}"
+        full = f"{name}{_PART}{len(self._manager.list_name_plugin())}"
         try:
             self._manager.register(plugin, full)
             self._names.setdefault(name, []).append(plugin)

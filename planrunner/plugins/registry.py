@@ -41,6 +41,56 @@ class Known(NamedTuple):
     plugin: str
 
 
+class _Catalogue:
+    """What plugins have registered, by the name of the capability."""
+
+    __slots__ = ("_problems", "known")
+
+    def __init__(self, problems: Problems) -> None:
+        self.known: dict[str, Known] = {}
+        self._problems = problems
+
+    def registrar(self, plugin: str, family: str) -> Callable[..., None]:
+        """The ``register`` that a plugin is handed."""
+
+        def register(name: str, target: Callable[..., Any] | str, description: Capability | None = None) -> None:
+            if family and name.partition(".")[0] != family:
+                raise ValueError(f"the capability `{name}` is not of the family `{family}` and is left out")
+            holder = "planrunner" if name in builtin.TARGETS else getattr(self.known.get(name), "plugin", "")
+            if holder:
+                raise ValueError(f"the capability `{name}` is left out, {holder} has one of that name")
+            if isinstance(target, str) and description is None:
+                raise ValueError(f"the capability `{name}` is named by a place to import and has no description")
+            self.known[name] = Known(target, description, plugin)
+
+        return register
+
+    def take_marked(self, plugin: object, name: str, family: str) -> None:
+        """Register every function of a plugin that is marked."""
+        register = self.registrar(name, family)
+        for function in list(vars(plugin).values()):
+            declaration = declaration_of(function)
+            if declaration is not None:
+                try:
+                    register(declaration.name, function)
+                except ValueError as error:
+                    self._problems.add(name, f"the plugin {name}: {error}")
+
+    def described(self, name: str, known: Known) -> Known:
+        """With its description; one that cannot be described is left out."""
+        from planrunner.capabilities.signature import describe  # late: loads inspect
+
+        target = builtin.load(known.target) if isinstance(known.target, str) else known.target
+        try:
+            known = known._replace(description=describe(target, known.plugin)._replace(name=name))
+        except FAULTS as error:  # annotations are code of the plugin
+            self._problems.add(known.plugin, f"the capability `{name}` of {known.plugin} is left out: {error}")
+            self.known.pop(name)
+            return known
+        self.known[name] = known
+        return known
+
+
 class Registry(_Mapping):
     """Finds capabilities and their functions. As a mapping it goes from names to descriptions; iterating loads all.
 
@@ -54,15 +104,14 @@ class Registry(_Mapping):
         self.project = project
         self._index: tuple[Installed, ...] | None = None
         self._files: tuple[ProjectFile, ...] | None = None
-        self._known: dict[str, Known] = {}
         self._loaded: set[Installed | ProjectFile] = set()
         self._faults: dict[str, str] = {}
         self._problems = Problems()
+        self._catalogue = _Catalogue(self._problems)
         self._opened: set[str] = set()
         self._hooks: Hooks | None = None
         self._observers: Observers | None = None
-        self._rules: dict[str, tuple[Rule, Check]] = {}
-        self._ruled = False
+        self._rules: tuple[tuple[Rule, Check], ...] | None = None
 
     # Looking up
 
@@ -76,7 +125,7 @@ class Registry(_Mapping):
         if known is None:
             return None
         if known.description is None:
-            known = self._described(name, known)
+            known = self._catalogue.described(name, known)
         return known.description
 
     def resolve(self, name: str) -> Callable[..., Any]:
@@ -105,7 +154,7 @@ class Registry(_Mapping):
             self._load(entry)
         for file in self.files():
             self._load_file(file)
-        return tuple(sorted({*builtin.TARGETS, *self._known}))
+        return tuple(sorted({*builtin.TARGETS, *self._catalogue.known}))
 
     def __getitem__(self, name: str) -> Capability:
         found = self.find(name)
@@ -148,7 +197,7 @@ class Registry(_Mapping):
 
     def registered(self, plugin: str) -> tuple[str, ...]:
         """The capabilities that a plugin has registered so far."""
-        return tuple(sorted(name for name, known in self._known.items() if known.plugin == plugin))
+        return tuple(sorted(name for name, known in self._catalogue.known.items() if known.plugin == plugin))
 
     def hooks_of(self, plugin: str) -> tuple[str, ...]:
         """The hooks that a loaded plugin has, that for capabilities left out."""
@@ -166,10 +215,13 @@ class Registry(_Mapping):
 
     def rules(self) -> tuple[tuple[Rule, Check], ...]:
         """The lint rules of plugins, each with its check."""
-        if self._load_general() and not self._ruled:
-            self._ruled = True
-            self.hooks().call("planrunner_register_rules", register=self._register_rule)
-        return tuple(self._rules.values())
+        if self._rules is None:
+            self._rules = ()
+            if self._load_general():
+                from planrunner.plugins.lintrules import rules_of  # late: a plan seen before is not linted
+
+                self._rules = rules_of(self.hooks(), self._problems)
+        return self._rules
 
     def observer(self) -> Observers | None:
         """What to call with each durable event of a run (run id, entry), or None where no plugin watches."""
@@ -192,17 +244,18 @@ class Registry(_Mapping):
 
     def add(self, plugin: object, name: str, family: str = "") -> None:
         """Register a plugin that is at hand, as a test or an embedding program has it."""
+        self._rules = self._observers = None
         if not self.hooks().add(plugin, name):
             return
         if hasattr(plugin, _REGISTER):
-            self.hooks().call(_REGISTER, only=plugin, register=self._registrar(name, family))
+            self.hooks().call(_REGISTER, only=plugin, register=self._catalogue.registrar(name, family))
         else:
-            self._register_tagged(plugin, name, family)
+            self._catalogue.take_marked(plugin, name, family)
 
     # Loading
 
     def _look_up(self, name: str) -> Known | None:
-        if name not in self._known:
+        if name not in self._catalogue.known:
             family = name.partition(".")[0]
             for entry in self.installed():
                 if entry.group == CAPABILITIES and entry.name == family:
@@ -210,9 +263,9 @@ class Registry(_Mapping):
             for file in self.files():
                 if not file.refusal() and family in file.scan().families():
                     self._load_file(file)
-        if name not in self._known:
+        if name not in self._catalogue.known:
             self._load_general()
-        return self._known.get(name)
+        return self._catalogue.known.get(name)
 
     def _load_general(self) -> bool:
         """Load the plugins that are no capability family; whether there are any hooks to call."""
@@ -256,61 +309,9 @@ class Registry(_Mapping):
             self._problems.add(name, fault)
             return
         if not hasattr(plugin, _REGISTER) and (family or not _has_hooks(plugin)):
-            self._register_tagged(plugin, name, family)  # needs no hook, so pluggy stays out
+            self._catalogue.take_marked(plugin, name, family)  # needs no hook, so pluggy stays out
         else:
             self.add(plugin, name, family)
-
-    def _register_tagged(self, plugin: object, name: str, family: str) -> None:
-        register = self._registrar(name, family)
-        for function in list(vars(plugin).values()):
-            declaration = declaration_of(function)
-            if declaration is not None:
-                try:
-                    register(declaration.name, function)
-                except ValueError as error:
-                    self._problems.add(name, f"the plugin {name}: {error}")
-
-    def _registrar(self, plugin: str, family: str) -> Callable[..., None]:
-        def register(name: str, target: Callable[..., Any] | str, description: Capability | None = None) -> None:
-            if family and name.partition(".")[0] != family:
-                raise ValueError(f"the capability `{name}` is not of the family `{family}` and is left out")
-            holder = "planrunner" if name in builtin.TARGETS else getattr(self._known.get(name), "plugin", "")
-            if holder:
-                raise ValueError(f"the capability `{name}` is left out, {holder} has one of that name")
-            if isinstance(target, str) and description is None:
-                raise ValueError(f"the capability `{name}` is named by a place to import and has no description")
-            self._known[name] = Known(target, description, plugin)
-
-        return register
-
-    def _described(self, name: str, known: Known) -> Known:
-        from planrunner.capabilities.signature import describe  # late: loads inspect
-
-        try:
-            known = known._replace(description=describe(self.resolve(name), known.plugin)._replace(name=name))
-        except FAULTS as error:  # annotations are code of the plugin
-            self._problems.add(known.plugin, f"the capability `{name}` of {known.plugin} is left out: {error}")
-            self._known.pop(name)
-            return known
-        self._known[name] = known
-        return known
-
-    def _register_rule(self, rule: Rule, check: Check) -> None:
-        if rule.code.startswith("PLAN") or rule.code in self._rules:
-            raise ValueError(f"the code `{rule.code}` is taken")
-        self._rules[rule.code] = (rule, self._guarded(rule, check))
-
-    def _guarded(self, rule: Rule, check: Check) -> Check:
-        """A check that finds nothing where it raises: a faulty plugin is named and lint goes on."""
-
-        def guarded(view: PlanView) -> Iterable[Diagnostic]:
-            try:
-                return list(check(view))
-            except FAULTS as error:  # whatever a plugin raises is its own fault
-                self._problems.add("", f"the rule {rule.code} ({rule.name}) raised {type(error).__name__}: {error}")
-                return []
-
-        return guarded
 
 
 _switch: list[bool] = []

@@ -309,6 +309,6 @@ class TestTakingBack:
     def test_the_preview_says_what_goes_where(self, project: Project) -> None:
         shown = self._parts().preview(project.context(), url="http://127.0.0.1:1/d/f.zip?k=1", path="x", sha256="a")
         assert shown.summary == "would download http://127.0.0.1:1/d/f.zip to x"
-        assert shown.calls[0].startswith("GET http://127.0.0.1:1/d/f.zip?k=1\n")
+        assert shown.calls == ("curl 'http://127.0.0.1:1/d/f.zip?k=1'",)
         shown = self._parts().preview(project.context(), url="http://127.0.0.1:1/d/f.zip")
         assert shown.summary.endswith("to the artifact `f.zip`")

@@ -407,11 +407,23 @@ class TestSecrets:
             shown = declared.preview(project.context(), url=f"{peer.url}/x?q=1", **inputs)
             assert peer.connections == 0
         (text,) = shown.calls
-        assert text.startswith(f"{name.upper()} {peer.url}/x?q=1\n")
-        assert "authorization: Bearer ***" in text
-        assert "x-api-key: ***\na: b" in text
+        method = "" if name == "get" else f"-X {name.upper()} "
+        assert text.startswith(f"curl {method}'{peer.url}/x?q=1' ")
+        assert "-H 'authorization: Bearer ***'" in text
+        assert "-H 'x-api-key: ***' -H 'a: b'" in text
         assert "s3cret" not in text + shown.summary
-        assert ('"a": "***"' in text) == (name != "get")
+        assert ("""--data-binary '{"a":"***"}'""" in text) == (name != "get")
+
+    def test_a_preview_needs_no_credentials(self, project: Project) -> None:
+        declared = declaration_of(load(TARGETS["http.post"]))
+        assert declared is not None and declared.preview is not None
+        for auth, line in (
+            ({"bearer_env": "NOT_SET"}, "authorization: Bearer ***"),
+            ({"basic_env": "NOT_SET"}, "authorization: Basic ***"),
+            ({"header": "X-Key", "header_env": "NOT_SET"}, "x-key: ***"),
+        ):
+            (text,) = declared.preview(project.context(), url="http://127.0.0.1:1/", auth=auth).calls
+            assert f"-H '{line}'" in text
 
     def test_a_preview_of_files_names_them(self, project: Project) -> None:
         (project.path / "a.txt").write_text("hello")
@@ -420,7 +432,9 @@ class TestSecrets:
         (text,) = declared.preview(
             project.context(), url="http://127.0.0.1:1/", form={"n": 1}, files={"f": "a.txt"}, idempotent=True
         ).calls
-        assert "n=1\nf=@a.txt (5 bytes, as a.txt)" in text
-        assert "idempotency-key: once" in text
+        assert text == (
+            "curl -X POST http://127.0.0.1:1/ -H 'idempotency-key: once' -F n=1 "
+            "-F 'f=@a.txt;filename=a.txt;type=text/plain'"
+        )
         (text,) = declared.preview(project.context(), url="http://127.0.0.1:1/", body_file="a.txt").calls
-        assert text.endswith("the 5 bytes of a.txt")
+        assert text.endswith("--data-binary @a.txt")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Annotated, Literal, NamedTuple
+from difflib import unified_diff
+from typing import Annotated, Any, Literal, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.declare import Doc, capability
+from planrunner.api import Context, Doc, Failure, Preview, capability
+
+API = 1
+"""The version of planrunner's interface that this plugin is written for."""
 
 Algorithm = Literal["sha256", "sha512", "blake2b"]
 
@@ -21,7 +24,50 @@ class Verified(NamedTuple):
     checked: Annotated[int, Doc("how many files have the digest that the manifest says")]
 
 
-@capability("checksum.compute", effect="idempotent")
+def preview_compute(context: Context, paths: list[str], algorithm: Algorithm = "sha256", manifest: str = "") -> Preview:
+    """Which files would be read, and how the manifest would change."""
+    if not manifest:
+        return Preview(f"read {len(paths)} files")
+    new = _manifest({path: _digest(context, path, algorithm) for path in paths})
+    old = (_text(context, manifest) or "").splitlines(keepends=True)
+    lines = unified_diff(old, new.splitlines(keepends=True), f"a/{manifest}", f"b/{manifest}")
+    return Preview(f"read {len(paths)} files and write {manifest}", "".join(lines))
+
+
+def capture_compute(
+    context: Context, paths: list[str], algorithm: Algorithm = "sha256", manifest: str = ""
+) -> dict[str, Any]:
+    """The manifest as it is, and as it will be: undo takes back this change and no later one."""
+    if not manifest:
+        return {}
+    after = _manifest({path: _digest(context, path, algorithm) for path in paths})
+    return {"manifest": manifest, "before": _text(context, manifest), "after": after}
+
+
+def undo_compute(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+    """Put the manifest back, or remove it where there was none."""
+    if not before:
+        return
+    now = _text(context, before["manifest"])
+    if now == before["before"]:
+        return
+    if now != before["after"]:
+        raise Failure(f"{before['manifest']} has changed since, so it is left as it is")
+    path = os.path.join(context.call.directory, before["manifest"])
+    if before["before"] is None:
+        os.unlink(path)
+    else:
+        _replace(path, before["before"], context.call.key)
+
+
+@capability(
+    "checksum.compute",
+    effect="idempotent",
+    risks=("replaces the manifest that stands there",),
+    preview=preview_compute,
+    capture=capture_compute,
+    undo=undo_compute,
+)
 def compute(
     context: Context,
     paths: Annotated[list[str], Doc("files to read, relative to the working directory")],
@@ -31,8 +77,7 @@ def compute(
     """Compute the checksums of files."""
     digests = {path: _digest(context, path, algorithm) for path in paths}
     if manifest:
-        lines = "".join(f"{digest}  {path}\n" for path, digest in digests.items())
-        _replace(os.path.join(context.call.directory, manifest), lines, context.call.key)
+        _replace(os.path.join(context.call.directory, manifest), _manifest(digests), context.call.key)
     return Computed(digests, manifest)
 
 
@@ -51,6 +96,21 @@ def verify(
     if wrong:
         raise Failure(f"{len(wrong)} of {len(expected)} files do not match: {wrong[0]}", "mismatch", {"wrong": wrong})
     return Verified(len(expected))
+
+
+def _manifest(digests: dict[str, str]) -> str:
+    return "".join(f"{digest}  {path}\n" for path, digest in digests.items())
+
+
+def _text(context: Context, path: str) -> str | None:
+    """The text of a file, None where there is none."""
+    try:
+        with open(os.path.join(context.call.directory, path), encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _read_manifest(context: Context, manifest: str) -> dict[str, str]:

@@ -3,62 +3,100 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import planrunner_checksum
 import pytest
 from planrunner_checksum import compute, verify
 
-from planrunner.capabilities.contract import Call, Context, Failure
-from planrunner.plan.model import Task
-from planrunner.plugins import Registry
+from planrunner.testing.conformance import Case, Check, checks
+
+HELLO = hashlib.sha256(b"hello").hexdigest()
+
+Outcomes = Callable[..., Any]
 
 
-class Log:
-    def __init__(self) -> None:
-        self.text = b""
-
-    def write(self, data: bytes, stream: str = "stdout") -> None:
-        self.text += data
+def _file(directory: Path) -> dict[str, Any]:
+    (directory / "a b.txt").write_text("hello")
+    return {"paths": ["a b.txt"]}
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    call = Call("run", Task("task"), 1, "run:task:1", {}, "", (), {}, {}, str(tmp_path), "", None)
-    return Context(call, Log(), lambda: False)
+def _with_manifest(directory: Path) -> dict[str, Any]:
+    return {**_file(directory), "manifest": "SUMS"}
 
 
-def test_digests_are_computed_and_verified(context: Context, tmp_path: Path) -> None:
+def _over_a_manifest(directory: Path) -> dict[str, Any]:
+    (directory / "SUMS").write_text("what stood there\n")
+    return _with_manifest(directory)
+
+
+def _huge(directory: Path) -> dict[str, Any]:
+    with open(directory / "huge", "w") as file:
+        file.truncate(64 << 30)  # takes no room on the disk, and many seconds to read
+    return {"paths": ["huge"]}
+
+
+def _checked(directory: Path) -> dict[str, Any]:
+    _file(directory)
+    (directory / "SUMS").write_text(f"{HELLO}  a b.txt\n")
+    return {"manifest": "SUMS"}
+
+
+def _wrong(directory: Path) -> dict[str, Any]:
+    _file(directory)
+    (directory / "SUMS").write_text(f"{HELLO}  a b.txt\n{HELLO}  gone\n")
+    return {"manifest": "SUMS"}
+
+
+CASES = [
+    Case(compute, _file),
+    Case(compute, _with_manifest, name="with a manifest"),
+    Case(compute, _over_a_manifest, name="over a manifest"),
+    Case(compute, lambda directory: {"paths": ["gone"]}, name="of a missing file", fails="logic"),
+    Case(compute, _huge, name="of a huge file", waits=True),
+    Case(verify, _checked),
+    Case(verify, _wrong, name="of a changed file", fails="mismatch"),
+]
+
+
+@pytest.mark.parametrize("check", checks(CASES), ids=str)
+def test_what_planrunner_asks_of_every_capability(check: Check, tmp_path: Path) -> None:
+    check(tmp_path)
+
+
+def test_digests_are_computed_and_verified(cap: Outcomes, tmp_path: Path) -> None:
     (tmp_path / "a b.txt").write_text("hello")
-    found = compute(context, ["a b.txt"], manifest="SUMS")
-    assert found.digests == {"a b.txt": hashlib.sha256(b"hello").hexdigest()}
-    assert verify(context, "SUMS").checked == 1
+    found = cap(compute, {"paths": ["a b.txt"], "manifest": "SUMS"})
+    assert found.outputs == {"digests": {"a b.txt": HELLO}, "manifest": "SUMS"}
+    assert cap(verify, {"manifest": "SUMS"}).outputs == {"checked": 1}
 
 
-def test_a_changed_or_missing_file_is_a_mismatch(context: Context, tmp_path: Path) -> None:
-    for name in ("changed", "gone", "same"):
-        (tmp_path / name).write_text(name)
-    compute(context, ["changed", "gone", "same"], "sha512", "SUMS")
-    (tmp_path / "changed").write_text("other")
-    (tmp_path / "gone").unlink()
-    with pytest.raises(Failure) as failed:
-        verify(context, "SUMS", "sha512")
-    assert failed.value.failure == "mismatch"
-    assert failed.value.outputs == {"wrong": ["changed", "gone"]}
-    assert b"gone cannot be read" in context.log.text
+def test_a_changed_or_missing_file_fails_as_mismatch_with_its_name(cap: Outcomes, tmp_path: Path) -> None:
+    outcome = cap(verify, _wrong(tmp_path))
+    assert outcome.failure == "mismatch"
+    assert outcome.outputs == {"wrong": ["gone"]}
 
 
-def test_a_cancelled_computation_stops(context: Context, tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("hello")
-    with pytest.raises(Failure, match="stopped while reading a"):
-        compute(context._replace(cancelled=lambda: True), ["a"])
+def test_a_plan_routes_a_mismatch(plan_runner: Callable[..., Any], tmp_path: Path) -> None:
+    _wrong(tmp_path)
+    plan = """
+plan: check
+tasks:
+  - id: verify
+    uses: checksum.verify
+    with: {manifest: SUMS}
+    timeout: 10s
+    next: [{on: mismatch, to: quarantine}]
+  - {id: quarantine, uses: noop}
+"""
+    ran = plan_runner(plan, compute, verify)
+    assert ran.state.tasks[ran.state.index["quarantine"]].status == "completed"
 
 
-def test_planrunner_learns_everything_from_the_signatures() -> None:
-    registry = Registry(plugins=False)
-    registry.add(planrunner_checksum, "planrunner-checksum", "checksum")
-    found = registry["checksum.compute"]
-    assert [field.name for field in found.inputs] == ["paths", "algorithm", "manifest"]
-    assert found.inputs[1].schema == {"enum": ["sha256", "sha512", "blake2b"]}
-    assert [field.name for field in found.outputs] == ["digests", "manifest"]
-    assert registry.problems() == ()
+def test_a_run_is_replayed_without_reading_a_file(recording: Any, tmp_path: Path) -> None:
+    _file(tmp_path)
+    plan = "plan: sums\ntasks: [{id: sums, uses: checksum.compute, with: {paths: [a b.txt]}, timeout: 10s}]\n"
+    ran = recording.run(plan, compute)
+    (tmp_path / "a b.txt").unlink()
+    assert recording.replay(ran.run_id).replayed.difference is None

@@ -76,7 +76,7 @@ def look(tree: Beneath, parts: list[str]) -> Standing | None:
 
 
 def at(tree: Beneath, path: str) -> Standing | None:
-    """What stands at a path: nothing where the way to it is none any more. For comparing, not for deciding what to do."""
+    """What stands at a path, nothing where the way to it is gone: for comparing, not for deciding what to do."""
     try:
         return look(tree, path.split("/"))
     except Failure as failure:

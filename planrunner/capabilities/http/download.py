@@ -14,7 +14,7 @@ from planrunner.capabilities.http.asking import Ask, asked, size_of
 from planrunner.capabilities.http.inputs import Fetching, Url
 from planrunner.capabilities.http.partial import Partial
 from planrunner.capabilities.http.placing import place, standing, take_away, told
-from planrunner.capabilities.http.previewing import request_text
+from planrunner.capabilities.http.previewing import call_of, previewed
 from planrunner.capabilities.http.ranges import Wanted, read_to_end
 from planrunner.capabilities.http.received import name_of
 from planrunner.capabilities.http.sending import opened
@@ -38,9 +38,10 @@ class Downloaded(NamedTuple):
 
 
 def _preview(context: Context, url: str, path: str = "", artifact: str = "", **options: Any) -> Preview:
-    ask = _ask(context, url, {name: value for name, value in options.items() if name in Fetching.__annotations__})
+    given = {name: value for name, value in options.items() if name in Fetching.__annotations__}
+    ask = previewed(context, "GET", url, given, Fetching)
     where = path or f"the artifact `{artifact or name_of(_plain(ask))}`"
-    return Preview(f"would download {_plain(ask)} to {where}", calls=(request_text(ask),))
+    return Preview(f"would download {_plain(ask)} to {where}", calls=(call_of(ask),))
 
 
 def _capture(context: Context, url: str, path: str = "", **options: Any) -> dict[str, Any]:

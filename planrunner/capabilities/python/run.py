@@ -48,7 +48,7 @@ def preview(
     open_outputs=True,
     preview=preview,
     irreversible=True,
-    risks=("runs code of the project",),
+    risks=("runs code of the project, which may change files and use the network",),
 )
 def run(
     context: Context,

@@ -1,0 +1,39 @@
+"""``planrunner capabilities NAME`` tells all there is to know before a task is written, with a task to copy."""
+
+from __future__ import annotations
+
+import pytest
+
+from planrunner.app.example import example_task
+from planrunner.capabilities import builtin
+from planrunner.cli import main
+from planrunner.plan.load import load
+from planrunner.plugins import Registry
+from planrunner.source import Source
+
+REGISTRY = Registry(plugins=False)
+
+
+@pytest.mark.parametrize("name", sorted(builtin.TARGETS))
+def test_the_example_of_each_capability_is_a_task_that_lints_without_errors(name: str) -> None:
+    task = example_task(REGISTRY[name])
+    text = "plan: example\ntasks:\n" + "".join(f"  {line}\n" for line in task.splitlines())
+    errors = [finding.message for finding in load(Source(text), REGISTRY).findings if finding.severity == "error"]
+    assert errors == [], text
+
+
+def test_effect_risks_undo_fields_and_example_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["capabilities", "files.write"]) == 0
+    told = capsys.readouterr().out
+    for part in ("files.write: ", "effect idempotent: ", "preview: yes; undo: exact", "inputs:", "outputs:", "example:",
+                 "uses: files.write", "risks: "):  # fmt: skip
+        assert part in told
+
+
+def test_what_looks_has_nothing_to_undo_and_a_script_says_so_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["capabilities", "files.read"])
+    assert "undo: nothing to undo" in capsys.readouterr().out
+    main(["capabilities", "shell"])
+    told = capsys.readouterr().out
+    assert "undo: the task says how, with `rollback`" in told
+    assert "run: echo hello" in told

@@ -1,0 +1,186 @@
+"""``planrunner plugins``: what there is, what is wrong with it, and a new one whose tests pass at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+GOOD = """
+from typing import Annotated
+from planrunner.api import Doc, capability
+
+API = 1
+
+@capability("stocks.price", effect="read")
+def price(name: Annotated[str, Doc("name of the share")]) -> float:
+    "Price of a share."
+    return 1.5
+
+@capability("stocks.buy")
+def buy(name: str) -> None:
+    pass
+"""
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Callable[[str, str], None]:
+    """Installs a distribution of one module, with its family as the name."""
+
+    def install(family: str, source: str) -> None:
+        about = tmp_path / "site-packages" / f"planrunner_{family}-2.1.dist-info"
+        about.mkdir(parents=True)
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: planrunner-{family}\nVersion: 2.1\n")
+        (about / "entry_points.txt").write_text(f"[planrunner.capabilities]\n{family} = planrunner_{family}\n")
+        (tmp_path / "site-packages" / f"planrunner_{family}.py").write_text(source)
+
+    return install
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        path = os.pathsep.join([str(ROOT), str(tmp_path / "site-packages")])
+        given = {"PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path / "c"), "XDG_DATA_HOME": str(tmp_path / "d"), **env}
+        return subprocess.run(
+            [sys.executable, "-m", "planrunner", *words], cwd=work, stdin=subprocess.DEVNULL,
+            env={**os.environ, **given}, capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+
+    return run
+
+
+class TestList:
+    def test_name_version_families_and_state_are_listed_and_broken_ones_named_once(
+        self, site, command: Command
+    ) -> None:
+        site("stocks", GOOD)
+        site("broken", "raise SystemExit('at import')")
+        done = command("plugins")
+        rows = {line.split()[0]: " ".join(line.split()) for line in done.stdout.splitlines()}
+        assert rows["planrunner-stocks"] == "planrunner-stocks 2.1 stocks ready: 2 capabilities"
+        assert rows["planrunner-broken"] == "planrunner-broken 2.1 broken left out"
+        assert done.stdout.count("the plugin planrunner-broken is left out: SystemExit: at import") == 1
+        assert done.stderr == ""
+        found = json.loads(command("plugins", "list", "--json").stdout)["plugins"]
+        one = next(each for each in found if each["name"] == "planrunner-stocks")
+        assert one["capabilities"] == ["stocks.buy", "stocks.price"]
+        assert one["problems"] == []
+
+    def test_a_plugin_is_shown_by_its_name_or_a_family_and_a_wrong_name_gets_the_nearest(
+        self, site, command: Command
+    ) -> None:
+        site("stocks", GOOD)
+        for name in ("stocks", "planrunner-stocks"):
+            assert "stocks.price" in command("plugins", "show", name).stdout
+        wrong = command("plugins", "show", "stoks")
+        assert wrong.returncode == 3
+        assert "did you mean `stocks`?" in wrong.stderr
+
+    def test_a_plugin_for_another_version_of_the_interface_is_left_out(self, site, command: Command) -> None:
+        site("stocks", GOOD.replace("API = 1", "API = 7"))
+        assert "it is written for version 7 of planrunner.api, this planrunner has 1" in command("plugins").stdout
+
+    def test_check_judges_what_capabilities_say_of_themselves(self, site, command: Command) -> None:
+        site("stocks", GOOD)
+        done = command("plugins", "check", "stocks")
+        assert done.returncode == 1
+        buy, price = (line for line in done.stdout.splitlines() if line.startswith("stocks."))
+        assert price == "stocks.price: the output `value` has no text: annotate it with Doc(…)"
+        for part in ("no `preview`", "irreversible=True", "no docstring", "the input `name` has no text"):
+            assert part in buy
+
+    def test_a_command_that_needs_a_broken_plugin_warns_and_goes_on(
+        self, site, command: Command, tmp_path: Path
+    ) -> None:
+        site("broken", "import no_such_module")
+        (tmp_path / "work" / "plan.yaml").write_text("plan: p\ntasks: [{id: a, uses: broken.verb, timeout: 1s}]\n")
+        done = command("lint", "plan.yaml")
+        assert done.returncode == 1
+        assert "the plugin planrunner-broken is left out: ModuleNotFoundError" in done.stdout
+        assert "warning: the plugin planrunner-broken is left out" in done.stderr
+        quiet = command("--no-plugins", "lint", "plan.yaml")
+        assert "planrunner-broken" not in quiet.stdout + quiet.stderr
+
+    def test_loading_is_traced_on_request(self, site, command: Command) -> None:
+        site("stocks", GOOD)
+        traced = command("capabilities", "stocks.price", PLANRUNNER_TRACE_PLUGINS="1").stderr
+        assert "plugins: `planrunner_stocks` of planrunner-stocks: " in traced
+        assert traced.rstrip().endswith(" ms")
+        assert command("capabilities", "stocks.price").stderr == ""
+
+
+class TestNew:
+    def test_a_new_plugin_passes_its_tests_at_once_and_its_plan_runs(self, command: Command, tmp_path: Path) -> None:
+        done = command("plugins", "new", "lists")
+        assert done.returncode == 0
+        assert "pip install -e '.[test]'" in done.stdout
+        root = tmp_path / "work" / "planrunner-lists"
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(root / "src")])}
+        tests = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "planrunner.testing.pytest_plugin", "-p", "no:cacheprovider"],
+            cwd=root, env=environment, capture_output=True, text=True, timeout=50,
+        )  # fmt: skip
+        assert tests.returncode == 0, tests.stdout + tests.stderr
+        assert "36 passed" in tests.stdout
+        (root / "planrunner.yaml").write_text("plugins: {files: [src/planrunner_lists.py]}\n")
+        trusting = ("plugins", "trust", str(root / "src" / "planrunner_lists.py"), "--yes")
+        assert command(*trusting).returncode == 0
+        plan = str(root / "plans" / "lists.yaml")
+        assert command("lint", plan).returncode == 0
+        assert command("--state", str(tmp_path / "s"), "exec", plan).returncode == 0
+        assert (root / "list.txt").read_text() == "milk\n"
+        assert command("--state", str(tmp_path / "s"), "rollback", "last").returncode == 0
+        assert not (root / "list.txt").exists(), "undone exactly"
+
+    def test_every_file_is_there_and_nothing_is_overwritten(self, command: Command, tmp_path: Path) -> None:
+        command("plugins", "new", "lists", "--into", str(tmp_path))
+        root = tmp_path / "planrunner-lists"
+        files = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+        assert files == {
+            "pyproject.toml", "README.md", ".gitignore", "src/planrunner_lists.py", "tests/test_lists.py",
+            "plans/lists.yaml", ".github/workflows/test.yml",
+        }  # fmt: skip
+        for path in files:
+            assert "$" not in (root / path).read_text().replace("${{", ""), path
+        (root / "README.md").write_text("mine")
+        again = command("plugins", "new", "lists", "--into", str(tmp_path))
+        assert again.returncode == 2
+        assert "nothing is overwritten" in again.stderr
+        assert (root / "README.md").read_text() == "mine"
+
+    @pytest.mark.parametrize(
+        ("name", "said"),
+        [
+            ("Weather-Station", "did you mean `weather_station`?"),
+            ("planrunner-weather", "did you mean `weather`?"),
+            ("9lives", "is no name for a family"),
+            ("../up", "did you mean `up`?"),
+            ("shell", "belongs to planrunner itself"),
+            ("file", "easily taken for the family `files`"),
+            ("", "needs a name"),
+        ],
+    )
+    def test_a_name_that_will_not_do_is_refused_with_one_that_will(
+        self, name: str, said: str, command: Command
+    ) -> None:
+        done = command("plugins", "new", name)
+        assert done.returncode == 2
+        assert said in done.stderr
+
+    def test_an_action_that_there_is_not_gets_the_nearest(self, command: Command) -> None:
+        done = command("plugins", "lits")
+        assert done.returncode == 2
+        assert "did you mean `list`?" in done.stderr

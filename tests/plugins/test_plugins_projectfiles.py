@@ -1,0 +1,227 @@
+"""Plugins that are single files of a project: executed only as their user has seen and trusted them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from planrunner.plugins import Registry, trust
+from planrunner.plugins.scanning import scan
+
+ROOT = Path(__file__).parents[2]
+
+WEATHER = '''
+"""Weather."""
+from typing import Annotated
+from planrunner.api import Doc, capability
+
+open("EXECUTED", "w").close()
+
+@capability("weather.now", effect="read", risks=("reaches the network",))
+def now(city: Annotated[str, Doc("name of the city")]) -> str:
+    """Current weather."""
+    return f"sunny in {city}"
+'''
+
+PLAN = "plan: p\ntasks:\n  - {id: a, uses: weather.now, with: {city: Rome}, timeout: 10s}\n"
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(autouse=True)
+def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "tools").mkdir(parents=True)
+    (folder / "planrunner.yaml").write_text("plugins:\n  files: [tools/weather.py]\n")
+    (folder / "tools" / "weather.py").write_text(WEATHER)
+    (folder / "plan.yaml").write_text(PLAN)
+    return folder
+
+
+@pytest.fixture
+def command(project: Path) -> Command:
+    def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "planrunner", *words], cwd=project, stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **env}, capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+
+    return run
+
+
+class TestTrust:
+    def test_nothing_of_an_untrusted_file_is_executed_and_lint_names_the_way(
+        self, project: Path, command: Command
+    ) -> None:
+        for words in (("lint", "plan.yaml"), ("exec", "plan.yaml"), ("plugins",), ("capabilities",)):
+            done = command(*words)
+            assert not (project / "EXECUTED").exists(), words
+            assert "tools/weather.py" in done.stdout + done.stderr
+        found = json.loads(command("lint", "--format", "json", "plan.yaml").stdout)
+        assert "planrunner plugins trust tools/weather.py" in json.dumps(found)
+        assert "PLAN007" in json.dumps(found)
+
+    def test_trust_shows_what_would_be_registered_without_executing_it_and_asks(
+        self, project: Path, command: Command
+    ) -> None:
+        done = command("plugins", "trust", "tools/weather.py")
+        assert done.returncode == 2
+        assert "nobody is here to ask" in done.stderr
+        assert "capability weather.now (effect read, risks=('reaches the network',))" in done.stdout
+        assert "imports planrunner.api, typing" in done.stdout
+        assert not (project / "EXECUTED").exists()
+        assert trust.standing(str(project / "tools/weather.py"), WEATHER.encode()) == "untrusted"
+
+    def test_a_trusted_file_runs_until_it_changes_and_the_change_is_shown(
+        self, project: Path, command: Command
+    ) -> None:
+        assert command("plugins", "trust", "tools/weather.py", "--yes").returncode == 0
+        assert command("lint", "plan.yaml").returncode == 0
+        done = command("exec", "plan.yaml", "--json")
+        assert done.returncode == 0
+        assert (project / "EXECUTED").exists()
+        file = project / "tools" / "weather.py"
+        file.write_text(WEATHER.replace("sunny", "rainy"))
+        (project / "EXECUTED").unlink()
+        again = command("exec", "plan.yaml")
+        assert again.returncode == 5
+        assert "has changed since it was trusted" in again.stderr
+        assert not (project / "EXECUTED").exists()
+        shown = command("plugins", "trust", "tools/weather.py", "--yes").stdout
+        assert '-    return f"sunny in {city}"' in shown
+        assert '+    return f"rainy in {city}"' in shown
+        assert command("exec", "plan.yaml").returncode == 0
+        assert command("plugins", "untrust", "tools/weather.py").returncode == 0
+        assert command("exec", "plan.yaml").returncode == 5
+
+    def test_a_run_that_goes_on_does_not_execute_what_has_changed_meanwhile(
+        self, project: Path, command: Command
+    ) -> None:
+        (project / "plan.yaml").write_text(
+            "plan: p\ntasks:\n  - {id: ask, gate: approval}\n  - {id: a, needs: [ask], uses: weather.now, with: {city: Rome}, timeout: 10s}\n"
+        )
+        command("plugins", "trust", "tools/weather.py", "--yes")
+        assert command("exec", "plan.yaml").returncode == 8
+        (project / "tools" / "weather.py").write_text(WEATHER.replace("sunny", "rainy"))
+        (project / "EXECUTED").unlink()
+        command("approve", "last", "ask")
+        assert command("resume", "last").returncode not in (0, 8)
+        assert not (project / "EXECUTED").exists()
+
+    def test_trust_lies_outside_the_project_for_this_user_alone_and_others_cannot_forge_it(self, project: Path) -> None:
+        path, text = str(project / "tools" / "weather.py"), WEATHER.encode()
+        trust.trust(path, text)
+        (record,) = Path(trust.trust_folder()).iterdir()
+        assert record.stat().st_mode & 0o777 == 0o600
+        assert not record.is_relative_to(project)
+        assert trust.standing(path, text) == "trusted"
+        record.chmod(0o666)
+        assert trust.standing(path, text) == "untrusted", "anybody could have written it"
+        record.chmod(0o600)
+        Path(trust.trust_folder()).chmod(0o777)
+        assert trust.standing(path, text) == "untrusted", "anybody could have put it there"
+        Path(trust.trust_folder()).chmod(0o700)
+        kept = json.loads(record.read_text())
+        record.write_text(json.dumps({**kept, "text": "another"}))
+        assert trust.standing(path, text) == "untrusted", "text and digest of a record belong together"
+        record.write_text("{")
+        assert trust.standing(path, text) == "untrusted"
+
+    def test_the_same_text_at_another_place_is_not_trusted(self, project: Path, tmp_path: Path) -> None:
+        trust.trust(str(project / "tools" / "weather.py"), WEATHER.encode())
+        assert trust.standing(str(tmp_path / "weather.py"), WEATHER.encode()) == "untrusted"
+
+    def test_what_was_hashed_is_what_is_executed_even_if_the_file_changes_in_between(self, project: Path) -> None:
+        file = project / "tools" / "weather.py"
+        trust.trust(str(file), WEATHER.encode())
+        registry = Registry(project=str(project))
+        assert [each.standing for each in registry.files()] == ["trusted"]
+        file.write_text("raise SystemExit('another text')")
+        os.chdir(project)
+        try:
+            assert registry.resolve("weather.now")(city="Rome") == "sunny in Rome"
+        finally:
+            os.chdir(ROOT)
+
+
+class TestFinding:
+    def test_files_in_the_state_folder_count_as_well(self, project: Path) -> None:
+        folder = project / ".planrunner" / "plugins"
+        folder.mkdir(parents=True)
+        (folder / "tags.py").write_text(
+            WEATHER.replace("weather.", "tags.").replace('open("EXECUTED", "w").close()', "")
+        )
+        trust.trust(str(folder / "tags.py"), (folder / "tags.py").read_bytes())
+        registry = Registry(project=str(project))
+        assert [file.name for file in registry.files()] == [".planrunner/plugins/tags.py", "tools/weather.py"]
+        assert registry.find("tags.now")
+        assert registry.find("weather.now") is None
+        assert "tools/weather.py" in registry.missing("weather.now")
+        assert registry.missing("tags.later") == registry.missing("no.such") == ""
+
+    def test_a_file_is_imported_only_for_a_family_it_has(self, project: Path, tmp_path: Path) -> None:
+        file = project / "tools" / "weather.py"
+        file.write_text(WEATHER.replace('open("EXECUTED", "w").close()', "raise RuntimeError('imported')"))
+        trust.trust(str(file), file.read_bytes())
+        registry = Registry(project=str(project))
+        assert registry.find("other.verb") is None
+        assert registry.problems() == ()
+        assert registry.find("weather.now") is None
+        assert registry.problems() == ("the plugin tools/weather.py is left out: RuntimeError: imported",)
+
+    @pytest.mark.parametrize(
+        "text", [b"def broken(:", b"\0", b"\xff\xfe", b"raise SystemExit(3)", b"import no_such_module_anywhere", b""]
+    )
+    def test_a_file_that_is_broken_breaks_nothing(self, project: Path, text: bytes) -> None:
+        file = project / "tools" / "weather.py"
+        file.write_bytes(text)
+        trust.trust(str(file), text)
+        registry = Registry(project=str(project))
+        assert registry.find("weather.now") is None
+        assert "noop" in registry.names()
+
+    def test_a_missing_file_is_named(self, project: Path) -> None:
+        (project / "tools" / "weather.py").unlink()
+        registry = Registry(project=str(project))
+        registry.names()
+        assert registry.problems() == (
+            "a plugin of the project is left out: `tools/weather.py` cannot be read: No such file or directory",
+        )
+
+    def test_it_takes_no_name_of_a_built_in(self, project: Path) -> None:
+        text = WEATHER.replace("weather.now", "files.read").replace('open("EXECUTED", "w").close()', "")
+        (project / "tools" / "weather.py").write_text(text)
+        trust.trust(str(project / "tools" / "weather.py"), text.encode())
+        registry = Registry(project=str(project))
+        assert registry.resolve("files.read").__module__.startswith("planrunner.capabilities")
+        registry.names()
+        assert "planrunner has one of that name" in registry.problems()[0]
+
+    def test_without_plugins_no_file_is_looked_at(self, project: Path, command: Command) -> None:
+        done = command("--no-plugins", "lint", "plan.yaml")
+        assert "unknown capability `weather.now`" in done.stdout
+        assert "tools/weather.py" not in done.stdout + done.stderr
+
+
+class TestScanning:
+    def test_names_effects_hooks_and_imports_are_read_without_executing(self) -> None:
+        found = scan(WEATHER.encode() + b"\ndef planrunner_observe_event(entry): ...\n")
+        (one,) = found.capabilities
+        assert (one.name, one.effect, found.families()) == ("weather.now", "read", {"weather"})
+        assert found.hooks == ("planrunner_observe_event",)
+        assert found.imports == ("planrunner.api", "typing")
+
+    def test_names_that_are_computed_are_not_guessed(self) -> None:
+        assert scan(b"@capability(NAME)\ndef f(): ...\n@capability('a.' + 'b')\ndef g(): ...").capabilities == ()
