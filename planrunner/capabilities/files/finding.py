@@ -19,13 +19,10 @@ if TYPE_CHECKING:
 
 
 class Found(NamedTuple):
-    """``paths`` in order; ``files`` holds for each its path, kind (file, link or folder), size in bytes and, if asked
-    for, sha256."""
-
-    paths: list[str]
-    files: list[dict[str, Any]]
-    number: int
-    size: int
+    paths: Annotated[list[str], Doc("what was found, in order")]
+    files: Annotated[list[dict[str, Any]], Doc("for each its `path`, `kind`, `size` and, if asked for, `sha256`")]
+    number: Annotated[int, Doc("how many were found")]
+    size: Annotated[int, Doc("bytes of all of them together")]
 
 
 @capability("files.glob", effect="read")

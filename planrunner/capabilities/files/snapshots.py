@@ -37,19 +37,15 @@ _LONGEST = 256 << 20
 
 
 class Kept(NamedTuple):
-    """``snapshot`` is the digest by which it is restored; ``size`` the bytes of all files together."""
-
-    snapshot: str
-    files: int
-    size: int
+    snapshot: Annotated[str, Doc("the digest by which it is restored")]
+    files: Annotated[int, Doc("how many files it holds")]
+    size: Annotated[int, Doc("bytes of all of them together")]
 
 
 class Restored(NamedTuple):
-    """How many paths were written and removed, folders included."""
-
-    changed: bool
-    written: int
-    removed: int
+    changed: Annotated[bool, Doc("false where everything was as it was then")]
+    written: Annotated[int, Doc("files, links and folders that were put there or changed")]
+    removed: Annotated[int, Doc("files, links and folders that were taken away")]
 
 
 class _Range(NamedTuple):
