@@ -80,7 +80,8 @@ def planrunner_register_search_providers(register: RegisterSearchProvider) -> No
 def planrunner_observe_event(run_id: str, entry: Entry) -> None:
     """Watch a run.
 
-    Called for each event, after it is durable and in the order of the journal, in the thread of the run: be quick. The
-    return value is ignored. Raising is reported once for a plugin and has no other effect. Events that were written
-    before a crash are not shown again.
+    Called for each event, after it is durable and in the order of the journal, in a thread of the plugin's own, with a
+    copy of the entry: the run goes on meanwhile. A plugin that cannot keep up misses events, which are counted and
+    named. The return value is ignored. Raising, whatever it be, is reported once for a plugin and has no other effect.
+    Events that were written before a crash are not shown again.
     """

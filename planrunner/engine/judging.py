@@ -31,8 +31,8 @@ _LARGEST = 32_768
 """Bytes of an artifact that the judge sees; a larger one is named and left out."""
 
 _NO_ROOM = (
-    "the judge was not asked: a budget is limited, and leaves no room for what `models.judging` of planrunner.yaml says a "
-    "judgement may use"
+    "the judge was not asked: a budget is limited, and leaves no room for what `models.judging` of planrunner.yaml "
+    "says a judgement may use"
 )
 
 

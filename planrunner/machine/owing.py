@@ -162,7 +162,7 @@ def is_saved(state: State, number: int) -> bool:
     debts, now = state.debts, (number, state.tasks[number].visit)
     if debts is None:
         return False
-    return any((debts.owed[at].kind, debts.owed[at].shown_by) == ("files", now) for at in debts.of.get(number, ()))
+    return any(debts.owed[at].kind != "action" and debts.owed[at].shown_by == now for at in debts.of.get(number, ()))
 
 
 def current(debts: Debts, rollback: Rollback) -> Owed | None:

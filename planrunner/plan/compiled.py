@@ -38,9 +38,7 @@ def dump(plan: Plan) -> str:
     """The plan as text, complete: ``load(dump(plan)) == plan``."""
     pool: _Pool = {}
     packed = _PLAN[0](plan, pool)
-    expressions = [
-        [text if text.__class__ is str else text[0], tree, paths] for text, (_, tree, paths) in pool.items()
-    ]
+    expressions = [[text if text.__class__ is str else text[0], tree, paths] for text, (_, tree, paths) in pool.items()]
     return f"[{LAYOUT},{write_json(expressions)},{packed}]"
 
 

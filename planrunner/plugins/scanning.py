@@ -10,7 +10,13 @@ from planrunner.record import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-HOOKS = ("planrunner_register_capabilities", "planrunner_register_rules", "planrunner_observe_event")
+HOOKS = (
+    "planrunner_register_capabilities",
+    "planrunner_register_rules",
+    "planrunner_register_search_providers",
+    "planrunner_observe_event",
+)
+"""The hooks of `hookspecs.py`, whose import costs more than reading a file."""
 
 
 class Offered(NamedTuple):

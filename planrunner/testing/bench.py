@@ -80,7 +80,10 @@ class Bench:
 
     @property
     def description(self) -> Capability:
-        return self.registry[self.name]
+        found = self.registry.find(self.name)
+        if found is None:
+            raise LookupError("; ".join(self.registry.problems()) or f"nothing describes `{self.name}`")
+        return found
 
     def call(self, asked: Asked, stop_after: float | None = None) -> Ended:
         """Call it and wait for the end; with ``stop_after`` it is asked to stop after so many seconds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -193,6 +194,22 @@ def test_a_preview_of_a_text_is_a_unified_diff(tmp_path: Path) -> None:
     )
 
 
+def test_an_act_that_failed_at_first_is_undone_as_the_attempt_found_it(tmp_path: Path) -> None:
+    desk = filled(tmp_path)
+    inputs = {"path": "later/a.txt", "content": "x"}
+    noted = desk.capture("write", **inputs)
+    with pytest.raises(Failure, match="No such file"):
+        desk.do("write", **inputs)
+    empty = desk.tree()
+    desk.undo("write", noted)
+    assert desk.tree() == empty
+    desk.write("later/a.txt", "theirs", 0o600)
+    before = desk.tree()
+    desk.do("write", attempt=2, **inputs)
+    desk.undo("write", noted)
+    assert desk.tree() == before
+
+
 class TestForeignWork:
     @pytest.mark.parametrize("seen", [True, False])
     def test_a_file_that_somebody_changed_since_is_not_put_back(self, tmp_path: Path, seen: bool) -> None:
@@ -321,10 +338,21 @@ def laid_out(desk: Desk, files: dict[str, tuple[str, int]]) -> None:
             desk.write(path, text, mode)
 
 
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[None]:
+    """Hundreds of trees need not survive a power loss."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @settings(max_examples=120)
 @given(FILES, st.lists(acts(), min_size=1, max_size=4))
 def test_acts_undone_in_turn_leave_the_tree_as_it_was(
-    tmp_path_factory: pytest.TempPathFactory, files: dict[str, tuple[str, int]], todo: list[tuple[str, dict[str, Any]]]
+    tmp_path_factory: pytest.TempPathFactory,
+    hasty: None,
+    files: dict[str, tuple[str, int]],
+    todo: list[tuple[str, dict[str, Any]]],
 ) -> None:
     folder = tmp_path_factory.mktemp("acts")
     desk = Desk(folder)
@@ -351,7 +379,10 @@ def test_acts_undone_in_turn_leave_the_tree_as_it_was(
 @settings(max_examples=60)
 @given(FILES, FILES)
 def test_a_restored_snapshot_is_the_tree_that_was(
-    tmp_path_factory: pytest.TempPathFactory, files: dict[str, tuple[str, int]], others: dict[str, tuple[str, int]]
+    tmp_path_factory: pytest.TempPathFactory,
+    hasty: None,
+    files: dict[str, tuple[str, int]],
+    others: dict[str, tuple[str, int]],
 ) -> None:
     folder = tmp_path_factory.mktemp("snapshots")
     desk = Desk(folder)

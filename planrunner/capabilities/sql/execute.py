@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 _LARGEST = 4 << 20
 """Bytes of a script."""
 _MOST_ROWS = 1000
+_STATEMENT = "a statement without templates, or a list, also of {statement, params}"
 
 
 class Executed(NamedTuple):
-    affected: int
-    counts: list[int]
-    rows: list[dict[str, Any]]
-    repeated: bool
+    affected: Annotated[int, Doc("rows that were changed, by all statements together")]
+    counts: Annotated[list[int], Doc("rows that each statement changed, or returned")]
+    rows: Annotated[list[dict[str, Any]], Doc("what the last statement returned that returns rows")]
+    repeated: Annotated[bool, Doc("it was done before, under the same key, and this is the result of that time")]
 
 
 class Work(NamedTuple):
@@ -57,13 +58,11 @@ def _preview_script(
     effect="idempotent",
     preview=_preview_execute,
     irreversible=True,
-    risks=("changes a database",),
+    risks=("changes a database, also over the network",),
 )
 def execute(
     context: Context,
-    statement: Annotated[
-        str | list[Any], Doc("a statement without templates, or a list of them or of {statement, params}")
-    ],
+    statement: Annotated[str | list[Any], Doc(_STATEMENT, code="application/sql")],
     params: Annotated[dict[str, Any] | list[Any] | None, Doc("values by name; a list of maps: once with each")] = None,
     database: Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project")] = "main",
     key: Annotated[bool, Doc("write the task's key into `planrunner_keys`, so that it is done once")] = True,
@@ -84,7 +83,7 @@ def execute(
     effect="idempotent",
     preview=_preview_script,
     irreversible=True,
-    risks=("changes a database",),
+    risks=("changes a database, also over the network",),
 )
 def script(
     context: Context,

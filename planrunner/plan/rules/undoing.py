@@ -18,7 +18,9 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         said = task.finally_ or task.rollback is not None or task.backup or task.irreversible
         if task.uses and not said and _unsafe(view, task):
             message = f"`{task.id}` changes something that a rollback leaves as it is"
-            help_ = "give it `rollback`, `backup: [files]` or an `effect` that says it changes nothing, or say `irreversible: true`"
+            help_ = (
+                "give it `rollback`, `backup` or an `effect` that says it changes nothing, or say `irreversible: true`"
+            )
             yield Diagnostic("PLAN604", message, task.span, help=help_)
 
 
