@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from git_workbench import Bench, git, repository
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.git.addresses import must_not_be_overheard, parsed
+from planrunner.capabilities.git.commits import commit
 from planrunner.capabilities.git.fetching import fetch
 from planrunner.capabilities.git.requests import pull_request
 from planrunner.capabilities.git.status import status
@@ -93,6 +95,31 @@ def test_the_protocol_git_takes_addresses_in_numbers(tmp_path: Path) -> None:
     with pytest.raises(Failure) as caught:
         desk.do(fetch, url="git://127.0.0.1:1/r.git")
     assert caught.value.failure == "transient"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to somebody else")
+def test_a_repository_of_somebody_else_is_used_where_the_user_trusts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = repository(tmp_path / "work")
+    for path in (work, work / ".git"):
+        os.chown(path, 12345, 12345)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
+    desk = Bench(work, tmp_path / "state")
+    with pytest.raises(Failure, match="dubious ownership"):
+        desk.do(status)
+    (tmp_path / ".gitconfig").write_text(f"[safe]\n\tdirectory = {work}\n")
+    assert desk.do(status).branch == "main"
+
+
+def test_a_submodule_is_a_repository_of_its_own(tmp_path: Path) -> None:
+    inner, outer = repository(tmp_path / "inner"), repository(tmp_path / "outer")
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "part")
+    desk = Bench(outer / "part", tmp_path / "state")
+    (outer / "part" / "a.txt").write_text("two\n")
+    assert desk.do(commit, subject="inside", all=True).branch == "main"
+    assert [entry["path"] for entry in Bench(outer, tmp_path / "state").do(status).entries] == [".gitmodules"]
 
 
 @pytest.mark.parametrize(
