@@ -32,7 +32,9 @@ class Rows(NamedTuple):
 @capability("sql.query", effect="read", risks=("reads a database, also over the network",))
 def query(
     context: Context,
-    statement: Annotated[str, Doc("one statement without templates; `:name` stands for a value of `params`")],
+    statement: Annotated[
+        str, Doc("one statement without templates; `:name` stands for a value of `params`", code="application/sql")
+    ],
     params: Annotated[dict[str, Any] | None, Doc("values by name; a list fits after IN")] = None,
     database: Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project")] = "main",
     max_rows: Annotated[int, Doc("the most rows to give; of more, `truncated` tells")] = 1000,
