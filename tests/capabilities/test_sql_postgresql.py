@@ -204,9 +204,10 @@ def test_a_timeout_and_a_stop_end_a_statement_on_the_server_too(here: Any) -> No
 def test_a_migration_with_functions_runs_as_a_whole(here: Any, tmp_path: Path) -> None:
     (tmp_path / "m.sql").write_text(
         "CREATE OR REPLACE FUNCTION doubled(x int) RETURNS int LANGUAGE plpgsql AS $body$ BEGIN RETURN x * 2; END; $body$;\n"
-        "INSERT INTO entry (name, cents) VALUES ('it''s; 100%', doubled(21)); -- :done\n"
+        "CREATE OR REPLACE FUNCTION one() RETURNS int BEGIN ATOMIC SELECT 2; SELECT 1; END;\n"
+        "INSERT INTO entry (name, cents) VALUES ('it''s; 100%', doubled(21) * one()); -- :done\n"
     )
-    assert script(here(), "m.sql").counts == [0, 1]
+    assert script(here(), "m.sql").counts == [0, 0, 1]
     assert query(here(), "SELECT name, cents FROM entry").rows == [{"name": "it's; 100%", "cents": "42.00"}]
 
 
