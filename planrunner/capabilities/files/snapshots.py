@@ -65,15 +65,13 @@ def _tree(context: Context, tree: Beneath, parts: list[str], what: _Range) -> di
     found = {"": top} if parts else {}
     start = len("/".join(parts)) + 1 if parts else 0
     for entry in matching(tree, parts, (Patterns(what.patterns, True), Patterns(what.exclude, True))):
-        if context.cancelled():
-            raise Failure("stopped")
         if tree.own and entry.path.split("/")[: len(tree.own)] == tree.own:
             continue
         if not (
             stat.S_ISREG(entry.found.st_mode) or stat.S_ISDIR(entry.found.st_mode) or stat.S_ISLNK(entry.found.st_mode)
         ):
             continue  # a pipe or a socket has no content
-        standing = look_in(entry.folder, entry.name, entry.path)
+        standing = look_in(entry.folder, entry.name, entry.path, tree.go_on)
         if standing is not None:
             found[entry.path[start:]] = standing
         if len(found) > MOST:
@@ -100,7 +98,7 @@ def snapshot(
     """
     what = _Range(tuple(names(patterns)), tuple(names(exclude)))
     with opened(context) as tree:
-        parts = [part for part in path.split("/") if part not in ("", ".")] if path == "." else tree.writable(path)
+        parts = [] if path == "." else tree.writable(path)
         found = _tree(context, tree, parts, what)
         if not found and parts:
             raise Failure(f"{path} is not there")
@@ -140,6 +138,7 @@ def _copy(tree: Beneath, path: str, digest: str, file: IO[bytes]) -> None:
     hashed = hashlib.sha256()
     try:
         for data in read(tree, path):
+            tree.go_on()
             hashed.update(data)
             file.write(data)
     except FileNotFoundError:
