@@ -66,7 +66,7 @@ def _value(field: Field) -> Any:
         item = schema.get("items", {})
         return [{"string": "text", "integer": 1, "object": {}, "array": []}.get(item.get("type"), "text")]
     if field.type == "map":
-        return {name: "text" for name in schema.get("required", ())}
+        return dict.fromkeys(schema.get("required", ()), "text")
     return _BY_TYPE.get(field.type, "text")
 
 
