@@ -37,7 +37,7 @@ class RollbackRequest(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One thing that would be undone: ``kind`` is action or files, ``what`` how (as the plan writes it)."""
+    """One thing that would be undone: ``kind`` is action, files or capability, ``what`` how (as the plan writes it)."""
 
     task: str
     kind: str
@@ -152,9 +152,9 @@ def _step(state: State, position: int) -> Step:
     assert state.debts is not None
     owed = state.debts.owed[position]
     task = state.specs[owed.number]
+    if owed.kind == "capability":
+        return Step(task.id, "capability", f"{task.uses} takes back what it did")
     if owed.kind == "files":
-        if owed.files and "before" in owed.files[0]:
-            return Step(task.id, "capability", f"{task.uses} takes back what it did")
         count = sum(not record.get("folder") for record in owed.files)
         return Step(task.id, "files", f"put back {count} files of {', '.join(owed.patterns)}")
     action: Any = task.rollback

@@ -28,7 +28,7 @@ _TYPES: dict[Any, tuple[str, Any]] = {
     dict: ("map", {"type": "object"}),
     type(None): ("any", {"type": "null"}),
 }
-_QUANTITY = {"type": ["string", "number"]}
+_QUANTITY = ("string", "number")
 
 
 def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capability:
@@ -66,7 +66,7 @@ def _inputs(function: Callable[..., Any], hints: Mapping[str, Any], texts: Mappi
         if name == "context" and not fields:
             continue
         if parameter.kind is parameter.VAR_KEYWORD:
-            fields += [field(*each, None, texts.get(each[0], "")) for each in _unpacked(hints.get(name))]
+            fields += (_or_null(field(*each, None, texts.get(each[0], ""))) for each in _unpacked(hints.get(name)))
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
             raise TypeError(f"the parameter `{name}` of {function.__qualname__} cannot be given by name")
@@ -85,10 +85,20 @@ def _unpacked(annotation: Any) -> list[tuple[str, Any, bool]]:
     return [(name, hint, name in record.__required_keys__) for name, hint in hints.items()]
 
 
+def _or_null(found: Field) -> Field:
+    """An input that may be left out has no default of its own: null stands for that."""
+    if found.required or not found.schema:
+        return found
+    members = found.schema["anyOf"] if found.schema.keys() == {"anyOf"} else [found.schema]
+    return found._replace(schema={"anyOf": [*members, {"type": "null"}]})
+
+
 def field(name: str, annotation: Any, required: bool = False, default: Any = None, text: str = "") -> Field:
     """One input or output out of its annotation."""
     doc = _doc(annotation)
     kind, schema = schema_of(annotation)
+    if doc and doc.code:
+        schema = {**schema, "contentMediaType": doc.code}
     return Field(name, kind, required, default, doc.text if doc and doc.text else text, schema)
 
 
@@ -101,7 +111,8 @@ def schema_of(annotation: Any) -> tuple[str, Any]:
     origin = get_origin(annotation)
     if origin is Annotated:
         doc = _doc(annotation)
-        return (doc.quantity, dict(_QUANTITY)) if doc and doc.quantity else schema_of(get_args(annotation)[0])
+        inner = get_args(annotation)[0]
+        return _quantity(doc.quantity, inner) if doc and doc.quantity else schema_of(inner)
     if origin is Literal:
         return _choice(get_args(annotation))
     if origin in (Union, types.UnionType):
@@ -115,6 +126,11 @@ def schema_of(annotation: Any) -> tuple[str, Any]:
     if kind == "map" and len(arguments) == 2:
         return kind, {**schema, "additionalProperties": schema_of(arguments[1])[1]}
     return kind, dict(schema)
+
+
+def _quantity(kind: str, annotation: Any) -> tuple[str, Any]:
+    nothing = ["null"] if type(None) in get_args(annotation) else []
+    return kind, {"type": [*_QUANTITY, *nothing]}
 
 
 def _choice(values: tuple[Any, ...]) -> tuple[str, Any]:

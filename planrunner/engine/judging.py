@@ -31,8 +31,8 @@ _LARGEST = 32_768
 """Bytes of an artifact that the judge sees; a larger one is named and left out."""
 
 _NO_ROOM = (
-    "the judge was not asked: a budget is limited, and leaves no room for what `models.judging` of planrunner.yaml says a "
-    "judgement may use"
+    "the judge was not asked: a budget is limited, and leaves no room for what `models.judging` of planrunner.yaml "
+    "says a judgement may use"
 )
 
 
@@ -54,7 +54,8 @@ def judging(state: State, event: GateRequested, place: Place) -> Call | None:
     asks = Task(
         task.id, uses="llm.judge", timeout=task.timeout, budgets=Budgets(**(state.environment.get("judging") or {}))
     )
-    return Call(state.run_id, asks, event.attempt, key, inputs, "", (), {}, {}, directory, "", task.timeout, once=key)
+    call = Call(state.run_id, asks, event.attempt, key, inputs, "", (), {}, {}, directory, "", task.timeout, once=key)
+    return call._replace(reserved=event.reserved)
 
 
 def material(state: State, number: int, place: Place) -> str:

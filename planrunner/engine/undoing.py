@@ -43,7 +43,7 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
     key = f"{state.run_id}:{task.id}:undo:{command.attempt}"
     intent = UndoStarted(task.id, command.attempt, key, command.owed, owed.kind, "", command.reissue)
     intent = intent._replace(reserved=command.reserved)
-    if owed.kind == "files" and not (owed.files and "before" in owed.files[0]):
+    if owed.kind == "files":
         effect = Restore(UNDO + task.id, command.attempt, place.directory, owed.patterns, owed.files)
         return PreparedUndo(intent, effect)
     start = Start(owed.number, command.attempt, command.reissue)
@@ -53,7 +53,7 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
         found.outputs, found.outcome = owed.outputs, Outcome(outputs=owed.outputs)
     try:
         call = call_of(state, _action(task), start, place, key)
-        if owed.kind == "files":
+        if owed.kind == "capability":
             call = call._replace(inputs={"before": owed.files[0]["before"], "outputs": _given(owed, found)})
     except (TemplateError, EvaluationError) as error:
         return PreparedUndo(intent, None, Outcome("logic", str(error), usage=dict.fromkeys(command.reserved, 0)))

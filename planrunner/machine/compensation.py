@@ -69,7 +69,8 @@ def backup_made(state: State, event: BackupMade, at: float) -> None:
     if event.problem:
         debts.problems[number] = event.problem
         return
-    owed = Owed("files", number, event.visit)
+    noted = bool(event.files) and "before" in event.files[0]
+    owed = Owed("capability" if noted else "files", number, event.visit)
     owed.files, owed.patterns = event.files, event.patterns
     _add(state, debts, owed)
 

@@ -153,7 +153,8 @@ def started(state: State, by: RollbackStarted, positions: Sequence[int]) -> Roll
 
 def takes_back(state: State, task: Task) -> bool:
     """Whether the capability of a task itself undoes what it did, since the plan says nothing else about that."""
-    return task.rollback is None and not task.backup and bool(task.uses) and state.trait(task).undo
+    said = task.rollback is not None or task.backup or task.irreversible
+    return not said and bool(task.uses) and state.trait(task).undo
 
 
 def is_saved(state: State, number: int) -> bool:
@@ -161,7 +162,7 @@ def is_saved(state: State, number: int) -> bool:
     debts, now = state.debts, (number, state.tasks[number].visit)
     if debts is None:
         return False
-    return any((debts.owed[at].kind, debts.owed[at].shown_by) == ("files", now) for at in debts.of.get(number, ()))
+    return any(debts.owed[at].kind != "action" and debts.owed[at].shown_by == now for at in debts.of.get(number, ()))
 
 
 def current(debts: Debts, rollback: Rollback) -> Owed | None:

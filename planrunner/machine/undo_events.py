@@ -55,14 +55,15 @@ class RollbackStarted(NamedTuple):
 
 class UndoStarted(NamedTuple):
     """The intent to undo a task, durable before the act. ``key`` is ``run:task:undo:attempt``, kept when the same
-    attempt is issued again after a crash; ``kind`` is action (what the task's ``rollback`` says) or files. ``reserved``
-    is what it may spend at most of what is reserved for the rollback (cost in dollars, tokens, calls)."""
+    attempt is issued again after a crash; ``kind`` is action (what the task's ``rollback`` says), files or capability
+    (it takes back itself what it did). ``reserved`` is what it may spend at most of what is reserved for the rollback
+    (cost in dollars, tokens, calls)."""
 
     task: str
     attempt: int
     key: str
     owed: int
-    kind: Literal["action", "files"] = "action"
+    kind: Literal["action", "files", "capability"] = "action"
     inputs: str = ""
     reissue: int = 0
     reserved: dict[str, Json] = {}

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from planrunner.plan.model import RollbackPolicy
 
     Json = Any
-    Kind = Literal["action", "files"]
+    Kind = Literal["action", "files", "capability"]
     Fate = Literal["", "undone", "failed", "left"]
 
 
 class Owed:
-    """One thing to undo: the ``rollback`` action of a task, or the files that were saved before it started.
+    """One thing to undo: the ``rollback`` action of a task, the files that were saved before it started, or what its
+    capability did, by what it noted before.
 
     There is one for each visit of a task, whatever number of attempts it took; ``attempt`` is the last of them, 0 while
     none has started. ``outputs`` are those of an earlier visit (None: the task still has them). ``tries`` counts the

@@ -78,7 +78,8 @@ TASK_ORDER = (
         "validation",
         "failure_modes",
     ),
-    *("outputs", "artifacts", "evidence", "checkpoint", "backup", "rollback", "on_success", "on_failure", "next"),
+    *("outputs", "artifacts", "evidence", "checkpoint", "backup", "rollback", "irreversible"),
+    *("on_success", "on_failure", "next"),
 )
 
 _Entry = tuple[Scalar, Node]

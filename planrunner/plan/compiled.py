@@ -38,7 +38,7 @@ def dump(plan: Plan) -> str:
     """The plan as text, complete: ``load(dump(plan)) == plan``."""
     pool: _Pool = {}
     packed = _PLAN[0](plan, pool)
-    expressions = [[text, tree, paths] for text, (_, tree, paths) in pool.items()]
+    expressions = [[text if text.__class__ is str else text[0], tree, paths] for text, (_, tree, paths) in pool.items()]
     return f"[{LAYOUT},{write_json(expressions)},{packed}]"
 
 
@@ -137,6 +137,8 @@ def _pack_expression(value: Any, pool: _Pool) -> str:
     entry = pool.get(text)
     if entry is None:
         entry = pool[text] = (len(pool), tree, paths)
+    elif entry[1] is not tree and entry[1] != tree:  # the names of commands mean what their own calls give
+        entry = pool.setdefault((text, repr(tree)), (len(pool), tree, paths))
     return f"[{entry[0]},{span[0]},{span[1]}]"
 
 

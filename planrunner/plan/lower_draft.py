@@ -105,6 +105,10 @@ def _allow_failure(draft: Draft, node: Node) -> None:
     draft.fields["allow_failure"] = bool(values.truth(node))
 
 
+def _irreversible(draft: Draft, node: Node) -> None:
+    draft.fields["irreversible"] = bool(values.truth(node))
+
+
 def _optional(draft: Draft, node: Node) -> None:
     draft.fields["optional"] = bool(values.truth(node))
 
@@ -192,6 +196,7 @@ READERS: dict[str, _Reader] = {
     "labels": _labels,
     "env": _env,
     "allow_failure": _allow_failure,
+    "irreversible": _irreversible,
     "optional": _optional,
     "backup": _backup,
     "checkpoint": _checkpoint,

@@ -193,6 +193,8 @@ def _finish_flow(draft: Draft) -> None:
 
 def _finish_criteria(draft: Draft) -> None:
     names = _item_names(draft)
+    if "command" in draft.nodes and looks_like_calls(draft.fields["command"]):
+        names |= frozenset(re.findall(_BOUND, draft.fields["command"]))
     for key, known in CRITERIA.items():
         if key in draft.nodes:
             here = draft.low.known(known)

@@ -149,6 +149,8 @@ class Task(NamedTuple):
     checkpoint: tuple[str, ...] | None = None
     """Patterns of files that are kept when the task has completed (empty: all of the working directory); None: none
     are."""
+    irreversible: bool = False
+    """Said by the plan: nothing takes back what the task does, and nothing is noted for that."""
 
 
 class Plan(NamedTuple):

@@ -158,8 +158,11 @@ def _rolling_back(terminal: Terminal, _state: State, event: RollbackStarted, _at
     return f"{terminal.sign('rolled_back')} rolling back{what}: {plural(len(event.owed), 'step')} to undo"
 
 
+_UNDOING = {"action": "undoing", "files": "putting back the files of", "capability": "taking back what was done by"}
+
+
 def _undoing(terminal: Terminal, _state: State, event: UndoStarted, _at: float) -> str:
-    what = "putting back the files of" if event.kind == "files" else "undoing"
+    what = _UNDOING[event.kind]
     again = " again, its end was not seen" if event.reissue else ""
     return f"{terminal.sign('rolled_back')} {what} {event.task}{again}"
 

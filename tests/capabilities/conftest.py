@@ -1,4 +1,4 @@
-"""Servers that answer as models do, and attempts of capabilities with everything an engine gives them."""
+"""Servers that answer as models do. Modules beside this file, such as ``files_desk``, hold what several tests share."""
 
 from __future__ import annotations
 

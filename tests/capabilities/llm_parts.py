@@ -224,4 +224,5 @@ class Odd:
 
     def settings(self, **more: Any) -> dict[str, Any]:
         model = {"provider": "openai-compatible", "model": "m", "base_url": f"{self.url}/v1"}
-        return {"odd": {**model, "price": {"input": 1, "output": 2}, **more}}
+        whole = {**model, "price": {"input": 1, "output": 2}, **more}
+        return {"odd": {name: value for name, value in whole.items() if value is not None}}

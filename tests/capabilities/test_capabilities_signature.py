@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple, Optional, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, Optional, TypedDict, Unpack
 
 import pytest
 
@@ -71,6 +71,37 @@ class TestDescribe:
             Field("degrees", "number", True, None, "how warm it is", {"type": "number"}),
             Field("words", "string", True, None, "", {"type": "string"}),
         )
+
+    def test_many_inputs_may_be_given_as_one_typed_dict(self) -> None:
+        class More(TypedDict, total=False):
+            days: Annotated[int, Doc("how many")]
+            wait: Annotated[str | None, Doc("how long", quantity="duration")]
+            data: Any
+
+        def function(city: str, **more: Any) -> None:
+            """Look.
+
+            :param data: what to send
+            """
+
+        function.__annotations__["more"] = Unpack[More]
+        found = describe(capability("a.b")(function))
+        assert found.inputs == (
+            Field("city", "string", True, None, "", {"type": "string"}),
+            Field("days", "int", False, None, "how many", {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+            Field(
+                "wait",
+                "duration",
+                False,
+                None,
+                "how long",
+                {"anyOf": [{"type": ["string", "number", "null"]}, {"type": "null"}]},
+            ),
+            Field("data", "any", False, None, "what to send", {}),
+        )
+        assert not found.open_inputs
+        function.__annotations__["more"] = Any
+        assert describe(capability("a.b")(function)).open_inputs
 
     def test_every_schema_is_valid_and_takes_the_defaults(self) -> None:
         import jsonschema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -184,13 +185,29 @@ def test_a_preview_of_a_text_is_a_unified_diff(tmp_path: Path) -> None:
     before = desk.tree()
     shown = desk.preview("edit", diff=DIFF)
     assert desk.tree() == before
-    assert shown.summary == "3 made, 1 changed, 1 removed: docs/a.txt, src/b.txt, new …"
+    assert shown.summary == "1 made, 1 changed, 1 removed: docs/a.txt, src/b.txt, new/deep/c.txt"
     assert "--- a/docs/a.txt\n+++ b/docs/a.txt\n@@ -1,3 +1,2 @@\n one\n-two\n three\n" in shown.diff
     assert "deleted file mode 100644\n--- a/src/b.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-1\n-2\n" in shown.diff
     assert "new file mode 100644\n--- /dev/null\n+++ b/new/deep/c.txt\n@@ -0,0 +1 @@\n+see\n" in shown.diff
     assert desk.preview("write", path="docs/deep/bytes", content="x").diff.endswith(
         "Binary files a/docs/deep/bytes and b/docs/deep/bytes differ\n"
     )
+
+
+def test_an_act_that_failed_at_first_is_undone_as_the_attempt_found_it(tmp_path: Path) -> None:
+    desk = filled(tmp_path)
+    inputs = {"path": "later/a.txt", "content": "x"}
+    noted = desk.capture("write", **inputs)
+    with pytest.raises(Failure, match="No such file"):
+        desk.do("write", **inputs)
+    empty = desk.tree()
+    desk.undo("write", noted)
+    assert desk.tree() == empty
+    desk.write("later/a.txt", "theirs", 0o600)
+    before = desk.tree()
+    desk.do("write", attempt=2, **inputs)
+    desk.undo("write", noted)
+    assert desk.tree() == before
 
 
 class TestForeignWork:
@@ -321,10 +338,21 @@ def laid_out(desk: Desk, files: dict[str, tuple[str, int]]) -> None:
             desk.write(path, text, mode)
 
 
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[None]:
+    """Hundreds of trees need not survive a power loss."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @settings(max_examples=120)
 @given(FILES, st.lists(acts(), min_size=1, max_size=4))
 def test_acts_undone_in_turn_leave_the_tree_as_it_was(
-    tmp_path_factory: pytest.TempPathFactory, files: dict[str, tuple[str, int]], todo: list[tuple[str, dict[str, Any]]]
+    tmp_path_factory: pytest.TempPathFactory,
+    hasty: None,
+    files: dict[str, tuple[str, int]],
+    todo: list[tuple[str, dict[str, Any]]],
 ) -> None:
     folder = tmp_path_factory.mktemp("acts")
     desk = Desk(folder)
@@ -351,7 +379,10 @@ def test_acts_undone_in_turn_leave_the_tree_as_it_was(
 @settings(max_examples=60)
 @given(FILES, FILES)
 def test_a_restored_snapshot_is_the_tree_that_was(
-    tmp_path_factory: pytest.TempPathFactory, files: dict[str, tuple[str, int]], others: dict[str, tuple[str, int]]
+    tmp_path_factory: pytest.TempPathFactory,
+    hasty: None,
+    files: dict[str, tuple[str, int]],
+    others: dict[str, tuple[str, int]],
 ) -> None:
     folder = tmp_path_factory.mktemp("snapshots")
     desk = Desk(folder)

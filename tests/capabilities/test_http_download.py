@@ -295,6 +295,22 @@ class TestTakingBack:
         assert declared.capture(project.context(), url="http://127.0.0.1:1/") == {}
         assert declared.undo(project.context(), {}, None) is None
 
+    def test_what_a_kill_left_beside_the_file_is_removed(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        declared = self._parts()
+        before = declared.capture(project.context(), url="http://127.0.0.1:1/", path="x")
+
+        def killed(*_: Any, **__: Any) -> None:
+            raise KeyboardInterrupt
+
+        with Peer(Files()) as peer, monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(os, "rename", killed)
+            load(TARGETS["http.download"])(project.context(), url=peer.url, path="x")
+        assert len(os.listdir(project.path)) == 2
+        declared.undo(project.context(), before, None)
+        assert os.listdir(project.path) == ["planrunner.yaml"]
+
     def test_what_somebody_changed_since_is_left_as_it_is(self, project: Project) -> None:
         declared = self._parts()
         before = declared.capture(project.context(), url="http://127.0.0.1:1/", path="x")
@@ -309,6 +325,6 @@ class TestTakingBack:
     def test_the_preview_says_what_goes_where(self, project: Project) -> None:
         shown = self._parts().preview(project.context(), url="http://127.0.0.1:1/d/f.zip?k=1", path="x", sha256="a")
         assert shown.summary == "would download http://127.0.0.1:1/d/f.zip to x"
-        assert shown.calls[0].startswith("GET http://127.0.0.1:1/d/f.zip?k=1\n")
+        assert shown.calls == ("curl 'http://127.0.0.1:1/d/f.zip?k=1'",)
         shown = self._parts().preview(project.context(), url="http://127.0.0.1:1/d/f.zip")
         assert shown.summary.endswith("to the artifact `f.zip`")

@@ -133,6 +133,31 @@ class TestFailing:
             complete(Attempt(tmp_path, odd.settings()).context, "x")
         assert len(odd.requests) == 1
 
+    @pytest.mark.parametrize(("status", "told"), [(500, True), (503, True), (529, True), (502, False), (504, False)])
+    def test_an_error_of_the_provider_costs_nothing_and_one_on_the_way_nobody_knows_what(
+        self, status: int, told: bool, odd: Odd, tmp_path: Path
+    ) -> None:
+        odd.status, odd.body = status, b"{}"
+        attempt = Attempt(tmp_path, odd.settings())
+        with pytest.raises(Failure, match=f"answered {status}"):
+            complete(attempt.context, "x")
+        assert attempt.log.usage == ({"calls": 1, "tokens": 0, "cost": 0.0} if told else {"calls": 1})
+
+    @pytest.mark.parametrize("provider", ["openai-compatible", "anthropic", "google", "ollama"])
+    def test_a_reply_that_holds_no_answer_is_no_answer(self, provider: str, odd: Odd, tmp_path: Path) -> None:
+        odd.body = b'{"hello": "world"}'
+        with pytest.raises(Failure, match="sent a reply that cannot be read") as raised:
+            complete(Attempt(tmp_path, odd.settings(provider=provider)).context, "x")
+        assert raised.value.failure == "transient"
+
+    @pytest.mark.parametrize(
+        ("provider", "name"),
+        [("openai", "max_completion_tokens"), ("openai-compatible", "max_tokens"), ("ollama", "max_tokens")],
+    )
+    def test_every_request_bounds_its_reply(self, provider: str, name: str, odd: Odd, tmp_path: Path) -> None:
+        complete(Attempt(tmp_path, odd.settings(provider=provider)).context, "x")
+        assert json.loads(odd.requests[0][2])[name] == 4096
+
     def test_a_wrong_request_is_not_tried_elsewhere(self, odd: Odd, tmp_path: Path) -> None:
         odd.status, odd.body = 400, b'{"error": {"message": "no such model"}}'
         settings = odd.settings(fallback=["other"]) | {"default": "odd", "other": odd.settings()["odd"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -247,3 +248,14 @@ def test_a_run_keeps_the_password_out_of_journal_log_and_messages(address: str, 
     assert password not in done.stdout + done.stderr
     for path in (tmp_path / "state").rglob("*"):
         assert not path.is_file() or password.encode() not in path.read_bytes(), path
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for_when_the_attempt_stops(here: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"postgresql://me:secret@127.0.0.1:{silent.getsockname()[1]}/x"
+        stop = threading.Event()
+        threading.Timer(0.3, stop.set).start()
+        began = time.monotonic()
+        with pytest.raises(Failure, match="not waited for any longer"):
+            query(here(stop=stop.is_set, main=address), "SELECT 1")
+        assert time.monotonic() - began < 2

@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def planrunner(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(folder / "state"), "NO_COLOR": "1"}
+    path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part)
+    environment = {**os.environ, "PYTHONPATH": path, "PLANRUNNER_STATE": str(folder / "state"), "NO_COLOR": "1"}
     return subprocess.run(
         [sys.executable, "-m", "planrunner", *words],
         cwd=folder,
@@ -84,16 +85,18 @@ def test_each_call_counts_against_the_budget(tmp_path: Path) -> None:
     assert told["budget"]["attempts"]["used"] == 2
 
 
-def test_the_rollback_of_a_command_is_done_once_for_all_its_calls(tmp_path: Path) -> None:
+def test_each_call_is_undone_by_itself_and_then_the_command_by_its_own_rollback(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("old")
     told = run(
         tmp_path,
         "plan: p\non_failure: rollback\ndefaults: {timeout: 5s}\ntasks:\n  - id: a\n"
-        "    command: files.write('x.txt', content='new') -> x; noop(x) -> y\n"
-        "    rollback: {run: rm x.txt}\n"
+        "    command: files.write('x.txt', content='new') -> x; files.write('y.txt', content='new') -> y\n"
+        "    rollback: {run: cp x.txt seen.txt}\n"
         "  - {id: b, needs: [a], uses: fail}\n",
     )
-    assert told["tasks"]["a"]["status"] == "rolled_back"
-    assert not (tmp_path / "x.txt").exists()
+    assert {told["tasks"][name]["status"] for name in ("a", "a/x", "a/y")} == {"rolled_back"}
+    assert (tmp_path / "x.txt").read_text() == (tmp_path / "seen.txt").read_text() == "old"
+    assert not (tmp_path / "y.txt").exists()
 
 
 def test_names_in_commands_reach_a_shell_as_data(tmp_path: Path) -> None:
@@ -106,3 +109,28 @@ def test_names_in_commands_reach_a_shell_as_data(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     assert not (tmp_path / "hacked").exists()
     assert hostile in json.dumps(json.loads(ended.stdout)["tasks"]["a"]["outputs"]["out"], ensure_ascii=False)
+
+
+def test_the_research_of_s3_runs_against_a_real_web_and_replays_without_it(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "plans" / "capabilities", tmp_path / "plans")
+    (tmp_path / "planrunner.yaml").write_text("network:\n  private: [127.0.0.1, '::1']\n")
+    web = subprocess.Popen(
+        [sys.executable, str(ROOT / "plans" / "capabilities" / "peers" / "research_web.py"), "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert web.stdout is not None
+    try:
+        address = web.stdout.readline().strip()
+        ended = planrunner(tmp_path, "exec", "plans/commands-research.yaml", "-p", f"server={address}", "--json")
+    finally:
+        web.terminate()
+        web.wait(10)
+        web.stdout.close()
+    told = json.loads(ended.stdout)
+    assert ended.returncode == 0, ended.stderr
+    assert "RFC 9438" in told["outputs"]["bibliography"] and told["outputs"]["first"].startswith("http://")
+    assert told["tasks"]["collect/docs"]["status"] == "completed"
+    assert 0 < told["budget"]["calls"]["used"] <= 15
+    replayed = planrunner(tmp_path, "replay", "last")
+    assert replayed.returncode == 0, replayed.stderr

@@ -126,9 +126,12 @@ def _writes(folder: Path) -> int:
     project(folder)
     counter = folder / "writes"
 
+    def told(count: int, _: object) -> None:
+        counter.write_text(str(count))
+
     def work() -> int:
         os.chdir(folder)
-        die_at(0, stored=False, told=lambda count, _: counter.write_text(str(count)) and None)
+        die_at(0, stored=False, told=told)
         return execute(ExecRequest(str(folder / PLAN), state=str(folder / "state"), seed=1), Silent()).exit_code
 
     assert in_child(work) == errors.FAILED

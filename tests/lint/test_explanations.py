@@ -18,7 +18,7 @@ from planrunner.views.findings_json import rule_url
 ROOT = Path(__file__).parents[2]
 
 HEADINGS = ["What", "Why it matters", "Bad", "Good", "When to ignore"]
-WITHOUT_A_BAD_PLAN = {"PLAN011", "PLAN012", "PLAN112", "PLAN215", "PLAN506", "PLAN607"}
+WITHOUT_A_BAD_PLAN = {"PLAN011", "PLAN012", "PLAN112", "PLAN506", "PLAN607"}
 
 
 def section(code: str, heading: str) -> str:

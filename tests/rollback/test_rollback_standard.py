@@ -216,3 +216,12 @@ class TestKilled:
                     in_child(partial(go_on, folder))
                 assert last(folder)[0].reason == "rolled_back", (write_, stored)
                 assert (folder / "a").read_text() == "old\n", (write_, stored)
+
+
+class TestIrreversible:
+    def test_what_a_plan_calls_irreversible_is_neither_noted_nor_taken_back(self, project: Path) -> None:
+        folder = project / "p"
+        result = run(write(folder, book(irreversible=True), BAD, on_failure="rollback"))
+        assert (folder / "a").read_text() == "5\n"
+        assert not any(isinstance(entry.event, BackupMade) for entry in last(folder)[1])
+        assert result.state.tasks[result.state.index["book"]].status == "completed"

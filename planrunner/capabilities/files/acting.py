@@ -27,6 +27,8 @@ _INLINE = 50
 """Changes that a capture holds itself; more of them are kept as an artifact."""
 _IN_MEMORY = 8 << 20
 _FORMAT = 1
+_LATE = "-late"
+"""After the name of a record: nothing could be captured before the first attempt."""
 
 
 def opened(context: Context) -> Beneath:
@@ -35,7 +37,7 @@ def opened(context: Context) -> Beneath:
     if context.services is not None:
         state = context.cache("files").removesuffix("/cache/files")
     try:
-        return Beneath(context.call.directory, state)
+        return Beneath(context.call.directory, state, context.cancelled)
     except OSError as error:
         raise Failure(f"the working directory cannot be opened: {error.strerror}") from None
 
@@ -62,6 +64,8 @@ class Verb:
             planned = self._plan(**inputs)(context, tree)
             changes = merged(planned.changes)
             if changes:
+                if records.load(context, name + _LATE) is not None:
+                    _keep_replaced(context, tree, changes)
                 carry_out(context, tree, (name, self._name), Planned(changes, planned.outputs))
             return planned.outputs
 
@@ -73,18 +77,20 @@ class Verb:
             return preview(merged(self._plan(**inputs)(context, tree).changes), lambda path: read(tree, path))
 
     def capture(self, context: Context, **inputs: Json) -> dict[str, Json]:
-        """What an undo has to know: each path with what stands there before and after, old contents in the store."""
+        """What an undo has to know: each path with what stands there before and after, old contents in the store.
+
+        Where the act would fail as things are, it is left to fail with a class of its own; should a later attempt
+        succeed, that one keeps what it replaces.
+        """
+        name = self._record(context, inputs)
+        found: dict[str, Json] = {"format": _FORMAT, "record": name}
         with opened(context) as tree:
-            changes = merged(self._plan(**inputs)(context, tree).changes)
-            moved = _moved(changes)
-            for change in changes:
-                if (
-                    change.before
-                    and change.before.kind == "file"
-                    and not (change.after is None and change.before in moved)
-                ):
-                    keep(context, tree, change.path, change.before)
-        found: dict[str, Json] = {"format": _FORMAT, "record": self._record(context, inputs)}
+            try:
+                changes = merged(self._plan(**inputs)(context, tree).changes)
+            except Failure as failure:
+                records.save(context, name + _LATE, records.Record((), {}))
+                return {**found, "late": str(failure)}
+            _keep_replaced(context, tree, changes)
         rows = records.told(changes)
         if len(rows) <= _INLINE:
             return {**found, "changes": rows}
@@ -101,7 +107,14 @@ def carry_out(context: Context, tree: Beneath, record: tuple[str, str], planned:
     name, capability = record
     steps = stepped(tree, planned.changes, records.mark(context, capability))
     records.save(context, name, records.Record(steps, planned.outputs))
-    perform(tree, steps, context.cancelled)
+    perform(tree, steps)
+
+
+def _keep_replaced(context: Context, tree: Beneath, changes: tuple[Change, ...]) -> None:
+    moved = _moved(changes)
+    for change in changes:
+        if change.before and change.before.kind == "file" and not (change.after is None and change.before in moved):
+            keep(context, tree, change.path, change.before)
 
 
 def keep(context: Context, tree: Beneath, path: str, standing: Standing) -> None:
@@ -141,8 +154,8 @@ def undone(context: Context, before: dict[str, Json], outputs: dict[str, Json] |
     if before.get("format") != _FORMAT:
         raise Failure("what was kept for the undo was written by another version")
     with opened(context) as tree:
-        changes = _captured_changes(context, before)
         earlier = records.load(context, before["record"])
+        changes = _captured_changes(context, before, earlier)
         _refuse_foreign(tree, changes, earlier, cut_off=True)
         name = sha256(f"undo {before['record']}".encode())[:40]
         for record in (records.load(context, name), earlier):  # an undo that was cut off is the later of the two
@@ -155,7 +168,9 @@ def undone(context: Context, before: dict[str, Json], outputs: dict[str, Json] |
         return {"restored": len(inverse)}
 
 
-def _captured_changes(context: Context, before: dict[str, Json]) -> tuple[Change, ...]:
+def _captured_changes(context: Context, before: dict[str, Json], earlier: records.Record | None) -> tuple[Change, ...]:
+    if "late" in before:
+        return tuple(step.change for step in earlier.steps) if earlier is not None else ()
     rows = before.get("changes")
     if rows is None:
         with context.artifact(before["kept"]) as file:

@@ -6,6 +6,7 @@ import difflib
 from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Preview
+from planrunner.capabilities.files.changes import AS_IT_COMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -35,11 +36,12 @@ def preview(changes: Sequence[Change], read: Callable[[str], Iterable[bytes]]) -
 
 
 def _summary(changes: Sequence[Change]) -> str:
-    new = sum(change.before is None for change in changes)
-    gone = sum(change.after is None for change in changes)
-    counts = ((new, "made"), (len(changes) - new - gone, "changed"), (gone, "removed"))
+    named = [change for change in changes if not change.way]
+    new = sum(change.before is None for change in named)
+    gone = sum(change.after is None for change in named)
+    counts = ((new, "made"), (len(named) - new - gone, "changed"), (gone, "removed"))
     told = [f"{count} {what}" for count, what in counts if count]
-    return f"{', '.join(told)}: {', '.join(change.path for change in changes[:3])}{' …' if len(changes) > 3 else ''}"
+    return f"{', '.join(told)}: {', '.join(change.path for change in named[:3])}{' …' if len(named) > 3 else ''}"
 
 
 def _lines(change: Change, read: Callable[[str], Iterable[bytes]]) -> Iterable[str]:
@@ -69,11 +71,9 @@ def _word(standing: Standing | None) -> str:
         return ""
     if standing.kind == "link":
         return "file mode 120000"
-    return (
-        f"folder mode {standing.mode & 0o7777:04o}"
-        if standing.kind == "folder"
-        else f"file mode 100{standing.mode:03o}"
-    )
+    if standing.kind == "folder":
+        return "folder" if standing.mode == AS_IT_COMES else f"folder mode {standing.mode:04o}"
+    return f"file mode 100{standing.mode:03o}"
 
 
 def _content(standing: Standing | None, source: Callable[[], Iterable[bytes]] | None) -> bytes | None:

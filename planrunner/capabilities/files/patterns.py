@@ -71,7 +71,7 @@ def _parts(pattern: str) -> tuple[str, ...]:
         raise Failure(f"the pattern {pattern} leads out of the working directory", "policy")
     if not parts or len(parts) > _MOST:
         raise Failure(f"{pattern!r} is no pattern: expected names, `*` and `**` with `/` between them")
-    return parts
+    return (*parts, "*") if parts[-1] == "**" else parts  # what lies below a folder is not the folder itself
 
 
 @lru_cache(maxsize=256)

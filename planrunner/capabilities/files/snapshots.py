@@ -1,26 +1,29 @@
 """``files.snapshot`` and ``files.restore``: a tree kept in the store of artifacts, and put back exactly.
 
-A snapshot is one artifact, which lists every path with its kind, permissions and the digest of its content; each
-content is another one, kept once however often it occurs. The same tree has the same snapshot.
+A snapshot is one artifact: a line of JSON that lists every path with its kind, permissions and the digest of its
+content, then the contents, each once, at the offsets which that line gives. The same tree has the same snapshot.
 """
 
 from __future__ import annotations
 
+import os
 import stat
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.files.acting import Verb, keep, kept, opened, undone
+from planrunner.capabilities.files import records
+from planrunner.capabilities.files.acting import Verb, opened, read, undone
 from planrunner.capabilities.files.changes import Change, Planned, ways
 from planrunner.capabilities.files.finding import matching, names
 from planrunner.capabilities.files.patterns import Patterns
-from planrunner.capabilities.files.standing import MOST, Standing, look, look_in, standing_of
+from planrunner.capabilities.files.standing import CHUNK, MOST, Standing, look, look_in
 from planrunner.jsontext import read_json, stable_json
+from planrunner.lean import partial
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Annotated, Any
+    from collections.abc import Iterator, Mapping
+    from typing import IO, Annotated, Any
 
     from planrunner.capabilities.contract import Preview
     from planrunner.capabilities.files.acting import Plan
@@ -29,22 +32,20 @@ if TYPE_CHECKING:
     Json = Any
 
 _FORMAT = 1
+_LONGEST = 256 << 20
+"""Bytes of the line that lists a tree."""
 
 
 class Kept(NamedTuple):
-    """``snapshot`` is the digest by which it is restored; ``size`` the bytes of all files together."""
-
-    snapshot: str
-    files: int
-    size: int
+    snapshot: Annotated[str, Doc("the digest by which it is restored")]
+    files: Annotated[int, Doc("how many files it holds")]
+    size: Annotated[int, Doc("bytes of all of them together")]
 
 
 class Restored(NamedTuple):
-    """How many paths were written and removed, folders included."""
-
-    changed: bool
-    written: int
-    removed: int
+    changed: Annotated[bool, Doc("false where everything was as it was then")]
+    written: Annotated[int, Doc("files, links and folders that were put there or changed")]
+    removed: Annotated[int, Doc("files, links and folders that were taken away")]
 
 
 class _Range(NamedTuple):
@@ -64,15 +65,13 @@ def _tree(context: Context, tree: Beneath, parts: list[str], what: _Range) -> di
     found = {"": top} if parts else {}
     start = len("/".join(parts)) + 1 if parts else 0
     for entry in matching(tree, parts, (Patterns(what.patterns, True), Patterns(what.exclude, True))):
-        if context.cancelled():
-            raise Failure("stopped")
         if tree.own and entry.path.split("/")[: len(tree.own)] == tree.own:
             continue
         if not (
             stat.S_ISREG(entry.found.st_mode) or stat.S_ISDIR(entry.found.st_mode) or stat.S_ISLNK(entry.found.st_mode)
         ):
             continue  # a pipe or a socket has no content
-        standing = look_in(entry.folder, entry.name, entry.path)
+        standing = look_in(entry.folder, entry.name, entry.path, tree.go_on)
         if standing is not None:
             found[entry.path[start:]] = standing
         if len(found) > MOST:
@@ -99,41 +98,92 @@ def snapshot(
     """
     what = _Range(tuple(names(patterns)), tuple(names(exclude)))
     with opened(context) as tree:
-        parts = [part for part in path.split("/") if part not in ("", ".")] if path == "." else tree.writable(path)
+        parts = [] if path == "." else tree.writable(path)
         found = _tree(context, tree, parts, what)
         if not found and parts:
             raise Failure(f"{path} is not there")
-        known: set[str] = set()
-        for name, standing in found.items():
-            if standing.kind == "file" and standing.sha256 not in known:
-                known.add(standing.sha256)
-                keep(context, tree, "/".join([*parts, name]), standing)
-    rows = [[name, standing.told()] for name, standing in sorted(found.items())]
-    whole = {"format": _FORMAT, "patterns": what.patterns, "exclude": what.exclude, "entries": rows}
-    record = context.keep(stable_json(whole).encode("ascii"), "snapshot", "snapshot")
+        record = _kept(context, tree, parts, (what, found))
     files = [standing for standing in found.values() if standing.kind == "file"]
     return Kept(str(record["sha256"]), len(files), sum(file.size for file in files))
 
 
-def _read(context: Context, digest: str) -> tuple[_Range, dict[str, Standing]]:
-    with context.artifact(digest) as file:
-        data = file.read()
+def _kept(
+    context: Context, tree: Beneath, parts: list[str], taken: tuple[_Range, dict[str, Standing]]
+) -> dict[str, Json]:
+    """Write the snapshot into one file and keep that."""
+    what, found = taken
+    contents: dict[str, tuple[int, str]] = {}
+    end = 0
+    for name, standing in sorted(found.items()):
+        if standing.kind == "file" and standing.sha256 not in contents:
+            contents[standing.sha256] = (end, "/".join([*parts, name]))
+            end += standing.size
+    rows = [[name, standing.told()] for name, standing in sorted(found.items())]
+    offsets = {digest: offset for digest, (offset, _) in contents.items()}
+    head = {"format": _FORMAT, "patterns": what.patterns, "exclude": what.exclude, "entries": rows, "offsets": offsets}
+    path = os.path.join(context.cache("files"), f"{records.mark(context, 'files.snapshot')}.snapshot")
     try:
-        whole = read_json(data.decode("ascii"))
-        if whole["format"] != _FORMAT:
+        with open(path, "wb") as file:
+            file.write(stable_json(head).encode("ascii") + b"\n")
+            for digest, (_, place) in contents.items():
+                _copy(tree, place, digest, file)
+        return context.keep_file(path, "snapshot", "snapshot")
+    finally:
+        os.unlink(path)
+
+
+def _copy(tree: Beneath, path: str, digest: str, file: IO[bytes]) -> None:
+    import hashlib  # late: loads OpenSSL
+
+    hashed = hashlib.sha256()
+    try:
+        for data in read(tree, path):
+            tree.go_on()
+            hashed.update(data)
+            file.write(data)
+    except FileNotFoundError:
+        hashed.update(b"gone")
+    if hashed.hexdigest() != digest:
+        raise Failure(f"{path}: its content has changed meanwhile", "transient")
+
+
+class _Stored(NamedTuple):
+    """A snapshot as it is kept; ``start`` is where its contents begin."""
+
+    what: _Range
+    entries: dict[str, Standing]
+    offsets: dict[str, int]
+    start: int
+
+
+def _read(context: Context, digest: str) -> _Stored:
+    with context.artifact(digest) as file:
+        line = file.readline(_LONGEST)
+    try:
+        head = read_json(line.decode("ascii").rstrip("\n"))
+        if head["format"] != _FORMAT:
             raise ValueError
-        entries: dict[str, Standing | None] = {name: standing_of(told) for name, told in whole["entries"]}
-        what = _Range(tuple(whole["patterns"]), tuple(whole["exclude"]))
+        entries = {name: Standing(**told) for name, told in head["entries"]}
+        what = _Range(tuple(head["patterns"]), tuple(head["exclude"]))
+        return _Stored(what, entries, head["offsets"], len(line))
     except (ValueError, KeyError, TypeError):
         raise Failure(f"the artifact {digest} is no snapshot that this version reads") from None
-    return what, {name: standing for name, standing in entries.items() if standing is not None}
+
+
+def _content(context: Context, digest: str, start: int, size: int) -> Iterator[bytes]:
+    """A part of an artifact."""
+    with context.artifact(digest) as file:
+        file.seek(start)
+        while size > 0 and (data := file.read(min(size, CHUNK))):
+            size -= len(data)
+            yield data
 
 
 def _restore(snapshot: str, path: str = ".") -> Plan:
     def plan(context: Context, tree: Beneath) -> Planned:
         parts = [] if path == "." else tree.writable(path)
-        what, wanted = _read(context, snapshot)
-        present = _tree(context, tree, parts, what)
+        stored = _read(context, snapshot)
+        wanted, present = stored.entries, _tree(context, tree, parts, stored.what)
         top = "/".join(parts)
         changes = []
         for name in sorted({*wanted, *present}):
@@ -142,7 +192,10 @@ def _restore(snapshot: str, path: str = ".") -> Plan:
                 continue
             tree.writable(place)
             after = wanted.get(name)
-            source = kept(context, after.sha256) if after is not None and after.kind == "file" else None
+            source = None
+            if after is not None and after.kind == "file":
+                start = stored.start + stored.offsets[after.sha256]
+                source = partial(_content, context, snapshot, start, after.size)
             changes.append(Change(place, present.get(name), after, source))
         above = _above(tree, top, changes) if changes else []
         written = sum(change.after is not None for change in changes)

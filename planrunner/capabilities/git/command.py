@@ -117,7 +117,7 @@ class Git(NamedTuple):
         call = Program((program(), *arguments), self.directory, environment, stdin, limit, None, not loud)
         ended = run(context, call)
         if ended.code not in ok:
-            said = shown(ended.stderr.strip() or ended.stdout[-2000:].strip())
+            said = shown(b"\n".join((ended.stdout[-2000:].strip(), ended.stderr.strip())).strip())
             raise Refused(f"git {arguments[0]}: {_gist(said) or f'ended with {ended.code}'}", said)
         if ended.dropped:
             raise Failure(f"git {arguments[0]} printed more than {limit} bytes")
@@ -209,6 +209,6 @@ def plain_call(*arguments: str) -> str:
 def _gist(said: str) -> str:
     """The line that says why: the first that git calls fatal or an error, else the last."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    marked = [line for line in lines if line.startswith(("fatal: ", "error: ", "! [", "remote: error"))]
+    marked = [line for line in lines if line.startswith(("fatal: ", "error: ", "!\t", "remote: error"))]
     best = marked[0] if marked else lines[-1] if lines else ""
     return best.removeprefix("fatal: ").removeprefix("error: ")[:300]

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from planrunner.capabilities.contract import Context, Failure
 
 MASK = "***"
 _WAYS = "`bearer_env`, `basic_env`, or `header` with `header_env`"
+
+
+class Unset(Failure):
+    """The variable of the credentials is not set."""
 
 
 class Credentials(NamedTuple):
@@ -49,15 +55,27 @@ def credentials_of(context: Context, auth: Any) -> Credentials:
     raise Failure(f"`auth` must be {_WAYS}, found {', '.join(f'`{way}`' for way in ways)}")
 
 
+def shown_of(context: Context, auth: Any) -> Credentials:
+    """The credentials as they are shown; the variable need not be set, and if it is, its value is masked elsewhere."""
+    try:
+        return credentials_of(context, auth)
+    except Unset:
+        if "header" in auth:
+            return _made(str(auth["header"]).lower(), "", "", ())
+        return _made("authorization", "Bearer " if "bearer_env" in auth else "Basic ", "", ())
+
+
 def _made(header: str, before: str, secret: str, secrets: tuple[str, ...]) -> Credentials:
-    longest_first = sorted({each for each in secrets if len(each) >= 4}, key=len, reverse=True)
+    long = [each for each in secrets if len(each) >= 4]
+    spelled = {form for each in long for form in (each, json.dumps(each)[1:-1], quote(each, safe=""))}
+    longest_first = sorted(spelled, key=len, reverse=True)
     return Credentials({header: before + secret}, {header: before + MASK}, tuple(longest_first))
 
 
 def _variable(context: Context, name: Any) -> str:
     value = context.call.env.get(str(name)) or os.environ.get(str(name), "")
     if not value.strip():
-        raise Failure(f"the environment variable `{name}`, which `auth` names, is not set")
+        raise Unset(f"the environment variable `{name}`, which `auth` names, is not set")
     if any(sign in value.strip() for sign in "\r\n\0"):
         raise Failure(f"the environment variable `{name}`, which `auth` names, is more than one line")
     return value.strip()

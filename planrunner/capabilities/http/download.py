@@ -14,7 +14,7 @@ from planrunner.capabilities.http.asking import Ask, asked, size_of
 from planrunner.capabilities.http.inputs import Fetching, Url
 from planrunner.capabilities.http.partial import Partial
 from planrunner.capabilities.http.placing import place, standing, take_away, told
-from planrunner.capabilities.http.previewing import request_text
+from planrunner.capabilities.http.previewing import call_of, previewed
 from planrunner.capabilities.http.ranges import Wanted, read_to_end
 from planrunner.capabilities.http.received import name_of
 from planrunner.capabilities.http.sending import opened
@@ -38,9 +38,10 @@ class Downloaded(NamedTuple):
 
 
 def _preview(context: Context, url: str, path: str = "", artifact: str = "", **options: Any) -> Preview:
-    ask = _ask(context, url, {name: value for name, value in options.items() if name in Fetching.__annotations__})
+    given = {name: value for name, value in options.items() if name in Fetching.__annotations__}
+    ask = previewed(context, "GET", url, given, Fetching)
     where = path or f"the artifact `{artifact or name_of(_plain(ask))}`"
-    return Preview(f"would download {_plain(ask)} to {where}", calls=(request_text(ask),))
+    return Preview(f"would download {_plain(ask)} to {where}", calls=(call_of(ask),))
 
 
 def _capture(context: Context, url: str, path: str = "", **options: Any) -> dict[str, Any]:
@@ -56,18 +57,19 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     """Put back what stood at the path. What somebody changed since is left as it is, and fails."""
     if not before:
         return None
-    path, stood = before["path"], before["stood"]
-    now = told(standing(context.call.directory, path))
+    path, stood, directory = before["path"], before["stood"], context.call.directory
+    take_away(directory, path, before["note"])
+    now = told(standing(directory, path))
     if now == stood:
         return {"changed": False}
     ours = {(outputs or {}).get("sha256"), _written(context, before["note"]), (stood or {}).get("sha256")}
     if now is not None and now["sha256"] not in ours:
         raise Failure(f"{path} was changed since it was downloaded, so it is left as it is")
     if stood is None:
-        take_away(context, path)
+        take_away(directory, path)
     else:
         with context.artifact(stood["sha256"]) as kept:
-            place(context, path, kept, stood["mode"])
+            place(directory, path, kept, before["note"], stood["mode"])
     return {"changed": True}
 
 
@@ -129,17 +131,18 @@ def _plain(ask: Ask) -> str:
 def _complete(context: Context, ask: Ask, wanted: Wanted, partial: Partial) -> int:
     """Get the whole file and check it; gives the number of tries. Raises Failure."""
 
-    def once(tries: int) -> int:
-        with opened(context, ask) as connected:
-            read_to_end(context, ask, wanted, partial, connected)
-        return tries
+    with opened(context, ask) as connected:
 
-    tries = persist(context, ask, once)
-    fault = wanted.fault(partial)
-    if fault and partial.resumed:  # the beginning may have belonged to another file
-        partial.begin("")
-        tries += persist(context, ask, once)
+        def once(tries: int) -> int:
+            read_to_end(context, ask, wanted, partial, connected)
+            return tries
+
+        tries = persist(context, ask, once)
         fault = wanted.fault(partial)
+        if fault and partial.resumed:  # the beginning may have belonged to another file
+            partial.begin("")
+            tries += persist(context, ask, once)
+            fault = wanted.fault(partial)
     if fault:
         outputs = {"size": partial.size, "sha256": partial.digest()}
         raise Failure(f"{ask.shown}: {fault}", "logic", outputs)
@@ -155,7 +158,7 @@ def _deliver(context: Context, found: Downloaded, name: str, partial: Partial) -
     if there is not None and there.sha256 == found.sha256:
         return found._replace(changed=False)
     _remember(context, found.sha256)
-    place(context, found.path, partial.content())
+    place(context.call.directory, found.path, partial.content(), _note(context))
     return found
 
 

@@ -9,7 +9,7 @@ from planrunner.capabilities.contract import Context, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.http.asking import asked
 from planrunner.capabilities.http.inputs import Answer, Creating, Reading, Sending, Url
-from planrunner.capabilities.http.previewing import preview_of
+from planrunner.capabilities.http.previewing import preview_of, previewed
 from planrunner.capabilities.http.sending import send
 
 NETWORK = ("reaches the network",)
@@ -17,13 +17,13 @@ NETWORK = ("reaches the network",)
 
 def _previews(method: str, known: Any) -> Callable[..., Preview]:
     def preview(context: Context, url: str, **options: Any) -> Preview:
-        return preview_of(asked(context, method, url, options, known))
+        return preview_of(previewed(context, method, url, options, known))
 
     return preview
 
 
 def _preview_request(context: Context, method: str, url: str, **options: Any) -> Preview:
-    return preview_of(asked(context, method, url, options))
+    return preview_of(previewed(context, method, url, options))
 
 
 @capability("http.get", effect="read", risks=NETWORK, preview=_previews("GET", Reading))

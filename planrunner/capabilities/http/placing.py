@@ -9,7 +9,7 @@ import shutil
 import stat
 from typing import Any, BinaryIO, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.inside import folder_of
 
 _PROTECTED = (".git", ".planrunner")
@@ -32,10 +32,13 @@ def standing(directory: str, path: str) -> Standing | None:
         os.close(folder)
 
 
-def place(context: Context, path: str, source: BinaryIO, mode: int | None = None) -> None:
-    """Put the content of ``source`` at a path; readers see the old file or the new one. Raises Failure."""
-    folder, name = _writable(context.call.directory, path)
-    staged = f".{name[:200]}.{hashlib.sha256(context.call.key.encode()).hexdigest()[:12]}.planrunner"
+def place(directory: str, path: str, source: BinaryIO, mark: str, mode: int | None = None) -> None:
+    """Put the content of ``source`` at a path; readers see the old file or the new one. Raises Failure.
+
+    Until then it lies beside under a name with ``mark`` in it, which ``take_away`` knows it by after a kill.
+    """
+    folder, name = _writable(directory, path)
+    staged = _staged(name, mark)
     try:
         old = _look(folder, name, path)
         try:
@@ -52,12 +55,13 @@ def place(context: Context, path: str, source: BinaryIO, mode: int | None = None
         os.close(folder)
 
 
-def take_away(context: Context, path: str) -> None:
-    """Remove the file at a path."""
-    folder, name = _writable(context.call.directory, path)
+def take_away(directory: str, path: str, mark: str = "") -> None:
+    """Remove the file at a path, or with ``mark`` what a kill left beside it. There may be none."""
+    folder, name = _writable(directory, path)
     try:
-        os.unlink(name, dir_fd=folder)
-        os.fsync(folder)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_staged(name, mark) if mark else name, dir_fd=folder)
+            os.fsync(folder)
     finally:
         os.close(folder)
 
@@ -65,6 +69,10 @@ def take_away(context: Context, path: str) -> None:
 def told(found: Standing | None) -> dict[str, Any] | None:
     """As JSON data for the journal."""
     return None if found is None else found._asdict()
+
+
+def _staged(name: str, mark: str) -> str:
+    return f".{name[:200]}.{mark[:12]}.planrunner"
 
 
 def _writable(directory: str, path: str) -> tuple[int, str]:

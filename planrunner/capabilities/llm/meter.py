@@ -1,8 +1,8 @@
 """What a reply says it used, read out of the reply itself and believed only where it is possible.
 
 A number that is missing, is no whole number, is below zero or is above what the request can have used at most makes the
-whole of it unknown. The library that reads the rest of the reply never sees it: a number that it stumbles over would cost
-an answer that is paid for.
+whole of it unknown. The library that reads the rest of the reply never sees it: a number that it stumbles over would
+cost an answer that is paid for.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ _USUAL_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "go
 HASH = "hash"
 """The embedder that needs no network and no configuration."""
 
-CHOICES = ("default", "judge")
-"""What stands among the models and says which of them is meant."""
+CHOICES = ("default", "judge", "judging")
+"""What stands among the models and is none: which of them is meant, and what a judgement may use."""
 
 _EXAMPLE = "models: {default: fast, fast: {provider: openai, model: gpt-5-mini, key_env: OPENAI_API_KEY}}"
 

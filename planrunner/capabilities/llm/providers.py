@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.llm.conversation import Message, Tool, ToolCall
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.wire import NO_KEY
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse
     from pydantic_ai.models import Model as Adapter
     from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.profiles import ModelProfile
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import ToolDefinition
 
@@ -40,16 +39,6 @@ class Reply(NamedTuple):
     finish_reason: str
 
 
-def load() -> None:
-    """Import the library, which takes a second; raises Failure where the extra is not installed."""
-    try:
-        import pydantic_ai.direct  # noqa: F401  (late: an extra, and heavy)
-    except ImportError as error:
-        raise Failure(f"llm needs the extra `llm`: pip install 'planrunner[llm]' ({error})") from None
-    for module in ("pydantic_ai", "openai", "anthropic", "google.genai", "genai_prices"):
-        warnings.filterwarnings("ignore", module=module.replace(".", r"\."))  # they would write over the live view
-
-
 def adapter(model: Model, client: httpx2.AsyncClient) -> Adapter:
     """The library's model, which sends what it has to send through ``client``."""
     return _ADAPTERS[model.provider](model, client)
@@ -60,7 +49,9 @@ def _openai(model: Model, client: httpx2.AsyncClient) -> Adapter:
     from pydantic_ai.providers.openai import OpenAIProvider
 
     provider = OpenAIProvider(base_url=model.base_url, api_key=NO_KEY, http_client=client)
-    return OpenAIChatModel(model.model, provider=provider)
+    if model.provider == "openai":
+        return OpenAIChatModel(model.model, provider=provider)
+    return OpenAIChatModel(model.model, provider=provider, profile=_older(provider.model_profile(model.model)))
 
 
 def _anthropic(model: Model, client: httpx2.AsyncClient) -> Adapter:
@@ -84,7 +75,15 @@ def _ollama(model: Model, client: httpx2.AsyncClient) -> Adapter:
     from pydantic_ai.providers.ollama import OllamaProvider
 
     provider = OllamaProvider(base_url=model.base_url, api_key=NO_KEY, http_client=client)
-    return OllamaModel(model.model, provider=provider)
+    return OllamaModel(model.model, provider=provider, profile=_older(provider.model_profile(model.model)))
+
+
+def _older(profile: ModelProfile | None) -> ModelProfile:
+    """The ways of a model served by a program that bounds its replies by `max_tokens`, as nearly all but OpenAI do."""
+    from pydantic_ai.profiles import merge_profile
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+
+    return merge_profile(profile, OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False))
 
 
 _ADAPTERS: dict[str, Callable[[Model, httpx2.AsyncClient], Adapter]] = {
@@ -202,6 +201,8 @@ def _reply(response: ModelResponse) -> Reply:
         for part in response.parts
         if isinstance(part, ToolCallPart)
     ]
+    if not (text or calls or response.finish_reason):
+        raise ValueError("it holds no answer")
     return Reply(text, tuple(calls), response.finish_reason or "")
 
 

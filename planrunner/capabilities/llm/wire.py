@@ -23,6 +23,9 @@ LARGEST = 16 << 20
 NO_KEY = "no-key"
 """What a library gets to see instead of a key."""
 
+_PERHAPS_DONE = frozenset({408, 499, 502, 504, *range(520, 528)})
+"""Statuses of something between here and the model, which may have answered all the same."""
+
 _CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key", "api-key", "openai-organization", "openai-project")
 
 
@@ -83,16 +86,16 @@ class Exchange:
         return line if cleaned is text else b"data: " + cleaned + line[len(line.rstrip(b"\r\n")) :]
 
     def end(self) -> None:
-        """Settle what the request used. A request that was answered with an error, or never left, used nothing; one
-        whose reply broke off used nobody knows what."""
+        """Settle what the request used. A request that the provider answered with an error, or that never left, used
+        nothing; one whose reply broke off, or was kept back on the way, used nobody knows what."""
         if self.hold is None:
             self.used = Used(Tokens(0, 0), 0.0)
             return
         hold, self.hold = self.hold, None
-        if not self.was_sent or (self.is_whole and not 200 <= self.status < 300):
+        if not self.was_sent or (self.is_whole and self.status >= 300 and self.status not in _PERHAPS_DONE):
             self.used = hold.settle(Tokens(0, 0))
         else:
-            self.used = hold.settle(self._meter.tokens() if self.is_whole else None)
+            self.used = hold.settle(self._meter.tokens() if self.is_whole and self.status < 300 else None)
 
     @property
     def odd(self) -> str:

@@ -52,8 +52,8 @@ def host(url: str) -> str:
 
 
 def owner(url: str) -> str:
-    """The part of the host that somebody has registered: ``bbc.co.uk`` for ``www.bbc.co.uk``. An IP address or a name
-    without a public suffix stands for itself. Two sources are independent only where their owners differ."""
+    """The part of the host that somebody has registered: ``bbc.co.uk`` for ``www.bbc.co.uk``, the last two parts where
+    no public suffix is known, and an IP address as a whole. Two sources are independent only where owners differ."""
     name = host(url)
     try:
         return str(ipaddress.ip_address(name))
@@ -65,4 +65,4 @@ def owner(url: str) -> str:
         raise Failure("research needs the extra `web`: pip install 'planrunner[web]'") from None
     found = get_tld(f"http://{name}/", as_object=True, fail_silently=True, search_private=True)
     registered = getattr(found, "fld", None)
-    return str(registered) if registered else name
+    return str(registered) if registered else ".".join(name.split(".")[-2:])

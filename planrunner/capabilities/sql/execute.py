@@ -21,21 +21,22 @@ if TYPE_CHECKING:
 _LARGEST = 4 << 20
 """Bytes of a script."""
 _MOST_ROWS = 1000
+_STATEMENT = "a statement without templates, or a list, also of {statement, params}"
 
 
 class Executed(NamedTuple):
-    affected: int
-    counts: list[int]
-    rows: list[dict[str, Any]]
-    repeated: bool
+    affected: Annotated[int, Doc("rows that were changed, by all statements together")]
+    counts: Annotated[list[int], Doc("rows that each statement changed, or returned")]
+    rows: Annotated[list[dict[str, Any]], Doc("what the last statement returned that returns rows")]
+    repeated: Annotated[bool, Doc("it was done before, under the same key, and this is the result of that time")]
 
 
 class Work(NamedTuple):
-    """Statements with their values, the same as people read them, and where they go."""
+    """Statements for the driver and with their values as text, and where they go."""
 
     database: Database
     bounds: list[Bound]
-    texts: list[str]
+    texts: list[tuple[str, str]]
     seconds: float
 
 
@@ -57,13 +58,11 @@ def _preview_script(
     effect="idempotent",
     preview=_preview_execute,
     irreversible=True,
-    risks=("changes a database",),
+    risks=("changes a database, also over the network",),
 )
 def execute(
     context: Context,
-    statement: Annotated[
-        str | list[Any], Doc("a statement without templates, or a list of them or of {statement, params}")
-    ],
+    statement: Annotated[str | list[Any], Doc(_STATEMENT, code="application/sql")],
     params: Annotated[dict[str, Any] | list[Any] | None, Doc("values by name; a list of maps: once with each")] = None,
     database: Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project")] = "main",
     key: Annotated[bool, Doc("write the task's key into `planrunner_keys`, so that it is done once")] = True,
@@ -84,7 +83,7 @@ def execute(
     effect="idempotent",
     preview=_preview_script,
     irreversible=True,
-    risks=("changes a database",),
+    risks=("changes a database, also over the network",),
 )
 def script(
     context: Context,
@@ -117,7 +116,7 @@ def _given(context: Context, statement: Any, params: Any, database: str, timeout
         one = single(text, where.dialect)
         for row in values:
             bounds.append(bound(one, where.dialect, row))
-            texts.append(f"{one} {json.dumps(row, ensure_ascii=False, sort_keys=True)}" if row else one)
+            texts.append((one, json.dumps(row, ensure_ascii=False, sort_keys=True) if row else ""))
     return Work(where, bounds, texts, seconds)
 
 
@@ -161,7 +160,8 @@ def _read(context: Context, file: str, database: str, timeout: str | float) -> W
         raise Failure(f"{file} is larger than {_LARGEST >> 20} MiB")
     where = find(context, database)
     texts = [single(each, where.dialect) for each in statements(text, where.dialect)]
-    return Work(where, [bound(each, where.dialect, {}) for each in texts], texts, limit(timeout))
+    bounds = [bound(each, where.dialect, {}) for each in texts]
+    return Work(where, bounds, [(each, "") for each in texts], limit(timeout))
 
 
 def _done(context: Context, work: Work, key: bool) -> Executed:
@@ -205,14 +205,20 @@ def _all(session: Session, work: Work) -> Executed:
 
 def _previewed(context: Context, work: Work) -> Preview:
     """The statements, with their values beside them; executed and rolled back where the operator allows that."""
+    from planrunner.capabilities.sql.text import in_a_line  # late, as above
+
     where = work.database
-    summary = f"{len(work.texts)} statements on {where.name} ({where.dialect}), in one transaction"
-    calls = tuple(work.texts)
+    several = f"{len(work.texts)} statement{'s' * (len(work.texts) != 1)}"
+    summary = f"{several} on {where.name} ({where.dialect}), in one transaction"
+    calls = tuple(f"{in_a_line(text, where.dialect)} {values}".rstrip() for text, values in work.texts)
     if not where.tries:
         return Preview(summary, calls=calls)
-    from planrunner.capabilities.sql.session import transaction  # late, as above
+    from planrunner.capabilities.sql.session import transaction
 
-    with transaction(context, where, work.seconds, write=True, keep=False) as session:
-        counts = _all(session, work).counts
+    try:
+        with transaction(context, where, work.seconds, write=True, keep=False) as session:
+            counts = _all(session, work).counts
+    except Failure as failure:
+        return Preview(f"{summary}: fails as things are now: {failure}", calls=calls)
     tried = tuple(f"{text}  -- {count} rows" for text, count in zip(calls, counts, strict=True))
     return Preview(f"{summary}: {sum(counts)} rows affected, tried and rolled back", calls=tried)

@@ -23,16 +23,18 @@ _STREAMED = ("SELECT", "TABLE", "VALUES", "WITH")
 
 
 class Rows(NamedTuple):
-    rows: list[dict[str, Any]]
-    columns: list[str]
-    row_count: int
-    truncated: bool
+    rows: Annotated[list[dict[str, Any]], Doc("each row as a map from the names of the columns")]
+    columns: Annotated[list[str], Doc("names of the columns in their order")]
+    row_count: Annotated[int, Doc("how many rows are given")]
+    truncated: Annotated[bool, Doc("whether there are more")]
 
 
-@capability("sql.query", effect="read", risks=("reads what the database's user may read",))
+@capability("sql.query", effect="read", risks=("reads a database, also over the network",))
 def query(
     context: Context,
-    statement: Annotated[str, Doc("one statement without templates; `:name` stands for a value of `params`")],
+    statement: Annotated[
+        str, Doc("one statement without templates; `:name` stands for a value of `params`", code="application/sql")
+    ],
     params: Annotated[dict[str, Any] | None, Doc("values by name; a list fits after IN")] = None,
     database: Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project")] = "main",
     max_rows: Annotated[int, Doc("the most rows to give; of more, `truncated` tells")] = 1000,

@@ -94,6 +94,13 @@ def _says(piece: Piece) -> bool:
     return piece.kind != "comment" and bool(piece.text.strip(" \t\r\n;"))
 
 
+def in_a_line(text: str, dialect: str) -> str:
+    """A statement as people read it: without comments, in one line as far as its strings allow."""
+    parts = [piece.text if piece.kind == "quoted" else re.sub(r"\s+", " ", piece.text)
+             for piece in pieces(text, dialect) if piece.kind != "comment"]  # fmt: skip
+    return "".join(parts).strip()
+
+
 def first_word(text: str, dialect: str) -> str:
     """The word that a statement begins with, in capitals."""
     for piece in pieces(text, dialect):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.declare import Doc
 from planrunner.record import NamedTuple
 
 _LONGEST = 1_000
@@ -27,12 +28,12 @@ class Finding(TypedDict):
 class Evidence(NamedTuple):
     """``counts`` is of all findings, ``findings`` holds the first of them; ``truncated`` tells that there are more."""
 
-    tool: str
-    version: str
-    ok: bool
-    counts: dict[str, int]
-    findings: list[Finding]
-    truncated: bool
+    tool: Annotated[str, Doc("what looked")]
+    version: Annotated[str, Doc("its version; empty where there is none")]
+    ok: Annotated[bool, Doc("nothing was found")]
+    counts: Annotated[dict[str, int], Doc("total, error, warning and note: how many findings there are of each")]
+    findings: Annotated[list[Finding], Doc("rule, severity, message, file, line and column of each, errors first")]
+    truncated: Annotated[bool, Doc("there are more findings than are given")]
 
 
 def finding(

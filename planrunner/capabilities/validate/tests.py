@@ -45,17 +45,20 @@ class FailedTest(TypedDict):
 class Tested(NamedTuple):
     """``counts`` holds total, passed, failed, errors and skipped; ``duration`` is in seconds."""
 
-    tool: str
-    version: str
-    ok: bool
-    counts: dict[str, int]
-    duration: float
-    failures: list[FailedTest]
-    findings: list[Finding]
-    truncated: bool
+    tool: Annotated[str, Doc("what ran the tests, or read the reports")]
+    version: Annotated[str, Doc("its version; empty where there is none")]
+    ok: Annotated[bool, Doc("there were tests and none failed")]
+    counts: Annotated[dict[str, int], Doc("total, passed, failed, errors and skipped")]
+    duration: Annotated[float, Doc("seconds that the tests took together")]
+    failures: Annotated[list[FailedTest], Doc("name, file, line, message, text and example of each test that failed")]
+    findings: Annotated[list[Finding], Doc("the failures in the shape in which all checks tell what they found")]
+    truncated: Annotated[bool, Doc("there are more failures than are given")]
 
 
-@capability("validate.pytest", effect="read", risks=("runs code of the project",))
+_RISK = "runs code of the project, which may change files and use the network"
+
+
+@capability("validate.pytest", effect="read", risks=(_RISK,))
 def pytest(
     context: Context,
     paths: Annotated[str | list[str] | None, Doc(_PATHS)] = None,

@@ -10,6 +10,8 @@ import json
 import re
 
 from planrunner.plan.commands.calls import Argument, Call, CommandError
+from planrunner.plan.commands.emptiness import about_lists
+from planrunner.plan.commands.fitting import outputs_of
 from planrunner.plan.commands.names import Given, Result, Values
 from planrunner.plan.commands.parse import parse
 from planrunner.plan.commands.places import Places
@@ -54,7 +56,9 @@ def _held(low: Lowering, task: Task, pending: Pending, others: Mapping[str, Task
     named = [(call.id, name) for call, name in zip(calls, lowering.names, strict=True) if name]
     keys = {key for key, _ in task.spans}
     reset = {name: Task._field_defaults[name] for name in _OF_ATTEMPTS if name in pending.defaults and name not in keys}
-    return task._replace(subplan=calls, outputs=_outputs(task, named), **reset)
+    files = tuple(artifact for artifact in task.artifacts if artifact.path)
+    calls = (*calls[:-1], calls[-1]._replace(artifacts=files)) if files else calls
+    return about_lists(task._replace(subplan=calls, outputs=_outputs(task, named), **reset), lowering.lists())
 
 
 def _outputs(task: Task, named: list[tuple[str, str]]) -> tuple[Output, ...]:
@@ -110,6 +114,12 @@ class _Command:
 
     def _stand_in(self, name: str, text: str) -> Task:
         return Task(name, command=text, span=self._pending.node.span)
+
+    def lists(self) -> dict[str, str]:
+        """The first output that is a list, of each result that has one."""
+        found = {name: outputs_of(result.capability) for name, result in self._values.results.items()}
+        firsts = {name: [each.name for each in outputs if each.type == "list"] for name, outputs in found.items()}
+        return {name: names[0] for name, names in firsts.items() if names}
 
     def _report(self, error: CommandError) -> None:
         self._low.report(error.code, error.message, self._places.span(error.start, error.end), error.help)

@@ -15,15 +15,18 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     if view.plan.on_failure != "rollback":
         return
     for task in view.plan.tasks:
-        if task.uses and not task.finally_ and task.rollback is None and not task.backup and _unsafe(view, task):
+        said = task.finally_ or task.rollback is not None or task.backup or task.irreversible
+        if task.uses and not said and _unsafe(view, task):
             message = f"`{task.id}` changes something that a rollback leaves as it is"
-            help_ = "give it `rollback: {run: …}`, `backup: [files]`, or an `effect` that says it changes nothing"
+            help_ = (
+                "give it `rollback`, `backup` or an `effect` that says it changes nothing, or say `irreversible: true`"
+            )
             yield Diagnostic("PLAN604", message, task.span, help=help_)
 
 
 def _unsafe(view: PlanView, task: Task) -> bool:
     capability = view.used.get(task.uses)
     if capability is not None and capability.undo:
-        return False
+        return False  # it takes back itself what it did
     effect = task.effect or (capability.effect if capability is not None else "pure")
     return effect in ("unsafe", "checkable")

@@ -460,7 +460,7 @@ def main(folder: str, program: str, *arguments: str) -> int:
             calls.write(json.dumps(line) + "\n")
         path = f"{folder}/world.json"
         world = json.loads(read(path)) if os.path.exists(path) else {}
-        code, pause = 0, 0.0
+        code, pause = 0, float(world.get("pause", 0))
         try:
             asked = Asked(program, list(arguments))
             fault = world.get("faults", {}).get(f"{asked.command}")

@@ -1,0 +1,47 @@
+"""The plan of Python through the real command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def planrunner(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(folder / "state"), "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "planrunner", *words],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_functions_and_lines_run_and_replay_the_same_without_their_files(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "plans" / "capabilities", tmp_path / "plans" / "capabilities")
+    plan = "plans/capabilities/python.yaml"
+    assert planrunner(tmp_path, "lint", plan).returncode == 0
+    ended = planrunner(tmp_path, "exec", plan, "--json")
+    told = json.loads(ended.stdout)
+    assert ended.returncode == 0, ended.stderr
+    assert told["outputs"] == {"label": "bread and tea: 15.05 EUR"}
+    assert told["tasks"]["total"]["outputs"] == {"amount": "15.05", "currency": "EUR", "names": ["bread", "tea"]}
+    assert told["tasks"]["wrong"]["detail"] == '`args.items[0].count` has to be a whole number, found "many"'
+    assert "adding up 2 items" in planrunner(tmp_path, "logs", "last", "total").stdout
+    assert not list(tmp_path.rglob("__pycache__"))
+    shutil.rmtree(tmp_path / "plans" / "capabilities" / "parts")
+    replayed = planrunner(tmp_path, "replay", "last")
+    assert replayed.returncode == 0, replayed.stderr
+
+
+def test_a_preview_shows_the_call_and_runs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(
+        'plan: p\ntasks:\n  - {id: a, uses: python.run, timeout: 9s, with: {code: \'open("made", "w")\', args: {n: 1}}}\n'
+    )
+    shown = planrunner(tmp_path, "preview", "x.yaml", "--changes")
+    assert shown.returncode == 0, shown.stderr
+    assert 'open("made", "w")' in shown.stdout
+    assert not (tmp_path / "made").exists()

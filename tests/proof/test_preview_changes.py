@@ -1,0 +1,69 @@
+"""``preview --changes``: capabilities tell the diff or the exact calls, and change nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Write = Callable[[str, str], str]
+Call = Callable[..., tuple[int, str, str]]
+Data = Callable[..., tuple[int, Any]]
+
+PLAN = """
+plan: p
+defaults: {timeout: 10s}
+params: {word: {type: string, default: new}}
+tasks:
+  - {id: note, uses: files.write, with: {path: notes.txt, content: "a\\n{{ params.word }}\\n"}}
+  - {id: count, needs: [note], run: wc -l notes.txt, effect: read}
+  - {id: again, needs: [count], uses: files.write, with: {path: b.txt, content: "{{ tasks.count.stdout }}"}}
+  - {id: secret, uses: files.write, with: {path: c.txt, content: "{{ env.TOKEN }}"}}
+  - {id: outside, uses: files.write, with: {path: ../d.txt, content: x}}
+  - {id: fine, uses: files.read, with: {path: notes.txt}}
+"""
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    found = {}
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = Path(place, name)
+            found[str(path.relative_to(folder))] = path.read_bytes()
+    return found
+
+
+def test_the_diff_is_shown_and_nothing_is_changed(write: Write, call: Call, tmp_path: Path) -> None:
+    write("notes.txt", "a\nold\n")
+    name = write("p.yaml", PLAN)
+    before = tree(tmp_path)
+    code, out, _ = call("preview", name, "--changes")
+    assert code == 0
+    assert "-old\n" in out
+    assert "+new\n" in out
+    assert tree(tmp_path) == before
+
+
+def test_what_only_the_run_knows_and_what_would_be_refused_is_said(write: Write, data: Data) -> None:
+    write("notes.txt", "a\nold\n")
+    _, found = data("preview", write("p.yaml", PLAN), "--changes", "-p", "word=other")
+    rows = {row["task"]: row for row in found["changes"]}
+    assert rows.keys() == {"note", "again", "secret", "outside"}, "what only reads is not asked"
+    assert "+other" in rows["note"]["diff"]
+    assert rows["again"]["problem"] == rows["secret"]["problem"] == "only the run has the values that it needs"
+    assert "outside the working directory" in rows["outside"]["problem"]
+
+
+def test_the_digest_of_a_saved_preview_does_not_hang_on_the_world(write: Write, call: Call) -> None:
+    write("notes.txt", "a\nold\n")
+    name = write("p.yaml", PLAN.partition("  - {id: outside")[0])
+    assert call("preview", name, "--changes", "--save", "look.json")[0] == 0
+    write("notes.txt", "a\nolder\n")
+    assert call("exec", name, "--preview", "look.json", "--progress", "quiet")[0] != 10
+
+
+def test_the_same_file_asked_for_again_is_no_change(write: Write, call: Call) -> None:
+    write("notes.txt", "a\nnew\n")
+    _, out, _ = call("preview", write("p.yaml", PLAN), "--changes")
+    assert "@@" not in out
