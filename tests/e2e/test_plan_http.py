@@ -55,7 +55,7 @@ def planrunner(project: Path, *words: str, **env: str) -> subprocess.CompletedPr
         env={**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(project / "state"), "NO_COLOR": "1", **env},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
     )
 
 
@@ -154,3 +154,14 @@ def test_a_request_that_waits_ends_with_the_timeout_of_its_task(project: Path) -
         assert (code, "a failed (timeout)" in run["said"]) == (1, True)
         assert time.monotonic() - started < 4
     assert "abandoned" not in run["said"]
+
+
+@pytest.mark.slow
+@pytest.mark.limit(120)
+@pytest.mark.parametrize("lines", ["20000", "7"])
+def test_killed_anywhere_it_comes_to_the_same_end(project: Path, shop: Shop, lines: str) -> None:
+    words = ("--real", "-p", f"shop={shop.url}", "-p", f"lines={lines}", "--kills", "6", "--pairs", "2")
+    shutil.copy(PLANS / "http-download.yaml", project / "d.yaml")
+    done = planrunner(project, "chaos", "d.yaml", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the same end every time" in done.stdout
