@@ -109,6 +109,14 @@ def test_a_download_goes_on_after_the_drop_and_is_taken_back_when_the_plan_fails
     assert planrunner(project, "replay", "last").returncode == 0
 
 
+def test_a_preview_tells_the_file_and_the_request_without_sending_it(project: Path) -> None:
+    done = planrunner(project, "preview", "plans/capabilities/http-download.yaml", "--json", "--changes")
+    assert done.returncode == 0, done.stderr
+    assert '"path": "build/catalogue.csv"' in done.stdout
+    assert '"as": "http.download"' in done.stdout
+    assert "curl http://127.0.0.1:8765/catalogue" in done.stdout
+
+
 def test_without_the_server_it_fails_as_transient_and_without_permission_as_policy(project: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
