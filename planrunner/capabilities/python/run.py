@@ -72,7 +72,7 @@ def run(
     """
     call = context.call
     work = _work(context, function, file, code)
-    result = f"{call.scratch}.{_INCARNATION}.result"
+    result = _result_path(call.scratch)
     order = {
         "kind": work.kind,
         "target": work.target,
@@ -89,6 +89,14 @@ def run(
     env = {**call.env, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
     stdin = json.dumps(order).encode()
     return Spawn((interpreter(context, python), _CHILD), env, call.directory, stdin, finish)
+
+
+def _result_path(scratch: str) -> str:
+    if scratch:
+        return f"{scratch}.{_INCARNATION}.result"
+    import tempfile  # late: only a call without an engine has no folder for scratch files
+
+    return os.path.join(tempfile.mkdtemp(prefix="planrunner-"), "result")
 
 
 def _work(context: Context, function: str, file: str, code: str) -> Work:
