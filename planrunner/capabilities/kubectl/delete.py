@@ -45,7 +45,7 @@ def _found(context: Context, cluster: Cluster, what: _What) -> list[Object]:
     if what.manifest is not None or what.path:
         raise Failure("give one of `resource`, `manifest` and `path`")
     name = word(what.resource, "resource", RESOURCE)
-    fixed = ("get", "--ignore-not-found", "--show-managed-fields", "--output", "json", "--", name)
+    fixed = ("get", "--ignore-not-found", "--output", "json", "--", name)
     return objects_in(context, cluster.request(*fixed))
 
 
