@@ -129,6 +129,7 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN213", "unused-limit", "warning", "a limit for a label that no task has"),
     ("PLAN214", "command-syntax", "error", "a command that is no sequence of calls"),
     ("PLAN215", "ambiguous-verb", "error", "a verb that more than one capability has"),
+    ("PLAN216", "template-in-code", "error", "a template in an input that is code, such as SQL"),
     ("PLAN501", "no-timeout", "warning", "a task that could run for ever"),
     ("PLAN502", "time-never-reached", "warning", "a watchdog or a heartbeat that the timeout comes before"),
     ("PLAN503", "nested-too-deep", "error", "more levels of subplans than the budget allows"),

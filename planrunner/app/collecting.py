@@ -1,13 +1,12 @@
 """What the store of artifacts holds against what refers to it: checked, and collected where nothing does.
 
 A content is referred to where its digest stands, in hexadecimal digits, anywhere in the journal, in the caches of the
-state directory, or in a JSON content that is itself referred to, as the manifests of checkpoints are. Only the list of
-artifacts at the end of an attempt counts no longer than the retention of each.
+state directory, or in a JSON content that is itself referred to, as the manifests of checkpoints are. Of an artifact
+whose time is over the results of tasks may still speak: that alone keeps nothing.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -28,6 +27,8 @@ GRACE = 86_400.0
 COARSE = 1.0
 """Seconds by which the times of files may lag behind the clock."""
 
+_RESULTS = frozenset({"attempt_ended", "frame_opened", "run_ended", "task_settled"})
+"""Kinds of events that hold what tasks gave."""
 _DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _LARGEST = 256 << 20
 """Bytes of a JSON content that is looked through."""
@@ -49,7 +50,7 @@ def verified(state: str | None) -> Checked:
     state_dir = find_state(None, state)
     journal = open_journal(state_dir, readonly=True)
     try:
-        every = versions(journal, default_retention())
+        every = versions(journal, default_retention(state_dir))
     finally:
         journal.close()
     store = ArtifactStore(state_dir)
@@ -70,7 +71,7 @@ def collected(state: str | None, older: float = GRACE, dry: bool = False) -> Col
         raise NotFound(f"there are no artifacts in `{state_dir}`", "a task keeps a file with `artifacts: [PATH]`")
     journal = open_journal(state_dir, readonly=True)
     try:
-        live = _referred(journal)
+        live = _referred(journal, default_retention(state_dir))
     finally:
         journal.close()
     live.update(_cached(os.path.join(state_dir, "cache")))
@@ -90,15 +91,14 @@ def _before(state_dir: str, older: float) -> float:
     return moment
 
 
-def _referred(journal: Journal) -> set[str]:
+def _referred(journal: Journal, default: str) -> set[str]:
     """The digests that the journal names, without the artifacts whose time is over."""
-    live = {version.sha256 for version in versions(journal, default_retention()) if not version.over}
+    every = versions(journal, default)
+    live = {version.sha256 for version in every if not version.over}
+    over = {version.sha256 for version in every if version.over} - live
     for kind, text in journal.texts():
-        if kind == "attempt_ended" and '"artifacts":[' in text:
-            body = json.loads(text)
-            body.get("outcome", {}).pop("artifacts", None)
-            text = json.dumps(body)
-        live.update(_digests(text.encode("utf-8", "surrogatepass")))
+        found = set(_digests(text.encode("utf-8", "surrogatepass")))
+        live |= found - over if kind in _RESULTS else found
     return live
 
 

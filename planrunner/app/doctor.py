@@ -76,16 +76,13 @@ def _tools() -> Iterator[Check]:
 
 
 def _plugins() -> Iterator[Check]:
-    from importlib.metadata import entry_points
+    from planrunner.app.plugins import plugins
 
-    for point in sorted(entry_points(group="planrunner"), key=lambda each: each.name):
-        try:
-            point.load()
-        except Exception as error:  # whatever a plugin does wrong, doctor tells of it
-            advice = "mend or remove the package it comes from"
-            yield Check(f"plugin {point.name}", "problem", f"{type(error).__name__}: {error}", advice)
-            continue
-        yield Check(f"plugin {point.name}", "ok", point.value)
+    for each in plugins():
+        verdict: Verdict = "note" if each.state in ("untrusted", "changed") else "problem" if each.problems else "ok"
+        found = each.problems[0] if each.problems else f"{each.version} {', '.join(each.families)}".strip()
+        advice = "" if verdict == "ok" else f"`planrunner plugins show {each.name}` tells more"
+        yield Check(f"plugin {each.name}", verdict, found, advice)
 
 
 def _command() -> Iterator[Check]:

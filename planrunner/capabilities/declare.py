@@ -22,14 +22,16 @@ TAG = "__planrunner_capability__"
 class Doc:
     """What a parameter is for, in an annotation: ``city: Annotated[str, Doc("name of the city")]``.
 
-    ``quantity`` names a type of the plan language that Python has no word for: duration, size or money.
+    ``quantity`` names a type of the plan language that Python has no word for: duration, size or money. ``code`` is the
+    media type of an input that is code (application/sql, text/x-python): lint refuses templates in it.
     """
 
-    __slots__ = ("quantity", "text")
+    __slots__ = ("code", "quantity", "text")
 
-    def __init__(self, text: str, quantity: str = "") -> None:
+    def __init__(self, text: str, quantity: str = "", code: str = "") -> None:
         self.text = text
         self.quantity = quantity
+        self.code = code
 
 
 class Declaration(NamedTuple):

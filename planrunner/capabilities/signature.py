@@ -97,6 +97,8 @@ def field(name: str, annotation: Any, required: bool = False, default: Any = Non
     """One input or output out of its annotation."""
     doc = _doc(annotation)
     kind, schema = schema_of(annotation)
+    if doc and doc.code:
+        schema = {**schema, "contentMediaType": doc.code}
     return Field(name, kind, required, default, doc.text if doc and doc.text else text, schema)
 
 

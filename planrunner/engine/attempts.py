@@ -236,9 +236,22 @@ def settled(call: Call, outcome: Outcome, keep: Keep | None) -> Outcome:
 
     try:
         outputs = settle_outputs(task.outputs, outcome.outputs, call.directory)
-        return outcome._replace(outputs=outputs, artifacts=outcome.artifacts + _kept(call, keep))
+        return outcome._replace(outputs=outputs, artifacts=_declared(call, outcome.artifacts) + _kept(call, keep))
     except Failure as failure:
         return outcome._replace(failure=failure.failure, message=str(failure), outputs=failure.outputs)
+
+
+def _declared(call: Call, records: tuple[dict[str, Json], ...]) -> tuple[dict[str, Json], ...]:
+    """What the capability kept itself, with what the task says of an artifact of that name."""
+    said = {artifact.name: artifact for artifact in call.task.artifacts if not artifact.path}
+    return tuple([_named(record, said.get(str(record.get("name")))) for record in records])
+
+
+def _named(record: dict[str, Json], artifact: Artifact | None) -> dict[str, Json]:
+    if artifact is None:
+        return record
+    told = {"type": artifact.type, "retention": artifact.retention}
+    return {**record, **{key: text for key, text in told.items() if text}}
 
 
 def _kept(call: Call, keep: Keep | None) -> tuple[dict[str, Json], ...]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 
 from planrunner.capabilities import builtin
-from planrunner.capabilities.declare import declaration_of
 from planrunner.journal.workspace import find_project
 from planrunner.plugins.discovery import CAPABILITIES, PLUGINS, Installed, installed
-from planrunner.plugins.problems import FAULTS, Problems, first_line
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from planrunner.diagnostics import Diagnostic, Rule
     from planrunner.plan.model import Capability
     from planrunner.plan.rules.view import PlanView
+    from planrunner.plugins.catalogue import Catalogue, Known
     from planrunner.plugins.hooks import Hooks
     from planrunner.plugins.observing import Observers
     from planrunner.plugins.projectfiles import ProjectFile
@@ -31,64 +30,6 @@ if TYPE_CHECKING:
     _Mapping = Mapping[str, Capability]
 else:
     from _collections_abc import Mapping as _Mapping
-
-
-class Known(NamedTuple):
-    """A registered capability: its function, or where to import it from, and its description once somebody asked."""
-
-    target: Callable[..., Any] | str
-    description: Capability | None
-    plugin: str
-
-
-class _Catalogue:
-    """What plugins have registered, by the name of the capability."""
-
-    __slots__ = ("_problems", "known")
-
-    def __init__(self, problems: Problems) -> None:
-        self.known: dict[str, Known] = {}
-        self._problems = problems
-
-    def registrar(self, plugin: str, family: str) -> Callable[..., None]:
-        """The ``register`` that a plugin is handed."""
-
-        def register(name: str, target: Callable[..., Any] | str, description: Capability | None = None) -> None:
-            if family and name.partition(".")[0] != family:
-                raise ValueError(f"the capability `{name}` is not of the family `{family}` and is left out")
-            holder = "planrunner" if name in builtin.TARGETS else getattr(self.known.get(name), "plugin", "")
-            if holder:
-                raise ValueError(f"the capability `{name}` is left out, {holder} has one of that name")
-            if isinstance(target, str) and description is None:
-                raise ValueError(f"the capability `{name}` is named by a place to import and has no description")
-            self.known[name] = Known(target, description, plugin)
-
-        return register
-
-    def take_marked(self, plugin: object, name: str, family: str) -> None:
-        """Register every function of a plugin that is marked."""
-        register = self.registrar(name, family)
-        for function in list(vars(plugin).values()):
-            declaration = declaration_of(function)
-            if declaration is not None:
-                try:
-                    register(declaration.name, function)
-                except ValueError as error:
-                    self._problems.add(name, f"the plugin {name}: {error}")
-
-    def described(self, name: str, known: Known) -> Known:
-        """With its description; one that cannot be described is left out."""
-        from planrunner.capabilities.signature import describe  # late: loads inspect
-
-        target = builtin.load(known.target) if isinstance(known.target, str) else known.target
-        try:
-            known = known._replace(description=describe(target, known.plugin)._replace(name=name))
-        except FAULTS as error:  # annotations are code of the plugin
-            self._problems.add(known.plugin, f"the capability `{name}` of {known.plugin} is left out: {error}")
-            self.known.pop(name)
-            return known
-        self.known[name] = known
-        return known
 
 
 class Registry(_Mapping):
@@ -106,8 +47,7 @@ class Registry(_Mapping):
         self._files: tuple[ProjectFile, ...] | None = None
         self._loaded: set[Installed | ProjectFile] = set()
         self._faults: dict[str, str] = {}
-        self._problems = Problems()
-        self._catalogue = _Catalogue(self._problems)
+        self._books: Catalogue | None = None
         self._opened: set[str] = set()
         self._hooks: Hooks | None = None
         self._observers: Observers | None = None
@@ -129,12 +69,14 @@ class Registry(_Mapping):
         return known.description
 
     def resolve(self, name: str) -> Callable[..., Any]:
-        """The function of a capability. Raises KeyError where there is none; an import may raise whatever it does."""
+        """The function of a capability. Raises KeyError where there is none, and ImportError where the plugin that has
+        it is left out; an import may raise whatever it does."""
         target: Callable[..., Any] | str | None = builtin.TARGETS.get(name)
         if target is None:
             known = self._look_up(name)
             if known is None:
-                raise KeyError(name)
+                why = self.missing(name)
+                raise ImportError(why) if why else KeyError(name)
             target = known.target
         elif name in builtin.SEAMS:
             self._open_seam(name)
@@ -193,7 +135,7 @@ class Registry(_Mapping):
 
     def problems(self, plugin: str | None = None) -> tuple[str, ...]:
         """What went wrong with a plugin, or with all of them so far, a sentence each."""
-        return self._problems.of(plugin)
+        return () if self._books is None else self._books.problems.of(plugin)
 
     def registered(self, plugin: str) -> tuple[str, ...]:
         """The capabilities that a plugin has registered so far."""
@@ -220,7 +162,7 @@ class Registry(_Mapping):
             if self._load_general():
                 from planrunner.plugins.lintrules import rules_of  # late: a plan seen before is not linted
 
-                self._rules = rules_of(self.hooks(), self._problems)
+                self._rules = rules_of(self.hooks(), self._catalogue.problems)
         return self._rules
 
     def observer(self) -> Observers | None:
@@ -230,15 +172,23 @@ class Registry(_Mapping):
             if found:
                 from planrunner.plugins.observing import Observers  # late: few installations have any
 
-                self._observers = Observers(found, self._problems.add)
+                self._observers = Observers(found, self._catalogue.problems.add)
         return self._observers
+
+    @property
+    def _catalogue(self) -> Catalogue:
+        if self._books is None:
+            from planrunner.plugins.catalogue import Catalogue  # late: a run of built-ins needs none
+
+            self._books = Catalogue()
+        return self._books
 
     def hooks(self) -> Hooks:
         """The hooks with the built-ins registered on them; the first call imports pluggy."""
         if self._hooks is None:
             from planrunner.plugins.hooks import Hooks  # late: a run of built-ins needs none
 
-            self._hooks = Hooks(self._problems)
+            self._hooks = Hooks(self._catalogue.problems)
             self._hooks.add(builtin, "planrunner")
         return self._hooks
 
@@ -289,7 +239,7 @@ class Registry(_Mapping):
             return
         self._loaded.add(file)
         if refusal := file.refusal():
-            self._problems.add(file.name, f"a plugin of the project is left out: {refusal}")
+            self._catalogue.problems.add(file.name, f"a plugin of the project is left out: {refusal}")
             return
         from planrunner.plugins.projectfiles import load  # late: few projects have such files
 
@@ -297,7 +247,8 @@ class Registry(_Mapping):
 
     def _take(self, name: str, what: str, load: Callable[[], object], family: str) -> None:
         """Load a plugin and register what it has; whatever loading raises, the run goes on without it."""
-        from planrunner.plugins.tracing import Loading  # late: most runs load no plugin
+        from planrunner.plugins.problems import FAULTS, first_line  # late: most runs load no plugin
+        from planrunner.plugins.tracing import Loading
 
         try:
             with Loading(name, what):
@@ -306,7 +257,7 @@ class Registry(_Mapping):
         except FAULTS as error:
             fault = f"the plugin {name} is left out: {type(error).__name__}: {first_line(error)}"
             self._faults[family] = fault
-            self._problems.add(name, fault)
+            self._catalogue.problems.add(name, fault)
             return
         if not hasattr(plugin, _REGISTER) and (family or not _has_hooks(plugin)):
             self._catalogue.take_marked(plugin, name, family)  # needs no hook, so pluggy stays out

@@ -206,7 +206,8 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
     """The commands to go on with; they are never cut, because people copy them."""
     task, found = state.specs[number], state.tasks[number]
     if found.status == "in_doubt":
-        undo = "|rollback" if mine(state, number) else ""
+        undoable = task.rollback is not None or task.backup or mine(state, number)
+        undo = "|rollback" if undoable else ""
         return [f"{program} resume {run_id} --settle {word(task.id)}=retry|completed|failed{undo}"]
     name = word(task.id)
     if found.failure == "budget":

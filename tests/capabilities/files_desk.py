@@ -32,7 +32,8 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.root = folder / "work"
         self.state = folder / "state"
-        self.root.mkdir(exist_ok=True)
+        for folder in (self.root, self.state):
+            folder.mkdir(exist_ok=True)
         self.visit = 0
 
     def context(self, attempt: int = 1) -> Context:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
+import random
 import socket
 import sys
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from http_workbench import Peer, Project, answer, trap
+from http_workbench import Peer, Project, Seen, answer, trap
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.client import async_client, client, refusal
@@ -133,7 +135,7 @@ def test_a_name_that_changes_its_mind_is_looked_up_once_and_no_inner_address_is_
 
     def connect(self: socket.socket, address: Any) -> int:
         connected.append(address[0])
-        return 111 if address[0] == "198.41.0.4" else real(self, address)
+        return errno.ENETUNREACH if address[0] == "198.41.0.4" else real(self, address)
 
     monkeypatch.setattr(socket.socket, "connect_ex", connect)
     resolver = Resolver(("198.41.0.4",), ("127.0.0.1",))
@@ -149,6 +151,8 @@ def test_a_name_that_changes_its_mind_is_looked_up_once_and_no_inner_address_is_
     assert len(resolver.asked) == 2, "one look-up for each connection"
     assert ended.failure == "policy"
     assert "rebind.example (127.0.0.1)" in ended.message
+    assert b"connect error: rebind.example" in project.log.data
+    assert b"Network is unreachable; trying again" in project.log.data
 
 
 @pytest.mark.parametrize("answers", [("198.41.0.4", "127.0.0.1"), ("127.0.0.1", "198.41.0.4"), ("2606:4700::1", "::1")])
@@ -227,9 +231,32 @@ def test_the_asynchronous_client_is_held_to_the_same(project: Project) -> None:
         project.network(f'private: ["127.0.0.1:{peer.port}"]')
         for host in ("127.0.0.1", "2130706433", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0"):
             assert asyncio.run(ask(f"http://{host}:{caught.port}/")).failure == "policy"  # type: ignore[attr-defined]
-        assert asyncio.run(ask(peer.url)).failure == "policy"
+        assert asyncio.run(ask(peer.url)).failure == "policy", "a redirect"
         assert len(peer.requests) == 1
         assert caught() == 0
+
+
+def test_the_asynchronous_client_follows_redirects_as_carefully(project: Project) -> None:
+    project.network("private: [127.0.0.1]")
+
+    def away(seen: Seen, connection: socket.socket, _: int) -> None:
+        status = b"307 x" if seen.method == "POST" else b"302 x"
+        connection.sendall(b"HTTP/1.1 " + status + f"\r\nlocation: {other.url}/\r\n\r\n".encode())
+        while True:
+            connection.sendall(b"x" * 65536)
+
+    async def ask(method: str, content: bytes | None) -> Any:
+        async with async_client(project.context(), timeout=5, headers={"x-api-key": "k"}) as connected:
+            try:
+                return await connected.request(method, peer.url, content=content)
+            except Exception as error:
+                return refusal(error)
+
+    with Peer(lambda *_: answer(200, "there")) as other, Peer(away) as peer:
+        assert asyncio.run(ask("GET", None)).text == "there"
+        assert "x-api-key" not in other.requests[0].headers
+        assert asyncio.run(ask("POST", b"secret")).failure == "policy"
+        assert len(other.requests) == 1
 
 
 def test_credentials_and_bodies_stay_with_the_origin_they_were_meant_for(
@@ -258,6 +285,47 @@ def test_credentials_and_bodies_stay_with_the_origin_they_were_meant_for(
         assert len(other.requests) == 1
         assert project.call("http.post", None, url=f"{peer.url}/303", json={"secret": 1}).outputs["status"] == 200
         assert (other.requests[-1].method, other.requests[-1].body) == ("GET", b"")
+
+
+def _spelled(address: int, chance: random.Random) -> str:
+    """An IPv4 address as the system's resolver understands it, in one of its many spellings."""
+    count = chance.choice((1, 2, 3, 4, 4))
+    rest = 8 * (5 - count)
+    parts = [address >> (32 - 8 * number) & 0xFF for number in range(1, count)] + [address & ((1 << rest) - 1)]
+    forms = ("{}", "0{:o}", "0x{:x}", "0X{:X}", "00{:o}", "0x000{:x}")
+    return ".".join(chance.choice(forms).format(part) for part in parts)
+
+
+def _carried(address: int, chance: random.Random) -> str:
+    """An IPv6 address with an IPv4 address inside."""
+    return str(
+        ipaddress.IPv6Address(
+            chance.choice(
+                (
+                    0xFFFF << 32 | address,
+                    0x64FF9B << 96 | address,
+                    0x2002 << 112 | address << 80 | chance.getrandbits(80),
+                    0x20010000 << 96 | chance.getrandbits(64) << 32 | address ^ 0xFFFFFFFF,
+                    chance.getrandbits(16) << 96 | 0x5EFE << 32 | address,
+                    address,
+                )
+            )
+        )
+    )
+
+
+def test_ten_thousand_spellings_of_inner_addresses_are_refused() -> None:
+    chance = random.Random(20)
+    inner = [ipaddress.ip_network(each) for each in ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16",
+             "169.254.0.0/16", "100.64.0.0/10", "0.0.0.0/8", "224.0.0.0/3")]  # fmt: skip
+    guard = Guard({})
+    for _ in range(5000):
+        network = chance.choice(inner)
+        address = int(network.network_address) + chance.randrange(network.num_addresses)
+        for host in (_spelled(address, chance), _carried(address, chance)):
+            with pytest.raises(Failure) as refused:
+                guard.admit(host, 80)
+            assert refused.value.failure == "policy", host
 
 
 class TestRules:

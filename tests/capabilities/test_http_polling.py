@@ -186,6 +186,15 @@ class TestPages:
             assert (out["items"], out["pages"], out["complete"]) == ([1, 2, 3, 1], 2, False)
             assert len(peer.requests) == 5
 
+    def test_all_pages_together_keep_to_the_limit(self, project: Project) -> None:
+        def act(_: Seen, __: Any, number: int) -> bytes:
+            return as_json(json.dumps(["x" * 1000]), link=f'</{number}>; rel="next"')
+
+        with Peer(act) as peer:
+            ended = pages(project, peer.url, max_bytes=10_000)
+        assert (ended.failure, len(peer.requests)) == ("logic", 10)
+        assert "the pages together are larger than `max_bytes`" in ended.message
+
     def test_large_lists_become_an_artifact(self, project: Project) -> None:
         page = json.dumps(["x" * 1000] * 400)
         with Peer(lambda seen, _, n: as_json(page, link='</2>; rel="next"' if n == 1 else "")) as peer:

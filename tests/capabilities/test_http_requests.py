@@ -7,13 +7,13 @@ import gzip
 import hashlib
 import json
 import os
-import resource
 import socket
 import subprocess
 import sys
 import zlib
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -121,6 +121,7 @@ class TestWhatIsSent:
             ({"heders": {}}, "unknown input `heders`"),
             ({"headers": {"Content-Length": 3}}, "the header `Content-Length` is set by the request itself"),
             ({"headers": {"X": "a\r\nY: b"}}, "`headers.X` must be one line of text"),
+            ({"headers": {"host": "elsewhere"}}, "the header `host` is set by the request itself"),
             ({"headers": ["x"]}, "`headers` must be a mapping"),
             ({"query": {"a": {"b": 1}}}, "`query.a` must be text, a number, a boolean or a list of these"),
             ({"auth": {"bearer": "x"}}, "`auth` must be `bearer_env`, `basic_env`, or `header` with `header_env`"),
@@ -329,7 +330,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from http_workbench import Peer, Project, answer
 pack = zlib.compressobj(9, wbits=31)
-bomb = b"".join([pack.compress(bytes(1 << 20)) for _ in range(300)]) + pack.flush()
+bomb = b"".join([pack.compress(bytes(1 << 20)) for _ in range(120)]) + pack.flush()
 project = Project(Path(sys.argv[2]))
 with Peer(lambda seen, *_: answer(200, bomb, content_encoding="gzip")) as peer:
     project.get(peer.url, max_bytes="100kB")
@@ -338,7 +339,7 @@ with Peer(lambda seen, *_: answer(200, bomb, content_encoding="gzip")) as peer:
     kept = project.get(peer.url, max_bytes="1GiB", save="zeros")
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 assert refused.failure == "logic" and "larger" in refused.message, refused
-assert kept.outputs["size"] == 300 << 20, kept
+assert kept.outputs["size"] == 120 << 20, kept
 print(grown)
 """
         done = subprocess.run(
@@ -349,8 +350,7 @@ print(grown)
             timeout=50,
         )
         assert done.returncode == 0, done.stderr
-        assert int(done.stdout) < 40_000, f"{done.stdout} KiB more at 300 MiB"
-        assert resource.RUSAGE_SELF is not None
+        assert int(done.stdout) < 40_000, f"{done.stdout} KiB more at 120 MiB"
 
     def test_too_many_headers_are_refused(self, project: Project) -> None:
         with Peer(lambda *_: b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 100_000 + b"\r\n") as peer:
@@ -383,6 +383,15 @@ class TestSecrets:
                     seen = json.dumps(ended.outputs) + ended.message + project.log.data.decode()
                     assert "***" in seen
                     assert not [each for each in ("s3cret", "pa55word", packed) if each in seen], (auth, status)
+
+    def test_other_spellings_of_a_credential_are_masked_as_well(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        secret = 'a"b\\c/d e&f'
+        monkeypatch.setenv("ODD", secret)
+        body = json.dumps({"plain": secret}) + f" {quote(secret, safe='')}"
+        with Peer(lambda *_: answer(200, body)) as peer:
+            assert project.get(peer.url, auth={"bearer_env": "ODD"}).outputs["text"] == '{"plain": "***"} ***'
 
     def test_the_environment_of_the_task_comes_before_that_of_the_runner(
         self, project: Project, monkeypatch: pytest.MonkeyPatch

@@ -294,3 +294,31 @@ def test_two_collectors_and_a_run_get_along(folder: Folder) -> None:
     assert len(removed) == len(set(removed)) > 0
     assert folder.call("artifacts", "verify").returncode == 0
     assert folder.call("artifacts", "get", "report", "-o", "-").stdout == "while they collect\n"
+
+
+def test_results_that_speak_of_an_artifact_whose_time_is_over_do_not_keep_it(folder: Folder) -> None:
+    """The digest of `gone` is handed on as an output; that of `kept` is a parameter of another run."""
+    (folder.path / "p.yaml").write_text(
+        "plan: p\nparams: {word: x}\ndefaults: {timeout: 10s}\ntasks:\n"
+        "  - id: a\n    run: 'echo {{ params.word }} > gone.txt; echo kept > kept.txt'\n"
+        "    artifacts: [{name: gone, path: gone.txt, retention: run}, {name: kept, path: kept.txt, retention: run}]\n"
+        "  - {id: b, needs: [a], uses: noop, with: {value: '{{ tasks.a.artifacts.gone.sha256 }}'}}\n"
+    )
+    folder.exec("one")
+    folder.exec(folder.json("show", "kept")["sha256"])
+    folder.age()
+    assert len(folder.json("gc")["removed"]) == 2
+    assert folder.call("artifacts", "get", "kept@1", "-o", "-").stdout == "kept\n"
+
+
+def test_the_default_is_that_of_the_project_that_the_state_belongs_to(folder: Folder) -> None:
+    """Whoever clears another project does not do so by the rules of the one they stand in."""
+    other = folder.path / "other"
+    (other / ".planrunner").mkdir(parents=True, mode=0o700)
+    folder.exec()
+    (folder.path / "state").rename(other / ".planrunner" / "state")
+    (folder.path / "planrunner.yaml").write_text("artifacts: {retention: run}\n")
+    for path in (other / ".planrunner" / "state").iterdir():
+        path.rename(other / ".planrunner" / path.name)
+    told = folder.call("--state", str(other / ".planrunner"), "artifacts", "show", "report", "--json")
+    assert (told.returncode, json.loads(told.stdout)["retention"]) == (0, "forever"), told.stderr

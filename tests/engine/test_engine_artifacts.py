@@ -43,3 +43,18 @@ def test_a_path_with_a_template_is_filled_in(tmp_path: Path) -> None:
     task = {"run": "echo hi > p.out", "artifacts": [{"name": "out", "path": "{{ plan.id }}.out"}]}
     code, _, kept = run(tmp_path, task)
     assert (code, [each["path"] for each in kept]) == (0, ["p.out"])
+
+
+def test_a_path_that_is_filled_in_is_the_name_of_an_artifact_without_one(tmp_path: Path) -> None:
+    code, _, kept = run(tmp_path, {"run": "echo hi > p.out", "artifacts": ["{{ plan.id }}.out"]})
+    assert (code, [each["name"] for each in kept]) == (0, ["p.out"])
+
+
+def test_what_a_capability_kept_takes_type_and_retention_from_a_declaration_of_its_name(tmp_path: Path) -> None:
+    fact = {"statement": "it is so", "quote": "it is so", "url": "http://example.org/", "title": "So"}
+    declared = [{"name": "bibliography.md", "type": "sources", "retention": "7d"}]
+    code, err, kept = run(tmp_path, {"uses": "research.cite", "with": {"facts": [fact]}, "artifacts": declared})
+    assert code == 0, err
+    told = {str(each["name"]): (each["type"], each.get("retention", "")) for each in kept}
+    assert told["bibliography.md"] == ("sources", "7d")
+    assert told["bibliography.json"] == ("application/json", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -331,6 +332,13 @@ def test_size_and_depth_are_bounded() -> None:
         parse("noop(" + "[" * 40 + "]" * 40 + ")")
 
 
+@pytest.mark.parametrize("piece", ["'\\'", "(", "a(", "->", "a.b ", ";", "#", '"', "a=", " (x"])
+def test_telling_words_from_calls_takes_no_time_whatever_the_text(piece: str) -> None:
+    started = time.perf_counter()
+    looks_like_calls("(" + piece * 100_000 + "->")
+    assert time.perf_counter() - started < 5
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="noop(x)->;,. \n[]{}'\"#=:1a%$-\\", max_size=60))
 def test_any_text_is_read_or_refused_with_a_place_inside_it(text: str) -> None:
@@ -339,3 +347,32 @@ def test_any_text_is_read_or_refused_with_a_place_inside_it(text: str) -> None:
     except CommandError as error:
         assert 0 <= error.start <= error.end <= len(text) + 1
         assert error.message
+
+
+def test_an_empty_result_is_one_whose_first_list_is_empty() -> None:
+    from planrunner.plan import compiled
+
+    text = plan(
+        "search('x') -> top10; noop(top10) -> said",
+        "expect: [top10 is not empty, len(top10.results) > 2, said is not empty]\n"
+        "failure_modes: [{name: none, detect: top10 is empty}]\n"
+        "on_failure: {to: b, when: outputs.top10 is empty}",
+    )
+    text += "  - id: b\n    command: fetch(['x']) -> top10\n    failure_modes: [{name: none, detect: top10 is empty}]\n"
+    result = loaded(text)
+    assert result.plan is not None, errors(text)
+    a, b = compiled.load(compiled.dump(result.plan)).tasks
+    assert (a, b) == result.plan.tasks
+    assert [each.expression.paths for each in a.expect] == [
+        (("top10", "results"),),
+        (("top10", "results"),),
+        (("said",),),
+    ]
+    assert a.failure_modes[0].detect.expression.paths == (("top10", "results"),)
+    assert a.edges[0].condition.paths == (("outputs", "top10", "results"),)
+    assert b.failure_modes[0].detect.expression.paths == (("top10", "documents"),)
+
+
+def test_files_of_a_command_are_kept_with_its_last_call() -> None:
+    found = calls("noop(1) -> x; noop(2) -> y", "artifacts: [out.txt, {name: page, retention: 7d}]")
+    assert [[artifact.path for artifact in call.artifacts] for call in found] == [[], ["out.txt"]]

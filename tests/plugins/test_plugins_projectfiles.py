@@ -117,7 +117,9 @@ class TestTrust:
         (project / "tools" / "weather.py").write_text(WEATHER.replace("sunny", "rainy"))
         (project / "EXECUTED").unlink()
         command("approve", "last", "ask")
-        assert command("resume", "last").returncode not in (0, 8)
+        resumed = command("resume", "last")
+        assert resumed.returncode == 1
+        assert "has changed since it was trusted" in resumed.stderr
         assert not (project / "EXECUTED").exists()
 
     def test_trust_lies_outside_the_project_for_this_user_alone_and_others_cannot_forge_it(self, project: Path) -> None:

@@ -66,6 +66,6 @@ def _change(sight: Sight, ground: Ground, task: Task, binding: Binding) -> dict[
     if not isinstance(told, Outcome):
         return {**found, "problem": "its capability told nothing"}
     if told.failure:
-        return {**found, "problem": told.message}
+        return {**found, "problem": f"as things are now: {told.message}"}
     given = told.outputs
     return {**found, **{key: given.get(key, found[key]) for key in ("summary", "diff")}, "calls": list(given["calls"])}

@@ -35,9 +35,9 @@ def opened(context: Context) -> Beneath:
     """The working directory of a call. Raises Failure where there is none."""
     state = ""
     if context.services is not None:
-        state = context.cache("files").removesuffix("/cache/files")
+        state = records.place(context).removesuffix("/cache/files")
     try:
-        return Beneath(context.call.directory, state)
+        return Beneath(context.call.directory, state, context.cancelled)
     except OSError as error:
         raise Failure(f"the working directory cannot be opened: {error.strerror}") from None
 
@@ -107,7 +107,7 @@ def carry_out(context: Context, tree: Beneath, record: tuple[str, str], planned:
     name, capability = record
     steps = stepped(tree, planned.changes, records.mark(context, capability))
     records.save(context, name, records.Record(steps, planned.outputs))
-    perform(tree, steps, context.cancelled)
+    perform(tree, steps)
 
 
 def _keep_replaced(context: Context, tree: Beneath, changes: tuple[Change, ...]) -> None:

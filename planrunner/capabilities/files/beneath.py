@@ -8,6 +8,7 @@ opened is what is used.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -17,7 +18,7 @@ from planrunner.capabilities.files import syscalls
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -38,14 +39,19 @@ def steps(directory: str, path: str) -> list[str]:
     return parts
 
 
+def _never() -> bool:
+    return False
+
+
 class Beneath:
     """The working directory, open. ``own`` are the steps to the state folder where it lies inside, which nothing may
-    write to."""
+    write to; ``cancelled`` says that the attempt should stop."""
 
-    __slots__ = ("directory", "own", "root")
+    __slots__ = ("cancelled", "directory", "own", "root")
 
-    def __init__(self, directory: str, state: str = "") -> None:
+    def __init__(self, directory: str, state: str = "", cancelled: Callable[[], bool] = _never) -> None:
         self.directory = directory
+        self.cancelled = cancelled
         self.root = os.open(directory, FOLDER)
         inside = os.path.relpath(os.path.realpath(state), os.path.realpath(directory)) if state else ".."
         self.own = [] if inside.split("/")[0] in ("..", ".") else inside.split("/")
@@ -55,6 +61,20 @@ class Beneath:
 
     def __exit__(self, *_: object) -> None:
         os.close(self.root)
+
+    def go_on(self) -> None:
+        """Asked now and then by whatever takes long. Raises Failure where the attempt should stop."""
+        if self.cancelled():
+            raise Failure("stopped before anything was changed")
+
+    @contextlib.contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Nothing stops what is done meanwhile: it is short, and half of it would be worse."""
+        asked, self.cancelled = self.cancelled, _never
+        try:
+            yield
+        finally:
+            self.cancelled = asked
 
     def writable(self, path: str) -> list[str]:
         """The steps to a path that may be written. Raises Failure (policy) for what is protected or outside."""

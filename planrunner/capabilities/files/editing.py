@@ -40,8 +40,11 @@ class Block(TypedDict, total=False):
 
 
 class Edited(NamedTuple):
-    changed: bool
-    files: list[dict[str, Any]]
+    changed: Annotated[bool, Doc("false where all of it was applied already")]
+    files: Annotated[
+        list[dict[str, Any]],
+        Doc("each file's `path`, `changed`, whether it `exists` now, `first_line` and number of `lines` that are new"),
+    ]
 
 
 class _Desk:

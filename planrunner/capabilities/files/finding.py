@@ -19,13 +19,10 @@ if TYPE_CHECKING:
 
 
 class Found(NamedTuple):
-    """``paths`` in order; ``files`` holds for each its path, kind (file, link or folder), size in bytes and, if asked
-    for, sha256."""
-
-    paths: list[str]
-    files: list[dict[str, Any]]
-    number: int
-    size: int
+    paths: Annotated[list[str], Doc("what was found, in order")]
+    files: Annotated[list[dict[str, Any]], Doc("for each its `path`, `kind`, `size` and, if asked for, `sha256`")]
+    number: Annotated[int, Doc("how many were found")]
+    size: Annotated[int, Doc("bytes of all of them together")]
 
 
 @capability("files.glob", effect="read")
@@ -42,14 +39,12 @@ def glob(
     if kind not in ("file", "folder", "link", "any"):
         raise Failure(f"`kind` must be file, folder, link or any, found {kind}")
     files = []
-    with Beneath(context.call.directory) as tree:
+    with Beneath(context.call.directory, cancelled=context.cancelled) as tree:
         for entry in matching(tree, [], (Patterns(names(patterns), hidden), Patterns(names(exclude), True))):
-            if context.cancelled():
-                raise Failure("stopped")
             sort = _kind(entry)
             if kind not in ("any", sort):
                 continue
-            files.append(_described(entry, sort, sha256))
+            files.append(_described(tree, entry, sort, sha256))
             if len(files) > limit:
                 raise Failure(f"more than {limit} paths fit: narrow the patterns or raise `limit`")
     return Found([each["path"] for each in files], files, len(files), sum(each["size"] for each in files))
@@ -93,9 +88,9 @@ def _kind(entry: Entry) -> str:
     return "folder" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
 
 
-def _described(entry: Entry, kind: str, hashed: bool) -> dict[str, Json]:
+def _described(tree: Beneath, entry: Entry, kind: str, hashed: bool) -> dict[str, Json]:
     told: dict[str, Json] = {"path": entry.path, "kind": kind, "size": entry.found.st_size if kind == "file" else 0}
     if hashed and kind == "file":
-        standing = look_in(entry.folder, entry.name, entry.path)
+        standing = look_in(entry.folder, entry.name, entry.path, tree.go_on)
         told |= {"sha256": standing.sha256 if standing else "", "size": standing.size if standing else 0}
     return told

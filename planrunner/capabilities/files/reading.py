@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Content(NamedTuple):
-    content: str
-    size: int
-    sha256: str
+    content: Annotated[str, Doc("the text")]
+    size: Annotated[int, Doc("bytes of the file")]
+    sha256: Annotated[str, Doc("of its bytes, in hexadecimal")]
 
 
 @capability("files.read", effect="read")

@@ -6,6 +6,7 @@ content, then the contents, each once, at the offsets which that line gives. The
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
@@ -37,19 +38,15 @@ _LONGEST = 256 << 20
 
 
 class Kept(NamedTuple):
-    """``snapshot`` is the digest by which it is restored; ``size`` the bytes of all files together."""
-
-    snapshot: str
-    files: int
-    size: int
+    snapshot: Annotated[str, Doc("the digest by which it is restored")]
+    files: Annotated[int, Doc("how many files it holds")]
+    size: Annotated[int, Doc("bytes of all of them together")]
 
 
 class Restored(NamedTuple):
-    """How many paths were written and removed, folders included."""
-
-    changed: bool
-    written: int
-    removed: int
+    changed: Annotated[bool, Doc("false where everything was as it was then")]
+    written: Annotated[int, Doc("files, links and folders that were put there or changed")]
+    removed: Annotated[int, Doc("files, links and folders that were taken away")]
 
 
 class _Range(NamedTuple):
@@ -69,15 +66,13 @@ def _tree(context: Context, tree: Beneath, parts: list[str], what: _Range) -> di
     found = {"": top} if parts else {}
     start = len("/".join(parts)) + 1 if parts else 0
     for entry in matching(tree, parts, (Patterns(what.patterns, True), Patterns(what.exclude, True))):
-        if context.cancelled():
-            raise Failure("stopped")
         if tree.own and entry.path.split("/")[: len(tree.own)] == tree.own:
             continue
         if not (
             stat.S_ISREG(entry.found.st_mode) or stat.S_ISDIR(entry.found.st_mode) or stat.S_ISLNK(entry.found.st_mode)
         ):
             continue  # a pipe or a socket has no content
-        standing = look_in(entry.folder, entry.name, entry.path)
+        standing = look_in(entry.folder, entry.name, entry.path, tree.go_on)
         if standing is not None:
             found[entry.path[start:]] = standing
         if len(found) > MOST:
@@ -104,7 +99,7 @@ def snapshot(
     """
     what = _Range(tuple(names(patterns)), tuple(names(exclude)))
     with opened(context) as tree:
-        parts = [part for part in path.split("/") if part not in ("", ".")] if path == "." else tree.writable(path)
+        parts = [] if path == "." else tree.writable(path)
         found = _tree(context, tree, parts, what)
         if not found and parts:
             raise Failure(f"{path} is not there")
@@ -127,15 +122,16 @@ def _kept(
     rows = [[name, standing.told()] for name, standing in sorted(found.items())]
     offsets = {digest: offset for digest, (offset, _) in contents.items()}
     head = {"format": _FORMAT, "patterns": what.patterns, "exclude": what.exclude, "entries": rows, "offsets": offsets}
-    path = os.path.join(context.cache("files"), f"{records.mark(context, 'files.snapshot')}.snapshot")
+    path = os.path.join(records.place(context), f"{records.mark(context, 'files.snapshot')}.snapshot")
     try:
-        with open(path, "wb") as file:
+        with records.storing(path), open(path, "wb") as file:
             file.write(stable_json(head).encode("ascii") + b"\n")
             for digest, (_, place) in contents.items():
                 _copy(tree, place, digest, file)
         return context.keep_file(path, "snapshot", "snapshot")
     finally:
-        os.unlink(path)
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def _copy(tree: Beneath, path: str, digest: str, file: IO[bytes]) -> None:
@@ -144,6 +140,7 @@ def _copy(tree: Beneath, path: str, digest: str, file: IO[bytes]) -> None:
     hashed = hashlib.sha256()
     try:
         for data in read(tree, path):
+            tree.go_on()
             hashed.update(data)
             file.write(data)
     except FileNotFoundError:

@@ -70,7 +70,7 @@ def look(tree: Beneath, parts: list[str]) -> Standing | None:
     except OSError as error:
         raise Failure(f"{'/'.join(parts)} cannot be reached: {error.strerror}") from None
     try:
-        return look_in(folder, parts[-1], "/".join(parts))
+        return look_in(folder, parts[-1], "/".join(parts), tree.go_on)
     finally:
         os.close(folder)
 
@@ -85,8 +85,8 @@ def at(tree: Beneath, path: str) -> Standing | None:
         raise
 
 
-def look_in(folder: int, name: str, path: str) -> Standing | None:
-    """The same for a name in a folder that is open; ``path`` is for the message."""
+def look_in(folder: int, name: str, path: str, go_on: Callable[[], None] = lambda: None) -> Standing | None:
+    """The same for a name in a folder that is open; ``path`` is for the message, ``go_on`` called now and then."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if stat.S_ISLNK(found.st_mode):
@@ -95,23 +95,29 @@ def look_in(folder: int, name: str, path: str) -> Standing | None:
             return Standing("folder", stat.S_IMODE(found.st_mode))
         if not stat.S_ISREG(found.st_mode):
             raise Failure(f"{path} is not a regular file")
-        return _file(folder, name, path)
+        return _file(folder, name, path, go_on)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise Failure(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _file(folder: int, name: str, path: str) -> Standing:
+def _file(folder: int, name: str, path: str, go_on: Callable[[], None]) -> Standing:
     import hashlib  # late: loads OpenSSL
 
     handle = os.open(name, READ, dir_fd=folder)
-    with os.fdopen(handle, "rb", buffering=0) as file:
+    try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise Failure(f"{path} is not a regular file")
-        hashed = hashlib.file_digest(file, "sha256")
-        return Standing("file", stat.S_IMODE(found.st_mode), file.tell(), hashed.hexdigest())
+        hashed, size = hashlib.sha256(), 0
+        while data := os.read(handle, CHUNK):
+            hashed.update(data)
+            size += len(data)
+            go_on()
+        return Standing("file", stat.S_IMODE(found.st_mode), size, hashed.hexdigest())
+    finally:
+        os.close(handle)
 
 
 def contents(handle: int, path: str, limit: int) -> bytes:
@@ -154,7 +160,9 @@ def entries(tree: Beneath, parts: list[str], enter: Callable[[str], bool]) -> It
     whether to look into a folder. What vanishes meanwhile is left out. Raises Failure, OSError."""
     folder = tree.folder(parts)
     try:
-        yield from _entries(folder, "/".join(parts), enter, 0)
+        for entry in _entries(folder, "/".join(parts), enter, 0):
+            tree.go_on()
+            yield entry
     finally:
         os.close(folder)
 
@@ -184,7 +192,7 @@ def below(tree: Beneath, parts: list[str]) -> dict[str, Standing]:
     found: dict[str, Standing] = {}
     for entry in entries(tree, parts, lambda _: True):
         tree.writable(entry.path)
-        standing = look_in(entry.folder, entry.name, entry.path)
+        standing = look_in(entry.folder, entry.name, entry.path, tree.go_on)
         if standing is not None:
             found[entry.path] = standing
         if len(found) > MOST:

@@ -19,7 +19,7 @@ from planrunner.capabilities.files.standing import at, look_in
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from planrunner.capabilities.files.beneath import Beneath
     from planrunner.capabilities.files.standing import Standing
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def perform(tree: Beneath, steps: Sequence[Step], cancelled: Callable[[], bool]) -> None:
+def perform(tree: Beneath, steps: Sequence[Step]) -> None:
     """Carry out the steps. Raises Failure, with everything as it was, when one of them cannot be done."""
     try:
         for step in steps:
-            if cancelled():
-                raise Failure("stopped before anything was changed")
+            tree.go_on()
             _prepare(tree, step)
-        for step in _removals(steps):
-            _take_away(tree, step)
-        for step in _placements(steps):
-            _put(tree, step)
-        _settle_modes(tree, steps)
-        _sync(tree, steps)
+        with tree.undisturbed():
+            for step in _removals(steps):
+                _take_away(tree, step)
+            for step in _placements(steps):
+                _put(tree, step)
+            _settle_modes(tree, steps)
+            _sync(tree, steps)
     except OSError as error:
         back(tree, steps)
         raise Failure(f"{error.filename or 'the tree'} cannot be written: {error.strerror}") from None
@@ -62,13 +62,14 @@ def settle(tree: Beneath, steps: Sequence[Step]) -> bool:
 
 def back(tree: Beneath, steps: Sequence[Step]) -> None:
     """Undo what is done of the steps, wherever they were cut off; nothing that others have changed is touched."""
-    for step in reversed(_placements(steps)):
-        with contextlib.suppress(OSError, Failure):
-            _unput(tree, step)
-    for step in reversed(_removals(steps)):
-        with contextlib.suppress(OSError, Failure):
-            _bring_back(tree, step)
-    clean(tree, steps)
+    with tree.undisturbed():
+        for step in reversed(_placements(steps)):
+            with contextlib.suppress(OSError, Failure):
+                _unput(tree, step)
+        for step in reversed(_removals(steps)):
+            with contextlib.suppress(OSError, Failure):
+                _bring_back(tree, step)
+        clean(tree, steps)
 
 
 def clean(tree: Beneath, steps: Sequence[Step]) -> None:
@@ -130,7 +131,7 @@ def _prepare(tree: Beneath, step: Step) -> None:
         if after.kind == "link":
             os.symlink(after.target, step.aside, dir_fd=folder)
         elif not (step.change.origin and _linked(tree, folder, step)):
-            _write(folder, step, after)
+            _write(tree, folder, step, after)
 
 
 def _linked(tree: Beneath, aside: int, step: Step) -> bool:
@@ -147,13 +148,14 @@ def _linked(tree: Beneath, aside: int, step: Step) -> bool:
     return False
 
 
-def _write(folder: int, step: Step, after: Standing) -> None:
+def _write(tree: Beneath, folder: int, step: Step, after: Standing) -> None:
     import hashlib  # late: loads OpenSSL
 
     handle = os.open(step.aside, _NEW, 0o600, dir_fd=folder)
     hashed = hashlib.sha256()
     try:
         for data in step.change.source() if step.change.source else ():
+            tree.go_on()
             hashed.update(data)
             rest = memoryview(data)
             while rest:

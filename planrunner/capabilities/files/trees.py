@@ -21,22 +21,20 @@ if TYPE_CHECKING:
 
 
 class Placed(NamedTuple):
-    """``files`` counts the files and links that stand at the new place."""
-
-    path: str
-    changed: bool
-    files: int
+    path: Annotated[str, Doc("the new path as it was given")]
+    changed: Annotated[bool, Doc("false where everything was as it should be already")]
+    files: Annotated[int, Doc("files and links that stand at the new place")]
 
 
 class Removed(NamedTuple):
-    path: str
-    changed: bool
-    removed: int
+    path: Annotated[str, Doc("the path as it was given")]
+    changed: Annotated[bool, Doc("false where nothing was there")]
+    removed: Annotated[int, Doc("files, links and folders that are gone")]
 
 
 class Made(NamedTuple):
-    path: str
-    changed: bool
+    path: Annotated[str, Doc("the path as it was given")]
+    changed: Annotated[bool, Doc("false where it was there already")]
 
 
 def _whole(tree: Beneath, parts: list[str]) -> Tree:

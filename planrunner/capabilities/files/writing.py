@@ -26,10 +26,10 @@ _LARGEST = 64 << 20
 
 
 class Written(NamedTuple):
-    path: str
-    changed: bool
-    size: int
-    sha256: str
+    path: Annotated[str, Doc("the path as it was given")]
+    changed: Annotated[bool, Doc("false where everything was as it should be already")]
+    size: Annotated[int, Doc("bytes of the file")]
+    sha256: Annotated[str, Doc("of its bytes, in hexadecimal")]
 
 
 class Text(NamedTuple):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.contract import Context, Failure, basic_environment
 from planrunner.capabilities.git.command import shown
 from planrunner.capabilities.git.forges import Request, Wanted
 
@@ -28,7 +29,7 @@ class _Client(NamedTuple):
         from planrunner.capabilities.programs import Program, run  # late: loads subprocess
 
         place = _found(self.program)
-        env: dict[str, str | None] = {"NO_COLOR": "1", "PATH": _path(), **self.env}
+        env = {**_own_environment(self.context), **self.env}
         call = Program([place, *arguments, f"--repo={self.repository}"], "/", env, stdin=stdin.encode(), limit=8 << 20)
         ended = run(self.context, call)
         if ended.code:
@@ -42,10 +43,11 @@ class _Client(NamedTuple):
             raise Failure(f"{self.program} {' '.join(arguments[:2])} printed no JSON") from None
 
 
-def _path() -> str:
-    import os
-
-    return os.environ.get("PATH", os.defpath)
+def _own_environment(context: Context) -> dict[str, str | None]:
+    """The operator's few variables, and none of the plan's: they could send the token elsewhere."""
+    own = basic_environment(os.environ)
+    given = {name: own.get(name) for name in context.environment() if not name.startswith("PLANRUNNER_")}
+    return {**given, **own, "NO_COLOR": "1"}
 
 
 def _found(program: str) -> str:

@@ -30,7 +30,8 @@ def answer_of(context: Context, ask: Ask, response: httpx2.Response, received: R
     text = _text(response, received)
     data = _data(ask, response, received)
     artifact = None
-    if received.size and (ask.save or text is None or not received.small):
+    lasting = ask.expected.good(response.status_code) or response.status_code not in PASSING
+    if received.size and lasting and (ask.save or text is None or not received.small):
         artifact = received.keep(ask.save or name_of(response.url.path), _type(response))
     hide = ask.credentials.masked
     inline = received.small and not ask.save

@@ -14,7 +14,7 @@ from planrunner.capabilities.http.expected import Expected, expected_of
 from planrunner.capabilities.http.inputs import INLINE, Creating
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-_FRAMING = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "keep-alive"})
+_FRAMING = frozenset("content-length transfer-encoding connection upgrade te trailer keep-alive host".split())
 
 
 class Patience(NamedTuple):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from planrunner.capabilities.contract import Context, Failure
 
@@ -64,7 +66,9 @@ def shown_of(context: Context, auth: Any) -> Credentials:
 
 
 def _made(header: str, before: str, secret: str, secrets: tuple[str, ...]) -> Credentials:
-    longest_first = sorted({each for each in secrets if len(each) >= 4}, key=len, reverse=True)
+    long = [each for each in secrets if len(each) >= 4]
+    spelled = {form for each in long for form in (each, json.dumps(each)[1:-1], quote(each, safe=""))}
+    longest_first = sorted(spelled, key=len, reverse=True)
     return Credentials({header: before + secret}, {header: before + MASK}, tuple(longest_first))
 
 

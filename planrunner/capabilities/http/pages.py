@@ -57,7 +57,8 @@ def pages(
 
     `link` follows the `Link` header with `rel="next"`; `next` an address in the page; `cursor` sends what stands in the
     page as a query parameter; `page` and `offset` count up until a page is empty. A next page at another origin is
-    refused as `policy`. The bounds end the list early, and then `complete` is false.
+    refused as `policy`. The bounds end the list early, and then `complete` is false; `max_bytes` is for all pages
+    together.
     """
     ask = asked(context, "GET", url, options, Paging)
     ask = ask._replace(inline=ask.limit)
@@ -98,11 +99,14 @@ def _walk(
     context: Context, ask: Ask, way: Way, pointer: str, connected: httpx2.Client
 ) -> Iterator[tuple[list[Any], bool]]:
     """The items of one page after the other, and whether it is the last one."""
-    seen, number = {ask.url}, way.start
+    seen, number, size = {ask.url}, way.start, 0
     if way.kind in ("page", "offset"):
         ask = ask._replace(url=_with(ask.url, way.parameter, number))
     while True:
         answer = send_with(context, ask, connected)
+        size += answer.size
+        if size > ask.limit:
+            raise Failure(f"{ask.shown}: the pages together are larger than `max_bytes`, which is {ask.limit}")
         page = at(answer.json, pointer)
         if not isinstance(page, list):
             what = "absent" if page is ABSENT else "not a list"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.client import async_client
-from planrunner.capabilities.llm.models import Model, key_of
+from planrunner.capabilities.llm.loading import load
+from planrunner.capabilities.llm.models import Model, chosen, key_of
 from planrunner.capabilities.llm.purse import Purse, purse_of
 from planrunner.capabilities.llm.usage import Usage
 from planrunner.lean import sha256
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from planrunner.capabilities.llm.wire import Exchange
 
 Json = Any
+Chains = list[list[Model]]
 Result = TypeVar("Result")
 
 SEVERAL = 8
@@ -37,10 +39,13 @@ class Answer(NamedTuple):
     reply_sha256: str
 
 
-def asking(context: Context, work: Callable[[Asker], Awaitable[Result]], needs_library: bool = True) -> Result:
-    """Do ``work`` with the models of the project, and tell the engine what it used. Raises Failure."""
+def asking(
+    context: Context, names: Sequence[str], work: Callable[[Asker, Chains], Awaitable[Result]], library: bool = True
+) -> Result:
+    """Do ``work`` with the models of those names, each with what stands in for it, and tell the engine what it used.
+    ``library`` False is for requests that are made without it. Raises Failure."""
 
-    async def inside(purse: Purse) -> Result:
+    async def inside(purse: Purse, chains: Chains) -> Result:
         import httpx2  # late: only a task that asks a model needs it
 
         from planrunner.capabilities.llm.wire import Wire
@@ -49,14 +54,13 @@ def asking(context: Context, work: Callable[[Asker], Awaitable[Result]], needs_l
             async_client(context, follow_redirects=False) as guarded,
             httpx2.AsyncClient(transport=Wire(guarded), timeout=None) as client,
         ):
-            return await work(Asker(context, purse, client))
+            return await work(Asker(context, purse, client), chains)
 
     with purse_of(context) as purse:
-        if needs_library:
-            from planrunner.capabilities.llm.providers import load  # late: brings the library
-
-            load()
-        return asyncio.run(inside(purse))
+        chains = [chosen(context, name) for name in names]
+        if library:
+            load(context, {chain[0].provider for chain in chains})
+        return asyncio.run(inside(purse, chains))
 
 
 class Asker:
@@ -125,6 +129,7 @@ class Asker:
         from planrunner.capabilities.llm.providers import adapter, request
         from planrunner.capabilities.llm.secrets import Stream
 
+        load(self.context, {exchange.model.provider})  # of a model that stands in for another
         made = adapter(exchange.model, self.client)
         if not stream:
             return _blinded(await request(made, exchange.model, asked, None), exchange)

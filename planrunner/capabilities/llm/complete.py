@@ -14,22 +14,22 @@ Json = Any
 class Completion(NamedTuple):
     """``usage`` holds what all requests of the attempt used together; None there is not known."""
 
-    text: str
-    json: Any
-    tool_calls: list[dict[str, Any]]
-    model: str
-    finish_reason: str
-    usage: dict[str, Any]
-    attempts: list[dict[str, Any]]
-    request_sha256: str
-    reply_sha256: str
+    text: Annotated[str, Doc("what the model says")]
+    json: Annotated[Any, Doc("with `schema`: the data; else null")]
+    tool_calls: Annotated[list[dict[str, Any]], Doc("what it wants called: {id, name, arguments}")]
+    model: Annotated[str, Doc("name of the model that answered")]
+    finish_reason: Annotated[str, Doc("stop, length, tool_call, content_filter")]
+    usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests; null is not known")]
+    attempts: Annotated[list[dict[str, Any]], Doc("every request: model, status, failure, usage, digests")]
+    request_sha256: Annotated[str, Doc("digest of the last request, which is an artifact")]
+    reply_sha256: Annotated[str, Doc("digest of its reply, which is one as well")]
 
 
 @capability(
     "llm.complete",
     effect="read",
     spends=("cost", "tokens", "calls"),
-    risks=("sends the prompt to the provider of the model", "costs money"),
+    risks=("sends the prompt to the provider of the model, over the network", "costs money"),
 )
 def complete(
     context: Context,
@@ -51,9 +51,8 @@ def complete(
     model that cannot be reached, is busy or breaks off is replaced by those its `fallback` names; `attempts` tells.
     """
     from planrunner.capabilities.llm.asking import asking  # late: brings the HTTP client
-    from planrunner.capabilities.llm.models import chosen
 
-    async def work(asker: Any) -> Completion:
+    async def work(asker: Any, chains: Any) -> Completion:
         from planrunner.capabilities.llm.conversation import conversation, offered
         from planrunner.capabilities.llm.providers import Asked
         from planrunner.capabilities.llm.shapes import shaped
@@ -62,9 +61,9 @@ def complete(
         parameters = {"max_tokens": checked(max_tokens), "temperature": temperature}
         given = {name: value for name, value in parameters.items() if value is not None}
         asked = Asked(said, offered(tools or []), schema, given)
-        return completion(await shaped(asker, chosen(context, model), asked, bounded(repairs), stream))
+        return completion(await shaped(asker, chains[0], asked, bounded(repairs), stream))
 
-    return asking(context, work)
+    return asking(context, [model], work)
 
 
 def checked(max_tokens: int | None) -> int | None:

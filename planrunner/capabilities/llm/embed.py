@@ -20,20 +20,20 @@ class Embeddings(NamedTuple):
     """``vectors`` in the order of the texts; empty where they are too large for an output, and then in the artifact
     ``vectors`` alone, whose digest is ``sha256``. ``cached`` says how many were known already."""
 
-    vectors: list[list[float]]
-    dimensions: int
-    model: str
-    cached: int
-    usage: dict[str, Any]
-    attempts: list[dict[str, Any]]
-    sha256: str
+    vectors: Annotated[list[list[float]], Doc("in the order of the texts; empty where too large for an output")]
+    dimensions: Annotated[int, Doc("length of each vector")]
+    model: Annotated[str, Doc("name of the model")]
+    cached: Annotated[int, Doc("texts whose vector was known already")]
+    usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests; null is not known")]
+    attempts: Annotated[list[dict[str, Any]], Doc("every request: model, status, failure, usage, digests")]
+    sha256: Annotated[str, Doc("digest of the artifact `vectors`, which holds all of them")]
 
 
 @capability(
     "llm.embed",
     effect="read",
     spends=("cost", "tokens", "calls"),
-    risks=("sends the texts to the provider of the model", "costs money"),
+    risks=("sends the texts to the provider of the model, over the network", "costs money"),
 )
 def embed(
     context: Context,

@@ -6,8 +6,8 @@ import json
 from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.llm.asking import Asker, asking
-from planrunner.capabilities.llm.models import Model, chosen
+from planrunner.capabilities.llm.asking import Asker, Chains, asking
+from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.vectors import Remembered, is_vector
 from planrunner.capabilities.llm.wire import Exchange
 
@@ -27,8 +27,8 @@ class Embedded(NamedTuple):
 def embedded(context: Context, texts: list[str], name: str, batch: int, dimensions: int | None) -> Embedded:
     """The vectors of a model. Raises Failure; what was had before it stays remembered."""
 
-    async def work(asker: Asker) -> Embedded:
-        model = chosen(context, name)[0]
+    async def work(asker: Asker, chains: Chains) -> Embedded:
+        model = chains[0][0]
         if model.provider not in _SPEAKERS:
             said = f"`{model.name}` is of {model.provider}; vectors come from {', '.join(_SPEAKERS)}, or from `hash`"
             raise Failure(said)
@@ -46,7 +46,7 @@ def embedded(context: Context, texts: list[str], name: str, batch: int, dimensio
                 known[text] = vector
         return Embedded([known[text] for text in texts], cached, attempts)
 
-    return asking(context, work, needs_library=False)
+    return asking(context, [name], work, library=False)
 
 
 async def _batch(

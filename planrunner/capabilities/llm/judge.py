@@ -46,20 +46,20 @@ SCHEMA: dict[str, Json] = {
 class Judgement(NamedTuple):
     """``verdicts`` holds, in the order of the criteria, {criterion, met: yes | no | unsure, reason, quotes}."""
 
-    verdicts: list[dict[str, Any]]
-    met: bool
-    model: str
-    usage: dict[str, Any]
-    attempts: list[dict[str, Any]]
-    request_sha256: str
-    reply_sha256: str
+    verdicts: Annotated[list[dict[str, Any]], Doc("{criterion, met: yes | no | unsure, reason, quotes} of each")]
+    met: Annotated[bool, Doc("whether every criterion is met")]
+    model: Annotated[str, Doc("name of the model that judged")]
+    usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests; null is not known")]
+    attempts: Annotated[list[dict[str, Any]], Doc("every request: model, status, failure, usage, digests")]
+    request_sha256: Annotated[str, Doc("digest of the last request, which is an artifact")]
+    reply_sha256: Annotated[str, Doc("digest of its reply, which is one as well")]
 
 
 @capability(
     "llm.judge",
     effect="read",
     spends=("cost", "tokens", "calls"),
-    risks=("sends the material to the provider of the model", "costs money"),
+    risks=("sends the material to the provider of the model, over the network", "costs money"),
 )
 def decide(
     context: Context,
@@ -89,16 +89,15 @@ def judge(context: Context, criteria: list[str], material: str, model: str = "")
     all are ``yes``. Raises Failure where no model gives an answer in this shape.
     """
     from planrunner.capabilities.llm.asking import asking  # late: brings the HTTP client
-    from planrunner.capabilities.llm.models import chosen, judge_of
+    from planrunner.capabilities.llm.models import judge_of
 
-    async def work(asker: Any) -> dict[str, Any]:
+    async def work(asker: Any, chains: Any) -> dict[str, Any]:
         from planrunner.capabilities.llm.conversation import Message
         from planrunner.capabilities.llm.providers import Asked
         from planrunner.capabilities.llm.shapes import shaped
 
         said = [Message("system", _SYSTEM), Message("user", question(criteria, material))]
-        judges = chosen(context, model or judge_of(context))
-        found = await shaped(asker, judges, Asked(said, [], SCHEMA, {}), 2)
+        found = await shaped(asker, chains[0], Asked(said, [], SCHEMA, {}), 2)
         verdicts = checked(criteria, material, (found.value or {}).get("verdicts", []))
         return {
             "verdicts": verdicts,
@@ -113,7 +112,7 @@ def judge(context: Context, criteria: list[str], material: str, model: str = "")
     if not criteria or not all(each.strip() for each in criteria):
         context.spend(cost=0, tokens=0, calls=0)
         raise Failure("there is no criterion to judge by")
-    return asking(context, work)
+    return asking(context, [model or judge_of(context)], work)
 
 
 def question(criteria: list[str], material: str) -> str:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.llm.conversation import Message, Tool, ToolCall
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.wire import NO_KEY
@@ -39,16 +37,6 @@ class Reply(NamedTuple):
     text: str
     calls: tuple[ToolCall, ...]
     finish_reason: str
-
-
-def load() -> None:
-    """Import the library, which takes a second; raises Failure where the extra is not installed."""
-    try:
-        import pydantic_ai.direct  # noqa: F401  (late: an extra, and heavy)
-    except ImportError as error:
-        raise Failure(f"llm needs the extra `llm`: pip install 'planrunner[llm]' ({error})") from None
-    for module in ("pydantic_ai", "openai", "anthropic", "google.genai", "genai_prices"):
-        warnings.filterwarnings("ignore", module=module.replace(".", r"\."))  # they would write over the live view
 
 
 def adapter(model: Model, client: httpx2.AsyncClient) -> Adapter:

@@ -20,19 +20,19 @@ class Vote(NamedTuple):
     """``answer`` is what most gave, ``agreement`` the share of all votes that it has; ``votes`` lists each as {model,
     answer, key}, an answer that could not be had as {model, failure}."""
 
-    answer: Any
-    agreement: float
-    counts: dict[str, int]
-    votes: list[dict[str, Any]]
-    usage: dict[str, Any]
-    attempts: list[dict[str, Any]]
+    answer: Annotated[Any, Doc("what most gave")]
+    agreement: Annotated[float, Doc("the share of all votes that it has")]
+    counts: Annotated[dict[str, int], Doc("votes by answer, as compared")]
+    votes: Annotated[list[dict[str, Any]], Doc("each as {model, answer, key}, or {model, failure}")]
+    usage: Annotated[dict[str, Any], Doc("{input, output, cost} of all requests; null is not known")]
+    attempts: Annotated[list[dict[str, Any]], Doc("every request: model, status, failure, usage, digests")]
 
 
 @capability(
     "llm.vote",
     effect="read",
     spends=("cost", "tokens", "calls"),
-    risks=("sends the prompt to the providers of the models", "costs money"),
+    risks=("sends the prompt to the providers of the models, over the network", "costs money"),
 )
 def vote(
     context: Context,
@@ -52,23 +52,27 @@ def vote(
     """
     from planrunner.capabilities.llm.asking import asking  # late: brings the HTTP client
 
-    async def work(asker: Any) -> Vote:
+    try:
+        names = _voters(models or [""], n)
+    except Failure:
+        context.spend(cost=0, tokens=0, calls=0)
+        raise
+
+    async def work(asker: Any, chains: Any) -> Vote:
         import asyncio
 
         from planrunner.capabilities.llm.complete import checked
         from planrunner.capabilities.llm.conversation import conversation
-        from planrunner.capabilities.llm.models import chosen
         from planrunner.capabilities.llm.providers import Asked
 
-        voters = [chosen(context, name) for name in _voters(models or [""], n)]
-        asker.purse.check_calls(len(voters))
+        asker.purse.check_calls(len(chains))
         parameters = {"max_tokens": checked(max_tokens), "temperature": temperature}
         given = {name: value for name, value in parameters.items() if value is not None}
         asked = Asked(conversation(system, prompt, []), [], schema, given)
-        found = await asyncio.gather(*(_one(asker, voter, asked, field) for voter in voters))
+        found = await asyncio.gather(*(_one(asker, voter, asked, field) for voter in chains))
         return counted([each for each, _ in found], [attempt for _, attempts in found for attempt in attempts])
 
-    return asking(context, work)
+    return asking(context, names, work)
 
 
 def _voters(names: list[str], n: int) -> list[str]:

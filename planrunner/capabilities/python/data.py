@@ -19,7 +19,9 @@ DEEPEST = 100
 
 
 _NOT_REQUIRED: Any = getattr(typing, "NotRequired", None)
-_WRAPPERS = (typing.Annotated, _NOT_REQUIRED or typing.Annotated, getattr(typing, "Required", typing.Annotated))
+_WRAPPERS = tuple(filter(None, (getattr(typing, name, None) for name in ("Annotated", "NotRequired", "Required"))))
+"""What stands around a type; older Pythons do not have all of it."""
+_UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))
 
 
 class Unfit(Exception):
@@ -49,7 +51,7 @@ def arguments(function: Any, args: dict[str, Any]) -> dict[str, Any]:
 
 def _hints(what: Any) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(what, include_extras=True)
+        return typing.get_type_hints(what, include_extras=True) if _WRAPPERS else typing.get_type_hints(what)
     except Exception:  # a name that only type checkers know
         given = getattr(what, "__annotations__", {})
         return {name: hint for name, hint in given.items() if not isinstance(hint, str)}
@@ -69,15 +71,15 @@ def fitted(value: Any, hint: Any, where: str) -> Any:
         if not any(type(value) is type(choice) and value == choice for choice in typing.get_args(hint)):
             raise Unfit(f"`{where}` is {_shown(value)}, and may be {_choices(typing.get_args(hint))}")
         return value
-    if origin is typing.Union or origin is getattr(types, "UnionType", None):
+    if origin in _UNIONS:
         return _any_of(value, typing.get_args(hint), where)
     if isinstance(hint, type) and _is_dataclass(hint):
         fields = [each for each in _fields(hint) if each.init]
         needed = [each.name for each in fields if each.default is each.default_factory]  # both are missing
         return hint(**_members(value, hint, needed, [each.name for each in fields], where))
-    if typing.is_typeddict(hint):
+    if isinstance(hint, type) and hasattr(hint, "__total__"):  # a TypedDict
         optional = [name for name, inner in _hints(hint).items() if typing.get_origin(inner) is _NOT_REQUIRED]
-        needed = sorted(hint.__required_keys__.difference(optional))
+        needed = sorted(set(getattr(hint, "__required_keys__", ())).difference(optional))
         return _members(value, hint, needed, list(hint.__annotations__), where)
     if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields"):
         record: Any = hint

@@ -31,7 +31,7 @@ def interpreter(context: Context, python: str = "") -> str:
 
 def on_path(context: Context, name: str) -> str:
     """Where a program is on the PATH of the task; empty where it is not."""
-    path = context.call.env.get("PATH") or os.environ.get("PATH") or os.defpath
+    path = context.environment().get("PATH") or os.defpath
     candidates = (os.path.join(context.call.directory, folder, name) for folder in path.split(os.pathsep) if folder)
     return next(filter(_is_program, candidates), "")
 

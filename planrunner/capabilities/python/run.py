@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from planrunner.capabilities.contract import Json
 
 _CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child.py")
+_CODE = "the lines themselves, without templates; `args` and `result` as in a script"
 _INCARNATION = f"{os.getpid():x}-{time.time_ns():x}"
 """Sets a result apart from one that a killed runner, or what survived it, wrote for the same attempt."""
 
@@ -54,7 +55,7 @@ def run(
     context: Context,
     function: Annotated[str, Doc("`module:function` or `file.py:function` of the project")] = "",
     file: Annotated[str, Doc("script of the project; it finds its inputs in `args` and leaves `result`")] = "",
-    code: Annotated[str, Doc("the lines themselves, without templates; `args` and `result` as in a script")] = "",
+    code: Annotated[str, Doc(_CODE, code="text/x-python")] = "",
     args: Annotated[dict[str, Any] | None, Doc("inputs by name; they travel as JSON, never as code")] = None,
     python: Annotated[str, Doc("interpreter; default: `python` on the PATH, else that of planrunner")] = "",
     memory: Annotated[str | int, Doc("the most data it may hold in memory; empty: no bound", quantity="size")] = "4GiB",
@@ -71,7 +72,7 @@ def run(
     """
     call = context.call
     work = _work(context, function, file, code)
-    result = f"{call.scratch}.{_INCARNATION}.result"
+    result = _result_path(call.scratch)
     order = {
         "kind": work.kind,
         "target": work.target,
@@ -88,6 +89,14 @@ def run(
     env = {**call.env, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
     stdin = json.dumps(order).encode()
     return Spawn((interpreter(context, python), _CHILD), env, call.directory, stdin, finish)
+
+
+def _result_path(scratch: str) -> str:
+    if scratch:
+        return f"{scratch}.{_INCARNATION}.result"
+    import tempfile  # late: only a call without an engine has no folder for scratch files
+
+    return os.path.join(tempfile.mkdtemp(prefix="planrunner-"), "result")
 
 
 def _work(context: Context, function: str, file: str, code: str) -> Work:

@@ -55,7 +55,11 @@ def find(context: Context, database: str) -> Database:
         )
     settings = {"url": given} if isinstance(given, str) else dict(given)
     url = _parsed(_address(database, settings), f"the address of the database `{database}`")
-    path = os.path.join(context.call.directory, url.database or "") if url.drivername == "sqlite" else ""
+    path = url.database or "" if url.drivername == "sqlite" else ""
+    if path and not os.path.isabs(path):
+        if context.call.task.cwd:
+            raise Failure(f"the address of `{database}` is relative, and the task has a `cwd`: make it absolute")
+        path = os.path.join(context.call.directory, path)
     return _made(database, url, path, settings.get("preview") == "rollback")
 
 

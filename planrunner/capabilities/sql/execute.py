@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _LARGEST = 4 << 20
 """Bytes of a script."""
 _MOST_ROWS = 1000
+_STATEMENT = "a statement without templates, or a list, also of {statement, params}"
 
 
 class Executed(NamedTuple):
@@ -61,9 +62,7 @@ def _preview_script(
 )
 def execute(
     context: Context,
-    statement: Annotated[
-        str | list[Any], Doc("a statement without templates, or a list of them or of {statement, params}")
-    ],
+    statement: Annotated[str | list[Any], Doc(_STATEMENT, code="application/sql")],
     params: Annotated[dict[str, Any] | list[Any] | None, Doc("values by name; a list of maps: once with each")] = None,
     database: Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project")] = "main",
     key: Annotated[bool, Doc("write the task's key into `planrunner_keys`, so that it is done once")] = True,

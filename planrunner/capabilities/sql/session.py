@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from planrunner.capabilities.contract import Context, Failure
@@ -123,7 +124,7 @@ def transaction(
     written, and where ``keep`` says so."""
     engine = _engine(database, write)
     try:
-        with _connected(database, engine) as connection:
+        with _connected(context, database, engine) as connection:
             session = Session(context, database, connection, seconds)
             try:
                 with _begun(session, write, keep):
@@ -176,9 +177,9 @@ def _engine(database: Database, write: bool) -> Engine:
 
 
 @contextmanager
-def _connected(database: Database, engine: Engine) -> Iterator[Connection]:
+def _connected(context: Context, database: Database, engine: Engine) -> Iterator[Connection]:
     try:
-        connection = engine.connect()
+        connection = engine.connect() if database.dialect == "sqlite" else _reached(context, engine)
     except Exception as error:
         raise explained(error, database, connecting=True) from None
     try:
@@ -188,3 +189,32 @@ def _connected(database: Database, engine: Engine) -> Iterator[Connection]:
             connection.close()
         except Exception:  # the server went away: what there is to say was said
             connection.invalidate()
+
+
+def _reached(context: Context, engine: Engine) -> Connection:
+    """A connection to a server. A server that does not answer is left to a thread of its own when the attempt stops."""
+    found: SimpleQueue[Connection | Exception] = SimpleQueue()
+    left = threading.Event()
+
+    def reach() -> None:
+        try:
+            connection = engine.connect()
+        except Exception as error:
+            found.put(error)
+            return
+        if left.is_set():
+            connection.close()
+        found.put(connection)
+
+    threading.Thread(target=reach, daemon=True, name="planrunner-sql-connect").start()
+    while True:
+        try:
+            answer = found.get(timeout=_TICK)
+        except Empty:
+            if context.cancelled():
+                left.set()
+                raise Failure("the connection was not waited for any longer", "cancelled") from None
+            continue
+        if isinstance(answer, Exception):
+            raise answer
+        return answer

@@ -11,9 +11,11 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _CALL = rf"(?:{_NAME}\s*=\s*)?{_NAME}(?:\.{_NAME})*(?:\(|[ \t]+\([^()]*\)\s*->)"
 _DOTTED = rf"{_NAME}\.{_NAME}\s[^;\n]*->"
 _PIECE = (
-    r"(?P<text>\"(?:[^\"\\]|\\[\s\S])*\"|'(?:[^'\\]|\\[\s\S])*')|(?P<comment>#[^\n]*)|(?P<bracket>[()\[\]{}])"
-    r"|(?P<end>[;\n])"
+    r"(?P<text>\"(?:[^\"\\]|\\[\s\S])*(?:\"|\\?\Z)|'(?:[^'\\]|\\[\s\S])*(?:'|\\?\Z))"
+    r"|(?P<comment>#[^\n]*)|(?P<bracket>[()\[\]{}])|(?P<end>[;\n])"
 )
+"""Text that is never closed goes on to the end: looking for its end once more from each of its quotes would take for
+ever."""
 
 
 class Piece(NamedTuple):

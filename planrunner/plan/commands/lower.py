@@ -56,6 +56,8 @@ def _held(low: Lowering, task: Task, pending: Pending, others: Mapping[str, Task
     named = [(call.id, name) for call, name in zip(calls, lowering.names, strict=True) if name]
     keys = {key for key, _ in task.spans}
     reset = {name: Task._field_defaults[name] for name in _OF_ATTEMPTS if name in pending.defaults and name not in keys}
+    files = tuple(artifact for artifact in task.artifacts if artifact.path)
+    calls = (*calls[:-1], calls[-1]._replace(artifacts=files)) if files else calls
     return about_lists(task._replace(subplan=calls, outputs=_outputs(task, named), **reset), lowering.lists())
 
 

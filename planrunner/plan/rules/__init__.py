@@ -34,6 +34,7 @@ from planrunner.plan.rules import (
     undoing,
     unexecuted,
     unused,
+    verbatim,
     waits,
 )
 from planrunner.plan.rules.suppress import Sifted, sift
@@ -55,6 +56,7 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (expressions.CODES, expressions.check),
     (order.CODES, order.check),
     (templates.CODES, templates.check),
+    (verbatim.CODES, verbatim.check),
     (unused.CODES, unused.check),
     (timeouts.CODES, timeouts.check),
     (waits.CODES, waits.check),

@@ -183,6 +183,8 @@ def _read_traces(folder: str, first: int) -> tuple[tuple[str, ...], tuple[str, .
                 connections.update(dict.fromkeys(f"{host}:{port}" for port, host in _INET.findall(given)))
             elif call.startswith("open") and _WRITING.search(given):
                 writes.update(dict.fromkeys(_AT.findall(rest) or _targets(given, directory)))
+            elif call.startswith("symlink"):
+                writes.update(dict.fromkeys(_targets(_TEXT.sub("", given, count=1), directory)))  # not where it leads
             elif _CHANGING.match(call):
                 writes.update(dict.fromkeys(_targets(given, directory)))
     return tuple(os.path.normpath(path) for path in writes), tuple(connections)

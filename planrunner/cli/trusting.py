@@ -1,0 +1,62 @@
+"""``planrunner plugins trust`` and ``untrust``: show what a file would do, and ask."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from planrunner.cli.settings import Settings
+from planrunner.errors import UsageError
+
+if TYPE_CHECKING:
+    from planrunner.app.plugins import Examined
+
+
+def trust(given: Settings, name: str, yes: bool) -> int:
+    """Trust a file once somebody said so. Raises NotFound, and UsageError where nobody can be asked."""
+    from planrunner.app.plugins import examine, trust_file
+
+    examined = examine(name)
+    click.echo("\n".join(_examined(examined)))
+    if examined.file.standing == "trusted":
+        click.echo(f"{examined.file.name} is trusted already, as it is now")
+        return 0
+    if not yes:
+        if given.no_input or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise UsageError("nobody is here to ask whether to trust it", "read it, then add --yes")
+        if not click.confirm("trust exactly this text?", default=False):
+            click.echo("not trusted")
+            return 1
+    trust_file(examined)
+    click.echo(f"{examined.file.name} is trusted as it is now; after a change it is not, until you trust it again")
+    return 0
+
+
+def _examined(examined: Examined) -> list[str]:
+    file, found = examined.file, examined.scan
+    lines = [f"{file.name}: {len(file.text)} bytes, {file.text.count(chr(10).encode())} lines; it would be executed"]
+    for each in found.capabilities:
+        options = f", {', '.join(each.options)}" if each.options else ""
+        lines += [
+            f"  capability {each.name} (effect {each.effect}{options})",
+            f"    {each.signature}, line {each.line}",
+        ]
+    lines += [f"  hook {hook}" for hook in found.hooks]
+    if found.imports:
+        lines.append(f"  imports {', '.join(found.imports)}")
+    if not (found.capabilities or found.hooks):
+        lines.append("  no capability and no hook is written out in it")
+    if examined.diff:
+        lines += ["changed since it was trusted:", examined.diff.rstrip("\n")]
+    return lines
+
+
+def untrust(name: str) -> int:
+    """Trust nothing of a file any more."""
+    from planrunner.app.plugins import untrust_file
+
+    had = untrust_file(name)
+    click.echo(f"{name} is {'no longer' if had else 'not'} trusted")
+    return 0

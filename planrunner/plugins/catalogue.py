@@ -1,0 +1,74 @@
+"""What plugins have registered, and what went wrong with it; made with the first plugin that is looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planrunner.capabilities import builtin
+from planrunner.capabilities.declare import declaration_of
+from planrunner.plugins.problems import FAULTS, Problems
+from planrunner.record import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from planrunner.plan.model import Capability
+
+
+class Known(NamedTuple):
+    """A registered capability: its function, or where to import it from, and its description once somebody asked."""
+
+    target: Callable[..., Any] | str
+    description: Capability | None
+    plugin: str
+
+
+class Catalogue:
+    """What plugins have registered, by the name of the capability."""
+
+    __slots__ = ("known", "problems")
+
+    def __init__(self) -> None:
+        self.known: dict[str, Known] = {}
+        self.problems = Problems()
+
+    def registrar(self, plugin: str, family: str) -> Callable[..., None]:
+        """The ``register`` that a plugin is handed."""
+
+        def register(name: str, target: Callable[..., Any] | str, description: Capability | None = None) -> None:
+            if family and name.partition(".")[0] != family:
+                raise ValueError(f"the capability `{name}` is not of the family `{family}` and is left out")
+            holder = "planrunner" if name in builtin.TARGETS else getattr(self.known.get(name), "plugin", "")
+            if holder:
+                raise ValueError(f"the capability `{name}` is left out, {holder} has one of that name")
+            if isinstance(target, str) and description is None:
+                raise ValueError(f"the capability `{name}` is named by a place to import and has no description")
+            self.known[name] = Known(target, description, plugin)
+
+        return register
+
+    def take_marked(self, plugin: object, name: str, family: str) -> None:
+        """Register every function of a plugin that is marked."""
+        register = self.registrar(name, family)
+        for function in list(vars(plugin).values()):
+            declaration = declaration_of(function)
+            if declaration is not None:
+                try:
+                    register(declaration.name, function)
+                except ValueError as error:
+                    self.problems.add(name, f"the plugin {name}: {error}")
+
+    def described(self, name: str, known: Known) -> Known:
+        """With its description; one that cannot be described is left out."""
+        from planrunner.capabilities.signature import describe  # late: loads inspect
+
+        target = builtin.load(known.target) if isinstance(known.target, str) else known.target
+        try:
+            known = known._replace(description=describe(target, known.plugin)._replace(name=name))
+        except FAULTS as error:  # annotations are code of the plugin
+            self.problems.add(known.plugin, f"the capability `{name}` of {known.plugin} is left out: {error}")
+            self.known.pop(name)
+            return known
+        self.known[name] = known
+        return known

@@ -1,0 +1,194 @@
+"""Requests to merge: by the interfaces of three forges over loopback, and by recording clients on PATH.
+
+No forge and neither ``gh`` nor ``glab`` is at hand: the server speaks the documented routes, the recorded programs check
+what they are given.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from git_server import bare, peer, served
+from git_workbench import Bench, git, repository
+
+from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.git.requests import pull_request
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    made = repository(tmp_path / "work")
+    git(made, "switch", "-q", "-c", "topic")
+    git(made, "remote", "add", "origin", "https://forge.example/ana/project.git")
+    return made
+
+
+def bench(work: Path, kind: str, url: str) -> Bench:
+    forge = {"kind": kind, "url": url, "token": "FORGE_TOKEN"}
+    made = Bench(work, work.parent / "state", {"network": {"private": ["127.0.0.1"]}, "forge": forge})
+    made.env["FORGE_TOKEN"] = peer.LOGIN
+    return made
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab", "gitea"])
+class TestInterfaces:
+    def test_a_request_is_opened_once_brought_up_to_date_and_closed(
+        self, kind: str, work: Path, tmp_path: Path
+    ) -> None:
+        with served(tmp_path) as server:
+            desk = bench(work, kind, f"{server.url}/{kind}")
+            preview = desk.preview(pull_request, title="Add a thing", body="Why.")
+            assert preview.summary == "open a request to merge topic into main: Add a thing" and server.requests == []
+            first = desk.act(pull_request, title="Add a thing", body="Why.")
+            assert (first.outputs.number, first.outputs.created, first.outputs.base) == (1, True, "main")
+            again = pull_request(first.context, title="Add a thing", body="Why.")
+            assert again == first.outputs and len(server.requests) == 1
+            second = desk.act(pull_request, title="Add a better thing", body="Because.")
+            assert (second.outputs.number, second.outputs.created, second.outputs.changed) == (1, False, True)
+            assert [(one["title"], one["body"]) for one in server.requests] == [("Add a better thing", "Because.")]
+            second.undo(False)
+            second.undo()
+            assert [(one["title"], one["body"]) for one in server.requests] == [("Add a thing", "Why.")]
+            first.undo(False)
+            assert [one["open"] for one in server.requests] == [False]
+            first.undo()
+            assert desk.do(pull_request, title="Add a thing").number == 2
+
+    def test_a_request_that_somebody_edited_is_not_closed(self, kind: str, work: Path, tmp_path: Path) -> None:
+        with served(tmp_path) as server:
+            done = bench(work, kind, f"{server.url}/{kind}").act(pull_request, title="Add a thing")
+            server.requests[0]["title"] = "Add a thing (reviewed)"
+            with pytest.raises(Failure, match="changed since") as caught:
+                done.undo()
+            assert caught.value.failure == "moved" and server.requests[0]["open"]
+
+    @pytest.mark.parametrize(
+        ("code", "failure"), [(401, "denied"), (429, "transient"), (502, "transient"), (404, "logic")]
+    )
+    def test_what_the_forge_refuses_has_a_class(
+        self, kind: str, code: int, failure: str, work: Path, tmp_path: Path
+    ) -> None:
+        with served(tmp_path) as server:
+            desk = bench(work, kind, f"{server.url}/{kind}")
+            server.trouble = code
+            with pytest.raises(Failure) as caught:
+                desk.do(pull_request, title="x")
+            assert caught.value.failure == failure
+            assert peer.LOGIN not in str(caught.value) and server.requests == []
+
+    def test_drafts_are_marked_as_the_forge_does(self, kind: str, work: Path, tmp_path: Path) -> None:
+        with served(tmp_path) as server:
+            desk = bench(work, kind, f"{server.url}/{kind}")
+            done = desk.act(pull_request, title="x", draft=True)
+            assert pull_request(done.context, title="x", draft=True).number == 1
+            title = {"github": "x", "gitlab": "Draft: x", "gitea": "WIP: x"}[kind]
+            assert [(one["title"], one["draft"]) for one in server.requests] == [(title, kind == "github")]
+            done.undo()
+            assert not server.requests[0]["open"]
+
+
+class TestSettings:
+    def test_without_a_forge_it_says_what_to_set(self, work: Path) -> None:
+        for forge, said in (
+            ({}, "names no forge"), ({"kind": "github"}, "names no variable"),
+            ({"kind": "github", "token": "GONE"}, "`GONE` holds no secret"), ({"kind": "gitea"}, "names no forge"),
+            ({"client": "hub", "token": "FORGE_TOKEN"}, "takes gh, glab or api"),
+            ({"repository": "../x", "kind": "github"}, "is no repository on a forge"),
+        ):  # fmt: skip
+            desk = Bench(work, work.parent / "state", {"forge": forge})
+            desk.env["FORGE_TOKEN"] = "x"
+            with pytest.raises(Failure, match=said):
+                desk.do(pull_request, title="x")
+
+    def test_a_forge_at_a_private_address_has_to_be_listed(self, work: Path, tmp_path: Path) -> None:
+        with served(tmp_path) as server:
+            desk = bench(work, "gitea", f"{server.url}/gitea")
+            desk.settings["network"] = {}
+            with pytest.raises(Failure, match="network") as caught:
+                desk.do(pull_request, title="x")
+            assert caught.value.failure == "policy" and server.asked == []
+
+    def test_titles_and_branches_are_checked(self, work: Path) -> None:
+        desk = bench(work, "github", "https://127.0.0.1:1")
+        for inputs in (
+            {"title": "a\nb"},
+            {"title": " "},
+            {"title": "x", "head": "--x"},
+            {"title": "x", "base": "a..b"},
+        ):
+            with pytest.raises(Failure):
+                desk.do(pull_request, **inputs)
+
+
+CLIENT = """#!{python}
+import json, os, sys
+place = {place!r}
+state = json.load(open(place + "/requests.json")) if os.path.exists(place + "/requests.json") else []
+with open(place + "/calls", "a") as file:
+    stdin = sys.stdin.read() if "--body-file=-" in sys.argv else ""
+    secret = os.environ.get("GH_TOKEN") or os.environ.get("GITLAB_TOKEN")
+    file.write(json.dumps([sys.argv[1:], stdin, secret, sorted(n for n in os.environ if n.startswith("GIT_"))]) + "\\n")
+options = dict(each[2:].split("=", 1) for each in sys.argv if each.startswith("--") and "=" in each)
+verb, number = sys.argv[2], sys.argv[3]
+body = stdin if "body-file" in options else options.get("description", "")
+url = "https://forge.example/ana/project/" + {page!r} + "/1"
+if verb == "list":
+    found = [one for one in state if one["open"]]
+    print(json.dumps([{{{number!r}: 1, {url!r}: url, "title": one["title"], {body!r}: one["body"]}} for one in found]))
+elif verb == "create":
+    state.append({{"open": True, "title": options["title"], "body": body}})
+    print("Creating a request\\n" + url)
+elif verb in ("edit", "update"):
+    state[0].update(title=options["title"], body=body)
+    print(url)
+elif verb == "close":
+    state[0]["open"] = False
+json.dump(state, open(place + "/requests.json", "w"))
+"""
+SHAPES = {"gh": ("number", "url", "body", "pull"), "glab": ("iid", "web_url", "description", "-/merge_requests")}
+
+
+@pytest.mark.parametrize("program", ["gh", "glab"])
+def test_the_forges_own_client_is_given_every_value_as_a_value(
+    program: str, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number, url, body, page = SHAPES[program]
+    place = tmp_path / "client"
+    place.mkdir()
+    text = CLIENT.format(python=sys.executable, place=str(place), number=number, url=url, body=body, page=page)
+    (place / program).write_text(text)
+    (place / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:/usr/local/bin:/usr/bin:/bin")
+    desk = Bench(work, tmp_path / "state", {"forge": {"client": program, "token": "FORGE_TOKEN"}})
+    desk.env = {"FORGE_TOKEN": "s3cr3t", "GIT_DIR": "/evil", "PATH": "/evil"}
+    done = desk.act(pull_request, title="--web", body="-- $(touch x)\nsecond line")
+    assert (done.outputs.number, done.outputs.created) == (1, True)
+    assert pull_request(done.context, title="--web", body="-- $(touch x)\nsecond line").number == 1
+    other = desk.act(pull_request, title="Other")
+    other.undo(False)
+    done.undo()
+    calls: list[Any] = [json.loads(line) for line in (place / "calls").read_text().splitlines()]
+    assert all(secret == "s3cr3t" and given == [] for _, _, secret, given in calls)
+    assert not [arguments for arguments, *_ in calls if "s3cr3t" in " ".join(arguments)]
+    assert all("--repo=ana/project" in arguments for arguments, *_ in calls)
+    verbs = [arguments[1] for arguments, *_ in calls]
+    assert [verb for verb in verbs if verb != "list"] == [
+        "create",
+        *["edit" if program == "gh" else "update"] * 2,
+        "close",
+    ]
+    created = next((arguments, stdin) for arguments, stdin, *_ in calls if arguments[1] == "create")
+    assert "--title=--web" in created[0]
+    assert "-- $(touch x)\nsecond line" in (created[1] if program == "gh" else "\n".join(created[0]))
+
+
+def test_a_client_that_is_not_installed_is_named(work: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    bare(tmp_path / "x.git", work)
+    desk = Bench(work, tmp_path / "state", {"forge": {"client": "glab"}})
+    with pytest.raises(Failure, match="`glab` is not installed"):
+        desk.do(pull_request, title="x")

@@ -1,0 +1,61 @@
+"""The process that runs Python of a project works in other versions of Python than planrunner's own."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHILD = Path(__file__).resolve().parents[2] / "planrunner" / "capabilities" / "python" / "child.py"
+
+SHOP = """
+from dataclasses import dataclass
+from typing import Dict, List, Optional
+
+@dataclass
+class Item:
+    name: str
+    price: float = 1.0
+
+def total(items: List[Item], note: Optional[str] = None) -> Dict[str, float]:
+    return {"total": sum(item.price for item in items)}
+"""
+
+
+def others() -> list[str]:
+    """Every Python 3.8 or newer beside this one that is installed here."""
+    found = {sys.executable: "own"}
+    for path in sorted(
+        glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python")) + glob.glob("/usr/bin/python3.[0-9]*")
+    ):
+        version = path.split("python3.")[-1] if path.startswith("/usr") else path.split("/3.")[1].split(".")[0]
+        if version.isdigit() and int(version) >= 8:
+            found.setdefault(path, version)
+    return list(found)
+
+
+@pytest.mark.parametrize("python", others())
+def test_arguments_are_checked_and_results_come_back(python: str, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+
+    def call(args: Any) -> dict[str, Any]:
+        result = tmp_path / "result"
+        order = {
+            "kind": "function", "target": "shop:total", "args": args, "directory": str(tmp_path), "result": str(result),
+            "limit": 1 << 20, "memory": 0,
+        }  # fmt: skip
+        subprocess.run(
+            [python, "-B", str(CHILD)], input=json.dumps(order).encode(), timeout=30, check=False, cwd=tmp_path
+        )
+        said: dict[str, Any] = json.loads(result.read_bytes())
+        result.unlink()
+        return said
+
+    assert call({"items": [{"name": "a", "price": 2}, {"name": "b"}]})["outputs"] == {"total": 3.0}
+    assert call({"items": [{"name": 1}]})["message"] == "`args.items[0].name` has to be text, found 1"
