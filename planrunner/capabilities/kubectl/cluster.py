@@ -119,7 +119,7 @@ def live(context: Context, cluster: Cluster, stdin: bytes) -> list[Object]:
 
 def named(context: Context, cluster: Cluster, stdin: bytes) -> list[Object]:
     """The objects that a manifest names, by name alone; nothing is sent to be stored."""
-    fixed = ("create", "--dry-run=client", "--filename", "-", "--output", "json")
+    fixed = ("create", "--dry-run=client", "--validate=false", "--filename", "-", "--output", "json")
     found = [identity(each) for each in objects_in(context, cluster.request(*fixed, stdin=stdin))]
     if nameless := next((each for each in found if not each["metadata"]["name"]), None):
         raise Failure(f"the manifest has a {nameless['kind']} without a name, which nothing could find again")

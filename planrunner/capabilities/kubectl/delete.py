@@ -71,7 +71,7 @@ def _preview(
     if not found:
         return Preview("nothing of it is there: nothing to delete")
     gone = "".join(f"-{key(each)}\n" for each in found)
-    return Preview(f"delete {len(found)} objects", gone, (_request(cluster, found).shown,))
+    return Preview(f"delete {len(found)} object{'s' * (len(found) > 1)}", gone, (_request(cluster, found).shown,))
 
 
 def _capture(

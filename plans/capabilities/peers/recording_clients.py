@@ -44,7 +44,7 @@ COMMANDS: dict[str, tuple[str, str, tuple[int, int | None]]] = {
         (1, None),
     ),
     "kubectl get": ("--filename --output --selector", "--ignore-not-found", (0, 2)),
-    "kubectl create": ("--filename --output --field-manager --dry-run", "", (0, 0)),
+    "kubectl create": ("--filename --output --field-manager --dry-run --validate", "", (0, 0)),
     "kubectl diff": ("--filename --field-manager", "--server-side --force-conflicts", (0, 0)),
     "kubectl apply": ("--filename --output --field-manager --dry-run", "--server-side --force-conflicts", (0, 0)),
     "kubectl replace": ("--filename --field-manager", "", (0, 0)),
