@@ -323,6 +323,19 @@ def test_reads_of_a_command_are_held_to_the_order_of_tasks() -> None:
     assert errors(text) == ["PLAN203 `x` in `a` reads `b`, which need not run before it"]
 
 
+def test_a_name_is_no_code() -> None:
+    text = plan("python.run(code=topic) -> x; noop('print(1)') -> y; sql.query(y.value)")
+    found = load(Source(text, "x.yaml", "yaml"), Registry()).findings
+    assert [each.code for each in found if each.severity == "error" and each.code != "PLAN008"] == ["PLAN216"] * 2
+
+
+def test_paths_in_a_command_are_held_to_what_there_is() -> None:
+    assert errors(plan("noop([params.topik, tasks.nothing.outputs.x])")) == [
+        "PLAN201 the plan has no parameter `topik`",
+        "PLAN201 no task is called `nothing`",
+    ]
+
+
 def test_size_and_depth_are_bounded() -> None:
     with pytest.raises(CommandError, match="65,536 are allowed"):
         parse("noop(1);" * 10_000)

@@ -94,10 +94,14 @@ def bound_names(task: Task) -> tuple[str, ...]:
     return tuple(re.findall(_BOUND, task.command)) if "->" in task.command else ()
 
 
+def has_templates(view: PlanView) -> bool:
+    """Whether any text of the plan may be filled in: one with a template, or a command, whose names become some."""
+    return is_template(view.source.text) or "command" in view.source.text
+
+
 def texts_of(view: PlanView) -> Iterator[Text]:
     """Every text with a template that is filled in at some time; of a plan without templates nothing is looked at."""
-    written = view.source.text
-    if "{{" not in written and "{%" not in written and "command" not in written:  # names in commands become templates
+    if not has_templates(view):
         return
     if not view.outer:
         yield from _plan_texts(view)

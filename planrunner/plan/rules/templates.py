@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.rules.reading import is_template
+from planrunner.plan.rules.reading import has_templates
 from planrunner.plan.rules.view import PlanView
 
 CODES = ("PLAN201", "PLAN202", "PLAN205", "PLAN210", "PLAN211", "PLAN212")
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
-    if not is_template(view.source.text):
+    if not has_templates(view):
         return ()
     from planrunner.plan.rules.template_checks import judged  # late: a plan without templates needs no types
 

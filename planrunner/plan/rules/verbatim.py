@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Capability, Task
 from planrunner.plan.rules.places import place_of
-from planrunner.plan.rules.reading import Text, is_template
+from planrunner.plan.rules.reading import Text, has_templates, is_template
 from planrunner.plan.rules.view import PlanView
 from planrunner.record import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ CODE = ("application/sql", "text/x-python")
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
-    if not is_template(view.source.text):
+    if not has_templates(view):
         return
     for here, task in enumerate(view.plan.tasks):
         for key, uses, inputs in _calls(task):
