@@ -63,9 +63,10 @@ def read(path: str, name: str) -> ProjectFile:
     """One file with its standing."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not make lint wait
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            return ProjectFile(name, path, problem="it is no regular file")
         with open(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                return ProjectFile(name, path, problem="it is no regular file")
             text = file.read(LIMIT + 1)
     except OSError as error:
         return ProjectFile(name, path, problem=error.strerror or str(error))
