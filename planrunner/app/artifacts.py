@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from planrunner.errors import NotFound, StorageFailed, UsageError
 from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal
-from planrunner.journal.workspace import find_project, find_state
+from planrunner.journal.workspace import NAME, find_project, find_state
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.knowledge.retention import Kept, is_over
 from planrunner.machine.events import AttemptEnded, AttemptStarted
@@ -84,10 +84,11 @@ class Provenance(NamedTuple):
 
 def listed(wanted: Wanted, state: str | None) -> list[Version]:
     """The versions that fit, the newest first. Raises NotFound where there are no runs."""
-    journal = open_journal(find_state(None, state), readonly=True)
+    state_dir = find_state(None, state)
+    journal = open_journal(state_dir, readonly=True)
     try:
         run = journal.find_run(wanted.run) if wanted.run else ""
-        found = versions(journal, default_retention())
+        found = versions(journal, default_retention(state_dir))
     finally:
         journal.close()
     fitting = [
@@ -107,7 +108,7 @@ def shown(ref: str, state: str | None) -> Provenance:
     state_dir = find_state(None, state)
     journal = open_journal(state_dir, readonly=True)
     try:
-        every = versions(journal, default_retention())
+        every = versions(journal, default_retention(state_dir))
         version = picked(ref, every, journal)
         capability, inputs = _attempt(journal, version)
     finally:
@@ -121,7 +122,7 @@ def found(ref: str, state: str | None) -> tuple[Version, ArtifactStore]:
     state_dir = find_state(None, state)
     journal = open_journal(state_dir, readonly=True)
     try:
-        version = picked(ref, versions(journal, default_retention()), journal)
+        version = picked(ref, versions(journal, default_retention(state_dir)), journal)
     finally:
         journal.close()
     store = ArtifactStore(state_dir)
@@ -131,9 +132,11 @@ def found(ref: str, state: str | None) -> tuple[Version, ArtifactStore]:
     return version, store
 
 
-def default_retention() -> str:
-    """How long artifacts are kept whose tasks do not say it, by the project's file. Raises as ``read_data``."""
-    section = read_data(find_project(None)).get("artifacts")
+def default_retention(state_dir: str) -> str:
+    """How long artifacts are kept whose tasks do not say it, by the file of the project that the state belongs to.
+    Raises as ``read_data``."""
+    beside = os.path.basename(state_dir) == NAME  # whoever calls may stand in another project
+    section = read_data(os.path.dirname(state_dir) if beside else find_project(None)).get("artifacts")
     return str(section.get("retention", FOREVER)) if isinstance(section, dict) else FOREVER
 
 

@@ -50,7 +50,7 @@ def verified(state: str | None) -> Checked:
     state_dir = find_state(None, state)
     journal = open_journal(state_dir, readonly=True)
     try:
-        every = versions(journal, default_retention())
+        every = versions(journal, default_retention(state_dir))
     finally:
         journal.close()
     store = ArtifactStore(state_dir)
@@ -71,7 +71,7 @@ def collected(state: str | None, older: float = GRACE, dry: bool = False) -> Col
         raise NotFound(f"there are no artifacts in `{state_dir}`", "a task keeps a file with `artifacts: [PATH]`")
     journal = open_journal(state_dir, readonly=True)
     try:
-        live = _referred(journal)
+        live = _referred(journal, default_retention(state_dir))
     finally:
         journal.close()
     live.update(_cached(os.path.join(state_dir, "cache")))
@@ -91,9 +91,9 @@ def _before(state_dir: str, older: float) -> float:
     return moment
 
 
-def _referred(journal: Journal) -> set[str]:
+def _referred(journal: Journal, default: str) -> set[str]:
     """The digests that the journal names, without the artifacts whose time is over."""
-    every = versions(journal, default_retention())
+    every = versions(journal, default)
     live = {version.sha256 for version in every if not version.over}
     over = {version.sha256 for version in every if version.over} - live
     for kind, text in journal.texts():

@@ -202,16 +202,18 @@ class Odd:
         self.status = 200
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
         self.delay = 0.0
+        self.usage_from_prompt = False
+        """Whether a prompt such as `usage {…}` is answered with that usage."""
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
         sent = request.rfile.read(int(request.headers.get("content-length", "0")))
         self.requests.append((request.path, {k.lower(): v for k, v in request.headers.items()}, sent))
         time.sleep(self.delay)
-        message = '{"role": "assistant", "content": "odd"}'
-        usual = (
-            '{"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "message": '
-            f'{message}, "finish_reason": "stop"}}]{self.usage and ", " + chr(34) + "usage" + chr(34) + ": " + self.usage}}}'
-        )
+        said = json.loads(sent)["messages"][-1]["content"] if self.usage_from_prompt else ""
+        usage = said.removeprefix("usage ") if said.startswith("usage ") else self.usage
+        choice = {"index": 0, "message": {"role": "assistant", "content": "odd"}, "finish_reason": "stop"}
+        whole = json.dumps({"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
+        usual = f'{whole[:-1]}, "usage": {usage}}}' if usage else whole
         body = usual.encode() if self.body is None else self.body
         try:
             request.send_response(self.status)

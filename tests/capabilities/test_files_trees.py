@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files import records
 from planrunner.capabilities.files.patterns import Patterns
+from planrunner.capabilities.files.written import written
 
 
 @pytest.fixture
@@ -261,3 +262,12 @@ def test_records_are_forgotten_after_a_month(desk: Desk, monkeypatch: pytest.Mon
     os.utime(old, (1, 1))
     records.save(desk.context(), "00" + "0" * 38, records.Record((), {}))
     assert [path.name for path in folder.iterdir()] == ["00" + "0" * 38]
+
+
+def test_the_paths_that_a_call_says_it_writes_are_known_before() -> None:
+    diff = "--- a/x\t1\n+++ b/x\n@@\n-a\n+b\n--- a/gone\n+++ /dev/null\n@@\n-a\n"
+    assert written("files.edit", {"diff": diff}) == ["x", "gone"]
+    assert written("files.edit", {"blocks": [{"path": "a"}, {"path": "{{ b }}"}, {"path": "a"}, 1]}) == ["a", "{{ b }}"]
+    assert written("files.move", {"path": "a", "to": "b"}) == ["a", "b"]
+    assert written("files.copy", {"path": "a", "to": "b"}) == ["b"]
+    assert written("files.write", {"path": "a"}) == ["a"]

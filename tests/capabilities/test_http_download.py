@@ -20,6 +20,8 @@ from http_workbench import Peer, Project, Seen, answer
 from planrunner.capabilities.builtin import TARGETS, load
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.files import switching
+from planrunner.capabilities.http.partial import forget_old
 
 BODY = os.urandom(700_001)
 DIGEST = hashlib.sha256(BODY).hexdigest()
@@ -125,7 +127,10 @@ class TestWhole:
             assert "larger than `max_bytes`" in download(project, peer.url, path="x", max_bytes="1MB").message
         assert leftovers(project) == []
 
-    @pytest.mark.parametrize("path", ["../x", "/tmp/x", "link", "sub/x", ".git/config", "a/.planrunner/x", "folder"])
+    @pytest.mark.parametrize(
+        "path",
+        ["../x", "/tmp/x", "link", "sub/x", ".git/config", "a/.planrunner/x", "folder", "planrunner.yaml", "no/x"],
+    )
     def test_no_file_lands_where_plans_do_not_write(self, project: Project, path: str) -> None:
         outside = project.path.parent / "outside"
         outside.mkdir()
@@ -238,6 +243,15 @@ class TestGoingOn:
             out = download(project, peer.url, path="x").outputs
         assert (out["size"], out["resumed"]) == (len(BODY) - 1, len(BODY) - 1)
 
+    def test_what_nobody_goes_on_with_is_forgotten_after_a_month(self, project: Project) -> None:
+        folder = project.state / "cache" / "http-downloads"
+        folder.mkdir(parents=True)
+        for name, days in (("old.part", 31), ("young.part", 29)):
+            (folder / name).write_text("x")
+            os.utime(folder / name, (time.time() - days * 86400,) * 2)
+        forget_old(str(folder))
+        assert leftovers(project) == ["young.part"]
+
     def test_busy_servers_are_waited_for(self, project: Project) -> None:
         with Peer(lambda *a: answer(429, retry_after="1") if a[2] == 1 else Files()(*a)) as peer:
             started = time.monotonic()
@@ -305,7 +319,8 @@ class TestTakingBack:
             raise KeyboardInterrupt
 
         with Peer(Files()) as peer, monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-            patched.setattr(os, "rename", killed)
+            patched.setattr(switching, "_put", killed)
+            patched.setattr(switching, "back", lambda *_: None)
             load(TARGETS["http.download"])(project.context(), url=peer.url, path="x")
         assert len(os.listdir(project.path)) == 2
         declared.undo(project.context(), before, None)

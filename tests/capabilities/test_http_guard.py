@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import random
 import socket
@@ -134,7 +135,7 @@ def test_a_name_that_changes_its_mind_is_looked_up_once_and_no_inner_address_is_
 
     def connect(self: socket.socket, address: Any) -> int:
         connected.append(address[0])
-        return 111 if address[0] == "198.41.0.4" else real(self, address)
+        return errno.ENETUNREACH if address[0] == "198.41.0.4" else real(self, address)
 
     monkeypatch.setattr(socket.socket, "connect_ex", connect)
     resolver = Resolver(("198.41.0.4",), ("127.0.0.1",))
@@ -150,6 +151,8 @@ def test_a_name_that_changes_its_mind_is_looked_up_once_and_no_inner_address_is_
     assert len(resolver.asked) == 2, "one look-up for each connection"
     assert ended.failure == "policy"
     assert "rebind.example (127.0.0.1)" in ended.message
+    assert b"connect error: rebind.example" in project.log.data
+    assert b"Network is unreachable; trying again" in project.log.data
 
 
 @pytest.mark.parametrize("answers", [("198.41.0.4", "127.0.0.1"), ("127.0.0.1", "198.41.0.4"), ("2606:4700::1", "::1")])

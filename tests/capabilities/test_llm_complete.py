@@ -101,20 +101,24 @@ class TestFailing:
         assert b"asking `down` instead" in attempt.log.err
         assert attempt.log.usage == {"calls": 3, "tokens": 18, "cost": 0.000025}
 
+    @pytest.mark.parametrize("provider", PROVIDERS)
     @pytest.mark.parametrize(
-        ("model", "words", "said"),
+        ("name", "said", "usage"),
         [
-            ("down", "hello", "answered 500: oops"),
-            ("cut", "hello", "broke the connection"),
-            ("garbled", "hello", "sent a reply that cannot be read"),
+            ("busy", "answered 429: slow down", {"calls": 1, "tokens": 0, "cost": 0.0}),
+            ("down", "answered 500: oops", {"calls": 1, "tokens": 0, "cost": 0.0}),
+            ("cut", "broke the connection", {"calls": 1}),
+            ("garbled", "sent a reply that cannot be read", {"calls": 1}),
         ],
     )
     def test_what_may_pass_is_a_transient_failure(
-        self, model: str, words: str, said: str, models: Models, tmp_path: Path
+        self, name: str, said: str, usage: dict[str, float], provider: str, models: Models, tmp_path: Path
     ) -> None:
+        attempt = Attempt(tmp_path, {"m": {**models.settings()[provider], "model": name}}, {"cost": 1.0})
         with pytest.raises(Failure, match=said) as raised:
-            complete(Attempt(tmp_path, models.settings()).context, words, model=model)
+            complete(attempt.context, "hello")
         assert raised.value.failure == "transient"
+        assert attempt.log.usage == usage
 
     @pytest.mark.parametrize("model", PROVIDERS)
     def test_a_stream_that_breaks_off_is_transient_and_what_it_used_unknown(

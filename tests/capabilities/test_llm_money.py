@@ -6,19 +6,26 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from llm_parts import CANARY, Attempt, Models, Odd, used
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.llm.complete import complete
 from planrunner.capabilities.llm.meter import Meter
 from planrunner.capabilities.llm.models import Model, Price
+from planrunner.capabilities.llm.notes import Noted, Notes
 from planrunner.capabilities.llm.prices import cost
-from planrunner.capabilities.llm.purse import Tokens
+from planrunner.capabilities.llm.purse import Purse, Tokens
 from planrunner.capabilities.llm.vote import vote
+
+ROOT = Path(__file__).resolve().parents[2]
 
 pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
 
@@ -181,8 +188,38 @@ class TestUsage:
         assert meter.tokens() == tokens
 
 
-class Run:
-    """A plan run by the real command in a project of its own."""
+class TestKilled:
+    def test_what_a_killed_runner_could_not_tell_is_told_by_the_attempt_that_is_issued_again(
+        self, odd: Odd, tmp_path: Path
+    ) -> None:
+        first = Attempt(tmp_path, odd.settings(), {"cost": 1.0})
+        purse = Purse(first.context)
+        purse.take(Model("odd", "openai", "m", price=Price(1.0, 2.0)), Tokens(1000, 500))  # and then nothing more
+        again = Attempt(tmp_path, odd.settings(), {"cost": 1.0})
+        complete(again.context, "x")
+        assert again.log.usage == {"calls": 2, "tokens": 1518, "cost": 0.002025}
+        third = Attempt(tmp_path, odd.settings(), {"cost": 1.0})
+        complete(third.context, "x")
+        assert third.log.usage == {"calls": 1, "tokens": 18, "cost": 0.000025}
+
+    def test_an_attempt_that_ended_leaves_no_note(self, odd: Odd, tmp_path: Path) -> None:
+        complete(Attempt(tmp_path, odd.settings()).context, "x")
+        folder = tmp_path / "state" / "cache" / "llm-requests"
+        assert folder.is_dir() and list(folder.iterdir()) == []
+
+    @settings(max_examples=40)
+    @given(st.binary(max_size=80))
+    def test_a_damaged_note_is_read_as_far_as_it_goes(self, damage: bytes) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            attempt = Attempt(Path(folder), {})
+            Notes(attempt.context).add(Noted(1, 0.25, 100))
+            (file,) = (Path(folder) / "state" / "cache" / "llm-requests").iterdir()
+            file.write_bytes(file.read_bytes() + b"x " + damage)
+            assert Notes(attempt.context).earlier.calls >= 1 or b"\n" in damage
+
+
+class Project:
+    """A project of its own, in which the real command runs one plan."""
 
     def __init__(self, folder: Path, models: dict[str, Any], plan: dict[str, Any]) -> None:
         document = {"network": {"private": ["127.0.0.1"]}, "models": models}
@@ -190,64 +227,85 @@ class Run:
         (folder / "plan.json").write_text(json.dumps({"plan": "p", "defaults": {"timeout": "50s"}, **plan}))
         (folder / ".planrunner").mkdir()
         self.folder = folder
-        done = self.command("exec", "plan.json", "--json", "--progress", "quiet")
-        self.code, self.found = done.returncode, json.loads(done.stdout)
 
-    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PLANRUNNER")}
-        return subprocess.run(
-            [sys.executable, "-m", "planrunner", *arguments],
-            cwd=self.folder, env=environment, capture_output=True, text=True, timeout=55,
-        )  # fmt: skip
+        paths = [str(ROOT), environment.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+        command = [sys.executable, "-m", "planrunner", *arguments]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, cwd=self.folder, env=environment, stdout=pipe, stderr=pipe, text=True)
+
+    def run(self, *arguments: str) -> tuple[int, dict[str, Any], str]:
+        """Exit code, what was told, and what was said."""
+        process = self.start(*(arguments or ("exec", "plan.json", "--json", "--progress", "quiet")))
+        out, err = process.communicate(timeout=55)
+        return process.returncode, json.loads(out), err
+
+
+def tasks(number: int, **task: Any) -> list[dict[str, Any]]:
+    return [{"id": f"t{each}", "uses": "llm.complete", "with": {"prompt": "x"}, **task} for each in range(number)]
 
 
 class TestRuns:
+    @pytest.mark.slow
     def test_fifty_parallel_calls_never_pass_a_cap_by_one(self, odd: Odd, tmp_path: Path) -> None:
         odd.delay = 0.1
-        tasks = [
-            {"id": f"t{number}", "uses": "llm.complete", "with": {"prompt": f"question {number}"}}
-            for number in range(50)
-        ]
-        plan = {"budgets": {"calls": 20}, "max_parallel": 50, "on_failure": "continue", "tasks": tasks}
-        ran = Run(tmp_path, odd.settings(), plan)
+        plan = {"budgets": {"calls": 20}, "max_parallel": 50, "on_failure": "continue", "tasks": tasks(50)}
+        _, told, _ = Project(tmp_path, odd.settings(), plan).run()
         assert len(odd.requests) == 20
-        assert ran.found["budget"]["calls"] == {"used": 20, "reserved": 0, "limit": 20}
-        assert sum(task["status"] == "completed" for task in ran.found["tasks"].values()) == 20
+        assert told["budget"]["calls"] == {"used": 20, "reserved": 0, "limit": 20}
+        assert sum(task["status"] == "completed" for task in told["tasks"].values()) == 20
 
+    @pytest.mark.slow
     def test_money_that_fits_so_many_worst_cases_is_spent_by_no_more(self, odd: Odd, tmp_path: Path) -> None:
         odd.usage = ""  # nobody tells, so that every attempt costs what it set aside
-        task = {"uses": "llm.complete", "with": {"prompt": "x"}, "budgets": {"cost": 0.02}}
-        tasks = [{"id": f"t{number}", **task} for number in range(50)]
-        plan = {"budgets": {"cost": 0.3}, "max_parallel": 50, "on_failure": "continue", "tasks": tasks}
-        ran = Run(tmp_path, odd.settings(), plan)
+        several = tasks(50, budgets={"cost": 0.02})
+        plan = {"budgets": {"cost": 0.3}, "max_parallel": 50, "on_failure": "continue", "tasks": several}
+        _, told, _ = Project(tmp_path, odd.settings(), plan).run()
         assert len(odd.requests) == 15
-        assert ran.found["budget"]["cost"] == {"used": 0.3, "reserved": 0.0, "limit": 0.3}
+        assert told["budget"]["cost"] == {"used": 0.3, "reserved": 0.0, "limit": 0.3}
 
-    @pytest.mark.parametrize("usage", ["", ODD_USAGES[4]])
-    def test_usage_that_cannot_be_believed_settles_at_what_was_set_aside(
-        self, usage: str, odd: Odd, tmp_path: Path
-    ) -> None:
-        odd.usage = usage
-        task = {"id": "t", "uses": "llm.complete", "with": {"prompt": "x"}, "budgets": {"cost": 0.05, "tokens": 9000}}
-        ran = Run(tmp_path, odd.settings(), {"budgets": {"cost": 1, "tokens": 100_000}, "tasks": [task]})
-        assert ran.code == 0
-        budget = ran.found["budget"]
-        assert (budget["cost"]["used"], budget["tokens"]["used"], budget["calls"]["used"]) == (0.05, 9000, 1)
-
-    def test_a_believable_usage_settles_at_what_it_says(self, odd: Odd, tmp_path: Path) -> None:
-        task = {"id": "t", "uses": "llm.complete", "with": {"prompt": "x"}, "budgets": {"cost": 0.05, "tokens": 9000}}
-        ran = Run(tmp_path, odd.settings(), {"budgets": {"cost": 1, "tokens": 100_000}, "tasks": [task]})
-        budget = ran.found["budget"]
-        assert (budget["cost"]["used"], budget["tokens"]["used"], budget["calls"]["used"]) == (0.000025, 18, 1)
+    def test_usage_settles_at_what_it_says_or_at_what_was_set_aside(self, odd: Odd, tmp_path: Path) -> None:
+        (believed,) = tasks(1, budgets={"cost": 0.05, "tokens": 9000})
+        unbelieved = [
+            {**believed, "id": f"odd{at}", "with": {"prompt": f"usage {usage}"}}
+            for at, usage in enumerate(["", *ODD_USAGES])
+        ]
+        odd.usage_from_prompt = True
+        plan = {"budgets": {"cost": 2, "tokens": 400_000}, "max_parallel": 8, "tasks": [believed, *unbelieved]}
+        project = Project(tmp_path, odd.settings(), plan)
+        code, told, err = project.run()
+        assert code == 0, err
+        count = len(unbelieved)
+        assert told["budget"]["cost"]["used"] == round(0.05 * count + 0.000025, 9)
+        assert told["budget"]["tokens"]["used"] == 9000 * count + 18
+        assert told["budget"]["calls"]["used"] == count + 1
 
     def test_repairs_of_a_task_that_says_nothing_stay_inside_the_cap(self, odd: Odd, tmp_path: Path) -> None:
         shape = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-        tasks = [
-            {"id": f"t{number}", "uses": "llm.complete", "with": {"prompt": "x", "schema": shape}}
-            for number in range(4)
-        ]
-        ran = Run(tmp_path, odd.settings(), {"budgets": {"calls": 4}, "on_failure": "continue", "tasks": tasks})
-        assert len(odd.requests) == 4 and ran.found["budget"]["calls"]["used"] == 4
+        several = tasks(4, **{"with": {"prompt": "x", "schema": shape}})
+        plan = {"budgets": {"calls": 4}, "on_failure": "continue", "tasks": several}
+        _, told, _ = Project(tmp_path, odd.settings(), plan).run()
+        assert len(odd.requests) == 4 and told["budget"]["calls"]["used"] == 4
+
+    @pytest.mark.slow
+    def test_a_request_that_a_killed_runner_had_sent_is_counted_when_the_run_goes_on(
+        self, odd: Odd, tmp_path: Path
+    ) -> None:
+        odd.delay = 20
+        plan = {"budgets": {"calls": 3, "cost": 1}, "tasks": tasks(1, budgets={"cost": 0.05})}
+        project = Project(tmp_path, odd.settings(), plan)
+        killed = project.start("exec", "plan.json")
+        while not odd.requests:
+            time.sleep(0.05)
+        killed.kill()
+        killed.communicate()
+        odd.delay = 0
+        code, told, err = project.run("resume", "last", "--json")
+        assert code == 0 and "used 2 of its calls and had set aside 1" in err
+        assert told["budget"]["calls"]["used"] == len(odd.requests) == 2
+        assert 0.008 < told["budget"]["cost"]["used"] < 0.05
 
     def test_a_prompt_is_data_and_is_rendered_once(self, odd: Odd, tmp_path: Path) -> None:
         hostile = "{{ 7 * 7 }} {% raw %} {{ env.CANARY }} ${HOME} $(id)"
@@ -261,7 +319,7 @@ class TestRuns:
                 },
             ],
         }  # fmt: skip
-        ran = Run(tmp_path, odd.settings(), plan)
-        assert ran.code == 0, ran.found
+        code, _, err = Project(tmp_path, odd.settings(), plan).run()
+        assert code == 0, err
         first, second = (json.loads(body)["messages"][-1]["content"] for _, _, body in odd.requests)
         assert (first, second) == (hostile, f"so: {hostile}")

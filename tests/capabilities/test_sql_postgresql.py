@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -203,9 +204,10 @@ def test_a_timeout_and_a_stop_end_a_statement_on_the_server_too(here: Any) -> No
 def test_a_migration_with_functions_runs_as_a_whole(here: Any, tmp_path: Path) -> None:
     (tmp_path / "m.sql").write_text(
         "CREATE OR REPLACE FUNCTION doubled(x int) RETURNS int LANGUAGE plpgsql AS $body$ BEGIN RETURN x * 2; END; $body$;\n"
-        "INSERT INTO entry (name, cents) VALUES ('it''s; 100%', doubled(21)); -- :done\n"
+        "CREATE OR REPLACE FUNCTION one() RETURNS int BEGIN ATOMIC SELECT 2; SELECT 1; END;\n"
+        "INSERT INTO entry (name, cents) VALUES ('it''s; 100%', doubled(21) * one()); -- :done\n"
     )
-    assert script(here(), "m.sql").counts == [0, 1]
+    assert script(here(), "m.sql").counts == [0, 0, 1]
     assert query(here(), "SELECT name, cents FROM entry").rows == [{"name": "it's; 100%", "cents": "42.00"}]
 
 
@@ -234,10 +236,12 @@ def test_no_message_holds_the_password(here: Any, address: str) -> None:
 
 def test_a_run_keeps_the_password_out_of_journal_log_and_messages(address: str, tmp_path: Path) -> None:
     (tmp_path / "planrunner.yaml").write_text("sql: {databases: {shop: {url_env: SHOP_URL}}}\n")
+    every = "SELECT i, repeat('x', 100) AS t FROM generate_series(1, 50000) i"
     (tmp_path / "p.yaml").write_text(
         "plan: p\ntasks:\n"
         "  - {id: a, uses: sql.query, with: {database: shop, statement: SELECT 1 AS x}}\n"
         "  - {id: b, uses: sql.query, with: {database: shop, statement: SELECT nothing}, allow_failure: true}\n"
+        f'  - {{id: c, uses: sql.query, with: {{database: shop, statement: "{every}", keep: all.jsonl, max_rows: 2}}}}\n'
     )
     password = address.split(":")[2].split("@", maxsplit=1)[0]
     environment = {**os.environ, "SHOP_URL": address, "PYTHONPATH": str(PEER.parents[3])}
@@ -245,6 +249,16 @@ def test_a_run_keeps_the_password_out_of_journal_log_and_messages(address: str, 
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stderr
     assert '"rows": [{"x": 1}]' in done.stdout
+    kept = json.loads(done.stdout)["tasks"]["c"]["outputs"]
+    assert (kept["row_count"], len(kept["rows"]), kept["truncated"]) == (50000, 2, True)
+    got = subprocess.run(
+        [*command[:5], "artifacts", "get", "p/c/all.jsonl", "-o", "all.jsonl"],
+        cwd=tmp_path,
+        env=environment,
+        timeout=50,
+    )
+    assert got.returncode == 0
+    assert json.loads((tmp_path / "all.jsonl").read_text().splitlines()[49999])["i"] == 50000
     assert password not in done.stdout + done.stderr
     for path in (tmp_path / "state").rglob("*"):
         assert not path.is_file() or password.encode() not in path.read_bytes(), path

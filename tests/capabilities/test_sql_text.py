@@ -46,6 +46,8 @@ def test_the_body_of_a_trigger_is_part_of_its_statement() -> None:
     assert len(statements(text, "sqlite")) == 2
     function = "CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN 1; END; $$; SELECT f()"
     assert len(statements(function, "postgresql")) == 2
+    atomic = "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; SELECT 2; END; SELECT ';'"
+    assert [len(each) for each in statements(atomic, "postgresql")] == [92, 10]
 
 
 @pytest.mark.parametrize("text", ["SELECT 'open", 'SELECT "open', "SELECT 1 /* open", "SELECT $a$ open $b$ '"])

@@ -309,3 +309,16 @@ def test_results_that_speak_of_an_artifact_whose_time_is_over_do_not_keep_it(fol
     folder.age()
     assert len(folder.json("gc")["removed"]) == 2
     assert folder.call("artifacts", "get", "kept@1", "-o", "-").stdout == "kept\n"
+
+
+def test_the_default_is_that_of_the_project_that_the_state_belongs_to(folder: Folder) -> None:
+    """Whoever clears another project does not do so by the rules of the one they stand in."""
+    other = folder.path / "other"
+    (other / ".planrunner").mkdir(parents=True, mode=0o700)
+    folder.exec()
+    (folder.path / "state").rename(other / ".planrunner" / "state")
+    (folder.path / "planrunner.yaml").write_text("artifacts: {retention: run}\n")
+    for path in (other / ".planrunner" / "state").iterdir():
+        path.rename(other / ".planrunner" / path.name)
+    told = folder.call("--state", str(other / ".planrunner"), "artifacts", "show", "report", "--json")
+    assert (told.returncode, json.loads(told.stdout)["retention"]) == (0, "forever"), told.stderr

@@ -121,6 +121,43 @@ def test_the_preview_tells_the_commands_and_the_diff_and_touches_nothing(tmp_pat
     assert standing(work) == before
 
 
+@pytest.fixture
+def peer(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """The peer of the plans on a port of its own; its address is the first line that it prints."""
+    command = [sys.executable, str(ROOT / "plans/capabilities/peers/repositories.py"), str(tmp_path / "peer"), "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_fault_is_found_in_a_clone_mended_pushed_and_a_request_opened(
+    peer: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert peer.stdout is not None
+    url = peer.stdout.readline().strip()
+    shutil.copytree(ROOT / "plans", tmp_path / "plans", ignore=shutil.ignore_patterns(".planrunner"))
+    settings = (ROOT / "planrunner.yaml").read_text().replace("http://127.0.0.1:8418", url.rpartition("/")[0])
+    (tmp_path / "planrunner.yaml").write_text(settings)
+    monkeypatch.setenv("FORGE_TOKEN", "forge-login")
+    served = tmp_path / "peer" / "served" / "project.git"
+    before = git(served, "for-each-ref")
+    ended = planrunner(tmp_path, "exec", "plans/capabilities/git-remote.yaml", "-p", f"url={url}", "--json")
+    assert ended.returncode == 0, ended.stderr
+    told = json.loads(ended.stdout)
+    assert told["outputs"]["culprit"] == "Count to 4" and told["outputs"]["request"].endswith("/ana/project/pull/1")
+    pushed = told["tasks"]["push"]["outputs"]
+    assert git(served, "rev-parse", pushed["ref"]) == pushed["new"] == told["tasks"]["commit"]["outputs"]["commit"]
+    assert git(served, "show", f"{pushed['new']}:greeting.txt") == "hello, world"
+    back = planrunner(tmp_path, "rollback", "last")
+    assert back.returncode == 0, back.stderr
+    assert git(served, "for-each-ref") == before and not (tmp_path / "clone").exists()
+    peer.kill()
+    peer.wait()
+    replayed = planrunner(tmp_path, "replay", "last")
+    assert replayed.returncode == 0, replayed.stderr
+
+
 def _writes(folder: Path) -> int:
     """How often the journal is written in a run without a kill."""
     project(folder)

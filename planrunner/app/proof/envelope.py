@@ -9,6 +9,7 @@ from typing import Any
 
 from planrunner.app.proof.bounds import Bound, bound_of, compared, task_bound, with_slots
 from planrunner.app.proof.names import asks, demands, inner, walk
+from planrunner.capabilities.files.written import written
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.shape import Shape
 from planrunner.machine.state import State
@@ -294,8 +295,9 @@ def _writes(sight: Sight, tasks: Sequence[Task]) -> list[dict[str, Json]]:
     found = []
     for path, task in walk(tasks):
         given = task.inputs if isinstance(task.inputs, dict) else {}
-        if task.uses.startswith("files.") and effect_of(sight, task) not in ("read", "pure") and "path" in given:
-            found.append({"task": path, "path": sight.filled(str(given["path"])), "as": task.uses})
+        if task.uses.startswith("files.") and effect_of(sight, task) not in ("read", "pure"):
+            paths = written(task.uses, given)
+            found += [{"task": path, "path": sight.filled(each), "as": task.uses} for each in paths]
         found += [
             {"task": path, "path": sight.filled(each.path), "as": "artifact"} for each in task.artifacts if each.path
         ]

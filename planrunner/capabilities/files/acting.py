@@ -35,7 +35,7 @@ def opened(context: Context) -> Beneath:
     """The working directory of a call. Raises Failure where there is none."""
     state = ""
     if context.services is not None:
-        state = context.cache("files").removesuffix("/cache/files")
+        state = records.place(context).removesuffix("/cache/files")
     try:
         return Beneath(context.call.directory, state, context.cancelled)
     except OSError as error:

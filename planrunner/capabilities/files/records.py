@@ -12,11 +12,12 @@ import time
 
 from planrunner.capabilities.files.changes import Change, Step
 from planrunner.capabilities.files.standing import sha256, standing_of
+from planrunner.errors import StorageFailed
 from planrunner.jsontext import read_json, stable_json, write_json
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from planrunner.capabilities.contract import Context
@@ -45,7 +46,7 @@ def load(context: Context, name: str) -> Record | None:
     if context.services is None:
         return None
     try:
-        with open(os.path.join(context.cache("files"), name), encoding="ascii") as file:
+        with open(os.path.join(place(context), name), encoding="ascii") as file:
             outputs, steps = read_json(file.read())
     except (OSError, ValueError):
         return None
@@ -53,25 +54,46 @@ def load(context: Context, name: str) -> Record | None:
 
 
 def save(context: Context, name: str, record: Record) -> None:
-    """Keep a record; it is durable on return. Without an engine nothing is kept, and nothing is issued again."""
+    """Keep a record; it is durable on return. Without an engine nothing is kept, and nothing is issued again. Raises
+    StorageFailed."""
     if context.services is None:
         return
-    folder = context.cache("files")
-    path = os.path.join(folder, name)
+    folder = place(context)
     rows = [_row(step) for step in record.steps]
-    temporary = f"{path}.{os.getpid()}.new"
+    with storing(folder):
+        _write(folder, name, write_json([record.outputs, rows]))
+    if name.startswith("00"):  # now and then
+        _forget(folder)
+
+
+def place(context: Context) -> str:
+    """The folder of the records. Raises StorageFailed."""
+    with storing("the cache"):
+        return context.cache("files")
+
+
+@contextlib.contextmanager
+def storing(place: str) -> Iterator[None]:
+    """What is written here is the runner's own: where it cannot be, the run parks and the attempt is issued again."""
+    try:
+        yield
+    except OSError as error:
+        hint = "free some space or mend the disk, then run the command again"
+        raise StorageFailed(f"`{place}` cannot be written: {error.strerror}", hint) from None
+
+
+def _write(folder: str, name: str, text: str) -> None:
+    temporary = os.path.join(folder, f"{name}.{os.getpid()}.new")
     with open(temporary, "w", encoding="ascii") as file:
-        file.write(write_json([record.outputs, rows]))
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    os.rename(temporary, path)
+    os.rename(temporary, os.path.join(folder, name))
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
-    if name.startswith("00"):  # now and then
-        _forget(folder)
 
 
 def _row(step: Step) -> list[Json]:

@@ -6,6 +6,7 @@ content, then the contents, each once, at the offsets which that line gives. The
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
@@ -121,15 +122,16 @@ def _kept(
     rows = [[name, standing.told()] for name, standing in sorted(found.items())]
     offsets = {digest: offset for digest, (offset, _) in contents.items()}
     head = {"format": _FORMAT, "patterns": what.patterns, "exclude": what.exclude, "entries": rows, "offsets": offsets}
-    path = os.path.join(context.cache("files"), f"{records.mark(context, 'files.snapshot')}.snapshot")
+    path = os.path.join(records.place(context), f"{records.mark(context, 'files.snapshot')}.snapshot")
     try:
-        with open(path, "wb") as file:
+        with records.storing(path), open(path, "wb") as file:
             file.write(stable_json(head).encode("ascii") + b"\n")
             for digest, (_, place) in contents.items():
                 _copy(tree, place, digest, file)
         return context.keep_file(path, "snapshot", "snapshot")
     finally:
-        os.unlink(path)
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def _copy(tree: Beneath, path: str, digest: str, file: IO[bytes]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
@@ -22,19 +22,21 @@ from planrunner.capabilities.git.repository import Repository, commit_of, open_r
 SKIP = 125
 
 
-class Step(NamedTuple):
+class Step(TypedDict):
+    """One commit that was tried: its verdict is good, bad or skipped."""
+
     commit: str
-    verdict: Annotated[str, Doc("good, bad or skipped")]
+    verdict: str
     exit_code: int
     seconds: float
 
 
 class Found(NamedTuple):
-    first_bad: str
-    subject: str
-    author: str
-    date: str
-    steps: list[Step]
+    first_bad: Annotated[str, Doc("the commit")]
+    subject: Annotated[str, Doc("first line of its message")]
+    author: Annotated[str, Doc("name of its author")]
+    date: Annotated[str, Doc("when it was written")]
+    steps: Annotated[list[Step], Doc("each commit that was tried: verdict, exit code, seconds")]
 
 
 class _Checkout(NamedTuple):
@@ -71,7 +73,8 @@ class _Trial(NamedTuple):
             raise Failure(f"the test cannot judge {commit[:12]}: it ended with {ended.code}", "broken_test")
         verdict = "good" if ended.code == 0 else "skipped" if ended.code == SKIP else "bad"
         context.log.write(b"%s is %s\n" % (commit.encode(), verdict.encode()))
-        return Step(commit, verdict, ended.code, round(time.monotonic() - started, 3))
+        took = round(time.monotonic() - started, 3)
+        return Step(commit=commit, verdict=verdict, exit_code=ended.code, seconds=took)
 
 
 @capability("git.bisect", effect="read", risks=("runs the given command once for each commit it tries",))
@@ -131,12 +134,12 @@ def _search(context: Context, repository: Repository, trial: _Trial, checkout: _
             return bad
         step = trial.judge(context, checkout, open_ones[0])
         within.steps.append(step)
-        if step.verdict == "good":
-            good.append(step.commit)
-        elif step.verdict == "bad":
-            bad = step.commit
+        if step["verdict"] == "good":
+            good.append(step["commit"])
+        elif step["verdict"] == "bad":
+            bad = step["commit"]
         else:
-            skipped.add(step.commit)
+            skipped.add(step["commit"])
 
 
 def _candidates(repository: Repository, good: list[str], bad: str, first_parent: bool) -> list[str]:
@@ -150,8 +153,10 @@ def _verified(context: Context, trial: _Trial, checkout: _Checkout, good: list[s
     steps = []
     for commit, wanted in [*((commit, "good") for commit in good), (bad, "bad")]:
         step = trial.judge(context, checkout, commit)
-        if step.verdict != wanted:
-            raise Failure(f"{commit[:12]} was said to be {wanted}, but the test finds it {step.verdict}", "wrong_ends")
+        if step["verdict"] != wanted:
+            raise Failure(
+                f"{commit[:12]} was said to be {wanted}, but the test finds it {step['verdict']}", "wrong_ends"
+            )
         steps.append(step)
     return steps
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class Branch(NamedTuple):
-    name: str
-    commit: str
+    name: Annotated[str, Doc("short name")]
+    commit: Annotated[str, Doc("what it points to")]
     created: Annotated[bool, Doc("false where the branch was there already")]
     previous: Annotated[str, Doc("the branch HEAD was on; empty when detached")]
     index_sha256: Annotated[str, Doc("SHA-256 of the index after a switch; empty without one")]
@@ -37,8 +37,8 @@ class Branch(NamedTuple):
 
 class Switched(NamedTuple):
     branch: Annotated[str, Doc("empty when HEAD is detached")]
-    commit: str
-    previous: str
+    commit: Annotated[str, Doc("the commit of HEAD now")]
+    previous: Annotated[str, Doc("the branch HEAD was on; empty when detached")]
     index_sha256: Annotated[str, Doc("SHA-256 of the index")]
 
 

@@ -21,8 +21,8 @@ MARK = "planrunner.made"
 
 
 class Cloned(NamedTuple):
-    path: str
-    url: str
+    path: Annotated[str, Doc("the folder")]
+    url: Annotated[str, Doc("where it came from")]
     branch: Annotated[str, Doc("empty when HEAD is detached")]
     commit: Annotated[str, Doc("empty for a repository without commits")]
 
@@ -68,7 +68,14 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     shutil.rmtree(staged, ignore_errors=True)
 
 
-@capability("git.clone", effect="idempotent", preview=_preview, capture=_capture, undo=_undo)
+@capability(
+    "git.clone",
+    effect="idempotent",
+    risks=("reaches over the network",),
+    preview=_preview,
+    capture=_capture,
+    undo=_undo,
+)
 def clone(
     context: Context,
     url: Annotated[str, Doc("address of the repository; without user and password")],
@@ -117,7 +124,7 @@ def must_hold_nothing_else(repository: Repository, path: str) -> None:
     git = repository.git._replace(directory=repository.top)
     state = status_of(git.raw("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames"))
     if not state.clean:
-        raise Failure(f"{path} holds changes: {', '.join(entry.path for entry in state.entries[:5])}", "moved")
+        raise Failure(f"{path} holds changes: {', '.join(entry['path'] for entry in state.entries[:5])}", "moved")
     if git.maybe("rev-parse", "--quiet", "--verify", "refs/stash"):
         raise Failure(f"{path} holds stashed changes", "moved")
     heads = ["--branches", *([state.commit] if state.commit else [])]

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 class Committed(NamedTuple):
-    commit: str
+    commit: Annotated[str, Doc("its digest")]
     branch: Annotated[str, Doc("short name; empty when HEAD is detached")]
     parent: Annotated[str, Doc("empty for the first commit")]
-    tree: str
-    subject: str
+    tree: Annotated[str, Doc("digest of what was committed")]
+    subject: Annotated[str, Doc("first line of the message")]
     index_sha256: Annotated[str, Doc("SHA-256 of the index; empty where it was left alone")]
 
 

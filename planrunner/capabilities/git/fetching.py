@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
@@ -17,15 +18,27 @@ QUIET = ("--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintena
 
 
 class Moved(NamedTuple):
+    """A reference that is set; empty values stand for none."""
+
     ref: str
-    old: Annotated[str, Doc("empty: it is new")]
-    new: Annotated[str, Doc("empty: it is gone")]
+    old: str
+    new: str
+
+
+class Update(TypedDict):
+    """A reference that was set; ``old`` is empty where it is new, ``new`` where it is gone."""
+
+    ref: str
+    old: str
+    new: str
 
 
 class Fetched(NamedTuple):
-    remote: str
-    url: str
-    updated: list[Moved]
+    remote: Annotated[str, Doc("name of the remote")]
+    url: Annotated[str, Doc("where it is")]
+    updated: Annotated[
+        list[Update], Doc("each reference that was set: `old` is empty if it is new, `new` if it is gone")
+    ]
 
 
 def _spec(remote: str, branches: list[str], tags: bool, aside: str) -> list[str]:
@@ -67,7 +80,7 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
     _drop_aside(repository, before["slot"])
     changes = []
     for change in updated:
-        ref, old, new = change if isinstance(change, (list, tuple)) else (change["ref"], change["old"], change["new"])
+        ref, old, new = change["ref"], change["old"], change["new"]
         now = listed(repository, ref).get(ref, "")
         if now not in (old, new):
             raise Failure(f"`{ref}` has moved since, to {now[:12] or 'nothing'}", "moved")
@@ -77,7 +90,14 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
     record.drop()
 
 
-@capability("git.fetch", effect="idempotent", preview=_preview, capture=_capture, undo=undo)
+@capability(
+    "git.fetch",
+    effect="idempotent",
+    risks=("reaches over the network",),
+    preview=_preview,
+    capture=_capture,
+    undo=undo,
+)
 def fetch(
     context: Context,
     remote: Annotated[str, Doc("name of the remote, under which its branches are kept")] = "origin",
@@ -90,12 +110,12 @@ def fetch(
     repository = open_repository(context)
     other, record = remote_of(context, repository, remote, url), Record(context, slot(context))
     aside = f"refs/planrunner/{slot(context)}"
-    noted = record.read().get("updated", [])
+    noted: list[Update] = record.read().get("updated", [])
     _drop_aside(repository, slot(context))
     try:
         other.ask(*_command(other, _spec(remote, branches or [], tags, aside)))
         changes = _changes(repository, aside, remote, tags, prune and not branches)
-        told = [*(Moved(*change) for change in noted), *changes]
+        told = [*noted, *(Update(ref=ref, old=old, new=new) for ref, old, new in changes)]
         record.write({"updated": told})
         apply(context, repository, changes, f"fetch {remote}")
     finally:
@@ -152,3 +172,5 @@ def _drop_aside(repository: Repository, name: str) -> None:
     if left:
         data = "".join(f"delete {ref}\0\0" for ref in left)
         repository.git.run("update-ref", "--no-deref", "-z", "--stdin", stdin=os.fsencode(data))
+    with contextlib.suppress(OSError):  # git leaves the folder below refs/ itself
+        os.rmdir(os.path.join(repository.shared, "refs", "planrunner"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
@@ -20,21 +20,23 @@ PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--d
 _FORMAT = "%H%x00%P%x00%an%x00%ae%x00%aI%x00%s%x00%B%x00%x01"
 
 
-class Changed(NamedTuple):
+class Changed(TypedDict):
+    """A file that differs; lines are null where it is binary."""
+
     path: str
-    added: Annotated[int | None, Doc("lines; null for a binary file")]
+    added: int | None
     removed: int | None
 
 
 class Difference(NamedTuple):
     diff: Annotated[str, Doc("a unified diff")]
     truncated: Annotated[bool, Doc("the diff was longer than max_bytes")]
-    files: list[Changed]
-    added: int
-    removed: int
+    files: Annotated[list[Changed], Doc("each with its path, and lines added and removed; null for a binary file")]
+    added: Annotated[int, Doc("lines in all")]
+    removed: Annotated[int, Doc("lines in all")]
 
 
-class Commit(NamedTuple):
+class Commit(TypedDict):
     commit: str
     parents: list[str]
     author: str
@@ -45,19 +47,19 @@ class Commit(NamedTuple):
 
 
 class History(NamedTuple):
-    commits: list[Commit]
+    commits: Annotated[list[Commit], Doc("the newest first: commit, parents, author, email, date, subject, message")]
 
 
 class Shown(NamedTuple):
-    commit: str
-    parents: list[str]
-    author: str
-    email: str
-    date: str
-    subject: str
-    message: str
+    commit: Annotated[str, Doc("its digest")]
+    parents: Annotated[list[str], Doc("digests of the commits it is based on")]
+    author: Annotated[str, Doc("name of the author")]
+    email: Annotated[str, Doc("mail address of the author")]
+    date: Annotated[str, Doc("when it was written, as in 2026-01-31T12:00:00+00:00")]
+    subject: Annotated[str, Doc("first line of the message")]
+    message: Annotated[str, Doc("the whole message")]
     diff: Annotated[str, Doc("against the first parent")]
-    files: list[Changed]
+    files: Annotated[list[Changed], Doc("each with its path, and lines added and removed")]
 
 
 @capability("git.diff", effect="read")
@@ -109,11 +111,11 @@ def show(
     repository = open_repository(context)
     commit = commit_of(repository, ref)
     found = _commits(repository, ["--max-count=1", commit, "--"])[0]
-    first = ("--root", commit) if not found.parents else (found.parents[0], commit)
+    first = ("--root", commit) if not found["parents"] else (found["parents"][0], commit)
     asked = ("diff-tree", "-r", *PLAIN, "--no-commit-id")
     text = repository.git.raw(*asked, "-p", *first)
     files = _counted(repository.git.items(*asked, "--numstat", "-z", *first))
-    return Shown(*found, _cut(text, _bytes(max_bytes))[0], files)
+    return Shown(**found, diff=_cut(text, _bytes(max_bytes))[0], files=files)
 
 
 def _commits(repository: Repository, arguments: list[str]) -> list[Commit]:
@@ -123,7 +125,9 @@ def _commits(repository: Repository, arguments: list[str]) -> list[Commit]:
     for record in text.split("\0\x01\n"):
         if record:
             digest, parents, author, email, date, subject, message = record.split("\0")
-            found.append(Commit(digest, parents.split(), author, email, date, subject, message.rstrip("\n")))
+            who = {"author": author, "email": email, "date": date}
+            words = {"subject": subject, "message": message.rstrip("\n")}
+            found.append(Commit(commit=digest, parents=parents.split(), **who, **words))  # type: ignore[typeddict-item]
     return found
 
 
@@ -132,12 +136,13 @@ def _counted(items: list[str]) -> list[Changed]:
     for item in items:
         added, removed, path = item.split("\t", 2)
         path = os.fsencode(path).decode("utf-8", "replace")
-        found.append(Changed(path, *(None if count == "-" else int(count) for count in (added, removed))))
+        numbers = [None if count == "-" else int(count) for count in (added, removed)]
+        found.append(Changed(path=path, added=numbers[0], removed=numbers[1]))
     return found
 
 
 def _sums(files: list[Changed]) -> tuple[int, int]:
-    return sum(file.added or 0 for file in files), sum(file.removed or 0 for file in files)
+    return sum(file["added"] or 0 for file in files), sum(file["removed"] or 0 for file in files)
 
 
 def _cut(data: bytes, limit: int) -> tuple[str, bool]:

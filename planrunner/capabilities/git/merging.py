@@ -27,7 +27,7 @@ FastForward = Literal["auto", "only", "never"]
 
 
 class Merged(NamedTuple):
-    commit: str
+    commit: Annotated[str, Doc("the commit of HEAD now")]
     previous: Annotated[str, Doc("the commit of HEAD before")]
     how: Annotated[str, Doc("`up_to_date`, `fast_forward` or `merge`")]
     index_sha256: Annotated[str, Doc("SHA-256 of the index")]

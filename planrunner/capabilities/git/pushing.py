@@ -31,12 +31,12 @@ COMMAND = (
 
 
 class Pushed(NamedTuple):
-    remote: str
-    url: str
+    remote: Annotated[str, Doc("name of the remote")]
+    url: Annotated[str, Doc("where it is")]
     ref: Annotated[str, Doc("full name of the reference there")]
     old: Annotated[str, Doc("what it pointed to before; empty: it is new")]
-    new: str
-    changed: bool
+    new: Annotated[str, Doc("what it points to now")]
+    changed: Annotated[bool, Doc("false where it pointed there already")]
 
 
 class _Plan(NamedTuple):
@@ -137,7 +137,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
 @capability(
     "git.push",
     effect="idempotent",
-    risks=("changes a branch of another repository",),
+    risks=("changes a branch of another repository over the network",),
     preview=_preview,
     capture=_capture,
     undo=_undo,

@@ -21,13 +21,13 @@ _URLS = {"github": "https://api.github.com", "gitlab": "https://gitlab.com/api/v
 
 
 class PullRequest(NamedTuple):
-    number: int
-    url: str
+    number: Annotated[int, Doc("number on the forge")]
+    url: Annotated[str, Doc("page of the request")]
     created: Annotated[bool, Doc("false where one was open already")]
     changed: Annotated[bool, Doc("whether title or text were set")]
-    head: str
-    base: str
-    title: str
+    head: Annotated[str, Doc("branch to merge")]
+    base: Annotated[str, Doc("branch to merge into")]
+    title: Annotated[str, Doc("as the forge has it")]
 
 
 def _forge(context: Context, repository: str) -> Forge:
@@ -125,7 +125,7 @@ def _is_said(request: Request, wanted: Wanted) -> bool:
 @capability(
     "git.pull_request",
     effect="idempotent",
-    risks=("others are told of it",),
+    risks=("others on the network are told of it",),
     preview=_preview,
     capture=_capture,
     undo=_undo,

@@ -74,11 +74,12 @@ def add(
         _stage(repository, paths, force, copy.path)
         new = index.digest(copy.path)
         changed = not _alike(repository, copy.path)
+        before = Record(context, slot(context)).read().get("index")
         if changed:
             Record(context, slot(context)).write({"index": new})
             copy.publish()
         else:
-            new = copy.before
+            new, changed = copy.before, before == copy.before != ""
     finally:
         copy.clear()
     entries = repository.git.items("diff-index", "--cached", "--name-only", "-z", _head_tree(repository), "--")

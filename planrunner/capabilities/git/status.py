@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Context
 from planrunner.capabilities.declare import Doc, capability
@@ -12,29 +11,28 @@ from planrunner.capabilities.git.repository import open_repository
 
 Untracked = Literal["no", "normal", "all"]
 
-_HELD = {"1": 8, "2": 9, "u": 10}
+_HELD = {"1": 8, "u": 10}
 """Fields before the path, by the kind of line."""
 
 
-class Entry(NamedTuple):
+class Entry(TypedDict):
     """One path: what the index has against HEAD, and the working tree against the index, each as git's letter (``.`` is
-    no difference); ``kind`` is changed, renamed, conflict, untracked or ignored."""
+    no difference); ``kind`` is changed, conflict, untracked or ignored."""
 
     path: str
     kind: str
-    staged: str = "."
-    unstaged: str = "."
-    origin: str = ""
+    staged: str
+    unstaged: str
 
 
 class Status(NamedTuple):
     branch: Annotated[str, Doc("short name; empty when HEAD is detached")]
     commit: Annotated[str, Doc("the commit of HEAD; empty before the first")]
     upstream: Annotated[str, Doc("such as origin/main; empty without one")]
-    ahead: int
-    behind: int
+    ahead: Annotated[int, Doc("commits that the upstream does not have")]
+    behind: Annotated[int, Doc("commits that only the upstream has")]
     clean: Annotated[bool, Doc("nothing differs and nothing is untracked")]
-    entries: list[Entry]
+    entries: Annotated[list[Entry], Doc("each path with its `kind`, and git's letters for what is staged and not")]
 
 
 @capability("git.status", effect="read")
@@ -52,16 +50,15 @@ def status(
 
 
 def parsed(data: bytes) -> Status:
-    """What ``git status --porcelain=v2 --branch -z`` printed."""
+    """What ``git status --porcelain=v2 --branch -z --no-renames`` printed; odd bytes in names become U+FFFD."""
     facts: dict[str, str] = {}
     entries: list[Entry] = []
-    lines = iter(os.fsdecode(data).split("\0"))
-    for line in lines:
+    for line in data.decode("utf-8", "replace").split("\0"):
         if line.startswith("# "):
             name, _, value = line[2:].partition(" ")
             facts[name] = value
         elif line:
-            entries.append(_entry(line, lines))
+            entries.append(_entry(line))
     ahead, behind = _distance(facts.get("branch.ab", ""))
     branch, commit = facts.get("branch.head", ""), facts.get("branch.oid", "")
     return Status(
@@ -70,26 +67,19 @@ def parsed(data: bytes) -> Status:
         upstream=facts.get("branch.upstream", ""),
         ahead=ahead,
         behind=behind,
-        clean=not [entry for entry in entries if entry.kind != "ignored"],
-        entries=[_readable(entry) for entry in entries],
+        clean=not [entry for entry in entries if entry["kind"] != "ignored"],
+        entries=entries,
     )
 
 
-def _entry(line: str, following: object) -> Entry:
+def _entry(line: str) -> Entry:
     kind = line[0]
     if kind in "?!":
-        return Entry(line[2:], "untracked" if kind == "?" else "ignored")
+        return Entry(path=line[2:], kind="untracked" if kind == "?" else "ignored", staged=".", unstaged=".")
     fields = line.split(" ", _HELD[kind])
-    letters, path = fields[1], fields[-1]
-    if kind == "2":
-        return Entry(path, "renamed", letters[0], letters[1], next(following))  # type: ignore[call-overload]
-    return Entry(path, "conflict" if kind == "u" else "changed", letters[0], letters[1])
-
-
-def _readable(entry: Entry) -> Entry:
-    """Names that are no UTF-8 cannot be said in JSON: their odd bytes become U+FFFD."""
-    path, origin = (os.fsencode(text).decode("utf-8", "replace") for text in (entry.path, entry.origin))
-    return entry._replace(path=path, origin=origin)
+    letters = fields[1]
+    kind = "conflict" if kind == "u" else "changed"
+    return Entry(path=fields[-1], kind=kind, staged=letters[0], unstaged=letters[1])
 
 
 def _distance(text: str) -> tuple[int, int]:

@@ -24,13 +24,13 @@ from planrunner.capabilities.git.repository import (
 
 
 class Tag(NamedTuple):
-    name: str
+    name: Annotated[str, Doc("name of the tag")]
     object: Annotated[str, Doc("what the tag points to: the commit, or an object of its own with a message")]
-    commit: str
+    commit: Annotated[str, Doc("the commit that is tagged")]
 
 
 class Deleted(NamedTuple):
-    name: str
+    name: Annotated[str, Doc("name of the tag")]
     object: Annotated[str, Doc("what it pointed to; empty where there was no such tag")]
 
 
@@ -115,13 +115,16 @@ def _undo_delete(context: Context, before: dict[str, Any], outputs: dict[str, An
     if now != before["old"]:
         object_of(repository, before["old"], "object")
         move(repository, before["tag"], before["old"], "", reason(context, "undo tag_delete"))
+    Record(context, before["slot"]).drop()
 
 
 @capability("git.tag_delete", effect="idempotent", preview=_preview_delete, capture=_capture_tag, undo=_undo_delete)
 def tag_delete(context: Context, name: Annotated[str, Doc("name of the tag")]) -> Deleted:
     """Delete a tag here; none of the name is as good."""
     repository = open_repository(context)
-    old = value_of(repository, _full(name))
-    if old:
-        move(repository, _full(name), "", old, reason(context, f"delete tag {name}"))
+    record, old = Record(context, slot(context)), value_of(repository, _full(name))
+    if not old:
+        return Deleted(name, record.read().get("object", ""))
+    record.write({"object": old})
+    move(repository, _full(name), "", old, reason(context, f"delete tag {name}"))
     return Deleted(name, old)

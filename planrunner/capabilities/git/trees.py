@@ -13,6 +13,7 @@ import stat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.lean import sha256
 
 if TYPE_CHECKING:
     from planrunner.capabilities.git.index import Copy
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 LINK = "120000"
 MODULE = "160000"
+
+_AT_ONCE = 100
 
 
 class Side(NamedTuple):
@@ -161,31 +164,64 @@ def put_back(
 ) -> None:
     """Make files what they were. Raises Failure (moved) before anything is touched where a file is neither what it was,
     nor what the change made of it, nor something that a kill left halfway."""
-    changed = [path for path in before["files"] if not _stands(context, repository, path, before["files"][path])]
+    changed = [path for path in before["files"] if not _stands(repository, path, before["files"][path])]
     foreign = [path for path in changed if not _is_ours(repository, path, new.get(path))]
     if foreign:
         raise Failure(f"changed since, so left as they are: {', '.join(sorted(foreign)[:5])}", "moved")
     for path in sorted(changed, reverse=True):
         _remove(repository, path)
     _remove_folders(repository, before["folders"])
-    for path in sorted(changed):
-        _write(context, repository, path, before)
+    for some in _portions(sorted(changed)):
+        contents = _contents(context, repository, [before["files"][path] for path in some])
+        for path, content in zip(some, contents, strict=True):
+            _write(repository, path, before, content)
 
 
-def _stands(context: Context, repository: Repository, path: str, was: dict[str, Any] | None) -> bool:
+def _portions(paths: list[str]) -> list[list[str]]:
+    return [paths[start : start + _AT_ONCE] for start in range(0, len(paths), _AT_ONCE)]
+
+
+def _stands(repository: Repository, path: str, was: dict[str, Any] | None) -> bool:
     found = _look(repository, path)
     if found is None or was is None:
         return found is None and was is None
     if isinstance(found, str) or "link" in was:
         return found == was.get("link")
-    return found[1] == was["mode"] and found[0] == _content(context, repository, was)
-
-
-def _content(context: Context, repository: Repository, was: dict[str, Any]) -> bytes:
+    data, mode = found
+    if mode != was["mode"]:
+        return False
     if "blob" in was:
-        return repository.git.raw("cat-file", "blob", was["blob"])
-    with context.artifact(was["sha256"]) as kept:
-        return kept.read()
+        return bool(_digest(data, was["blob"]) == was["blob"])
+    return bool(sha256(data).hexdigest() == was["sha256"])
+
+
+def _contents(context: Context, repository: Repository, wanted: list[dict[str, Any] | None]) -> list[bytes]:
+    """The contents of files as they were, empty for what was none."""
+    blobs = list(dict.fromkeys(was["blob"] for was in wanted if was and "blob" in was))
+    held = dict(zip(blobs, _blobs(repository, blobs), strict=True))
+    found = []
+    for was in wanted:
+        if was is not None and "sha256" in was:
+            with context.artifact(was["sha256"]) as kept:
+                found.append(kept.read())
+        else:
+            found.append(held.get(was["blob"], b"") if was and "blob" in was else b"")
+    return found
+
+
+def _blobs(repository: Repository, digests: list[str]) -> list[bytes]:
+    """What git holds under these digests."""
+    data = repository.git.run("cat-file", "--batch", stdin="".join(f"{each}\n" for each in digests).encode()).stdout
+    found, at = [], 0
+    for digest in digests:
+        end = data.index(b"\n", at)
+        facts = data[at:end].split(b" ")
+        if len(facts) != 3 or facts[1] != b"blob":
+            raise Failure(f"git does not hold {digest[:12]} any more")
+        size = int(facts[2])
+        found.append(data[end + 1 : end + 1 + size])
+        at = end + size + 2
+    return found
 
 
 def _is_ours(repository: Repository, path: str, sides: tuple[Side, Side] | None) -> bool:
@@ -195,9 +231,12 @@ def _is_ours(repository: Repository, path: str, sides: tuple[Side, Side] | None)
         return not os.path.isfile(os.path.join(repository.top, path))
     if sides is None or not sides[1].mode:
         return False
-    wanted = repository.git.raw("cat-file", "blob", sides[1].digest)
+    data = os.fsencode(found) if isinstance(found, str) else found[0]
+    if _digest(data, sides[1].digest) == sides[1].digest:
+        return (sides[1].mode == LINK) == isinstance(found, str)
     if isinstance(found, str):
-        return sides[1].mode == LINK and os.fsencode(found) == wanted
+        return False
+    wanted = repository.git.raw("cat-file", "blob", sides[1].digest)
     if wanted.startswith(found[0]):
         return True
     smudged = repository.git.raw("cat-file", "--filters", f"--path={path}", sides[1].digest)
@@ -216,7 +255,7 @@ def _remove_folders(repository: Repository, folders: dict[str, int | None]) -> N
             os.rmdir(os.path.join(repository.top, folder))
 
 
-def _write(context: Context, repository: Repository, path: str, before: dict[str, Any]) -> None:
+def _write(repository: Repository, path: str, before: dict[str, Any], content: bytes) -> None:
     was = before["files"][path]
     if was is None:
         return
@@ -231,7 +270,7 @@ def _write(context: Context, repository: Repository, path: str, before: dict[str
         return
     handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with open(handle, "wb") as file:
-        file.write(_content(context, repository, was))
+        file.write(content)
         os.fchmod(file.fileno(), was["mode"])
 
 

@@ -11,6 +11,7 @@ from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.git import index, names
 from planrunner.capabilities.git.command import plain_call
 from planrunner.capabilities.git.places import folder_of, is_empty_place
+from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import (
     Repository,
     commit_of,
@@ -28,15 +29,15 @@ MARK = "planrunner-made"
 
 
 class Worktree(NamedTuple):
-    path: str
+    path: Annotated[str, Doc("the folder")]
     branch: Annotated[str, Doc("empty when HEAD is detached")]
-    commit: str
+    commit: Annotated[str, Doc("the commit that is checked out")]
 
 
 class Removed(NamedTuple):
-    path: str
-    branch: str
-    commit: str
+    path: Annotated[str, Doc("the folder")]
+    branch: Annotated[str, Doc("the branch that was checked out; empty when HEAD was detached")]
+    commit: Annotated[str, Doc("the commit that was checked out; empty where there was no such working tree")]
 
 
 class _Entry(NamedTuple):
@@ -235,6 +236,7 @@ def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, An
         inner.git.run("symbolic-ref", "-m", reason(context, "undo worktree_remove"), "HEAD", branch)
     if index.digest(inner.index_path) != before["index"]["sha256"]:
         index.put_back(context, inner, before["index"], before["slot"])
+    Record(context, before["slot"]).drop()
 
 
 @capability(
@@ -251,15 +253,18 @@ def worktree_remove(
     repository = open_repository(context)
     place = folder_of(context.call.directory, names.path(path))
     entry = _entry_at(repository, place)
+    record = Record(context, slot(context))
     if entry is None:
         if is_empty_place(place):
-            return Removed(path, "", "")
+            return Removed(path, record.read().get("branch", ""), record.read().get("commit", ""))
         raise Failure(f"{path} is no further working tree of this repository")
     if os.path.isdir(place):
         inner = open_repository(context, place)
-        if state := [each.path for each in _state(inner, ignored=True).entries]:
+        if state := [each["path"] for each in _state(inner, ignored=True).entries]:
             raise Failure(f"{path} holds more than what is committed: {', '.join(state[:5])}", "dirty")
     if entry.locked:
         raise Failure(f"{path} is locked: {entry.locked}", "busy")
+    branch = entry.branch.removeprefix("refs/heads/")
+    record.write({"branch": branch, "commit": entry.commit})
     repository.git.run("worktree", "remove", "--", place)
-    return Removed(path, entry.branch.removeprefix("refs/heads/"), entry.commit)
+    return Removed(path, branch, entry.commit)

@@ -10,10 +10,12 @@ from typing import Annotated, Any, NamedTuple, Unpack
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.files.acting import kept
+from planrunner.capabilities.files.standing import Standing, standing_of
 from planrunner.capabilities.http.asking import Ask, asked, size_of
 from planrunner.capabilities.http.inputs import Fetching, Url
-from planrunner.capabilities.http.partial import Partial
-from planrunner.capabilities.http.placing import place, standing, take_away, told
+from planrunner.capabilities.http.partial import Partial, forget_old
+from planrunner.capabilities.http.placing import clean, put, standing
 from planrunner.capabilities.http.previewing import call_of, previewed
 from planrunner.capabilities.http.ranges import Wanted, read_to_end
 from planrunner.capabilities.http.received import name_of
@@ -47,29 +49,25 @@ def _preview(context: Context, url: str, path: str = "", artifact: str = "", **o
 def _capture(context: Context, url: str, path: str = "", **options: Any) -> dict[str, Any]:
     if not path:
         return {}
-    found = standing(context.call.directory, path)
-    if found is not None:
-        context.keep_file(path, f"before/{path}")
-    return {"path": path, "stood": told(found), "note": _note(context)}
+    found = standing(context, path)
+    if found is not None and context.keep_file(path, f"before/{path}")["sha256"] != found.sha256:
+        raise Failure(f"{path} is being changed by somebody else", "transient")
+    return {"path": path, "stood": found and found.told(), "note": _note(context)}
 
 
 def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any] | None:
     """Put back what stood at the path. What somebody changed since is left as it is, and fails."""
     if not before:
         return None
-    path, stood, directory = before["path"], before["stood"], context.call.directory
-    take_away(directory, path, before["note"])
-    now = told(standing(directory, path))
+    path, stood = before["path"], standing_of(before["stood"])
+    clean(context, path, before["note"])
+    now = standing(context, path)
     if now == stood:
         return {"changed": False}
-    ours = {(outputs or {}).get("sha256"), _written(context, before["note"]), (stood or {}).get("sha256")}
-    if now is not None and now["sha256"] not in ours:
+    ours = {(outputs or {}).get("sha256"), _written(context, before["note"]), stood and stood.sha256}
+    if now is not None and now.sha256 not in ours:
         raise Failure(f"{path} was changed since it was downloaded, so it is left as it is")
-    if stood is None:
-        take_away(directory, path)
-    else:
-        with context.artifact(stood["sha256"]) as kept:
-            place(directory, path, kept, before["note"], stood["mode"])
+    put(context, path, stood, kept(context, stood.sha256) if stood else None, before["note"])
     return {"changed": True}
 
 
@@ -101,7 +99,7 @@ def download(
     ask = _ask(context, url, dict(options))
     length = None if size is None else size_of(size, "size")
     wanted = Wanted(sha256.lower().removeprefix("sha256:"), length, size_of(max_bytes, "max_bytes"))
-    there = standing(context.call.directory, path) if path else None
+    there = standing(context, path) if path else None
     if there is not None and there.sha256 == wanted.sha256 and not artifact:
         return Downloaded(path, there.size, there.sha256, _plain(ask), False, 0, 0, 0.0, None)
     partial = Partial(context, json.dumps([ask.url, sorted(ask.headers.items()), dict(ask.credentials.shown)]))
@@ -154,11 +152,12 @@ def _deliver(context: Context, found: Downloaded, name: str, partial: Partial) -
         found = found._replace(artifact=context.keep_file(partial.path, name))
     if not found.path:
         return found
-    there = standing(context.call.directory, found.path)
+    there = standing(context, found.path)
     if there is not None and there.sha256 == found.sha256:
         return found._replace(changed=False)
     _remember(context, found.sha256)
-    place(context.call.directory, found.path, partial.content(), _note(context))
+    wanted = Standing("file", there.mode if there else 0o644, found.size, found.sha256)
+    put(context, found.path, wanted, partial.parts, _note(context))
     return found
 
 
@@ -168,7 +167,10 @@ def _note(context: Context) -> str:
 
 
 def _remember(context: Context, sha256: str) -> None:
-    path = os.path.join(context.cache(_WRITTEN), _note(context))
+    name = _note(context)
+    path = os.path.join(context.cache(_WRITTEN), name)
+    if name.startswith("0"):  # now and then
+        forget_old(context.cache(_WRITTEN))
     with open(f"{path}.new", "w", encoding="utf-8") as note:
         note.write(sha256)
         note.flush()

@@ -7,12 +7,17 @@ import fcntl
 import hashlib
 import json
 import os
+import time
 import uuid
+from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
 from planrunner.capabilities.contract import Context
 
 FOLDER = "http-downloads"
+
+_KEPT = 30 * 86400.0
+"""Seconds after which nobody goes on with a download."""
 
 
 class Partial:
@@ -26,6 +31,8 @@ class Partial:
     def __init__(self, context: Context, identity: str) -> None:
         self._folder = context.cache(FOLDER)
         self._name = hashlib.sha256(identity.encode()).hexdigest()[:32]
+        if self._name.startswith("0"):  # now and then
+            forget_old(self._folder)
         self._file = self._open()
         self._shared = _locked(self._file)
         if not self._shared:
@@ -57,12 +64,14 @@ class Partial:
         self._file.write(data)
 
     def digest(self) -> str:
-        return hashlib.file_digest(self.content(), "sha256").hexdigest()  # type: ignore[arg-type]
-
-    def content(self) -> BinaryIO:
-        """The file, at its beginning."""
         self._file.seek(0)
-        return self._file
+        return hashlib.file_digest(self._file, "sha256").hexdigest()  # type: ignore[arg-type]
+
+    def parts(self) -> Iterator[bytes]:
+        """The whole content in pieces."""
+        self._file.seek(0)
+        while part := self._file.read(1 << 20):
+            yield part
 
     def drop(self) -> None:
         """Remove it: the download is complete, or what is there is worth nothing."""
@@ -89,6 +98,16 @@ class Partial:
             return str(found["validator"])
         except (OSError, ValueError, KeyError, TypeError):
             return ""
+
+
+def forget_old(folder: str) -> None:
+    """Remove what has not been touched for long."""
+    limit = time.time() - _KEPT
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        with contextlib.suppress(OSError):
+            if os.stat(path).st_mtime < limit:
+                os.unlink(path)
 
 
 def _locked(opened: BinaryIO) -> bool:

@@ -5,6 +5,7 @@ Loads the HTTP libraries; imported by ``client.py`` when a client is made.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import socket
@@ -123,7 +124,8 @@ class GuardedBackend(httpcore2.NetworkBackend):
         opened = socket.socket(endpoint.family, socket.SOCK_STREAM)
         try:
             opened.setblocking(False)
-            opened.connect_ex(endpoint.address)
+            if (code := opened.connect_ex(endpoint.address)) not in (0, errno.EINPROGRESS):
+                raise OSError(code, os.strerror(code))
             waiting = select.poll()
             waiting.register(opened, select.POLLOUT)
             while not waiting.poll(int(1000 * SLICE)):

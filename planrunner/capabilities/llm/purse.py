@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.llm.models import Model
+from planrunner.capabilities.llm.notes import Noted, Notes
 from planrunner.capabilities.llm.prices import cost, line_to_add
 
 USUAL_OUTPUT = 4096
@@ -44,11 +45,12 @@ def most_input(size: int) -> int:
 class Purse:
     """Belongs to one attempt and one thread."""
 
-    __slots__ = ("_context", "_held", "_limits", "_spent", "calls", "unknown")
+    __slots__ = ("_context", "_held", "_limits", "_notes", "_spent", "calls", "unknown")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._limits = dict(context.call.reserved)
+        self._notes = Notes(context)
         self._spent = {"cost": 0.0, "tokens": 0.0}
         self._held = {"cost": 0.0, "tokens": 0.0}
         self.calls = 0
@@ -64,6 +66,7 @@ class Purse:
         self._fit("tokens", float(sum(most)), most)
         self._fit("cost", worst or 0.0, most)
         self.calls += 1
+        self._notes.add(Noted(1, worst or 0.0, sum(most)))
         self._context.spend(calls=1)
         hold = Hold(self, model, float(sum(most)), worst or 0.0)
         self._add(self._held, hold.tokens, hold.cost)
@@ -89,8 +92,11 @@ class Purse:
         """Tell the engine what was used. What is not known is not told, which counts as all that was set aside."""
         on_its_way = {what for what, amount in self._held.items() if amount}
         known = {what: amount for what, amount in self._spent.items() if what not in self.unknown | on_its_way}
-        tokens = int(known["tokens"]) if "tokens" in known else None
-        self._context.spend(cost=known.get("cost"), tokens=tokens, calls=0)
+        earlier = self._notes.earlier
+        cost = round(known["cost"] + earlier.cost, 9) if "cost" in known else None
+        tokens = int(known["tokens"]) + earlier.tokens if "tokens" in known else None
+        self._context.spend(cost=cost, tokens=tokens, calls=earlier.calls)
+        self._notes.close(Noted(self.calls + earlier.calls, cost or 0.0, tokens or 0))
 
     def settle(self, hold: Hold, used: Used | None) -> None:
         """A request is over: give back what was set aside for it. ``used`` is None where that is not known."""
@@ -101,6 +107,8 @@ class Purse:
             return
         if used.cost is None:
             self.unknown.add("cost")
+        less = Noted(0, (used.cost or 0.0) - hold.cost, sum(used.tokens) - int(hold.tokens))
+        self._notes.add(less)
         self._add(self._spent, float(sum(used.tokens)), used.cost or 0.0)
 
     def _left(self, what: str) -> float:

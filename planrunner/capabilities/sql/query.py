@@ -11,7 +11,7 @@ from planrunner.capabilities.verbatim import require_verbatim
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from typing import Annotated, Any
+    from typing import IO, Annotated, Any
 
     from sqlalchemy import CursorResult
 
@@ -25,7 +25,7 @@ _STREAMED = ("SELECT", "TABLE", "VALUES", "WITH")
 class Rows(NamedTuple):
     rows: Annotated[list[dict[str, Any]], Doc("each row as a map from the names of the columns")]
     columns: Annotated[list[str], Doc("names of the columns in their order")]
-    row_count: Annotated[int, Doc("how many rows are given")]
+    row_count: Annotated[int, Doc("how many rows are given, or kept")]
     truncated: Annotated[bool, Doc("whether there are more")]
 
 
@@ -38,12 +38,13 @@ def query(
     params: Annotated[dict[str, Any] | None, Doc("values by name; a list fits after IN")] = None,
     database: Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project")] = "main",
     max_rows: Annotated[int, Doc("the most rows to give; of more, `truncated` tells")] = 1000,
+    keep: Annotated[str, Doc("name of an artifact to keep all rows as, a line of JSON each")] = "",
     timeout: Annotated[str | float, Doc("the most time for the statement", quantity="duration")] = "1m",
 ) -> Rows:
     """Read rows from SQLite or PostgreSQL.
 
     The transaction is read-only by the database's own means. Decimals, dates, times and UUIDs come as text (ISO 8601),
-    bytes in base64, NULL as null. Rows together may have 1 MiB.
+    bytes in base64, NULL as null. Rows together may have 1 MiB; `keep` takes any number of them.
     """
     from planrunner.capabilities.sql.databases import find  # late, as all that follows: it loads SQLAlchemy
     from planrunner.capabilities.sql.session import transaction
@@ -58,7 +59,8 @@ def query(
     call = bound(one, where.dialect, params or {})
     with transaction(context, where, limit(timeout), write=False) as session:
         stream = where.dialect == "postgresql" and first_word(one, where.dialect) in _STREAMED
-        found = rows_of(session, session.run(call, stream), max_rows)
+        result = session.run(call, stream)
+        found = _kept(context, session, result, max_rows, keep) if keep else rows_of(session, result, max_rows)
     context.log.write(f"{found.row_count} rows{', and there are more' * found.truncated}\n".encode())
     return found
 
@@ -71,8 +73,20 @@ def limit(timeout: str | float) -> float:
         raise Failure(f"`timeout`: {error}") from None
 
 
-def rows_of(session: Session, result: CursorResult[Any], most: int) -> Rows:
-    """The rows of a result as maps, as many as fit; raises Failure where two columns have one name."""
+def _kept(context: Context, session: Session, result: CursorResult[Any], most: int, name: str) -> Rows:
+    """All rows into an artifact, the first of them as outputs."""
+    import tempfile
+
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="planrunner-", suffix=".jsonl") as file:
+        found = rows_of(session, result, most, file)
+        file.flush()
+        context.keep_file(file.name, name, "jsonl")
+    return found
+
+
+def rows_of(session: Session, result: CursorResult[Any], most: int, file: IO[str] | None = None) -> Rows:
+    """The rows of a result as maps, as many as fit, and all of them as lines of the file where one is given. Raises
+    Failure where two columns have one name."""
     from planrunner.capabilities.sql.values import data
 
     if not result.returns_rows:
@@ -81,14 +95,17 @@ def rows_of(session: Session, result: CursorResult[Any], most: int) -> Rows:
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
         raise Failure(f"two columns are named `{twice[0]}`; give one another name with AS")
     rows: list[dict[str, Json]] = []
-    size, more = 0, False
-    while not more and (batch := session.guarded(lambda: result.fetchmany(_BATCH))):
+    size, count, more = 0, 0, False
+    while (file is not None or not more) and (batch := session.guarded(lambda: result.fetchmany(_BATCH))):
         for values in batch:
             row = {name: data(value) for name, value in zip(columns, values, strict=True)}
-            size += len(json.dumps(row))
-            more = len(rows) >= most or size > OUTPUT_LIMIT
-            if more:
-                break
-            rows.append(row)
+            line = json.dumps(row)
+            size += len(line)
+            more = more or len(rows) >= most or size > OUTPUT_LIMIT
+            if not more:
+                rows.append(row)
+            if file is not None:
+                file.write(f"{line}\n")
+            count += 1
     result.close()
-    return Rows(rows, columns, len(rows), more)
+    return Rows(rows, columns, len(rows) if file is None else count, more)

@@ -14,10 +14,14 @@ _QUOTED = {
     "postgresql": r"(?<![A-Za-z0-9_])[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\""
     r"|(?<![A-Za-z0-9_$])\$(?P<tag>[A-Za-z_][A-Za-z0-9_]*)?\$.*?\$(?(tag)(?P=tag))\$",
 }
+_OPEN = {"sqlite": "['\"`]", "postgresql": "['\"]"}
 _TOKENS = {
-    dialect: re.compile(f"(?P<comment>{_COMMENTS})|(?P<quoted>{quoted})|(?P<open>['\"`])|;", re.DOTALL)
+    dialect: re.compile(f"(?P<comment>{_COMMENTS})|(?P<quoted>{quoted})|(?P<open>{_OPEN[dialect]})|;", re.DOTALL)
     for dialect, quoted in _QUOTED.items()
 }
+_ATOMIC = re.compile(r"\bBEGIN\s+ATOMIC\b", re.IGNORECASE)
+_OPENS = re.compile(r"\b(?:CASE|BEGIN\s+ATOMIC)\b", re.IGNORECASE)
+_ENDS = re.compile(r"\bEND\b", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z]+")
 _OF_THE_TRANSACTION = frozenset(
     ("ABORT", "ATTACH", "BEGIN", "COMMIT", "DETACH", "END", "RELEASE", "ROLLBACK", "SAVEPOINT", "START")
@@ -64,14 +68,15 @@ def _end_of_comment(text: str, start: int, nested: bool) -> int:
 
 
 def statements(text: str, dialect: str) -> list[str]:
-    """The statements of a script. In SQLite the body of a trigger belongs to its statement."""
+    """The statements of a script. The body of a trigger of SQLite, or of a function of PostgreSQL that begins with
+    BEGIN ATOMIC, belongs to its statement."""
     found: list[str] = []
     now: list[Piece] = []
     for piece in pieces(text, dialect):
         if piece.kind != "end":
             now.append(piece)
             continue
-        if dialect == "sqlite" and not _is_complete("".join(each.text for each in now)):
+        if not (_is_complete_sqlite(now) if dialect == "sqlite" else _is_complete_postgresql(now)):
             now.append(Piece("code", ";"))
             continue
         found.append(_written(now))
@@ -80,10 +85,15 @@ def statements(text: str, dialect: str) -> list[str]:
     return [statement for statement in found if statement]
 
 
-def _is_complete(text: str) -> bool:
+def _is_complete_sqlite(now: list[Piece]) -> bool:
     import sqlite3
 
-    return sqlite3.complete_statement(f"{text};")
+    return sqlite3.complete_statement(f"{''.join(piece.text for piece in now)};")
+
+
+def _is_complete_postgresql(now: list[Piece]) -> bool:
+    code = " ".join(piece.text for piece in now if piece.kind == "code")
+    return _ATOMIC.search(code) is None or len(_ENDS.findall(code)) >= len(_OPENS.findall(code))
 
 
 def _written(found: list[Piece]) -> str:

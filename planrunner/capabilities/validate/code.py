@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.validate.evidence import Evidence, Finding, evidence, finding, judged, relative
-from planrunner.capabilities.validate.tools import Tool, cache, find, names, told
+from planrunner.capabilities.validate.evidence import Evidence, Finding, evidence, finding, judged
+from planrunner.capabilities.validate.paths import names, relative
+from planrunner.capabilities.validate.tools import Tool, cache, find, told
 
 _PYTHON = "interpreter of the project; default: `python` on the PATH, else that of planrunner"
 _FAIL = "fail with the class `findings` where something is found"
@@ -29,7 +30,7 @@ def ruff(
     max_findings: Annotated[int, Doc(_MOST)] = 200,
 ) -> Evidence:
     """Check Python code with ruff. Nothing is changed, even where the project's settings ask for fixes."""
-    tool = find(context, "ruff", python)
+    tool = find(context, "ruff", python, alone=True)
     chosen = [f"--select={','.join(select)}"] if select else []
     chosen += [f"--extend-ignore={','.join(ignore)}"] if ignore else []
     options = ("--output-format=json", "--no-cache", "--no-fix", "--quiet", *chosen)
@@ -101,7 +102,7 @@ def bandit(
 
     High severity is an error, medium a warning, low a note. A file that cannot be read is an error as well.
     """
-    tool = find(context, "bandit", python)
+    tool = find(context, "bandit", python, alone=True)
     options = ["-f", "json", "-q", "-r", f"--severity-level={severity}", f"--confidence-level={confidence}"]
     options += [f"--configfile={config}"] if config else []
     ended = told(context, tool, *options, "--", *names(paths))

@@ -9,8 +9,7 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.validate.evidence import Evidence, Finding, evidence, finding, judged
-from planrunner.capabilities.validate.tests import found_files
-from planrunner.capabilities.validate.tools import names
+from planrunner.capabilities.validate.paths import found_files, names
 
 if TYPE_CHECKING:
     from planrunner.source import Source

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Annotated, Any, TypedDict
 
-from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.declare import Doc
 from planrunner.record import NamedTuple
 
@@ -68,10 +67,3 @@ def headline(findings: Sequence[Finding], total: int) -> str:
     text = first["message"].splitlines()[0] if first["message"] else ""
     more = f" and {total - 1} more" if total > 1 else ""
     return f"{rule}{text}{f' ({place})' if place else ''}{more}"
-
-
-def relative(context: Context, path: str) -> str:
-    """A path as people write it: relative where it lies below the working directory."""
-    directory = os.path.realpath(context.call.directory)
-    whole = os.path.realpath(os.path.join(directory, path))
-    return os.path.relpath(whole, directory) if whole.startswith(f"{directory.rstrip('/')}/") else path

@@ -6,22 +6,20 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
-from glob import glob
 from typing import Annotated, Any, TypedDict
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.programs import Program, run
-from planrunner.capabilities.validate.evidence import Finding, finding, headline, relative
+from planrunner.capabilities.validate.evidence import Finding, finding, headline
 from planrunner.capabilities.validate.junit import Case, NoReport, read_cases
-from planrunner.capabilities.validate.tools import Tool, find, names
+from planrunner.capabilities.validate.paths import found_files, names, relative
+from planrunner.capabilities.validate.tools import Tool, find
 from planrunner.record import NamedTuple
 
 _LARGEST = 64 << 20
 """Bytes of a report."""
 _TEXT = 4_000
-_MOST_REPORTS = 1_000
 _PLACE = re.compile(r"^(\S[^:\n]*):(\d+): ", re.MULTILINE)
 _EXAMPLE = re.compile(
     r"^(?P<in>[ E]*)(?:Falsifying example|Failing test case): (?P<text>[^\n]*?\)$|.*?\n(?P=in)\))",
@@ -125,21 +123,6 @@ def junit(
     if not cases:
         found = found._replace(ok=False, findings=[finding("the reports hold no tests")])
     return _judged(found, fail)
-
-
-def found_files(context: Context, patterns: Sequence[str]) -> list[str]:
-    """The files that names and patterns stand for, in their order. Raises Failure where one stands for none."""
-    directory, found = context.call.directory, []
-    for pattern in patterns:
-        whole = os.path.isfile(os.path.join(directory, pattern))
-        files = [pattern] if whole else sorted(glob(pattern, root_dir=directory, recursive=True))
-        files = [path for path in files if os.path.isfile(os.path.join(directory, path))]
-        if not files:
-            raise Failure(f"there is no file {pattern}")
-        found += files
-    if len(found) > _MOST_REPORTS:
-        raise Failure(f"{len(found)} files fit, and {_MOST_REPORTS} may")
-    return list(dict.fromkeys(found))
 
 
 def _read(path: str) -> list[Case]:

@@ -24,20 +24,30 @@ class Tool(NamedTuple):
     version: str
 
 
-def find(context: Context, name: str, python: str) -> Tool:
-    """The tool of the project's Python; where none is asked for, also the one on the PATH or that of planrunner's own
-    Python. Raises Failure that says how to install it."""
+def find(context: Context, name: str, python: str, alone: bool = False) -> Tool:
+    """The tool of the project's Python. One that needs nothing of the project (``alone``) may also be a program on the
+    PATH, or come with planrunner, where no Python is asked for. Raises Failure that says how to install it."""
     asked = interpreter(context, python)
-    for path in dict.fromkeys((asked,) if python else (asked, sys.executable)):
-        ended = run(context, Program((path, "-c", _ASK, name), quiet=True, timeout=60))
-        if ended.code == 0:
-            return Tool(name, (path, "-m", name), ended.text.strip())
-        program = "" if python or path != asked else on_path(context, name)
-        if program:
-            told = run(context, Program((program, "--version"), quiet=True, timeout=60))
-            number = re.search(r"\d+(\.\d+)+", told.text)
-            return Tool(name, (program,), number[0] if number else "")
-    raise Failure(f"{name} is not installed: {asked} -m pip install {name}")
+    found = _in_python(context, name, asked)
+    if found is None and alone and not python:
+        found = _program(context, name) or _in_python(context, name, sys.executable)
+    if found is None:
+        raise Failure(f"{name} is not installed: {asked} -m pip install {name}")
+    return found
+
+
+def _in_python(context: Context, name: str, path: str) -> Tool | None:
+    ended = run(context, Program((path, "-c", _ASK, name), quiet=True, timeout=60))
+    return Tool(name, (path, "-m", name), ended.text.strip()) if ended.code == 0 else None
+
+
+def _program(context: Context, name: str) -> Tool | None:
+    program = on_path(context, name)
+    if not program:
+        return None
+    ended = run(context, Program((program, "--version"), quiet=True, timeout=60))
+    number = re.search(r"\d+(\.\d+)+", ended.text)
+    return Tool(name, (program,), number[0] if number else "") if ended.code == 0 else None
 
 
 def told(context: Context, tool: Tool, *arguments: str, expected: tuple[int, ...] = (0, 1)) -> Ended:
@@ -53,11 +63,3 @@ def told(context: Context, tool: Tool, *arguments: str, expected: tuple[int, ...
 def cache(context: Context, name: str) -> str:
     """A folder of the project's state for what a tool remembers; without an engine nothing is remembered."""
     return context.cache(name) if context.services is not None else os.devnull
-
-
-def names(value: str | list[str]) -> list[str]:
-    """One name or several. Raises Failure for one that a tool could take for an option."""
-    found = [value] if isinstance(value, str) else [str(each) for each in value]
-    if wrong := next((name for name in found if name.startswith(("-", "@"))), None):
-        raise Failure(f"{wrong} is no path; one that begins so is written ./{wrong}", "policy")
-    return found
