@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -154,6 +155,19 @@ class TestLocks:
             bench.do(add, paths=["."])
         assert caught.value.failure == "transient" and lock.exists()
         assert standing(work) == before
+
+    def test_a_branch_that_another_git_has_is_waited_for_and_the_same_commit_is_used(
+        self, work: Path, bench: Bench, tmp_path: Path
+    ) -> None:
+        lock = work / ".git" / "refs" / "heads" / "main.lock"
+        lock.write_text("")
+        with pytest.raises(Failure, match="another git process") as caught:
+            bench.do(commit, "once", subject="x")
+        assert caught.value.failure == "transient" and lock.exists()
+        lock.unlink()
+        note = next((tmp_path / "state" / "cache" / "git").glob("*.json"))
+        made = json.loads(note.read_text())["commit"]
+        assert bench.do(commit, "once", subject="x").commit == made == git(work, "rev-parse", "main")
 
     def test_a_lock_that_a_kill_left_of_ours_is_removed(self, work: Path, bench: Bench) -> None:
         from planrunner.capabilities.git.index import Copy
