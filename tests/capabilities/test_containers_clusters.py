@@ -187,21 +187,29 @@ class TestApply:
         before = capture(apply, context, manifest=[settings("new"), settings("x", "other")])
         applied = apply(context, [settings("new"), settings("x", "other")])
         objects = cluster.world["objects"]
-        entry = {"manager": "kubectl-edit", "operation": "Update", "time": "2026-01-02T00:00:00Z"}
-        objects["ConfigMap/default/settings"]["metadata"]["managedFields"].append(entry)
         objects["ConfigMap/default/settings"]["data"] = {"it": "theirs"}
         cluster.change(objects=objects)
         with pytest.raises(Failure, match=r"ConfigMap default/settings \(v1\) was changed by somebody else since"):
             undo(apply, context, before, applied)
         assert len(cluster.wanted()) == 2, "nothing is put back where not everything can be"
 
-    def test_reports_of_controllers_are_no_change_by_somebody_else(self, cluster: Cluster) -> None:
+    def test_what_a_later_run_has_applied_stays_as_well(self, cluster: Cluster) -> None:
+        context = cluster.context()
+        before = capture(apply, context, manifest=settings("1"))
+        applied = apply(context, settings("1"))
+        apply(cluster.context("a later run"), settings("2"))
+        for outputs in (applied, None):
+            with pytest.raises(Failure, match="was changed by somebody else since"):
+                undo(apply, context, before, outputs)
+        assert cluster.wanted()["ConfigMap/default/settings"]["data"] == {"it": "2"}
+
+    def test_what_controllers_report_is_no_change_by_somebody_else(self, cluster: Cluster) -> None:
         context = cluster.context()
         before = capture(apply, context, manifest=[web("web:1")])
         applied = apply(context, [web("web:1")])
         objects = cluster.world["objects"]
-        entry = {"manager": "kube-controller-manager", "subresource": "status", "time": "2026-01-02T00:00:00Z"}
-        objects["Deployment/default/web"]["metadata"]["managedFields"].append(entry)
+        objects["Deployment/default/web"]["status"]["availableReplicas"] = 1
+        objects["Deployment/default/web"]["metadata"]["resourceVersion"] = "77"
         cluster.change(objects=objects)
         undo(apply, context, before, applied)
         assert cluster.wanted() == {}
@@ -395,6 +403,17 @@ class TestHelm:
         before = capture(upgrade, context, release="shop", chart=chart)
         with pytest.raises(Failure, match="UPGRADE FAILED"):
             upgrade(context, "shop", chart, {"color": "broken"})
+        undo(upgrade, context, before, None)
+        assert cluster.world["releases"]["shop"][-1]["description"] == "Rollback to 1"
+
+    def test_an_upgrade_that_was_killed_half_way_is_taken_back_too(self, cluster: Cluster, chart: str) -> None:
+        upgrade(cluster.context("a"), "shop", chart, {"color": "red"})
+        context = cluster.context()
+        before = capture(upgrade, context, release="shop", chart=chart)
+        releases = cluster.world["releases"]
+        half = {"revision": 2, "status": "pending-upgrade", "chart": "shop-1.0.0", "app_version": "1"}
+        releases["shop"].append({**half, "description": "Preparing upgrade", "manifest": "x"})
+        cluster.change(releases=releases)
         undo(upgrade, context, before, None)
         assert cluster.world["releases"]["shop"][-1]["description"] == "Rollback to 1"
 

@@ -100,9 +100,8 @@ def test_nothing_found_is_told_as_the_failure_that_the_plan_names(project: Path,
 
 @pytest.mark.slow
 def test_a_command_of_a_task_does_the_same_in_three_calls(project: Path, web: Web) -> None:
-    settings = (project / "planrunner.yaml").read_text()
-    (project / "planrunner.yaml").write_text(f"{settings}research:\n  url: {web.url}\n")
-    told = run(project, "plans/capabilities/commands-research.yaml", "-p", "topic=HTTP/3 congestion control")
+    topic = "topic=HTTP/3 congestion control"
+    told = run(project, "plans/capabilities/commands-research.yaml", "-p", f"server={web.url}", "-p", topic)
     assert told["exit_code"] == 0, told["stderr"]
     sources = told["tasks"]["collect"]["outputs"]["sources"]
     assert sources["query"] == "HTTP/3 congestion control"

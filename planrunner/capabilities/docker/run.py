@@ -44,7 +44,8 @@ def _request(context: Context, engine: str, inputs: _Inputs) -> Request:
     options = inputs.options
     env = variables(options.get("env") or {}, "env")
     stdin = str(options.get("stdin") or "").encode()
-    arguments = ["run", "--rm", "--name", _name(context), "--label", f"{LABEL}={key_of(context)}", "--init"]
+    arguments = ["run", "--rm", "--name", _name(context), "--label", f"{LABEL}={key_of(context)}"]
+    arguments += ["--init"] * (engine == "docker")  # podman brings none along everywhere
     arguments += ["--pull", word(options["pull"], "pull", "missing|always|never")]
     arguments += ["--network", word(options["network"], "network", _NETWORK)]
     arguments += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", *_limits(options)]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from planrunner.capabilities.clients import Request, answer, call
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.helm.release import Chart, Release, history, latest, limit, mark
+from planrunner.capabilities.helm.release import Chart, Release, Revision, history, latest, limit, mark
 from planrunner.record import NamedTuple
 
 _SECRET = re.compile(r"^kind:\s*[\"']?Secret[\"']?\s*$", re.MULTILINE)
@@ -100,7 +100,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     if not since or since[-1].description == back:
         return {"changed": False}
     named = outputs["revision"] if outputs else 0
-    foreign = next((each for each in since if not _ours(each.description, each.number, before, named)), None)
+    foreign = next((each for each in since if not _ours(each, before, named)), None)
     if foreign is not None:
         raise Failure(
             f"{where.name} has a revision {foreign.number} that this task did not make: {foreign.description}"
@@ -118,11 +118,14 @@ def _back(context: Context, where: Release, before: dict[str, Any]) -> None:
         call(context, where.request("uninstall", "--wait", "--keep-history", "--", where.name))
 
 
-def _ours(description: str, number: int, before: dict[str, Any], named: int) -> bool:
-    """Ours by its mark; where helm wrote down what went wrong in its place, by its number, or by being half done."""
-    if description == before["mark"] or number == named:
+def _ours(revision: Revision, before: dict[str, Any], named: int) -> bool:
+    """Ours by its mark or its number; helm puts the mark there at the end, so the next revision may be ours without it
+    where it failed or is half done."""
+    if revision.description == before["mark"] or revision.number == named:
         return True
-    return number == before["revision"] + 1 and "failed" in description.lower()
+    return revision.number == before["revision"] + 1 and (
+        revision.status == "failed" or revision.status.startswith("pending-")
+    )
 
 
 @capability(

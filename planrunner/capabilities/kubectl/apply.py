@@ -7,7 +7,17 @@ from typing import Annotated, Any
 from planrunner.capabilities.clients import Request, call, refused
 from planrunner.capabilities.contract import Context, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.kubectl.cluster import MANAGER, Cluster, described, live, manifest, named, objects_in
+from planrunner.capabilities.kubectl.cluster import (
+    MANAGER,
+    Cluster,
+    described,
+    digest,
+    key,
+    live,
+    manifest,
+    named,
+    objects_in,
+)
 from planrunner.capabilities.kubectl.restore import noted, restored
 from planrunner.record import NamedTuple
 
@@ -15,14 +25,18 @@ from planrunner.record import NamedTuple
 class Applied(NamedTuple):
     objects: Annotated[
         list[dict[str, Any]],
-        Doc("what was applied: kind, api_version, name, namespace, uid, generation, resource_version"),
+        Doc("what was applied: kind, api_version, name, namespace, uid, generation, resource_version, digest"),
     ]
     total: Annotated[int, Doc("how many objects there are")]
 
 
-def _request(cluster: Cluster, stdin: bytes, force: bool) -> Request:
-    fixed = ("apply", "--server-side", "--field-manager", MANAGER, *["--force-conflicts"] * force)
+def _request(cluster: Cluster, stdin: bytes, *flags: str) -> Request:
+    fixed = ("apply", "--server-side", "--field-manager", MANAGER, *flags)
     return cluster.request(*fixed, "--filename", "-", "--output", "json", stdin=stdin)
+
+
+def _flags(force: bool) -> list[str]:
+    return ["--force-conflicts"] * force
 
 
 def _preview(
@@ -35,13 +49,13 @@ def _preview(
 ) -> Preview:
     """What the server would make of it, by ``kubectl diff``, which hides the values of secrets."""
     cluster, stdin = Cluster(kube_context, namespace), _stdin(context, manifest, path)
-    fixed = ("diff", "--server-side", "--field-manager", MANAGER, *["--force-conflicts"] * force)
+    fixed = ("diff", "--server-side", "--field-manager", MANAGER, *_flags(force))
     asked = cluster.request(*fixed, "--filename", "-", stdin=stdin)
     ended = call(context, asked, fine=(0, 1))
     if ended.code and not ended.stdout:  # 1 is the code of a difference, and then there is one to see
         raise refused(asked, ended)
     said = "apply with changes" if ended.code else "apply without a change"
-    return Preview(said, ended.text, (_request(cluster, stdin, force).shown,))
+    return Preview(said, ended.text, (_request(cluster, stdin, *_flags(force)).shown,))
 
 
 def _capture(
@@ -53,11 +67,27 @@ def _capture(
     force: bool = False,
 ) -> dict[str, Any]:
     cluster, stdin = Cluster(kube_context, namespace), _stdin(context, manifest, path)
-    return noted(context, cluster, named(context, cluster, stdin), live(context, cluster, stdin))
+    kept = context.keep(stdin, "kubernetes-manifest", "application/yaml")
+    before = noted(context, cluster, named(context, cluster, stdin), live(context, cluster, stdin))
+    return {**before, "manifest": kept["sha256"]}
 
 
 def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
-    return restored(context, before)
+    """Ours is what we left behind; where nobody saw that, what applying the manifest again would leave as it is."""
+    cluster = Cluster(before["context"], before["namespace"])
+    if outputs is not None:
+        left = {each["digest"] for each in outputs["objects"]}
+        return restored(context, before, lambda held: digest(held) in left)
+    ours: dict[str, Any] = {}
+
+    def is_ours(held: dict[str, Any]) -> bool:
+        if not ours:
+            with context.artifact(before["manifest"]) as file:
+                asked = _request(cluster, file.read(), "--force-conflicts", "--dry-run=server")
+            ours.update({key(each): digest(each) for each in objects_in(context, asked)})
+        return bool(ours.get(key(held)) == digest(held))
+
+    return restored(context, before, is_ours)
 
 
 def _stdin(context: Context, given: Any, path: str) -> bytes:
@@ -86,5 +116,5 @@ def apply(
     as they were; it refuses where somebody else has changed one of them since.
     """
     cluster, stdin = Cluster(kube_context, namespace), _stdin(context, manifest, path)
-    found = [described(each) for each in objects_in(context, _request(cluster, stdin, force))]
+    found = [described(each) for each in objects_in(context, _request(cluster, stdin, *_flags(force)))]
     return Applied(found, len(found))

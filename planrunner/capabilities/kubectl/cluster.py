@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 
@@ -24,7 +25,15 @@ _CONTEXT = r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*"
 _SETTINGS = ("KUBECONFIG", "XDG_CONFIG_HOME", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
 _LARGEST_MANIFEST = 4 << 20
 _MANIFESTS = (".yaml", ".yml", ".json")
-_OF_THE_SERVER = ("resourceVersion", "generation", "managedFields", "creationTimestamp", "uid", "selfLink")
+_OF_THE_SERVER = (
+    "resourceVersion",
+    "generation",
+    "managedFields",
+    "creationTimestamp",
+    "uid",
+    "selfLink",
+    "finalizers",
+)
 _OF_CONTROLLERS = ("deployment.kubernetes.io/revision",)
 
 
@@ -103,14 +112,14 @@ def _flat(values: Iterable[Any]) -> Iterator[Object]:
 
 
 def live(context: Context, cluster: Cluster, stdin: bytes) -> list[Object]:
-    """The objects that a manifest names, as the cluster has them, with who set what; without those it does not have."""
-    fixed = ("get", "--filename", "-", "--ignore-not-found", "--show-managed-fields", "--output", "json")
+    """The objects that a manifest names, as the cluster has them; without those it does not have."""
+    fixed = ("get", "--filename", "-", "--ignore-not-found", "--output", "json")
     return objects_in(context, cluster.request(*fixed, stdin=stdin))
 
 
 def named(context: Context, cluster: Cluster, stdin: bytes) -> list[Object]:
     """The objects that a manifest names, by name alone; nothing is sent to be stored."""
-    fixed = ("create", "--dry-run=client", "--filename", "-", "--output", "json")
+    fixed = ("create", "--dry-run=client", "--validate=false", "--filename", "-", "--output", "json")
     found = [identity(each) for each in objects_in(context, cluster.request(*fixed, stdin=stdin))]
     if nameless := next((each for each in found if not each["metadata"]["name"]), None):
         raise Failure(f"the manifest has a {nameless['kind']} without a name, which nothing could find again")
@@ -146,7 +155,13 @@ def described(found: Object) -> Object:
         "uid": meta.get("uid", ""),
         "generation": meta.get("generation", 0),
         "resource_version": meta.get("resourceVersion", ""),
+        "digest": digest(found),
     }
+
+
+def digest(found: Object) -> str:
+    """Stands for what is wanted of an object: the same until somebody wants something else."""
+    return hashlib.sha256(json.dumps(wanted(found), sort_keys=True).encode()).hexdigest()
 
 
 def wanted(found: Object) -> Object:
@@ -157,14 +172,3 @@ def wanted(found: Object) -> Object:
         name: value for name, value in (meta.pop("annotations", None) or {}).items() if name not in _OF_CONTROLLERS
     }
     return {**kept, "metadata": {**meta, **({"annotations": notes} if notes else {})}}
-
-
-def set_by_us(found: Object) -> bool:
-    """Whether we were the last to change what is wanted of an object; who reports its status does not count."""
-    entries = [
-        entry
-        for entry in (found.get("metadata") or {}).get("managedFields") or ()
-        if entry.get("subresource") != "status"
-    ]
-    latest = max((str(entry.get("time", "")) for entry in entries), default="")
-    return any(entry.get("manager") == MANAGER for entry in entries if str(entry.get("time", "")) == latest)

@@ -45,7 +45,7 @@ def _found(context: Context, cluster: Cluster, what: _What) -> list[Object]:
     if what.manifest is not None or what.path:
         raise Failure("give one of `resource`, `manifest` and `path`")
     name = word(what.resource, "resource", RESOURCE)
-    fixed = ("get", "--ignore-not-found", "--show-managed-fields", "--output", "json", "--", name)
+    fixed = ("get", "--ignore-not-found", "--output", "json", "--", name)
     return objects_in(context, cluster.request(*fixed))
 
 
@@ -71,7 +71,7 @@ def _preview(
     if not found:
         return Preview("nothing of it is there: nothing to delete")
     gone = "".join(f"-{key(each)}\n" for each in found)
-    return Preview(f"delete {len(found)} objects", gone, (_request(cluster, found).shown,))
+    return Preview(f"delete {len(found)} object{'s' * (len(found) > 1)}", gone, (_request(cluster, found).shown,))
 
 
 def _capture(

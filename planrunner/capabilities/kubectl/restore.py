@@ -6,7 +6,7 @@ import json
 
 from planrunner.capabilities.clients import call
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.kubectl.cluster import MANAGER, Cluster, as_list, key, live, set_by_us, wanted
+from planrunner.capabilities.kubectl.cluster import MANAGER, Cluster, as_list, key, live, wanted
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def noted(context: Context, cluster: Cluster, names: list[Object], found: list[O
     return {"context": cluster.context, "namespace": cluster.namespace, "names": names, "before": record["sha256"]}
 
 
-def restored(context: Context, before: dict[str, Any], ours: Callable[[Object], bool] = set_by_us) -> dict[str, Any]:
+def restored(context: Context, before: dict[str, Any], ours: Callable[[Object], bool]) -> dict[str, Any]:
     """Put every object back, the last one first. ``ours`` says of one that is not as before whether this task made it
     so. Raises Failure, before anything is changed, where somebody else has changed one of them since."""
     cluster = Cluster(before["context"], before["namespace"])
@@ -57,7 +57,8 @@ def _step(context: Context, cluster: Cluster, name: Object, old: Object | None, 
         make_again(context, cluster, old)
     else:  # with the version we have looked at: the server refuses when somebody was quicker
         body = wanted(old)
-        body["metadata"] = {**body["metadata"], "resourceVersion": held["metadata"].get("resourceVersion", "")}
+        kept = {name: held["metadata"][name] for name in ("resourceVersion", "finalizers") if name in held["metadata"]}
+        body["metadata"] = {**body["metadata"], **kept}
         call(context, cluster.request("replace", "--field-manager", MANAGER, "--filename", "-", stdin=as_list([body])))
 
 

@@ -31,7 +31,7 @@ class Rollout(NamedTuple):
 
 def _held(context: Context, cluster: Cluster, resource: str) -> Object:
     name = word(resource, "resource", _RESOURCE)
-    fixed = ("get", "--ignore-not-found", "--show-managed-fields", "--output", "json", "--", name)
+    fixed = ("get", "--ignore-not-found", "--output", "json", "--", name)
     found = objects_in(context, cluster.request(*fixed))
     if not found:
         raise Failure(f"there is no {resource} in the cluster")

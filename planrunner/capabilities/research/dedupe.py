@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.research.addresses import canonical
-from planrunner.capabilities.research.given import given, text_of
+from planrunner.capabilities.research.given import given, texts_of
 from planrunner.capabilities.research.words import words
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -43,10 +43,8 @@ def dedupe(
     found = given(docs, "docs", query)
     kept: list[tuple[Item, str, frozenset[int]]] = []
     dropped: list[Item] = []
-    for item in found.items:
-        if context.cancelled():
-            raise Failure("stopped", "interrupted")
-        digest, sketch = _fingerprint(text_of(context, item))
+    for item, text in zip(found.items, texts_of(context, found.items)):
+        digest, sketch = _fingerprint(text)
         again = _again(item, digest, sketch, kept, threshold)
         if again is None:
             kept.append((item, digest, sketch))

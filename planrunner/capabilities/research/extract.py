@@ -13,6 +13,10 @@ _JSON = ("application/json", "text/json")
 _UNSUPPORTED = ((b"%PDF-", "application/pdf"), (b"PK\x03\x04", "application/zip"), (b"\x89PNG", "image/png"))
 
 
+_LARGEST_ARTICLE = 512 << 10
+"""Bytes of HTML in which an article is looked for: that takes seconds for each megabyte and cannot be stopped."""
+
+
 class Extract(NamedTuple):
     """What a page says, as text, with what it says about itself."""
 
@@ -64,12 +68,15 @@ def _html(body: bytes, charset: str, url: str) -> Extract:
         from trafilatura import bare_extraction  # late, and an extra
     except ImportError as error:
         missing = f" ({error.name or error})" if not str(error).startswith("No module named 'trafilatura'") else ""
-        raise Failure(f"research needs the extra `web`: pip install 'planrunner[web]'{missing}") from None
+        raise Failure(f"research needs the extra `web`: pip install 'planrunner[web]'{missing}", "missing") from None
     page = decoded(body, charset) if charset or _is_utf8(body) else body
-    found: Any = bare_extraction(page, url=url, with_metadata=True, include_comments=False, include_tables=True)
-    text = str(getattr(found, "text", None) or "")
-    plain_title, plain = _plain(page if isinstance(page, str) else decoded(body, "latin-1"))
-    title = str(getattr(found, "title", None) or plain_title)
+    options: dict[str, Any] = {"with_metadata": True, "include_comments": False, "include_tables": True}
+    found: Any = bare_extraction(page, url=url, **options) if len(body) <= _LARGEST_ARTICLE else None
+    text, title = str(getattr(found, "text", None) or ""), str(getattr(found, "title", None) or "")
+    plain = ""
+    if not (text and title):
+        plain_title, plain = _plain(page if isinstance(page, str) else decoded(body, "latin-1"))
+        title = title or plain_title
     author, date = str(getattr(found, "author", None) or ""), str(getattr(found, "date", None) or "")
     return Extract("text/html", (text or plain).strip(), _line(title), _line(author), date)
 

@@ -9,7 +9,7 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.research.addresses import owner
 from planrunner.capabilities.research.bm25 import Index, scores
-from planrunner.capabilities.research.given import given, text_of
+from planrunner.capabilities.research.given import given, texts_of
 from planrunner.capabilities.research.support import Fact, grouped
 from planrunner.capabilities.research.words import sentences, words
 from planrunner.plan.expressions.patterns import compiled
@@ -17,7 +17,7 @@ from planrunner.plan.expressions.values import EvaluationError
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from planrunner.capabilities.research.given import Item
     from planrunner.plan.expressions.patterns import Automaton
@@ -55,7 +55,7 @@ def facts(
         Doc("statements that somebody else has read out, a model or a person: text, or maps of quote, statement, url"),
     ] = None,
     query: Annotated[str, Doc("the question; sentences with its words are facts where no patterns are given")] = "",
-    limit: Annotated[int, Doc("how many statements at most, up to 500")] = 50,
+    limit: Annotated[int, Doc("how many statements at most, up to 200")] = 50,
     likeness: Annotated[float, Doc("from which share of common words two sentences state the same")] = 0.6,
 ) -> Facts:
     """Take statements out of texts, each with its source, digest, span and quote.
@@ -65,14 +65,14 @@ def facts(
     Confidence is 1 − ½ⁿ for n independent sources. `quotes` are looked for in the texts, and what is not found there
     is no fact. Patterns are searched in time that is linear in the text, so they have no back-references.
     """
-    if not 1 <= limit <= 500 or not 0 < likeness <= 1:
-        raise Failure("`limit` is 1 to 500, `likeness` above 0 and at most 1")
+    if not 1 <= limit <= 200 or not 0 < likeness <= 1:
+        raise Failure("`limit` is 1 to 200, `likeness` above 0 and at most 1")
     found = given(docs, "docs", query)
-    texts = [_read(context, item) for item in found.items]
+    texts = list(texts_of(context, found.items))
     claimed, unverified = _claimed(found.items, texts, quotes or [])
     candidates = list(claimed)
     if patterns:
-        candidates += _by_patterns(found.items, texts, patterns)
+        candidates += _by_patterns(found.items, texts, patterns, context.cancelled)
     elif quotes is None:
         candidates += _by_query(found.items, texts, found.query, limit)
     groups = grouped(candidates, likeness, context.cancelled)[:limit]
@@ -80,16 +80,14 @@ def facts(
     return Facts(found.query, groups, len(groups), checked, unverified)
 
 
-def _read(context: Context, item: Item) -> str:
-    if context.cancelled():
-        raise Failure("stopped", "interrupted")
-    return text_of(context, item)
-
-
-def _by_patterns(items: list[Item], texts: list[str], patterns: list[str]) -> Iterator[Fact]:
+def _by_patterns(
+    items: list[Item], texts: list[str], patterns: list[str], cancelled: Callable[[], bool]
+) -> Iterator[Fact]:
     automata = _compiled(patterns)
     for item, text in zip(items, texts):
         for sentence in sentences(text):
+            if cancelled():
+                raise Failure("stopped", "interrupted")
             if any(_searched(automaton, sentence.quote) for automaton in automata):
                 yield _fact(item, text, (sentence.start, sentence.end))
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _MOST = 200
 _MOST_BYTES = 64 << 20
+_MOST_SHOWN = 400_000
+"""Characters of text in the outputs of one task, however many pages there are."""
 _LOOK = 0.05
 _CARRIED = ("title", "snippet", "rank", "engine", "published")
 
@@ -64,13 +66,13 @@ def fetch(
     """Read pages: into the cache with time, digest and validators, and out of it when the server says it still holds.
 
     robots.txt is honoured (RFC 9309), each host is asked one thing at a time, a download that broke goes on where it
-    stopped. Text is made of HTML, plain text and JSON; anything else fails as `unsupported`. A page that fails is
-    listed in `failed` and loses none of the others; the task fails when more fail than `tolerate` allows, by default
-    when all do.
+    stopped. Text is made of HTML (the article; all of it above 512 KiB), plain text and JSON; anything else fails as
+    `unsupported`. A page that fails is listed in `failed` and loses none of the others; the task fails when more fail
+    than `tolerate` allows, by default when all do.
     """
     found = given(sources, "sources", query)
-    limits = _limits(parallel, (delay, max_age), max_bytes, text_limit)
     items = _unique(found)
+    limits = _limits(parallel, (delay, max_age), max_bytes, text_limit, len(items))
     allowed = _allowed(tolerate, len(items))
     outcomes = _fetched(context, items, limits)
     docs: list[Item] = []
@@ -78,6 +80,8 @@ def fetch(
     for item, outcome in zip(items, outcomes):
         if isinstance(outcome, Got):
             outcome = _doc(context, item, outcome, limits.shown, found.query)
+        if outcome.get("failure") == "missing":  # no page can be had without what is not installed
+            raise Failure(outcome["reason"])
         (failed if "failure" in outcome else docs).append(outcome)
         if context.cancelled():
             raise Failure("fetching was stopped", "interrupted")
@@ -87,7 +91,7 @@ def fetch(
     return outputs
 
 
-def _limits(parallel: int, times: tuple[Json, Json], max_bytes: Json, shown: int) -> _Limits:
+def _limits(parallel: int, times: tuple[Json, Json], max_bytes: Json, shown: int, pages: int) -> _Limits:
     try:
         rest, fresh = (float(seconds(value)) for value in times)
         largest = int(size(max_bytes))
@@ -99,7 +103,7 @@ def _limits(parallel: int, times: tuple[Json, Json], max_bytes: Json, shown: int
         raise Failure("`max_bytes` is 64 MiB at most")
     if not 0 <= shown <= 20_000:
         raise Failure("`text_limit` is 0 to 20,000")
-    return _Limits(largest, fresh, rest, parallel, shown)
+    return _Limits(largest, fresh, rest, parallel, min(shown, _MOST_SHOWN // max(1, pages)))
 
 
 def _unique(found: Given) -> list[Item]:

@@ -61,6 +61,14 @@ def _query(value: Json, items: list[Item]) -> str:
     return next((text for holder in holders if isinstance(text := holder.get("query"), str) and text), "")
 
 
+def texts_of(context: Context, items: list[Item]) -> Iterator[str]:
+    """The whole texts, one by one. Raises Failure when stopped on the way."""
+    for item in items:
+        if context.cancelled():
+            raise Failure("stopped", "interrupted")
+        yield text_of(context, item)
+
+
 def text_of(context: Context, item: Item) -> str:
     """The whole text of an item: the outputs carry only its beginning where it is long. What has no text of its own, as
     a result of a search, has its snippet. Raises Failure where the kept text is gone or not the one it says it is."""

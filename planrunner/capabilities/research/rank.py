@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.research.bm25 import Index, scores, terms
-from planrunner.capabilities.research.given import given, text_of
+from planrunner.capabilities.research.given import given, texts_of
 from planrunner.record import NamedTuple
 
 
@@ -34,7 +34,7 @@ def rank(
     if not asked:
         raise Failure("`query` is missing: `docs` carries no question along")
     titles = [str(item.get("title") or "") for item in found.items]
-    with Index(zip(titles, (text_of(context, item) for item in found.items))) as index:
+    with Index(zip(titles, texts_of(context, found.items))) as index:
         weights = index.weights(found.query)
     score = scores(weights)
     order = sorted(range(len(found.items)), key=lambda number: (-score.get(number, 0.0), number))

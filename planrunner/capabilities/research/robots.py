@@ -75,7 +75,7 @@ class Robots:
         try:
             from protego import Protego  # late, and an extra
         except ImportError:
-            raise Failure("research needs the extra `web`: pip install 'planrunner[web]'") from None
+            raise Failure("research needs the extra `web`: pip install 'planrunner[web]'", "missing") from None
         parsed = Protego.parse(text)
         return Rules(parsed, float(parsed.crawl_delay(self._name) or 0.0))
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _COMMON = frozenset(
     "a an and are as at be by for from has have in is it its of on or that the this to was were with".split()
 )
-_MOST_EVIDENCE = 20
+_MOST_EVIDENCE = 10
 
 
 class Fact(NamedTuple):

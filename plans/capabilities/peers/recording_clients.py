@@ -43,10 +43,10 @@ COMMANDS: dict[str, tuple[str, str, tuple[int, int | None]]] = {
         "--rm --init --read-only --interactive",
         (1, None),
     ),
-    "kubectl get": ("--filename --output --selector", "--ignore-not-found --show-managed-fields", (0, 2)),
-    "kubectl create": ("--filename --output --field-manager --dry-run", "", (0, 0)),
+    "kubectl get": ("--filename --output --selector", "--ignore-not-found", (0, 2)),
+    "kubectl create": ("--filename --output --field-manager --dry-run --validate", "", (0, 0)),
     "kubectl diff": ("--filename --field-manager", "--server-side --force-conflicts", (0, 0)),
-    "kubectl apply": ("--filename --output --field-manager", "--server-side --force-conflicts", (0, 0)),
+    "kubectl apply": ("--filename --output --field-manager --dry-run", "--server-side --force-conflicts", (0, 0)),
     "kubectl replace": ("--filename --field-manager", "", (0, 0)),
     "kubectl delete": ("--filename --wait", "--ignore-not-found", (0, 0)),
     "kubectl rollout status": ("--watch --timeout", "", (1, 1)),
@@ -248,12 +248,13 @@ def kubectl(verb: str, asked: Asked, stdin: str, world: dict[str, Any]) -> str:
     if verb == "create" and asked.one("--dry-run") == "client":
         return listed(given)
     if verb == "get":
-        return listed(found(objects, asked, given, space), asked.has("--show-managed-fields"))
+        return listed(found(objects, asked, given, space))
     if verb == "diff":
         lines = [line for each in given for line in difference(objects.get(key_of(each)), each)]
         if lines:
             raise Refused("", 1, "".join(f"{line}\n" for line in lines))
     elif verb in ("apply", "create", "replace"):
+        world = copied(world) if asked.one("--dry-run") == "server" else world
         return listed([store(world, each, asked.one("--field-manager"), verb) for each in given])
     elif verb == "delete":
         for each in given:
@@ -310,11 +311,8 @@ def found(objects: dict[str, Any], asked: Asked, given: list[Any], space: str) -
     ]
 
 
-def listed(objects: list[dict[str, Any]], fields: bool = True) -> str:
+def listed(objects: list[dict[str, Any]]) -> str:
     shown = copied(objects)
-    for each in shown:
-        if not fields:
-            each["metadata"].pop("managedFields", None)
     if len(shown) < 2:
         return json.dumps(shown[0]) if shown else ""
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": shown})
@@ -345,9 +343,6 @@ def store(world: dict[str, Any], new: dict[str, Any], manager: str, verb: str) -
         "resourceVersion": str(clock),
         "generation": (old or {}).get("metadata", {}).get("generation", 0) + 1,
         "creationTimestamp": (old or {}).get("metadata", {}).get("creationTimestamp", stamp(clock)),
-        "managedFields": [
-            {"manager": manager, "operation": "Apply" if verb == "apply" else "Update", "time": stamp(clock)}
-        ],
     }
     whole = {**(old or {}), **new, "metadata": meta} if verb == "apply" else {**new, "metadata": meta}
     if new["kind"] == "Deployment":
