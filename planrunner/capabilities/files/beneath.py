@@ -45,15 +45,18 @@ def _never() -> bool:
 
 class Beneath:
     """The working directory, open. ``own`` are the steps to the state folder where it lies inside, which nothing may
-    write to; ``cancelled`` says that the attempt should stop."""
+    write to; ``cancelled`` says that the attempt should stop. Raises Failure where there is no such directory."""
 
     __slots__ = ("cancelled", "directory", "own", "root")
 
     def __init__(self, directory: str, state: str = "", cancelled: Callable[[], bool] = _never) -> None:
         self.directory = directory
         self.cancelled = cancelled
-        self.root = os.open(directory, FOLDER)
-        inside = os.path.relpath(os.path.realpath(state), os.path.realpath(directory)) if state else ".."
+        try:
+            self.root = os.open(directory, FOLDER)
+            inside = os.path.relpath(os.path.realpath(state), os.path.realpath(directory)) if state else ".."
+        except OSError as error:
+            raise Failure(f"the working directory cannot be opened: {error.strerror}") from None
         self.own = [] if inside.split("/")[0] in ("..", ".") else inside.split("/")
 
     def __enter__(self) -> Beneath:
