@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from planrunner.cli.settings import Settings, output
+from planrunner.views.terminal import harmless
 
 if TYPE_CHECKING:
     from planrunner.app.plugins import Plugin
@@ -28,12 +29,17 @@ def show_all(given: Settings, as_json: bool) -> int:
         click.echo("no plugins; `planrunner plugins new NAME` writes one")
         return 0
     screen = output(given)
-    rows = [(each.name, each.version or "-", ", ".join(each.families) or "-", _state(each)) for each in found]
+    rows = [(harmless(each.name), each.version or "-", _families(each), _state(each)) for each in found]
     screen.write("\n".join(table(screen, ("NAME", "VERSION", "FAMILIES", "STATE"), rows)) + "\n")
     shown = dict.fromkeys((*(problem for each in found for problem in each.problems), *told))
     for problem in shown:
         click.echo(f"problem: {problem}")
     return 0
+
+
+def _families(found: Plugin) -> str:
+    """Those of a file that is not trusted are text of somebody else."""
+    return harmless(", ".join(found.families)) or "-"
 
 
 def _state(found: Plugin) -> str:
@@ -53,9 +59,9 @@ def show_one(name: str, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"format": 1, **plugin_object(found)}, indent=2))
         return 0
-    click.echo(f"{found.name} {found.version}".rstrip() + f": {_state(found)}")
+    click.echo(f"{harmless(found.name)} {found.version}".rstrip() + f": {_state(found)}")
     if found.families:
-        click.echo(f"families: {', '.join(found.families)}")
+        click.echo(f"families: {_families(found)}")
     for each in described(found.capabilities) if found.state == "ready" else ():
         click.echo(f"  {each.name:<20} {each.effect:<11} {each.summary}")
     for problem in found.problems:

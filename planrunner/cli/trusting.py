@@ -19,7 +19,7 @@ def trust(given: Settings, name: str, yes: bool) -> int:
     from planrunner.app.plugins import examine, trust_file
 
     examined = examine(name)
-    click.echo("\n".join(_examined(examined)))
+    click.echo("\n".join(_visible(line) for line in "\n".join(_examined(examined)).split("\n")))
     if examined.file.standing == "trusted":
         click.echo(f"{examined.file.name} is trusted already, as it is now")
         return 0
@@ -48,9 +48,24 @@ def _examined(examined: Examined) -> list[str]:
         lines.append(f"  imports {', '.join(found.imports)}")
     if not (found.capabilities or found.hooks):
         lines.append("  no capability and no hook is written out in it")
+    if hidden := _hidden(file.text.decode("utf-8", "replace")):
+        lines.append(f"  characters that do not show: {', '.join(hidden)}")
     if examined.diff:
         lines += ["changed since it was trusted:", examined.diff.rstrip("\n")]
     return lines
+
+
+def _visible(line: str) -> str:
+    """A line in which nothing hides: neither what moves the cursor nor what turns the direction of the text."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
+
+
+def _hidden(text: str) -> list[str]:
+    """The first characters that a reader would not see, each with its line."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        found += [f"U+{ord(char):04X} in line {number}" for char in line if not char.isprintable() and char != "\t"]
+    return found[:5]
 
 
 def untrust(name: str) -> int:

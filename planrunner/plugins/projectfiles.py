@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -41,12 +42,15 @@ class ProjectFile(NamedTuple):
 
     def refusal(self) -> str:
         """Why it is not loaded, and the command that changes that; empty where it may be."""
-        if self.problem:
-            return f"`{self.name}` cannot be read: {self.problem}"
-        if self.standing == "trusted":
+        if self.standing == "trusted" and not self.problem:
             return ""
+        from planrunner.views.terminal import harmless  # late: few files are refused
+
+        name = harmless(self.name)
+        if self.problem:
+            return f"`{name}` cannot be read: {self.problem}"
         state = "has changed since it was trusted" if self.standing == "changed" else "is not trusted"
-        return f"`{self.name}` {state}; look at it with `planrunner plugins trust {_shown(self.path)}`"
+        return f"`{name}` {state}; look at it with `planrunner plugins trust {harmless(_shown(self.path))}`"
 
 
 def project_files(project: str) -> tuple[ProjectFile, ...]:
@@ -58,7 +62,11 @@ def project_files(project: str) -> tuple[ProjectFile, ...]:
 def read(path: str, name: str) -> ProjectFile:
     """One file with its standing."""
     try:
-        with open(path, "rb") as file:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not make lint wait
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            return ProjectFile(name, path, problem="it is no regular file")
+        with open(handle, "rb") as file:
             text = file.read(LIMIT + 1)
     except OSError as error:
         return ProjectFile(name, path, problem=error.strerror or str(error))

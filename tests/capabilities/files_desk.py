@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from planrunner.capabilities.builtin import TARGETS, load
 from planrunner.capabilities.contract import Call, Context
 from planrunner.capabilities.declare import Declaration, declaration_of
 from planrunner.engine.services import AttemptServices
 from planrunner.plan.model import Task
+
+
+@pytest.fixture(autouse=True, scope="module")
+def hasty() -> Iterator[None]:
+    """For tests that import it: what is written need not survive a power loss, only a kill."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
 
 MUTATING = ("append", "copy", "delete", "edit", "mkdir", "move", "restore", "template", "write")
 

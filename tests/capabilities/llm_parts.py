@@ -107,7 +107,7 @@ class Models:
         raise AssertionError("aimock did not start")
 
     def journal(self) -> list[dict[str, Any]]:
-        with urllib.request.urlopen(f"{self.url}/__aimock/journal", timeout=10) as reply:
+        with urllib.request.urlopen(f"{self.url}/__aimock/journal?limit=1000", timeout=10) as reply:
             found = json.load(reply)
         return found if isinstance(found, list) else found["entries"]
 

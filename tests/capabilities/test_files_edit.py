@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from files_desk import Desk
+from files_desk import Desk, hasty  # noqa: F401 (is used by being there)
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from files_desk import Desk, tree
+from files_desk import Desk, hasty, tree  # noqa: F401 (is used by being there)
 from hypothesis import given
 from hypothesis import strategies as st
 from test_files_undo import missing
@@ -105,6 +105,22 @@ def test_a_folder_that_holds_a_repository_is_neither_moved_nor_copied_nor_delete
             desk.fresh(verb, **inputs)
     found = {path: entry for path, entry in desk.tree().items() if "kept" not in path}
     assert found == before
+
+
+def test_another_name_of_a_file_outside_is_parted_from_it(desk: Desk) -> None:
+    outside = desk.root.parent / "outside/file"
+    before = tree(desk.root.parent / "outside")
+    for verb, inputs in (
+        ("write", {"content": "new"}),
+        ("write", {"content": "one\ntwo\n", "mode": "0600"}),
+        ("append", {"content": "new"}),
+        ("edit", {"blocks": [{"path": "twin", "search": "two", "replace": "zwei"}]}),
+        ("delete", {}),
+    ):
+        (desk.root / "twin").unlink(missing_ok=True)
+        os.link(outside, desk.root / "twin")
+        desk.fresh(verb, **(inputs if "blocks" in inputs else {"path": "twin", **inputs}))
+        assert tree(desk.root.parent / "outside") == before
 
 
 class TestRead:

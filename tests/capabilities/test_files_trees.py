@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from files_desk import MUTATING, Desk, function
+from files_desk import MUTATING, Desk, function, hasty  # noqa: F401 (is used by being there)
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from files_desk import MUTATING, Desk, declaration
+from files_desk import MUTATING, Desk, declaration, hasty  # noqa: F401 (is used by being there)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -210,6 +209,12 @@ def test_an_act_that_failed_at_first_is_undone_as_the_attempt_found_it(tmp_path:
     assert desk.tree() == before
 
 
+def test_files_too_large_to_compare_are_told_to_differ(tmp_path: Path) -> None:
+    desk = filled(tmp_path)
+    shown = desk.preview("write", path="docs/a.txt", content="x\n" * 200_000)
+    assert shown.diff.endswith("Files a/docs/a.txt and b/docs/a.txt differ\n")
+
+
 class TestForeignWork:
     @pytest.mark.parametrize("seen", [True, False])
     def test_a_file_that_somebody_changed_since_is_not_put_back(self, tmp_path: Path, seen: bool) -> None:
@@ -230,6 +235,15 @@ class TestForeignWork:
         with pytest.raises(Failure, match=r"src/b.txt was changed by somebody else before the task replaced it"):
             desk.undo("write", noted)
         assert desk.read("src/b.txt") == "ours"
+
+    def test_what_somebody_else_did_before_the_task_could_is_theirs(self, tmp_path: Path) -> None:
+        desk = filled(tmp_path)
+        noted = desk.capture("write", path="src/b.txt", content="same")
+        desk.write("src/b.txt", "same")
+        outputs = desk.do("write", path="src/b.txt", content="same")
+        assert not outputs["changed"]
+        desk.undo("write", noted, outputs)
+        assert desk.read("src/b.txt") == "same"
 
     def test_a_folder_that_holds_something_of_others_stays(self, tmp_path: Path) -> None:
         desk = filled(tmp_path)
@@ -338,19 +352,10 @@ def laid_out(desk: Desk, files: dict[str, tuple[str, int]]) -> None:
             desk.write(path, text, mode)
 
 
-@pytest.fixture(scope="module")
-def hasty() -> Iterator[None]:
-    """Hundreds of trees need not survive a power loss."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda descriptor: None)
-        yield
-
-
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(FILES, st.lists(acts(), min_size=1, max_size=4))
 def test_acts_undone_in_turn_leave_the_tree_as_it_was(
     tmp_path_factory: pytest.TempPathFactory,
-    hasty: None,
     files: dict[str, tuple[str, int]],
     todo: list[tuple[str, dict[str, Any]]],
 ) -> None:
@@ -376,11 +381,10 @@ def test_acts_undone_in_turn_leave_the_tree_as_it_was(
     shutil.rmtree(folder)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(FILES, FILES)
 def test_a_restored_snapshot_is_the_tree_that_was(
     tmp_path_factory: pytest.TempPathFactory,
-    hasty: None,
     files: dict[str, tuple[str, int]],
     others: dict[str, tuple[str, int]],
 ) -> None:

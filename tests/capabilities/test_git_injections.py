@@ -175,11 +175,14 @@ class TestTheRepositorysSettings:
 
     def test_the_working_tree_cannot_be_said_to_lie_elsewhere(self, trap: Trap, tmp_path: Path) -> None:
         (tmp_path / "elsewhere").mkdir()
-        trap.config("core.worktree", str(tmp_path / "elsewhere"))
-        with pytest.raises(Failure) as caught:
-            trap.bench.do(switch, ref="other")
-        assert caught.value.failure == "policy"
-        assert os.listdir(tmp_path / "elsewhere") == []
+        for place in (tmp_path / "elsewhere", tmp_path, Path("/")):
+            trap.config("core.worktree", str(place))
+            with pytest.raises(Failure) as caught:
+                trap.bench.do(switch, ref="other")
+            assert caught.value.failure in ("policy", "logic")
+            assert not (place / "c.txt").exists()
+        trap.config("core.worktree", str(trap.work))
+        assert trap.bench.do(status).branch == "main"
 
     def test_helpers_for_credentials_are_not_asked(self, trap: Trap, tmp_path: Path) -> None:
         bare(tmp_path / "srv" / "r.git", trap.work)

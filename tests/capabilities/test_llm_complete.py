@@ -351,6 +351,18 @@ class TestInputs:
         assert second["temperature"] == 0.9 and second.get("max_tokens", second.get("max_completion_tokens")) == 5
 
 
+def test_without_the_library_the_extra_is_named_and_nothing_is_spent(
+    odd: Odd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("planrunner.capabilities.llm.loading._loaded", set())
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pydantic_ai"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    attempt = Attempt(tmp_path, odd.settings())
+    with pytest.raises(Failure, match=r"llm needs the extra `llm`: pip install 'planrunner\[llm\]'"):
+        complete(attempt.context, "x")
+    assert not odd.requests and attempt.log.usage == {"calls": 0, "tokens": 0, "cost": 0.0}
+
+
 def test_the_library_is_loaded_by_nothing_but_a_call() -> None:
     script = (
         "import sys, planrunner.capabilities.llm.complete, planrunner.capabilities.llm.judge\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planrunner.capabilities.python.data import Unfit, arguments, fitted, outputs_of
@@ -135,6 +135,7 @@ PLAIN = st.recursive(
 )  # fmt: skip
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.text("abc"), PLAIN))
 def test_json_data_comes_out_as_it_went_in(data: dict[str, Any]) -> None:
     assert outputs_of(data) == data

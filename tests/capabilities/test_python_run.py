@@ -13,6 +13,10 @@ from typing import Any
 
 import pytest
 
+from planrunner.capabilities.contract import Call, Context, Failure
+from planrunner.capabilities.python.run import run
+from planrunner.plan.model import Task
+
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "'; import os; os.system('touch stolen') #$(touch stolen)"
 
@@ -61,6 +65,12 @@ def where() -> list:
 Tasks = dict[str, dict[str, Any]]
 
 
+class Silent:
+    def write(self, data: bytes, stream: str = "stdout") -> None: ...
+    def beat(self) -> None: ...
+    def spend(self, amounts: Any) -> None: ...
+
+
 @pytest.fixture
 def ran(tmp_path: Path) -> Callable[..., Tasks]:
     """Runs one task for each set of inputs; gives the tasks with what they came to."""
@@ -69,7 +79,7 @@ def ran(tmp_path: Path) -> Callable[..., Tasks]:
     (project / "tool.py").write_text(TOOL)
     (project / "src" / "shop" / "stock.py").write_text("NAME = 'stock'\n")
 
-    def run(_more: dict[str, Any] | None = None, **inputs: dict[str, Any]) -> Tasks:
+    def ran_with(_more: dict[str, Any] | None = None, **inputs: dict[str, Any]) -> Tasks:
         tasks = [
             {"id": name, "uses": "python.run", "with": {"python": sys.executable, **given}, "allow_failure": True, **(_more or {})}
             for name, given in inputs.items()
@@ -83,7 +93,7 @@ def ran(tmp_path: Path) -> Callable[..., Tasks]:
         assert done.stdout, done.stderr
         return json.loads(done.stdout)["tasks"]  # type: ignore[no-any-return]
 
-    return run
+    return ran_with
 
 
 def test_functions_scripts_and_lines_give_outputs(ran: Callable[..., Tasks], tmp_path: Path) -> None:
@@ -155,12 +165,18 @@ def test_only_code_of_the_project_runs_and_only_as_it_stands_in_the_plan(
         through={"function": "tool:os.system", "args": {"command": "touch stolen"}},
         above={"file": "../outside.py"},
         linked={"function": "link.py:f"},
-        template={"code": "open('stolen', 'w').write('{{ run.id }}')"},
     )
     assert all(task["status"] == "failed" for task in found.values())
     assert found["module"]["detail"] == "os is outside the working directory"
-    assert found["template"]["detail"] == "`code` is code and takes no templates: hand values over in `args`"
     assert not list(tmp_path.rglob("stolen"))
+
+
+def test_lines_that_were_put_together_while_the_run_went_on_are_refused(tmp_path: Path) -> None:
+    task = Task("t", uses="python.run", inputs={"code": "result = {{ params.x }}"})
+    call = Call("r", task, 1, "k", {}, "", (), {}, {}, str(tmp_path), "", None)
+    with pytest.raises(Failure, match="`code` is code and takes no templates: hand values over in `args`") as refused:
+        run(Context(call, Silent(), lambda: False), code="result = 1")
+    assert refused.value.failure == "policy"
 
 
 def test_a_temporary_exit_code_is_tried_again(ran: Callable[..., Tasks]) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import glob
 import json
-import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,15 +28,18 @@ def total(items: List[Item], note: Optional[str] = None) -> Dict[str, float]:
 
 
 def others() -> list[str]:
-    """Every Python 3.8 or newer beside this one that is installed here."""
-    found = {sys.executable: "own"}
-    for path in sorted(
-        glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python")) + glob.glob("/usr/bin/python3.[0-9]*")
-    ):
-        version = path.split("python3.")[-1] if path.startswith("/usr") else path.split("/3.")[1].split(".")[0]
-        if version.isdigit() and int(version) >= 8:
-            found.setdefault(path, version)
-    return list(found)
+    """This Python, and others from 3.8 on that are installed beside it or on the PATH."""
+    beside = sorted(Path(sys.base_prefix).parent.glob("3.*/bin/python3"))
+    named = [shutil.which(f"python3.{minor}") for minor in range(8, 20)]
+    found = {}
+    for path in [sys.executable, *map(str, beside), *filter(None, named)]:
+        asked = subprocess.run(
+            [path, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, timeout=30
+        )
+        version = tuple(map(int, asked.stdout.split())) if asked.returncode == 0 else (0, 0)
+        if version >= (3, 8):
+            found.setdefault(version, path)
+    return list(found.values())
 
 
 @pytest.mark.parametrize("python", others())

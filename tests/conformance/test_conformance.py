@@ -14,7 +14,16 @@ FILES = sorted(Path(__file__).parent.glob("cases_*.py"))
 CASES: list[Case] = [case for file in FILES for case in load_cases(str(file))]
 
 
-@pytest.mark.parametrize("check", checks(CASES), ids=str)
+SLOW = ("validate.",)
+"""Families whose calls are programs that take seconds."""
+
+
+def _test(check: Check) -> object:
+    slow = str(check).startswith(SLOW) and check.aspect not in ("schema", "docs", "outcome")
+    return pytest.param(check, id=str(check), marks=[pytest.mark.slow] if slow else [])
+
+
+@pytest.mark.parametrize("check", [_test(check) for check in checks(CASES)])
 def test_a_capability_holds_to_what_is_asked_of_all(check: Check, tmp_path: Path) -> None:
     check(tmp_path)
 

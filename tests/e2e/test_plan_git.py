@@ -116,8 +116,8 @@ def test_the_preview_tells_the_commands_and_the_diff_and_touches_nothing(tmp_pat
     told = planrunner(tmp_path, "preview", PLAN, "--changes")
     assert told.returncode == 0, told.stderr
     assert "$ git add --all -- greeting.txt" in told.stdout
-    assert "-m $'Say helo\\n\\nWritten by a plan." in told.stdout
-    assert "+helo, world" in told.stdout
+    assert "-m $'Say hey\\n\\nWritten by a plan." in told.stdout
+    assert "+hey, world" in told.stdout
     assert standing(work) == before
 
 

@@ -55,7 +55,7 @@ def planrunner(project: Path, *words: str, **env: str) -> subprocess.CompletedPr
         env={**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(project / "state"), "NO_COLOR": "1", **env},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
     )
 
 
@@ -109,6 +109,14 @@ def test_a_download_goes_on_after_the_drop_and_is_taken_back_when_the_plan_fails
     assert planrunner(project, "replay", "last").returncode == 0
 
 
+def test_a_preview_tells_the_file_and_the_request_without_sending_it(project: Path) -> None:
+    done = planrunner(project, "preview", "plans/capabilities/http-download.yaml", "--json", "--changes")
+    assert done.returncode == 0, done.stderr
+    assert '"path": "build/catalogue.csv"' in done.stdout
+    assert '"as": "http.download"' in done.stdout
+    assert "curl http://127.0.0.1:8765/catalogue" in done.stdout
+
+
 def test_without_the_server_it_fails_as_transient_and_without_permission_as_policy(project: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -154,3 +162,14 @@ def test_a_request_that_waits_ends_with_the_timeout_of_its_task(project: Path) -
         assert (code, "a failed (timeout)" in run["said"]) == (1, True)
         assert time.monotonic() - started < 4
     assert "abandoned" not in run["said"]
+
+
+@pytest.mark.slow
+@pytest.mark.limit(120)
+@pytest.mark.parametrize("lines", ["20000", "7"])
+def test_killed_anywhere_it_comes_to_the_same_end(project: Path, shop: Shop, lines: str) -> None:
+    words = ("--real", "-p", f"shop={shop.url}", "-p", f"lines={lines}", "--kills", "6", "--pairs", "2")
+    shutil.copy(PLANS / "http-download.yaml", project / "d.yaml")
+    done = planrunner(project, "chaos", "d.yaml", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the same end every time" in done.stdout

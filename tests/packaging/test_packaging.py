@@ -113,19 +113,44 @@ def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(wheel: Path) 
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"planrunner"}
     for folder in ("grammar", "schemas"):
-        packed = {Path(name).name for name in names if name.startswith(f"planrunner/_data/{folder}/")}
-        assert packed == {path.name for path in (ROOT / folder).iterdir()}
+        start = f"planrunner/_data/{folder}/"
+        packed = {name.removeprefix(start) for name in names if name.startswith(start)}
+        assert packed == {str(path.relative_to(ROOT / folder)) for path in (ROOT / folder).rglob("*") if path.is_file()}
     pages = [Path(name) for name in names if name.startswith("planrunner/explanations/")]
     assert {page.name for page in pages if page.suffix == ".md"} == {
         path.name for path in (ROOT / "planrunner" / "explanations").glob("*.md")
     }
     assert "planrunner/py.typed" in names
+    templates = {Path(name).name for name in names if name.startswith("planrunner/plugins/template/")}
+    assert templates == {path.name for path in (ROOT / "planrunner" / "plugins" / "template").iterdir()}
 
 
 def test_a_wheel_works_in_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
     python = _environment(tmp_path / "env")
     _install(python, wheel)
     _works(python, tmp_path, tmp_path / "env")
+
+
+def test_a_new_plugin_is_built_installed_found_and_tested_with_an_installed_planrunner(
+    wheel: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("hatchling")
+    python = _environment(tmp_path / "env")
+    _install(python, wheel)
+    own = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": f"{python.parent}:{os.environ['PATH']}"}
+    command = python.parent / "planrunner"
+    _run([command, "plugins", "new", "lists"], tmp_path, **own)
+    root = tmp_path / "planrunner-lists"
+    _install(python, root)
+    assert "planrunner-lists  0.1.0    lists     ready: 2 capabilities" in _run([command, "plugins"], root, **own)
+    assert "lists.add: sound" in _run([command, "plugins", "check", "lists"], root, **own)
+    assert "36 passed" in _run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider"], root, **own)
+    cases = ["plugins", "check", "lists", "--cases", "tests/test_lists.py"]
+    assert "all hold" in _run([command, *cases], root, **own)
+    _run([command, "exec", "plans/lists.yaml"], root, **own)
+    assert (root / "list.txt").read_text() == "milk\n"
+    _run([command, "rollback", "last"], root, **own)
+    assert not (root / "list.txt").exists()
 
 
 def test_an_editable_install_sees_edits_of_the_schema_at_once(checkout: Path, tmp_path: Path) -> None:

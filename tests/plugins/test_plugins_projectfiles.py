@@ -84,6 +84,18 @@ class TestTrust:
         assert not (project / "EXECUTED").exists()
         assert trust.standing(str(project / "tools/weather.py"), WEATHER.encode()) == "untrusted"
 
+    def test_nothing_hides_from_who_is_asked_to_trust(self, project: Path, command: Command) -> None:
+        file = project / "tools" / "weather.py"
+        command("plugins", "trust", "tools/weather.py", "--yes")
+        hidden = "x = 1  # \u202e harmless\n@capability('weather.\x1b[2Kb')\ndef b(c='\x1b[8m'): ...\n"
+        file.write_text(WEATHER + hidden)
+        shown = command("plugins", "trust", "tools/weather.py", "--yes").stdout
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+        assert "\\u202e" in shown
+        assert "\\x1b[2K" in shown
+        assert "characters that do not show: U+202E in line 12, U+001B in line 13, U+001B in line 14" in shown
+
     def test_a_trusted_file_runs_until_it_changes_and_the_change_is_shown(
         self, project: Path, command: Command
     ) -> None:
@@ -194,6 +206,19 @@ class TestFinding:
         assert registry.find("weather.now") is None
         assert "noop" in registry.names()
 
+    def test_what_is_no_file_or_too_large_is_named_and_nothing_waits_for_it(self, project: Path) -> None:
+        file = project / "tools" / "weather.py"
+        file.unlink()
+        os.mkfifo(file)
+        assert [each.problem for each in Registry(project=str(project)).files()] == ["it is no regular file"]
+        file.unlink()
+        file.mkdir()
+        assert [each.problem for each in Registry(project=str(project)).files()] == ["it is no regular file"]
+        file.rmdir()
+        with open(file, "wb") as made:
+            made.truncate(2 << 20)
+        assert [each.problem for each in Registry(project=str(project)).files()] == ["it is larger than 1 MiB"]
+
     def test_a_missing_file_is_named(self, project: Path) -> None:
         (project / "tools" / "weather.py").unlink()
         registry = Registry(project=str(project))
@@ -216,6 +241,16 @@ class TestFinding:
         assert "unknown capability `weather.now`" in done.stdout
         assert "tools/weather.py" not in done.stdout + done.stderr
 
+    def test_the_section_of_the_project_is_checked_with_its_place(self, project: Path, command: Command) -> None:
+        for text, said in (
+            ("plugins:\n  file: [a.py]\n", "did you mean `files`?"),
+            ("plugins: {files: tools/weather.py}\n", "planrunner.yaml:1:18"),
+        ):
+            (project / "planrunner.yaml").write_text(text)
+            done = command("lint", "plan.yaml")
+            assert done.returncode == 1
+            assert said in done.stdout
+
 
 class TestScanning:
     def test_names_effects_hooks_and_imports_are_read_without_executing(self) -> None:
@@ -224,6 +259,13 @@ class TestScanning:
         assert (one.name, one.effect, found.families()) == ("weather.now", "read", {"weather"})
         assert found.hooks == ("planrunner_observe_event",)
         assert found.imports == ("planrunner.api", "typing")
+
+    @pytest.mark.parametrize(
+        "text",
+        ["-" * 99999 + "1", "(" * 99999, "a." * 99999 + "b", "@capability('a.b')\ndef f(x=" + "1+" * 900 + "1): ..."],
+    )
+    def test_a_text_that_goes_too_deep_is_no_trouble(self, text: str) -> None:
+        assert scan(text.encode()).hooks == ()
 
     def test_names_that_are_computed_are_not_guessed(self) -> None:
         assert scan(b"@capability(NAME)\ndef f(): ...\n@capability('a.' + 'b')\ndef g(): ...").capabilities == ()

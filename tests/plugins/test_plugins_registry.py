@@ -209,6 +209,17 @@ class TestFamilies:
         assert Registry().find("weather.now")
         assert Registry(plugins=False).find("weather.now") is None
 
+    def test_an_import_that_does_not_end_is_named_while_it_goes_on(
+        self, site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr("planrunner.plugins.tracing.PATIENCE", 0.1)
+        site("slow", {"planrunner.capabilities": {"slow": "slow_one"}}, slow_one="import time; time.sleep(0.5)")
+        assert Registry().find("slow.verb") is None
+        said = capsys.readouterr().err
+        assert said.startswith("the plugin slow has been loading for ")
+        assert "`slow_one`" in said
+        assert "--no-plugins" in said
+
 
 class TestHooks:
     def test_an_unknown_hook_or_argument_leaves_the_plugin_out(self) -> None:

@@ -295,7 +295,7 @@ def _writes(sight: Sight, tasks: Sequence[Task]) -> list[dict[str, Json]]:
     found = []
     for path, task in walk(tasks):
         given = task.inputs if isinstance(task.inputs, dict) else {}
-        if task.uses.startswith("files.") and effect_of(sight, task) not in ("read", "pure"):
+        if task.uses.startswith(("files.", "http.download")) and effect_of(sight, task) not in ("read", "pure"):
             paths = written(task.uses, given)
             found += [{"task": path, "path": sight.filled(each), "as": task.uses} for each in paths]
         found += [

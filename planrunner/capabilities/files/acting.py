@@ -149,10 +149,12 @@ def kept(context: Context, digest: str) -> Callable[[], Iterator[bytes]]:
 
 
 def undone(context: Context, before: dict[str, Json], outputs: dict[str, Json] | None) -> dict[str, Json]:
-    """Put back what ``captured`` found, the ``undo`` of the whole family. The outputs tell nothing that the record does
-    not. Raises Failure, with nothing changed, where somebody else has changed one of the paths since."""
+    """Put back what was captured: the ``undo`` of the whole family. Raises Failure, with nothing changed, where
+    somebody else has changed one of the paths since."""
     if before.get("format") != _FORMAT:
         raise Failure("what was kept for the undo was written by another version")
+    if outputs is not None and outputs.get("changed") is False:
+        return {"restored": 0}  # whoever made it so, it was not this task
     with opened(context) as tree:
         earlier = records.load(context, before["record"])
         changes = _captured_changes(context, before, earlier)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from planrunner.capabilities.files.changes import Change
     from planrunner.capabilities.files.standing import Standing
 
-_LARGEST = 1 << 20
+_LARGEST = 256 << 10
 """Bytes of a file of which the lines are compared."""
 _MOST = 4 << 20
 """Characters of one diff."""
@@ -57,6 +57,9 @@ def _lines(change: Change, read: Callable[[str], Iterable[bytes]]) -> Iterable[s
     if old == new:
         return
     names = "/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}"
+    if old is None or new is None:
+        yield f"Files {names[0]} and {names[1]} differ\n"  # too large to compare line by line
+        return
     texts = _text(old), _text(new)
     if texts[0] is None or texts[1] is None:
         yield f"Binary files {names[0]} and {names[1]} differ\n"
@@ -86,8 +89,8 @@ def _content(standing: Standing | None, source: Callable[[], Iterable[bytes]] | 
     return b"".join(source())
 
 
-def _text(data: bytes | None) -> str | None:
-    if data is None or b"\0" in data:
+def _text(data: bytes) -> str | None:
+    if b"\0" in data:
         return None
     try:
         return data.decode("utf-8")

@@ -151,8 +151,15 @@ def _places(lines: list[str], wanted: Sequence[str], low: int) -> list[int]:
     size = len(wanted)
     if not size:
         return [low]
-    first, rest = wanted[0], list(wanted)
-    return [at for at in range(low, len(lines) - size + 1) if lines[at] == first and lines[at : at + size] == rest]
+    found: list[int] = []
+    at, rest = low - 1, list(wanted)
+    while True:
+        try:
+            at = lines.index(rest[0], at + 1)
+        except ValueError:
+            return found
+        if lines[at : at + size] == rest:
+            found.append(at)
 
 
 def _covers(lines: list[str], hunk: Hunk, place: int) -> list[int]:

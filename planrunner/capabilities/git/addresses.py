@@ -94,17 +94,33 @@ def connected(context: Context, git: Git, address: Address) -> Git:
     variables = {**git.variables, "GIT_ALLOW_PROTOCOL": address.scheme}
     if address.scheme == "file":
         return git._replace(variables=variables)
+    reached = admitted(context, address.host, address.port)
+    if address.scheme == "ssh":
+        return git._replace(variables={**variables, **_by_ssh(address, reached[0])})
+    if address.scheme == "git":
+        if address.host.strip("[]") not in reached:
+            raise Failure("`git:` takes an address in numbers: a name may change after it was checked", "policy")
+        return git._replace(variables=variables)
+    return _by_http(context, git._replace(variables=variables), address, reached)
+
+
+def admitted(context: Context, host: str, port: int) -> list[str]:
+    """The addresses of a host, all of which may be reached. Raises Failure: policy, or transient if it is not found."""
     from planrunner.capabilities.http.guard import Guard  # late: only what leaves the machine needs it
 
     try:
-        reached = Guard(context.settings("network")).admit(address.host, address.port)[0].address[0]
+        found = Guard(context.settings("network")).admit(host.strip("[]"), port)
     except OSError as error:
-        raise Failure(f"{address.host} is not found: {error.strerror or error}", "transient") from None
-    if address.scheme == "ssh":
-        return git._replace(variables={**variables, **_by_ssh(address, reached)})
-    if address.scheme == "git":
-        return git._replace(variables=variables)
-    return _by_http(context, git._replace(variables=variables), address, reached)
+        raise Failure(f"{host} is not found: {error.strerror or error}", "transient") from None
+    return list(dict.fromkeys(str(endpoint.address[0]) for endpoint in found))
+
+
+def must_not_be_overheard(addresses: list[str], what: str) -> None:
+    """Raises Failure (policy) where a secret would go to a public address without encryption."""
+    from ipaddress import ip_address  # late, as above
+
+    if any(ip_address(each.partition("%")[0]).is_global for each in addresses):
+        raise Failure(f"{what} is not encrypted, so no secret is sent there: use https", "policy")
 
 
 def _by_ssh(address: Address, reached: str) -> dict[str, str]:
@@ -122,18 +138,29 @@ def _by_ssh(address: Address, reached: str) -> dict[str, str]:
     return {"GIT_SSH_COMMAND": command, "GIT_SSH_VARIANT": "ssh", **agent}
 
 
-def _by_http(context: Context, git: Git, address: Address, reached: str) -> Git:
-    """Http that goes to the address that was checked, follows no redirect, and has credentials for this host alone."""
+def _by_http(context: Context, git: Git, address: Address, reached: list[str]) -> Git:
+    """Http that goes to the checked addresses, follows no redirect, and has credentials for this host alone."""
     host = address.host.strip("[]")
-    pinned = f"{host}:{address.port}:{f'[{reached}]' if ':' in reached else reached}"
-    settings = [("http.curloptResolve", pinned)] if host != reached else []
+    settings = []
+    if host not in reached:
+        if _version(git) < (2, 37):
+            raise Failure("this git is too old to be held to an address that was checked: 2.37 or later is needed")
+        shown = ",".join(f"[{each}]" if ":" in each else each for each in reached)
+        settings.append(("http.curloptResolve", f"{host}:{address.port}:{shown}"))
     if authority := str(context.settings("network").get("ca") or ""):
         settings.append(("http.sslCAInfo", authority))
     variables = dict(git.variables)
     if given := _credentials(context, address):
+        if address.scheme == "http":
+            must_not_be_overheard(reached, address.origin)
         settings.append((f"credential.{address.origin}.helper", _HELPER))
         variables |= given
     return git._replace(settings=(*git.settings, *settings), variables=variables)
+
+
+def _version(git: Git) -> tuple[int, int]:
+    found = re.search(r"(\d+)\.(\d+)", git.text("version"))
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _credentials(context: Context, address: Address) -> dict[str, str]:

@@ -34,7 +34,7 @@ ENVIRONMENT = {
     "GIT_EDITOR": "false",
     "GIT_SEQUENCE_EDITOR": "false",
     "GIT_PAGER": "cat",
-    "GIT_PROXY_COMMAND": "false",
+    "GIT_PROXY_COMMAND": "",
     "GIT_ALLOW_PROTOCOL": "",
     "GIT_PROTOCOL_FROM_USER": "0",
     "GIT_NO_LAZY_FETCH": "1",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 REFUSED = (
     "include.path", "includeif.*.path",
-    "core.worktree", "core.alternaterefscommand", "core.gitproxy",
+    "core.alternaterefscommand", "core.gitproxy",
     "filter.*.clean", "filter.*.smudge", "filter.*.process",
     "merge.*.driver",
     "url.*.insteadof", "url.*.pushinsteadof",
@@ -30,8 +30,8 @@ REFUSED = (
 
 OVERRIDDEN = (
     "core.hookspath", "core.fsmonitor", "core.sshcommand", "core.pager", "core.editor", "core.askpass",
-    "core.attributesfile", "core.excludesfile", "core.protecthfs", "core.protectntfs", "core.splitindex",
-    "core.fsmonitorhookversion",
+    "core.worktree", "core.attributesfile", "core.excludesfile", "core.protecthfs", "core.protectntfs",
+    "core.splitindex", "core.fsmonitorhookversion",
     "alias.*", "pager.*", "sequence.*", "gpg.*", "protocol.*", "ssh.variant", "trailer.*", "interactive.*",
     "diff.external", "diff.*.command", "diff.*.textconv", "diff.*.cachetextconv", "difftool.*", "mergetool.*",
     "guitool.*", "browser.*", "man.*", "web.*", "help.*", "tar.*", "sendemail.*", "instaweb.*", "submodule.*",

@@ -74,11 +74,11 @@ class Copy:
 
     def publish(self) -> str:
         """Put the copy in the place of the index if that is still what was copied; gives its digest. Raises Failure
-        (moved) where it is not, and (transient) where somebody else is writing it."""
+        (transient) where it is not, or somebody else is writing it: another attempt may find it at rest."""
         self._hold()
         try:
             if digest(self._real) != self.before:
-                raise Failure("the index was changed meanwhile", "moved")
+                raise Failure("the index was changed meanwhile", "transient")
             new = digest(self.path)
             os.rename(self._lock, self._real)
         except BaseException:
@@ -93,7 +93,7 @@ class Copy:
         self._hold()
         try:
             if digest(self._real) != self.before:
-                raise Failure("the index was changed meanwhile", "moved")
+                raise Failure("the index was changed meanwhile", "transient")
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._real)
         finally:

@@ -53,7 +53,7 @@ def open_repository(context: Context, directory: str = "") -> Repository:
     where it belongs to somebody else, and (policy) where its settings are refused."""
     directory = directory or context.call.directory
     top, folder, shared = _find(Git(context, directory))
-    if not _inside(directory, top):
+    if os.path.realpath(top) != _around(directory):
         raise Failure(f"the working tree of {folder} lies elsewhere: {top}", "policy")
     found = _settings(context, directory, folder, shared)
     settings = SETTINGS + _silenced(found)
@@ -84,9 +84,14 @@ def _no_repository(directory: str, refused: Refused) -> Failure:
     return refused
 
 
-def _inside(directory: str, top: str) -> bool:
-    real, above = os.path.realpath(directory), os.path.realpath(top)
-    return real == above or real.startswith(above.rstrip("/") + "/")
+def _around(directory: str) -> str:
+    """The nearest folder that holds a ``.git``: that is the working tree, whatever the settings say."""
+    at = os.path.realpath(directory)
+    while not os.path.lexists(os.path.join(at, ".git")):
+        at, below = os.path.dirname(at), at
+        if at == below:
+            return ""
+    return at
 
 
 def _settings(context: Context, directory: str, folder: str, shared: str) -> tuple[tuple[str, str], ...]:

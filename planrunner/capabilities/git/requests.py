@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.git import names
-from planrunner.capabilities.git.addresses import secret_of
+from planrunner.capabilities.git.addresses import admitted, must_not_be_overheard, parsed, secret_of
 from planrunner.capabilities.git.forges import KINDS, Gitea, GitHub, GitLab, Place, Request, Wanted
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import head_of, open_repository, slot
@@ -49,10 +49,20 @@ def _forge(context: Context, repository: str) -> Forge:
         )
     if not secret:
         raise Failure("planrunner.yaml names no variable with a token: set `forge: {token: NAME}`")
+    _must_be_safe(context, url)
     place = Place(url, name, secret)
     if kind == "gitlab":
         return GitLab(context, place)
     return GitHub(context, place) if kind == "github" else Gitea(context, place)
+
+
+def _must_be_safe(context: Context, url: str) -> None:
+    """Raises Failure (policy) where the token would be sent to the world without encryption."""
+    address = parsed(url)
+    if address.scheme not in ("http", "https"):
+        raise Failure(f"`forge: {{url: …}}` takes an address of https, found {address.scheme}", "policy")
+    if address.scheme == "http":
+        must_not_be_overheard(admitted(context, address.host, address.port), address.origin)
 
 
 def _guessed(context: Context) -> str:

@@ -116,7 +116,7 @@ def _preview_add(context: Context, path: str, ref: str = "HEAD", branch: str = "
     calls = [plain_call(*_add_command(folder_of(context.call.directory, path), commit, slot(context)))]
     if branch:
         full = f"refs/heads/{names.reference(branch)}"
-        calls += [plain_call("update-ref", full, commit, "0" * 40), plain_call("symbolic-ref", "HEAD", full)]
+        calls += [plain_call("update-ref", full, commit, "0" * len(commit)), plain_call("symbolic-ref", "HEAD", full)]
     return Preview(f"add the working tree {path} at {commit[:12]}", "", tuple(calls))
 
 

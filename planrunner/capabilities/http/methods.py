@@ -46,13 +46,19 @@ def head(context: Context, url: Url, **options: Unpack[Reading]) -> Answer:
 
 @capability("http.put", effect="idempotent", risks=NETWORK, preview=_previews("PUT", Sending), irreversible=True)
 def put(context: Context, url: Url, **options: Unpack[Sending]) -> Answer:
-    """Put data at an address: the same request twice is the same as once."""
+    """Put data at an address.
+
+    The same request twice is the same as once, so it is tried again like a get.
+    """
     return send(context, asked(context, "PUT", url, options, Sending))
 
 
 @capability("http.delete", effect="idempotent", risks=NETWORK, preview=_previews("DELETE", Sending), irreversible=True)
 def delete(context: Context, url: Url, **options: Unpack[Sending]) -> Answer:
-    """Delete what stands at an address. Where it may be gone already, expect that: `expect_status: [2xx, 404]`."""
+    """Delete what stands at an address.
+
+    Where it may be gone already, expect that: `expect_status: [2xx, 404]`.
+    """
     return send(context, asked(context, "DELETE", url, options, Sending))
 
 
@@ -69,7 +75,10 @@ def post(context: Context, url: Url, **options: Unpack[Creating]) -> Answer:
 
 @capability("http.patch", effect="unsafe", risks=NETWORK, preview=_previews("PATCH", Creating), irreversible=True)
 def patch(context: Context, url: Url, **options: Unpack[Creating]) -> Answer:
-    """Change what stands at an address. Repeated like `http.post`."""
+    """Change what stands at an address.
+
+    It is tried again like `http.post`: only with an idempotency key, or where no connection came about.
+    """
     return send(context, asked(context, "PATCH", url, options))
 
 
@@ -80,5 +89,8 @@ def request(
     url: Url,
     **options: Unpack[Creating],
 ) -> Answer:
-    """Send a request with any method. The other capabilities of this family know more about theirs."""
+    """Send a request with any method.
+
+    It is tried again if the method is idempotent, or with an idempotency key.
+    """
     return send(context, asked(context, method, url, options))

@@ -59,6 +59,8 @@ def asking(
     with purse_of(context) as purse:
         chains = [chosen(context, name) for name in names]
         if library:
+            for chain in chains:
+                key_of(chain[0])  # what lacks one is told without loading anything
             load(context, {chain[0].provider for chain in chains})
         return asyncio.run(inside(purse, chains))
 

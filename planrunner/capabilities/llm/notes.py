@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from planrunner.capabilities.contract import Context
+from planrunner.capabilities.contract import Context, Failure
 from planrunner.lean import sha256
 
 
@@ -34,19 +34,30 @@ class Notes:
         """What requests of an earlier issue of the attempt used at most, which nobody was told."""
 
     def add(self, more: Noted) -> None:
-        """Note it durably; amounts below zero take something off."""
+        """Note it durably. Raises Failure where it cannot be written."""
         if not self._path or not any(more):
             return
-        handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            os.write(handle, f"{more.calls} {more.cost!r} {more.tokens}\n".encode())
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(handle, f"{more.calls} {more.cost!r} {more.tokens}\n".encode())
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            said = f"what the request may cost cannot be noted: {error.strerror}"
+            raise Failure(said, "transient") from None
+
+    def lower(self, less: Noted) -> None:
+        """Take off what was not used. Where that cannot be written, the note stays too high, and never too low."""
+        try:
+            self.add(Noted(-less.calls, -less.cost, -less.tokens))
+        except Failure:
+            return
 
     def close(self, told: Noted) -> None:
         """The engine knows of this much from now on."""
-        self.add(Noted(-told.calls, -told.cost, -told.tokens))
+        self.lower(told)
         if self._path and not any(self._read()):
             try:
                 os.unlink(self._path)

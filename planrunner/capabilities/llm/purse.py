@@ -65,8 +65,8 @@ class Purse:
             raise Failure(_unpriced(model), "budget")
         self._fit("tokens", float(sum(most)), most)
         self._fit("cost", worst or 0.0, most)
-        self.calls += 1
         self._notes.add(Noted(1, worst or 0.0, sum(most)))
+        self.calls += 1
         self._context.spend(calls=1)
         hold = Hold(self, model, float(sum(most)), worst or 0.0)
         self._add(self._held, hold.tokens, hold.cost)
@@ -107,8 +107,7 @@ class Purse:
             return
         if used.cost is None:
             self.unknown.add("cost")
-        less = Noted(0, (used.cost or 0.0) - hold.cost, sum(used.tokens) - int(hold.tokens))
-        self._notes.add(less)
+        self._notes.lower(Noted(0, hold.cost - (used.cost or 0.0), int(hold.tokens) - sum(used.tokens)))
         self._add(self._spent, float(sum(used.tokens)), used.cost or 0.0)
 
     def _left(self, what: str) -> float:

@@ -223,6 +223,7 @@ _WHO = (("NAME", "Ana"), ("EMAIL", "ana@example.org"))
 
 def make(folder: Path) -> None:
     """A working tree with ten commits, the fourth of which breaks the greeting, and the repository to push to."""
+    folder = folder.resolve()
     work, served = folder / "work", folder / "served" / "project.git"
     if work.exists():
         return
