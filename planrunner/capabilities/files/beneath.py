@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST_LINKS = 40
-PROTECTED = (".git", ".planrunner")
-"""Folders, at whatever depth, that belong to git and to planrunner: what runs them must not be written by a plan."""
+APART = (".git", ".planrunner")
+"""Folders, at whatever depth, that belong to git and to planrunner."""
+PROTECTED = (*APART, "planrunner.yaml")
+"""What rules over the plan, at whatever depth: a plan does not write to it."""
 
 
 def steps(directory: str, path: str) -> list[str]:
@@ -86,7 +88,8 @@ class Beneath:
             raise Failure(f"{path} is the working directory itself", "policy")
         guarded = next((part for part in parts if part.casefold() in PROTECTED), "")
         if guarded or (self.own and parts[: len(self.own)] == self.own):
-            raise Failure(f"{path} lies in `{guarded or '/'.join(self.own)}`, which plans do not write to", "policy")
+            place = guarded or "/".join(self.own)
+            raise Failure(f"plans do not write to `{place}`" + (f": {path}" if path != place else ""), "policy")
         return parts
 
     def open(self, parts: Sequence[str], flags: int = _READ) -> int:
