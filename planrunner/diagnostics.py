@@ -145,6 +145,7 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN605", "gate-without-a-question", "note", "a gate of a label that does not say what is decided"),
     ("PLAN606", "unused-gate", "warning", "a gate for a label that no task has"),
     ("PLAN607", "role-nobody-has", "warning", "a gate that nobody of the project, or too few, may decide"),
+    ("PLAN608", "undone-in-words", "warning", "a rollback in plain words, which nobody carries out"),
     ("PLAN701", "criterion-in-words", "warning", "a criterion that only a person or a judge can decide"),
     ("PLAN703", "criterion-always-true", "warning", "a criterion that cannot fail"),
 )

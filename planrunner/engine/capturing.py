@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from planrunner.capabilities.binding import Binding, invoke, not_json
+from planrunner.capabilities.binding import Binding, Result, invoke, not_json
 from planrunner.engine.attempts import Attempt, located
 from planrunner.engine.tails import Record
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import BackupMade, Outcome
+from planrunner.machine.retry import again, delay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,17 +31,30 @@ def captured(
     call = effect.call
     assert call is not None
     binding = located(resolve, f"{call.task.uses}#capture")
-    if isinstance(binding, Binding):
-        context = Attempt(call, Record(""), serve).context._replace(cancelled=stopped)
-        found = invoke(binding, call.inputs, context)
-    else:
-        found = binding
+    found: Result = binding if isinstance(binding, Outcome) else _noted(binding, call, serve, stopped)
     if isinstance(found, StorageFailed):
         return found
+    answer = BackupMade(effect.task, effect.visit, ())
     if not isinstance(found, Outcome):
-        return BackupMade(effect.task, effect.visit, (), (), "its capability noted nothing")
+        return answer._replace(problem="its capability noted nothing")
     if found.failure:
-        return None if stopped() else BackupMade(effect.task, effect.visit, (), (), found.message)
+        return None if stopped() else answer._replace(problem=found.message, failure=found.failure)
     if why := not_json(found.outputs, "what its capability noted"):
-        return BackupMade(effect.task, effect.visit, (), (), why)
-    return BackupMade(effect.task, effect.visit, (), ({"before": found.outputs},))
+        return answer._replace(problem=why)
+    return answer._replace(files=({"before": found.outputs},))
+
+
+def _noted(
+    binding: Binding, call: Call, serve: Callable[[Call], AttemptServices], stopped: Callable[[], bool]
+) -> Result:
+    """What the capability notes; a failure that may pass is tried again as the task would be."""
+    context = Attempt(call, Record(""), serve).context._replace(cancelled=stopped)
+    for tries in count(1):
+        found = invoke(binding, call.inputs, context)
+        failure = found.failure if isinstance(found, Outcome) else ""
+        if not failure or stopped() or not again(call.task.retry, tries, failure):
+            return found
+        due = time.monotonic() + delay(call.task.retry, tries, f"{call.key}:{tries}")
+        while time.monotonic() < due and not stopped():
+            time.sleep(0.05)
+    raise AssertionError("the count has no end")

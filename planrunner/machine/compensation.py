@@ -67,7 +67,7 @@ def backup_made(state: State, event: BackupMade, at: float) -> None:
     state.candidates[number] = None
     debts = _debts(state)
     if event.problem:
-        debts.problems[number] = event.problem
+        debts.problems[number] = (event.problem, event.failure)
         return
     noted = bool(event.files) and "before" in event.files[0]
     owed = Owed("capability" if noted else "files", number, event.visit)

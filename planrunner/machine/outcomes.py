@@ -13,7 +13,7 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from planrunner.machine.commands import Command
     from planrunner.machine.judge import Verdict
-    from planrunner.machine.state import State
+    from planrunner.machine.state import State, TaskState
     from planrunner.plan.model import Task
 
 
@@ -52,7 +52,7 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
 
             if is_all_kept(state, number):
                 return settle(task, "completed", "reused", "kept: nothing inside it would be called otherwise")
-        return settle(task, "completed", "")
+        return settle(task, "completed", "", _judged(found) if verdict.words else "")
     from planrunner.machine.retry import again, delay  # late: most attempts do what they should
 
     ends = state.stop_reason in FINAL_STOPS and not outlives(state, number)
@@ -88,6 +88,13 @@ def _asks_criteria(state: State, number: int, now: float) -> Command | None:
     found = state.tasks[number]
     asked = found.gate is not None and (found.gate.stage, found.gate.attempt) == ("criteria", found.attempts)
     return at_gate(state, number, now) if asked else AskPeople(number, "criteria")
+
+
+def _judged(found: TaskState) -> str:
+    """Who decided the criteria in plain words of a task, and how."""
+    from planrunner.machine.gates import sentence  # late, as above
+
+    return sentence(found.gate) if found.gate is not None and found.gate.stage == "criteria" else ""
 
 
 def _in_timebox(state: State, task: Task, due: float) -> bool:

@@ -207,5 +207,5 @@ def _unsaved(state: State, number: int) -> Save | Record | None:
     if problem is None:
         return Save(number)
     what = "its files" if task.backup else "what it takes to undo it"
-    detail = f"not started, since {what} could not be saved: {problem}"
-    return Record(TaskSettled(task.id, "failed", "backup", detail, "policy"))
+    detail = f"not started, since {what} could not be saved: {problem[0]}"
+    return Record(TaskSettled(task.id, "failed", "backup", detail, problem[1]))

@@ -24,13 +24,14 @@ class BackupMade(NamedTuple):
     directory of the run and ``mode``, with ``sha256`` and ``size`` (kept as an artifact) or ``folder``; or ``link``:
     where it leads. What fits the patterns and is not among them did not exist. Where the capability undoes the task
     itself, the only one holds under ``before`` what it found out. With a ``problem`` nothing was saved, and the task
-    cannot start."""
+    cannot start: it fails with the class ``failure``."""
 
     task: str
     visit: int
     patterns: tuple[str, ...]
     files: tuple[dict[str, Json], ...] = ()
     problem: str = ""
+    failure: str = "policy"
 
 
 class RollbackStarted(NamedTuple):

@@ -157,7 +157,7 @@ class Debts:
         self.owed: list[Owed] = []
         self.of: dict[int, list[int]] = {}
         self.inside: dict[int, list[int]] = {}
-        self.problems: dict[int, str] = {}
+        self.problems: dict[int, tuple[str, str]] = {}
         """Why the files of a task could not be saved."""
         self.ranks = 0
         self.through = 0

@@ -6,6 +6,7 @@ one that raises, whatever it be, is named once; one that never returns is left b
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from queue import SimpleQueue
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 LIMIT = 4096
 """Events that may wait for an observer; what comes while as many wait is not shown to it."""
+TURN = 0.0005
+"""Seconds after which Python hands its lock on: an observer that computes all the time holds up the run that long each
+time the run has waited for something."""
 PATIENCE = 1.0
 """Seconds that observers together have at the end of a run for what still waits."""
 
@@ -72,6 +76,7 @@ class _Delivery:
         self._given += 1
         self._waiting.put((run_id, entry))
         if self._thread is None:
+            sys.setswitchinterval(min(sys.getswitchinterval(), TURN))
             name = f"planrunner-observer-{self._observer.plugin}"
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()

@@ -26,7 +26,7 @@ from planrunner.record import NamedTuple
 
 Function = Callable[..., Any]
 
-RUN = "20260101T000000-conformance"
+RUN = f"20260101T000000-conformance-{os.getpid()}"
 
 
 class Asked(NamedTuple):

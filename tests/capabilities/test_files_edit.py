@@ -195,9 +195,9 @@ class TestDiff:
             ("--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+x\n", "outside the working directory"),
             ("--- /dev/null\n+++ /etc/x\n@@ -0,0 +1 @@\n+x\n", "outside the working directory"),
             ("diff --git a/song.txt b/../out\nrename from song.txt\nrename to ../out\n", "outside the working directory"),
-            ("--- /dev/null\n+++ b/.git/hooks/pre-commit\n@@ -0,0 +1 @@\n+x\n", "which plans do not write to"),
-            ("--- /dev/null\n+++ b/a/.GIT/config\n@@ -0,0 +1 @@\n+x\n", "which plans do not write to"),
-            ("--- /dev/null\n+++ b/.planrunner/journal.db\n@@ -0,0 +1 @@\n+x\n", "which plans do not write to"),
+            ("--- /dev/null\n+++ b/.git/hooks/pre-commit\n@@ -0,0 +1 @@\n+x\n", "plans do not write to"),
+            ("--- /dev/null\n+++ b/a/.GIT/config\n@@ -0,0 +1 @@\n+x\n", "plans do not write to"),
+            ("--- /dev/null\n+++ b/.planrunner/journal.db\n@@ -0,0 +1 @@\n+x\n", "plans do not write to"),
             ("--- a/link/x\n+++ b/link/x\n@@ -0,0 +1 @@\n+x\n", "which is a link"),
         ],
     )  # fmt: skip

@@ -271,3 +271,12 @@ def test_the_paths_that_a_call_says_it_writes_are_known_before() -> None:
     assert written("files.move", {"path": "a", "to": "b"}) == ["a", "b"]
     assert written("files.copy", {"path": "a", "to": "b"}) == ["b"]
     assert written("files.write", {"path": "a"}) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "inputs"), [("read", {"path": "a"}), ("glob", {"patterns": "*"}), ("delete", {"path": "a"})]
+)
+def test_a_working_directory_that_is_gone_is_told(desk: Desk, verb: str, inputs: dict[str, Any]) -> None:
+    desk.root.rename(desk.root.with_name("elsewhere"))
+    with pytest.raises(Failure, match="the working directory cannot be opened: No such file or directory"):
+        desk.do(verb, **inputs)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -415,6 +417,36 @@ class TestFetch:
         assert site.busiest == 1
         assert min(b - a for a, b in pairwise(moments)) >= 0.1
 
+    def test_the_rest_that_robots_ask_for_is_kept_and_a_long_one_is_refused(
+        self, site: Site, here: Any, tmp_path: Path
+    ) -> None:
+        moments: list[float] = []
+
+        def page(request: Handler) -> Answer:
+            moments.append(time.monotonic())
+            return 200, {}, TEXT % PROSE
+
+        site.pages["/a"] = site.pages["/b"] = page
+        site.pages["/robots.txt"] = (200, {}, b"User-agent: *\nCrawl-delay: 0.5\n")
+        assert fetch(here(), [f"{site.url}/a", f"{site.url}/b"], delay=0).total == 2
+        assert moments[1] - moments[0] >= 0.5
+        shutil.rmtree(tmp_path / ".planrunner" / "cache")
+        site.pages["/robots.txt"] = (200, {}, b"User-agent: *\nCrawl-delay: 3600\n")
+        with pytest.raises(Failure, match="asks for 3600 s between requests") as failed:
+            fetch(here(), [f"{site.url}/a", f"{site.url}/b"], delay=0)
+        assert failed.value.failure == "policy"
+
+    @pytest.mark.parametrize("missing", ["trafilatura", "protego"])
+    def test_without_the_extra_it_says_what_to_install(
+        self, site: Site, here: Any, missing: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        site.pages["/robots.txt"] = (200, {}, b"User-agent: *\nAllow: /\n")
+        site.pages["/a"] = (200, {}, TEXT % PROSE)
+        monkeypatch.setitem(sys.modules, missing, None)
+        with pytest.raises(Failure, match="research needs the extra `web`") as failed:
+            fetch(here(), [f"{site.url}/a", f"{site.url}/missing"], delay=0)
+        assert failed.value.failure == "logic"
+
     def test_hosts_are_read_side_by_side(self, site: Site, here: Any) -> None:
         def page(request: Handler) -> Answer:
             time.sleep(0.4)
@@ -485,7 +517,6 @@ class TestFetch:
 
 def test_importing_a_step_loads_nothing_heavy() -> None:
     import subprocess
-    import sys
 
     program = (
         "import sys; import planrunner.capabilities.research.fetch, planrunner.capabilities.research.search, "

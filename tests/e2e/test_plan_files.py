@@ -73,6 +73,7 @@ def test_the_preview_tells_the_diff(project: Path) -> None:
     assert "+++ b/build/files/greet.sh" in told
     assert '+echo "hi, $name"' in told
     assert standing(project) == {}
+    assert not (project / ".planrunner").exists(), "who only looks leaves nothing"
 
 
 def test_trees_are_kept_and_put_back(project: Path) -> None:

@@ -34,6 +34,10 @@ LEDGER = """
     def _capture(context: Context, account: str, amount: str) -> dict:
         if account == "locked":
             raise Failure("the account is locked")
+        if account == "busy":
+            if not os.path.exists("tried"):
+                open("tried", "w").close()
+                raise Failure("the ledger is busy", "transient")
         if account == "slow":
             import time
             while not context.cancelled():
@@ -167,9 +171,19 @@ class TestNoting:
         folder = project / "p"
         result = run(write(folder, book(account="locked")))
         found = result.state.tasks[0]
-        assert (found.status, found.failure, found.attempts) == ("failed", "policy", 0)
+        assert (found.status, found.failure, found.attempts) == ("failed", "logic", 0)
         assert "the account is locked" in found.detail
         assert not (folder / "locked").exists()
+
+    def test_a_fault_that_may_pass_is_tried_again_as_the_task_would_be(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(project)
+        retried = book(account="busy", retry={"attempts": 2, "delay": "1ms", "on": ["transient"]})
+        assert run(write(project / "p", retried)).exit_code == errors.OK
+        (project / "tried").unlink()
+        once = run(write(project / "q", book(account="busy")))
+        assert (once.state.tasks[0].failure, once.state.tasks[0].attempts) == ("transient", 0)
 
     def test_a_run_that_is_stopped_while_noting_notes_again_when_it_goes_on(self, project: Path) -> None:
         folder = project / "p"

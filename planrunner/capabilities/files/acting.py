@@ -31,15 +31,13 @@ _LATE = "-late"
 """After the name of a record: nothing could be captured before the first attempt."""
 
 
-def opened(context: Context) -> Beneath:
-    """The working directory of a call. Raises Failure where there is none."""
+def opened(context: Context, looks: bool = False) -> Beneath:
+    """The working directory of a call. Whoever only ``looks`` may do so where there is no state folder, and makes
+    none. Raises Failure, StorageFailed."""
     state = ""
-    if context.services is not None:
+    if context.services is not None and not looks:
         state = records.place(context).removesuffix("/cache/files")
-    try:
-        return Beneath(context.call.directory, state, context.cancelled)
-    except OSError as error:
-        raise Failure(f"the working directory cannot be opened: {error.strerror}") from None
+    return Beneath(context.call.directory, state, context.cancelled)
 
 
 class Verb:
@@ -73,7 +71,7 @@ class Verb:
         """What would change, as a unified diff."""
         from planrunner.capabilities.files.differences import preview  # late: loads difflib
 
-        with opened(context) as tree:
+        with opened(context, looks=True) as tree:
             return preview(merged(self._plan(**inputs)(context, tree).changes), lambda path: read(tree, path))
 
     def capture(self, context: Context, **inputs: Json) -> dict[str, Json]:

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST_LINKS = 40
-PROTECTED = (".git", ".planrunner")
-"""Folders, at whatever depth, that belong to git and to planrunner: what runs them must not be written by a plan."""
+APART = (".git", ".planrunner")
+"""Folders, at whatever depth, that belong to git and to planrunner."""
+PROTECTED = (*APART, "planrunner.yaml")
+"""What rules over the plan, at whatever depth: a plan does not write to it."""
 
 
 def steps(directory: str, path: str) -> list[str]:
@@ -45,15 +47,18 @@ def _never() -> bool:
 
 class Beneath:
     """The working directory, open. ``own`` are the steps to the state folder where it lies inside, which nothing may
-    write to; ``cancelled`` says that the attempt should stop."""
+    write to; ``cancelled`` says that the attempt should stop. Raises Failure where there is no such directory."""
 
     __slots__ = ("cancelled", "directory", "own", "root")
 
     def __init__(self, directory: str, state: str = "", cancelled: Callable[[], bool] = _never) -> None:
         self.directory = directory
         self.cancelled = cancelled
-        self.root = os.open(directory, FOLDER)
-        inside = os.path.relpath(os.path.realpath(state), os.path.realpath(directory)) if state else ".."
+        try:
+            self.root = os.open(directory, FOLDER)
+            inside = os.path.relpath(os.path.realpath(state), os.path.realpath(directory)) if state else ".."
+        except OSError as error:
+            raise Failure(f"the working directory cannot be opened: {error.strerror}") from None
         self.own = [] if inside.split("/")[0] in ("..", ".") else inside.split("/")
 
     def __enter__(self) -> Beneath:
@@ -83,7 +88,8 @@ class Beneath:
             raise Failure(f"{path} is the working directory itself", "policy")
         guarded = next((part for part in parts if part.casefold() in PROTECTED), "")
         if guarded or (self.own and parts[: len(self.own)] == self.own):
-            raise Failure(f"{path} lies in `{guarded or '/'.join(self.own)}`, which plans do not write to", "policy")
+            place = guarded or "/".join(self.own)
+            raise Failure(f"plans do not write to `{place}`" + (f": {path}" if path != place else ""), "policy")
         return parts
 
     def open(self, parts: Sequence[str], flags: int = _READ) -> int:

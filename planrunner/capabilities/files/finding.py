@@ -6,7 +6,7 @@ import stat
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.files.beneath import PROTECTED, Beneath
+from planrunner.capabilities.files.beneath import APART, Beneath
 from planrunner.capabilities.files.patterns import Patterns
 from planrunner.capabilities.files.standing import Entry, entries, look_in
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -78,7 +78,7 @@ def matching(tree: Beneath, parts: list[str], wanted: tuple[Patterns, Patterns])
 
 def _set_apart(path: str) -> bool:
     name = path.rpartition("/")[2]
-    return name.casefold() in PROTECTED or (name.startswith(".") and name.endswith(".planrunner"))
+    return name.casefold() in APART or (name.startswith(".") and name.endswith(".planrunner"))
 
 
 def _kind(entry: Entry) -> str:

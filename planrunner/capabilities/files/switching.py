@@ -69,6 +69,10 @@ def back(tree: Beneath, steps: Sequence[Step]) -> None:
         for step in reversed(_removals(steps)):
             with contextlib.suppress(OSError, Failure):
                 _bring_back(tree, step)
+        for step in _removals(steps):  # permissions come last: they may forbid to put anything in
+            with contextlib.suppress(OSError, Failure), _above(tree, step.change.path) as (folder, name):
+                if step.change.before is not None and step.change.before.kind == "folder":
+                    _chmod(folder, name, step.change.before.mode)
         clean(tree, steps)
 
 
@@ -261,7 +265,6 @@ def _bring_back(tree: Beneath, step: Step) -> None:
             _move(aside, step.aside, folder, name)
         elif look_in(folder, name, path) is None:
             os.mkdir(name, 0o700, dir_fd=folder)
-            _chmod(folder, name, before.mode)
         _fsync(folder)
 
 

@@ -13,8 +13,6 @@ from planrunner.capabilities.files.changes import Change, stepped, ways
 from planrunner.capabilities.files.standing import Standing, look
 from planrunner.capabilities.files.switching import perform
 
-_SETTINGS = ["planrunner.yaml"]
-
 
 def standing(context: Context, path: str) -> Standing | None:
     """The file at a path, None where there is none. Raises Failure for what is no file, or cannot be one; policy for a
@@ -51,8 +49,6 @@ def clean(context: Context, path: str, mark: str) -> None:
 
 def _standing(tree: Beneath, path: str) -> Standing | None:
     parts = tree.writable(path)
-    if parts == _SETTINGS:
-        raise Failure(f"{path} holds the operator's settings, which plans do not write to", "policy")
     ways(tree, parts, False)
     found = look(tree, parts)
     if found is None or found.kind == "file":

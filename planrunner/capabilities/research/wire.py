@@ -41,7 +41,7 @@ class Wire:
         return self._client.stream("GET", url, headers=dict(headers))
 
     def json(self, url: str, parameters: Mapping[str, str], largest: int) -> Json:
-        """JSON, following redirects that stay on the same origin. Raises Failure, with the `status` in its outputs."""
+        """JSON. Raises Failure for an answer that is not 200, redirects too, with its `status` in the outputs."""
         import httpx2
         from httpx2 import URL
 

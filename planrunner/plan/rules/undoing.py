@@ -1,4 +1,4 @@
-"""Where a failure rolls the run back, tasks that leave something behind say how they are undone."""
+"""Tasks say how they are undone in a way that is carried out; where a failure rolls the run back, none is left out."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Task
-from planrunner.plan.rules.view import PlanView
+from planrunner.plan.rules.view import PlanView, every_task, span_of
 
-CODES = ("PLAN604",)
+CODES = ("PLAN604", "PLAN608")
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
+    for task in every_task(view.plan.tasks):
+        if isinstance(task.notes, dict) and isinstance(task.notes.get("rollback"), str):
+            message = f"how `{task.id}` is undone is said in words, which nobody carries out"
+            help_ = "write `rollback: {run: …}` or `rollback: {uses: …}`"
+            yield Diagnostic("PLAN608", message, span_of(task, "rollback"), help=help_)
     if view.plan.on_failure != "rollback":
         return
     for task in view.plan.tasks:

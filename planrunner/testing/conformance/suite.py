@@ -47,6 +47,8 @@ class Check(NamedTuple):
             raise SkipTest(f"{missing} is not there")
         directory = folder / "work"
         directory.mkdir()
+        if self.aspect == "docs":
+            case = case._replace(setup=None)
         with arranged(case, directory) as ready, Bench(case.capability, str(directory), ready.settings) as bench:
             if self._concerns(bench):
                 _CHECKS[self.aspect](Trial(case, ready, bench, str(folder)))
@@ -60,19 +62,22 @@ class Check(NamedTuple):
 
 def checks(cases: Iterable[Case]) -> list[Check]:
     """Every check that concerns a case, by case and then in the order of ``ASPECTS``."""
-    found = []
+    found: list[Check] = []
+    documented: set[object] = set()
     for case in cases:
         if unknown := sorted(set(case.exempt) - set(ASPECTS)):
             raise ValueError(f"{case.title} is exempt from `{unknown[0]}`, which is no check: {', '.join(ASPECTS)}")
-        found += [Check(case, aspect) for aspect in ASPECTS if _applies(case, aspect)]
+        found += [Check(case, aspect) for aspect in ASPECTS if _applies(case, aspect, documented)]
+        documented.add(case.capability)
     return found
 
 
-def _applies(case: Case, aspect: str) -> bool:
-    if aspect in case.exempt:
+def _applies(case: Case, aspect: str, documented: set[object]) -> bool:
+    """Whether a check is one of a case; the words of a capability are read with its first case alone."""
+    if aspect in case.exempt or (aspect == "docs" and case.capability in documented):
         return False
     if case.waits:
-        return aspect in _STOPPED
+        return aspect in (*_STOPPED, "docs")
     if aspect == "timeout" or (aspect in _OF_SUCCESS and case.fails):
         return False
     return aspect != "secrets" or bool(case.secrets)
