@@ -9,7 +9,7 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import size
 from planrunner.capabilities.git import names
-from planrunner.capabilities.git.repository import commit_of, object_of, open_repository
+from planrunner.capabilities.git.repository import commit_of, open_repository
 
 if TYPE_CHECKING:
     from planrunner.capabilities.git.repository import Repository
@@ -154,8 +154,3 @@ def _bytes(value: int | str) -> int:
         return size(value)
     except ValueError as error:
         raise Failure(f"`max_bytes`: {error}") from None
-
-
-def tree_of(repository: Repository, name: str) -> str:
-    """The tree of a commit."""
-    return object_of(repository, name, "tree")

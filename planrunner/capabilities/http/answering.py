@@ -122,11 +122,6 @@ def read_json(data: bytes) -> Any:
     return found
 
 
-def is_data(found: Any) -> bool:
-    """Whether ``read_json`` found any."""
-    return found is not _NO_DATA
-
-
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON")
 
