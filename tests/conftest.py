@@ -33,6 +33,12 @@ class TookTooLong(BaseException):
     """Not an Exception: a test that catches those must still end."""
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Tests wait a good part of their time, so one more than there are processors keeps those busy."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def _limit(item: pytest.Item) -> float:
     patience = float(os.environ.get("PLANRUNNER_PATIENCE", "1"))  # the nightly proofs repeat tests far more often
     marker = item.get_closest_marker("limit")
