@@ -158,7 +158,8 @@ def _after(state: State, debts: Debts, rollback: Rollback, owed: Owed, now: floa
     task, at, outcome = state.specs[owed.number], rollback.current, owed.outcome
     assert outcome is not None and at is not None
     if not outcome.failure:
-        return Record(UndoSettled(task.id, at, "undone"))
+        nothing = owed.kind == "capability" and outcome.outputs.get("changed") is False
+        return Record(UndoSettled(task.id, at, "undone", "there was nothing to take back" if nothing else ""))
     from planrunner.machine.retry import again, delay  # late: most undo what they should at once
 
     retry = task.rollback.retry if task.rollback is not None and owed.kind == "action" else Retry()

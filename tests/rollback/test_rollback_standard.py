@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -239,3 +240,13 @@ class TestIrreversible:
         assert (folder / "a").read_text() == "5\n"
         assert not any(isinstance(entry.event, BackupMade) for entry in last(folder)[1])
         assert result.state.tasks[result.state.index["book"]].status == "completed"
+
+
+def test_a_step_that_had_nothing_to_take_back_says_so(project: Path) -> None:
+    from planrunner.views.rollback import rollback_lines
+    from planrunner.views.terminal import Terminal
+
+    plugin = project / "site-packages" / "ledger_plugin.py"
+    plugin.write_text(plugin.read_text().replace('return {"seen"', 'return {"changed": False, "seen"'))
+    result = run(write(project / "p", book(), BAD, on_failure="rollback"))
+    assert "there was nothing to take back" in "\n".join(rollback_lines(Terminal(io.StringIO()), result.state))
