@@ -166,7 +166,12 @@ class TestFamilies:
         registry = Registry()
         assert registry.find("odd.one") is None
         assert registry.find("odd.two") is not None
-        assert registry.problems() == ("the capability `odd.one` of odd is left out: name 'NoSuchName' is not defined",)
+        (problem,) = registry.problems()
+        assert problem.startswith("the capability `odd.one` of odd is left out: ")
+        assert problem.endswith(
+            "odd_one.py:5: the annotation 'NoSuchName' of the parameter `x` cannot be read: "
+            "name 'NoSuchName' is not defined"
+        )
 
     def test_nobody_takes_the_name_of_a_built_in_or_of_another_plugin(self) -> None:
         @capability("shell")
