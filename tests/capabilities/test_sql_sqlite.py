@@ -27,10 +27,16 @@ class Log:
 
 
 class Settings:
-    """What the engine gives of ``planrunner.yaml``."""
+    """What the engine gives: of ``planrunner.yaml``, and the state folder, which lies in ``var``."""
 
-    def __init__(self, **databases: Any) -> None:
+    def __init__(self, directory: Path, **databases: Any) -> None:
+        self.directory = directory
         self.databases = databases
+
+    def cache(self, name: str) -> str:
+        folder = self.directory / "var" / "cache" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return str(folder)
 
     def settings(self, section: str) -> dict[str, Any]:
         return {"databases": self.databases} if section == "sql" else {}
@@ -38,7 +44,7 @@ class Settings:
 
 def context(directory: Path, once: str = "r:t:1", stop: Any = lambda: False, task: Task | None = None, **databases: Any) -> Context:  # fmt: skip
     call = Call("r", task or Task("t"), 1, "k", {}, "", (), {}, {}, str(directory), "", None, once=once)
-    return Context(call, Log(), stop, Settings(**databases))  # type: ignore[arg-type]
+    return Context(call, Log(), stop, Settings(directory, **databases))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -280,6 +286,61 @@ class TestDatabases:
             with pytest.raises(Failure) as failed:
                 query(context(book, main=url), "SELECT 1")
             assert "s3cret" not in str(failed.value)
+
+
+class TestProtectedPlaces:
+    @pytest.mark.parametrize(
+        "path",
+        [
+            ".git/hooks/pre-commit", ".Git/config", ".planrunner/journal.db", "sub/.planrunner/x.db", "planrunner.yaml",
+            "PlanRunner.YAML", "var/journal.db", "VAR/x.db", "to-git/config", "to-state/x.db", "sub/../.git/x",
+            "./.planrunner//journal.db", "linked.db",
+        ],
+    )  # fmt: skip
+    def test_what_rules_over_the_plan_is_no_database(self, book: Path, path: str) -> None:
+        for folder in (".git/hooks", ".planrunner", "sub/.planrunner", "var"):
+            (book / folder).mkdir(parents=True)
+        (book / "to-git").symlink_to(".git")
+        (book / "to-state").symlink_to(book / "var")
+        (book / "linked.db").symlink_to("planrunner.yaml")
+        (book / "up.sql").write_text("CREATE TABLE stolen (x)")
+        before = sorted(book.rglob("*"))
+        address = f"sqlite:///{path}"
+        for work in (
+            lambda: execute(context(book), "CREATE TABLE stolen (x)", database=address),
+            lambda: execute(context(book), "CREATE TABLE stolen (x)", database=f"sqlite:///{book}/{path}"),
+            lambda: query(context(book), "SELECT 1", database=address),
+            lambda: script(context(book), "up.sql", database=address),
+        ):
+            with pytest.raises(Failure, match="plans do not write to") as refused:
+                work()
+            assert refused.value.failure == "policy"
+        assert [path for path in sorted(book.rglob("*")) if "cache" not in str(path)] == before
+
+    def test_a_working_directory_inside_of_them_is_no_way_around(self, book: Path) -> None:
+        (book / "var").mkdir()
+        (book / ".git").mkdir()
+        given = context(book)
+        for folder, words in (("var", "state folder"), (".git", r"`\.git`")):
+            call = given.call._replace(directory=str(book / folder), task=Task("t", cwd=folder))
+            with pytest.raises(Failure, match=f"plans do not work in .*{words}") as refused:
+                execute(given._replace(call=call), "CREATE TABLE stolen (x)", database="sqlite:///x.db")
+            assert refused.value.failure == "policy"
+
+    @pytest.mark.parametrize(
+        "statement",
+        ["ATTACH 'other.db' AS o", "/* x */ attach 'other.db' as o", "VACUUM INTO 'other.db'", "EXPLAIN ATTACH 'x' AS o"],
+    )
+    def test_no_statement_reaches_another_file(self, book: Path, statement: str) -> None:
+        (book / "up.sql").write_text(f"SELECT 1;\n{statement};")
+        for work in (
+            lambda: execute(context(book), statement, database=BOOK),
+            lambda: query(context(book), statement, database=BOOK),
+            lambda: script(context(book), "up.sql", database=BOOK),
+        ):
+            with pytest.raises(Failure):
+                work()
+        assert not (book / "other.db").exists()
 
 
 class TestPreview:

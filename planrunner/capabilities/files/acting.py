@@ -33,11 +33,13 @@ _LATE = "-late"
 
 def opened(context: Context, looks: bool = False) -> Beneath:
     """The working directory of a call. Whoever only ``looks`` may do so where there is no state folder, and makes
-    none. Raises Failure, StorageFailed."""
-    state = ""
+    none. Raises Failure (policy where the task works in `.git` or in the state folder), StorageFailed."""
+    state, directory = "", context.call.directory
+    if context.call.task.cwd and ".git" in os.path.realpath(directory).casefold().split("/"):
+        raise Failure(f"plans do not work in `.git`: {directory}", "policy")
     if context.services is not None and not looks:
         state = records.place(context).removesuffix("/cache/files")
-    return Beneath(context.call.directory, state, context.cancelled)
+    return Beneath(directory, state, context.cancelled)
 
 
 class Verb:

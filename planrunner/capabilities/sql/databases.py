@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.files.acting import opened
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -85,6 +86,10 @@ def _of_the_project(context: Context, database: str) -> Database:
     path = os.path.realpath(os.path.join(root, given))
     if not given or given == ":memory:" or url.query or not path.startswith(f"{root.rstrip('/')}/"):
         raise Failure(f"{database} is no file below the working directory", "policy")
+    with opened(context, looks=context.call.dry) as tree:  # as it is written, and where links lead to
+        for way in (os.path.normpath(os.path.join(root, given)), path):
+            if way.startswith(f"{root.rstrip('/')}/"):
+                tree.writable(os.path.relpath(way, root))
     return _made(database, url, path)
 
 
