@@ -360,3 +360,73 @@ class TestPreview:
         assert shown.summary.endswith("3 rows affected, tried and rolled back")
         assert shown.calls[0] == "DELETE FROM entry  -- 2 rows"
         assert count(book) == 2
+
+
+class TestMessages:
+    @pytest.mark.parametrize(
+        ("inputs", "message"),
+        [
+            ({"statement": ["SELECT 1"]}, "`statement` must be text, one statement; sql.execute takes a list"),
+            ({"statement": 5}, "`statement` must be text"),
+            ({"statement": "SELECT 1", "params": [1]}, "`params` must be a map of values by name"),
+            ({"statement": "SELECT 1", "params": "a"}, "`params` must be a map"),
+            ({"statement": "SELECT 1", "database": 5}, "`database` must be text"),
+            ({"statement": "SELECT 1", "max_rows": "5"}, "`max_rows` must be a number of rows"),
+            ({"statement": "SELECT :n", "params": {"n": 99999999999999999999}}, "a value is nothing that the database can hold"),
+            ({"statement": "SELECT :n", "params": {"n": "\ud800"}}, "a value is nothing that the database can hold"),
+        ],
+    )  # fmt: skip
+    def test_an_input_of_another_kind_is_named(self, book: Path, inputs: dict[str, Any], message: str) -> None:
+        with pytest.raises(Failure, match=message) as refused:
+            query(context(book), **{"database": BOOK, **inputs})
+        assert refused.value.failure == "logic"
+
+    def test_so_are_those_of_statements_that_write(self, book: Path) -> None:
+        with pytest.raises(Failure, match="a value is nothing that the database can hold"):
+            execute(context(book), "UPDATE entry SET cents = :n", {"n": 99999999999999999999}, BOOK)
+        with pytest.raises(Failure, match="`params` are a map or a list of maps"):
+            execute(context(book), "SELECT 1", [1], BOOK)
+        with pytest.raises(Failure, match="`file` must be text"):
+            script(context(book), 5, BOOK)  # type: ignore[arg-type]
+
+    def test_a_file_that_is_no_database_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "notes.txt").write_text("no database, but long enough to be looked at as one\n" * 50)
+        for work in (query, execute):
+            with pytest.raises(Failure, match=r"SQLite: file is not a database: .*/notes\.txt"):
+                work(context(tmp_path), "SELECT * FROM a", database="sqlite:///notes.txt")
+
+    def test_a_database_that_cannot_be_opened_is_named_with_what_is_missing(self, tmp_path: Path) -> None:
+        with pytest.raises(Failure, match=r"/no/such/a\.db; there is no folder .*/no/such$"):
+            execute(context(tmp_path), "CREATE TABLE a (x)", database="sqlite:///no/such/a.db")
+        with pytest.raises(Failure, match=r"/a\.db; it is not there, and the first task that writes makes it$"):
+            query(context(tmp_path), "SELECT 1", database="sqlite:///a.db")
+
+    @pytest.mark.parametrize(
+        ("statement", "word"), [("DELETE FROM entry", "DELETE"), ("WITH x AS (SELECT 1) UPDATE entry SET cents = 0", "UPDATE")]
+    )  # fmt: skip
+    def test_a_query_that_writes_is_sent_to_where_that_is_done(self, book: Path, statement: str, word: str) -> None:
+        with pytest.raises(Failure, match=f"sql.query only reads: {word} is for sql.execute") as refused:
+            query(context(book), statement, database=BOOK)
+        assert refused.value.failure == "policy"
+
+    def test_of_several_statements_the_one_that_failed_is_named(self, book: Path) -> None:
+        with pytest.raises(Failure, match="^statement 2 of 3: SQLite: no such table: b"):
+            execute(context(book), ["SELECT 1", "DELETE FROM b", "SELECT 1"], database=BOOK)
+        with pytest.raises(Failure, match="^statement 2 of 2: the statement has no value for `:n`"):
+            execute(context(book), ["SELECT 1", "SELECT :n"], database=BOOK)
+        with pytest.raises(Failure, match="^values 2 of 2: SQLite: UNIQUE") as failed:
+            execute(context(book), "INSERT INTO entry (name) VALUES (:n)", [{"n": "a"}, {"n": "a"}], BOOK)
+        assert failed.value.failure == "constraint"
+        with pytest.raises(Failure, match="^SQLite: no such table: b"):
+            execute(context(book), "DELETE FROM b", database=BOOK)
+
+    def test_in_a_script_the_line_is_named(self, book: Path) -> None:
+        (book / "up.sql").write_text("SELECT 1;\n-- next\n/* and\nnow */\n\n DELETE FROM b;\nSELECT 1;\n")
+        with pytest.raises(Failure, match=r"^up\.sql, line 6: SQLite: no such table: b"):
+            script(context(book), "up.sql", BOOK)
+        (book / "up.sql").write_text("SELECT 1;\n\nCOMMIT;\n")
+        with pytest.raises(Failure, match=r"^up\.sql, line 3: COMMIT is not for a plan to say"):
+            script(context(book), "up.sql", BOOK)
+        (book / "up.sql").write_text("SELECT 1;\nSELECT 'a;\n")
+        with pytest.raises(Failure, match=r"^up\.sql: the string that starts in line 2"):
+            script(context(book), "up.sql", BOOK)

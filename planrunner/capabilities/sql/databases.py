@@ -46,6 +46,8 @@ def find(context: Context, database: str) -> Database:
         import sqlalchemy  # noqa: F401 - what follows needs it
     except ImportError:
         raise Failure("sql needs the extra `sql`: pip install 'planrunner[sql]'") from None
+    if not isinstance(database, str):
+        raise Failure("`database` must be text: a name from planrunner.yaml, or sqlite:///file of the project")
     if "://" in database:
         return _of_the_project(context, database)
     known = context.settings("sql").get("databases") or {}
