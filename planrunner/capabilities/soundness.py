@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.capabilities.contract import Pause, Spawn
+from planrunner.capabilities.contract import Pause
 from planrunner.machine.events import Outcome
 from planrunner.record import TYPE_CHECKING
 
@@ -107,8 +107,8 @@ def sound(given: Any, what: str = "the result", halves: bool = False) -> Outcome
         return Outcome("logic", f"{what} is an Outcome whose {why}")
     outcome = given
     if not all(map(_is_text, (outcome.failure, outcome.message, outcome.stdout, outcome.stderr))):
-        texts = {name: legible(getattr(outcome, name)) for name in ("failure", "message", "stdout", "stderr")}
-        outcome = outcome._replace(**texts)
+        outcome = outcome._replace(failure=legible(outcome.failure), message=legible(outcome.message))
+        outcome = outcome._replace(stdout=legible(outcome.stdout), stderr=legible(outcome.stderr))
     if outcome.failure in ("interrupted", "unstarted"):
         outcome = failed(f"failed as `{outcome.failure}`", outcome)
     if not (outcome.outputs or outcome.artifacts):
@@ -151,10 +151,10 @@ def _odd(outcome: Outcome) -> str:
     return ""
 
 
-def unfit(asked: Spawn | Pause) -> str:
+def unfit(asked: Any) -> str:
     """Why the engine cannot do what a capability asked for, or an empty string."""
     if isinstance(asked, Pause):
-        seconds = asked.seconds
+        seconds: Any = asked.seconds
         fits = isinstance(seconds, (int, float)) and seconds - seconds == 0
         return "" if fits else f"it asked for a pause of {seconds!r} seconds"
     if not asked.arguments or not all(isinstance(each, str) for each in asked.arguments):
