@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.capabilities.contract import Json
+    from planrunner.plan.model import Capability
+
+EFFECTS = ("pure", "read", "idempotent", "checkable", "unsafe")
+"""The effect classes that a capability may have."""
 
 DEEPEST = 100
 """Levels of lists and maps in a value."""
@@ -164,3 +168,28 @@ def unfit(asked: Any) -> str:
     if isinstance(asked.directory, str) and isinstance(asked.stdin, bytes) and isinstance(asked.keep, int):
         return ""
     return "it asked for a process whose directory is no text, stdin no bytes or keep no number"
+
+
+def misdescribed(found: Any) -> str:
+    """Why nobody can show or lint a description, or an empty string."""
+    if not hasattr(found, "_asdict") or not hasattr(found, "inputs"):
+        return f"its description is a {type(found).__name__}, not a Capability"
+    if not isinstance(found.effect, str) or found.effect not in EFFECTS:
+        return f"its effect {found.effect!r} is none of {', '.join(EFFECTS)}"
+    for what in ("risks", "spends"):
+        words = getattr(found, what)
+        if not isinstance(words, (tuple, list)) or not all(isinstance(word, str) for word in words):
+            return f"its `{what}` are {words!r}, not a tuple of texts"
+    return next(filter(None, _misfits(found)), "")
+
+
+def _misfits(found: Capability) -> Iterator[str]:
+    texts: list[Any] = [found.name, found.summary, found.description]
+    yield "" if all(isinstance(text, str) for text in texts) else "its name or docstring is no text"
+    yield not_json(texts, "its texts")
+    for field in (*found.inputs, *found.outputs):
+        yield not_json(field.default, f"the default of the input `{field.name}`")
+        yield not_json(field.schema, f"what is said of the type of `{field.name}`")
+        text: Any = field.description
+        yield "" if isinstance(text, str) else f"the text of `{field.name}` is a {type(text).__name__}"
+        yield not_json(text, f"the text of `{field.name}`")

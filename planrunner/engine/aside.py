@@ -4,9 +4,8 @@ are done already."""
 from __future__ import annotations
 
 from planrunner.engine.rare_effects import Forget, Look, Observe, Remember, Restore, Save, TakeCheckpoint
-from planrunner.errors import StorageFailed
 from planrunner.lean import partial
-from planrunner.machine.events import BackupMade, FactsObserved
+from planrunner.machine.events import FactsObserved
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,13 +15,9 @@ if TYPE_CHECKING:
     from planrunner.capabilities.contract import Call
     from planrunner.engine.rare_effects import Examine, Weigh
     from planrunner.engine.services import AttemptServices
-    from planrunner.engine.threads import Job
-    from planrunner.machine.events import AttemptEnded, FreshnessSeen
+    from planrunner.machine.events import AttemptEnded, BackupMade, FreshnessSeen
 
     Aside = Observe | Look | Remember | Forget | Save | Restore
-
-LIMIT = 60.0
-"""Seconds for a capability to note the state before, where its task has no timeout."""
 
 
 def act(state_dir: str, effect: Aside) -> list[AttemptEnded | BackupMade | FactsObserved | FreshnessSeen]:
@@ -44,38 +39,6 @@ def act(state_dir: str, effect: Aside) -> list[AttemptEnded | BackupMade | Facts
     else:
         freshness.forget(state_dir, effect)
     return []
-
-
-class Noting:
-    """A capability that notes the state before. It has as long as its task has for an attempt, is asked to stop as an
-    attempt is, and left to itself where it does not."""
-
-    __slots__ = ("effect", "job", "limit", "reason", "timer")
-
-    def __init__(self, effect: Save) -> None:
-        assert effect.call is not None
-        self.effect = effect
-        self.job: Job | None = None
-        self.timer = 0
-        self.reason = ""
-        self.limit = effect.call.timeout or LIMIT
-
-    def cancelled(self) -> bool:
-        return self.reason != ""
-
-    def came_to(self, found: BackupMade | StorageFailed | None) -> BackupMade | StorageFailed:
-        """What follows from what it gave; None stands for one that was stopped or given up."""
-        if isinstance(found, StorageFailed) or (found is not None and self.reason != "timeout"):
-            return found
-        from planrunner.plan.expressions.quantities import format_duration  # late: hardly any runs out of time
-
-        effect = self.effect
-        timeout = self.reason == "timeout"
-        how = f"ran longer than {format_duration(self.limit)}" if timeout else "was stopped before it was done"
-        left = "; it did not stop and was abandoned" if self.job is not None and self.job.abandoned else ""
-        uses = "" if effect.call is None else effect.call.task.uses
-        problem = f"`capture` of `{uses}` {how}{left}"
-        return BackupMade(effect.task, effect.visit, (), (), problem, "timeout" if timeout else "interrupted")
 
 
 def calling(

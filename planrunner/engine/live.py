@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from planrunner.engine.aside import Noting
     from planrunner.engine.effects import Effect
+    from planrunner.engine.noting import Notings
     from planrunner.engine.rare_effects import Cancel, Save
     from planrunner.engine.services import AttemptServices
     from planrunner.engine.threads import Workers
@@ -106,7 +106,7 @@ class LiveEffects:
         self._supervisor = Supervisor(self._poller, environment, settings.grace, adopts=settings.own_process)
         self._bindings: dict[str, Binding] = {}
         self._attempts: dict[str, Attempt] = {}
-        self._notings: list[Noting] = []
+        self._notings: Notings | None = None
         self._events: list[Event] = []
         self._workers: Workers | None = None
         self._signals = Signals(self._poller.wake_descriptor) if settings.own_process else None
@@ -217,32 +217,15 @@ class LiveEffects:
         return self._workers
 
     def _note(self, effect: Save) -> None:
-        from planrunner.engine.aside import Noting, calling  # late: rarely needed
+        from planrunner.engine.aside import calling  # late: few tasks can be undone
+        from planrunner.engine.noting import Noting, Notings
 
+        if self._notings is None:
+            self._notings = Notings(self._poller, self._settings.grace, partial(self._seen, None))
+        self._examined += 1
         noting = Noting(effect)
         work = calling(effect, self._settings.resolve, self._serve, noting.cancelled)
-        self._examined += 1
-        self._notings.append(noting)
-        noting.job = self._in_threads().submit(work, partial(self._noted, noting))
-        noting.timer = self._poller.after(noting.limit, partial(self._hurry, noting, "timeout"))
-
-    def _noted(self, noting: Noting, found: Any) -> None:
-        self._notings.remove(noting)
-        self._poller.cancel(noting.timer)
-        self._seen(None, noting.came_to(found))
-
-    def _hurry(self, noting: Noting, reason: str, forced: bool = False) -> None:
-        """Ask a capability that notes the state before to stop; one that has not after the grace is left to itself."""
-        if noting.reason and not forced:
-            return
-        noting.reason = noting.reason or reason
-        self._poller.cancel(noting.timer)
-        noting.timer = self._poller.after(0.0 if forced else self._settings.grace, partial(self._give_up, noting))
-
-    def _give_up(self, noting: Noting) -> None:
-        if noting.job is not None and self._workers is not None:
-            self._workers.abandon(noting.job)
-        self._noted(noting, None)
+        self._notings.start(noting, work, self._in_threads())
 
     def _aside(self, work: Callable[[], Any], into: list[Any] | None = None) -> None:
         self._examined += 1
@@ -324,8 +307,8 @@ class LiveEffects:
         self._poller.turn(0.0)  # what is over already was not interrupted
         for attempt in list(self._attempts.values()):
             self._stop_one(attempt, forced)
-        for noting in list(self._notings):
-            self._hurry(noting, "interrupted", forced)
+        if self._notings is not None:
+            self._notings.stop(forced)
 
     def _stop_one(self, attempt: Attempt, forced: bool) -> None:
         if attempt.process is not None:

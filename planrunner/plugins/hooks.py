@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 from planrunner import hookspecs
-from planrunner.plugins.problems import FAULTS, Problems, fault_of, first_line
+from planrunner.plugins.problems import Problems, fault_of, interrupts, one_line
 
 if TYPE_CHECKING:
     from planrunner.plugins.observing import Observer
@@ -48,10 +48,13 @@ class Hooks:
             unknown = [hook.name for hook in self._manager.get_hookcallers(plugin) or () if not hook.has_spec()]
             if unknown:
                 raise ValueError(f"there is no hook `{unknown[0]}`")
-        except FAULTS as error:  # a wrong signature, an unknown hook, or a module whose attributes raise
+        except BaseException as error:  # a wrong signature, an unknown hook, or a module whose attributes raise
+            if interrupts(error):
+                raise
             if self._manager.is_registered(plugin):
                 self._manager.unregister(plugin)
-            why = first_line(error).replace(repr(full), name).replace(full, name)
+            why = one_line(error).replace(repr(full), name).replace(full, name)
+            why = why.removeprefix(f"{type(error).__name__}: ") if isinstance(error, Exception) else why
             self._problems.add(name, f"the plugin {name} is left out: {why}")
             return False
         return True
@@ -76,7 +79,9 @@ class Hooks:
                 continue
             try:
                 implementation.function(*(arguments[name] for name in implementation.argnames))
-            except FAULTS as error:  # a plugin's fault stays with the plugin
+            except BaseException as error:  # a plugin's fault stays with the plugin
+                if interrupts(error):
+                    raise
                 self._report(_name(implementation), hook, error)
 
     def _report(self, plugin: str, hook: str, error: BaseException) -> None:
