@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Union, Unpack, get_args, get_origin, get_type_hints, is_typeddict
 
 from planrunner.capabilities.declare import Declaration, Doc, declaration_of
+from planrunner.capabilities.soundness import misdescribed
 from planrunner.plan.model import Capability, Field
 
 _NAMES = {name: getattr(typing, name) for name in ("Annotated", "Any", "Literal", "Optional", "Union")}
@@ -32,14 +33,15 @@ _QUANTITY = ("string", "number")
 
 
 def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capability:
-    """The description of a tagged function. Raises TypeError where there is no tag or no plan could call it."""
+    """The description of a tagged function. Raises TypeError where there is no tag, no plan could call it or nobody
+    could be shown it."""
     declaration = declaration_of(function)
     if declaration is None:
         raise TypeError(f"{getattr(function, '__qualname__', function)!r} is not marked with @capability")
     hints = _hints(function)
     summary, description, texts = _texts(inspect.getdoc(function) or "")
     inputs = tuple(_inputs(function, hints, texts))
-    return Capability(
+    found = Capability(
         name=declaration.name,
         summary=summary,
         description=description,
@@ -58,6 +60,9 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
         undo=declaration.undo is not None,
         irreversible=declaration.irreversible,
     )
+    if why := misdescribed(found):
+        raise TypeError(why)
+    return found
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
