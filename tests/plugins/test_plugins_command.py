@@ -212,7 +212,7 @@ class TestNew:
             cwd=root, env=environment, capture_output=True, text=True, timeout=50,
         )  # fmt: skip
         assert tests.returncode == 0, tests.stdout + tests.stderr
-        assert "34 passed" in tests.stdout
+        assert "35 passed" in tests.stdout
         (root / "planrunner.yaml").write_text("plugins: {files: [src/planrunner_lists.py]}\n")
         trusting = ("plugins", "trust", str(root / "src" / "planrunner_lists.py"), "--yes")
         assert command(*trusting).returncode == 0
