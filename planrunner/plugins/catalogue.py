@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from planrunner.capabilities import builtin
 from planrunner.capabilities.declare import declaration_of
 from planrunner.plugins.problems import FAULTS, Problems
+from planrunner.plugins.soundness import misnamed
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -67,13 +68,15 @@ class Catalogue:
 
         target = builtin.load(known.target) if isinstance(known.target, str) else known.target
         try:
-            known = known._replace(description=describe(target, known.plugin)._replace(name=name))
+            found = describe(target, known.plugin)._replace(name=name)
         except FAULTS as error:  # annotations are code of the plugin
             why = f"the capability `{name}` of {known.plugin} is left out: {place_of(target)}{error}"
             self._leave_out(name, known.plugin, why)
             self.known.pop(name)
             return known
-        self.known[name] = known
+        self.known[name] = known = known._replace(description=found)
+        for fault in misnamed(found):
+            self.problems.add(known.plugin, f"the capability `{name}` of {known.plugin}: {place_of(target)}{fault}")
         return known
 
     def describe_all(self) -> None:
