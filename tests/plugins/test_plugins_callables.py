@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import enum
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal, NamedTuple, NewType, NotRequired, Optional, TypedDict, Union
+from typing import Annotated, Any, Literal, NamedTuple, NewType, NotRequired, TypedDict, Union
 
 import pytest
 
@@ -59,7 +59,7 @@ def _gives(annotation: Any) -> list[str]:
     "annotation",
     [
         str, int, float, bool, None, Any, list, dict, list[int], dict[str, Any], tuple[int, ...], Literal["a", 1],
-        Optional[str], Union[int, list[str]], "int | None", Row, Pair, list[Row], Sequence[str], Mapping[str, int], User,
+        Union[int, list[str]], "int | None", Row, Pair, list[Row], Sequence[str], Mapping[str, int], User,
         Annotated[str, Doc("how long", quantity="duration")], Annotated[dict[str, Row], Doc("rows")],
     ],
 )  # fmt: skip
@@ -72,8 +72,8 @@ def test_types_that_json_has_a_form_for_pass(annotation: Any) -> None:
     ("annotation", "named"),
     [
         (bytes, "bytes"), (pathlib.Path, "Path"), (Colour, "Colour"), (set, "set"), (set[str], "set"),
-        (Callable[[], int], "Callable"), (datetime.date, "date"), (list[bytes], "bytes"), (dict[str, set], "set"),
-        (Annotated[bytes, Doc("data")], "bytes"), (Optional[Colour], "Colour"), (Held, "bytes"), (dict[int, str], "int"),
+        (Callable[[], int], "Callable"), (dt.date, "date"), (list[bytes], "bytes"), (dict[str, set], "set"),
+        (Annotated[bytes, Doc("data")], "bytes"), (Union[Colour, None], "Colour"), (Held, "bytes"), (dict[int, str], "int"),
     ],
 )  # fmt: skip
 def test_types_that_json_has_no_form_for_are_refused(annotation: Any, named: str) -> None:
