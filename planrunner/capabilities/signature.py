@@ -38,7 +38,7 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
     declaration = declaration_of(function)
     if declaration is None:
         raise TypeError(f"{getattr(function, '__qualname__', function)!r} is not marked with @capability")
-    hints = _hints(function)
+    hints = annotations_of(function)
     summary, description, texts = _texts(inspect.getdoc(function) or "")
     inputs = tuple(_inputs(function, hints, texts))
     found = Capability(
@@ -65,8 +65,8 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
     return found
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function. Raises TypeError that names the first one that cannot be read."""
+def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function, or of a record. Raises TypeError that names the first one that cannot be read."""
     try:
         return get_type_hints(function, localns=_NAMES, include_extras=True)
     except Exception:  # an annotation is code, which may raise anything
@@ -174,7 +174,7 @@ def _members(record: Any) -> dict[str, Any]:
 
 def _outputs(returned: Any) -> tuple[Field, ...]:
     annotation = get_args(returned)[0] if get_origin(returned) is Annotated else returned
-    if annotation is None or annotation is type(None) or _is_vehicle(annotation):
+    if annotation is None or annotation is type(None) or is_vehicle(annotation):
         return ()
     if is_typeddict(annotation) or hasattr(annotation, "_fields"):
         hints = get_type_hints(annotation, localns=_NAMES, include_extras=True)
@@ -184,7 +184,7 @@ def _outputs(returned: Any) -> tuple[Field, ...]:
     return (field("value", returned, required=True),)
 
 
-def _is_vehicle(annotation: Any) -> bool:
+def is_vehicle(annotation: Any) -> bool:
     """Outcome, Spawn and Pause are how a function answers, not what it answers."""
     return getattr(annotation, "__name__", "") in ("Outcome", "Spawn", "Pause")
 

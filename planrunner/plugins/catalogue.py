@@ -8,6 +8,7 @@ from planrunner.capabilities import builtin
 from planrunner.capabilities.declare import declaration_of
 from planrunner.capabilities.soundness import misdescribed
 from planrunner.plugins.problems import Problems, interrupts, one_line
+from planrunner.plugins.soundness import misnamed
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Catalogue:
         target: Any = known.target
         try:
             target = builtin.load(known.target) if isinstance(known.target, str) else known.target
-            known = known._replace(description=describe(target, known.plugin)._replace(name=name))
+            found = describe(target, known.plugin)._replace(name=name)
         except BaseException as error:  # annotations are code of the plugin
             if interrupts(error):
                 raise
@@ -89,7 +90,9 @@ class Catalogue:
             self._leave_out(name, known.plugin, why)
             self.known.pop(name)
             return known
-        self.known[name] = known
+        self.known[name] = known = known._replace(description=found)
+        for fault in misnamed(found):
+            self.problems.add(known.plugin, f"the capability `{name}` of {known.plugin}: {place_of(target)}{fault}")
         return known
 
     def describe_all(self) -> None:

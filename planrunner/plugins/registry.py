@@ -251,6 +251,8 @@ class Registry(_Mapping):
         from planrunner.plugins.projectfiles import load  # late: few projects have such files
 
         self._take(file.name, f"`{file.name}`", lambda: load(file), "")
+        if fault := self._faults.pop("", ""):
+            self._faults |= dict.fromkeys(file.scan().families(), fault)
 
     def _take(self, name: str, what: str, load: Callable[[], object], family: str) -> None:
         """Load a plugin and register what it has; whatever loading raises, the run goes on without it."""
