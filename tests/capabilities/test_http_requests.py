@@ -183,6 +183,11 @@ class TestWhatComesOut:
             assert ended.outputs["text"] == "the reason"
             assert f"answered {status} Said: the reason" in ended.message
 
+    def test_a_schema_that_is_none_is_told_before_anything_is_sent(self, project: Project) -> None:
+        for schema, message in (({"type": "strng"}, "/type: `strng` is no type"), ("d.json", "a schema is a mapping")):
+            ended = project.get("http://127.0.0.1:9/", expect_schema=schema)
+            assert (ended.failure, message in ended.message) == ("logic", True)
+
     def test_the_answer_has_to_fit_its_schema(self, project: Project) -> None:
         schema = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
         answers = [as_json('{"id": 1}'), as_json('{"id": "x"}'), as_json("[]"), answer(200, "hi"), as_json("{")]
