@@ -16,9 +16,7 @@ _ONE = frozenset("additionalProperties additionalItems contains propertyNames no
 _LISTS = frozenset(("prefixItems", "allOf", "anyOf", "oneOf"))
 _MAPS = frozenset(("properties", "patternProperties", "dependentSchemas"))
 _NUMBERS = frozenset("multipleOf maximum exclusiveMaximum minimum exclusiveMinimum".split())
-_COUNTS = frozenset(
-    "maxLength minLength maxItems minItems maxProperties minProperties minContains maxContains".split()
-)
+_COUNTS = frozenset("maxLength minLength maxItems minItems maxProperties minProperties minContains maxContains".split())
 
 
 def require_schema(schema: Json, name: str) -> None:

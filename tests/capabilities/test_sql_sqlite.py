@@ -329,7 +329,12 @@ class TestProtectedPlaces:
 
     @pytest.mark.parametrize(
         "statement",
-        ["ATTACH 'other.db' AS o", "/* x */ attach 'other.db' as o", "VACUUM INTO 'other.db'", "EXPLAIN ATTACH 'x' AS o"],
+        [
+            "ATTACH 'other.db' AS o",
+            "/* x */ attach 'other.db' as o",
+            "VACUUM INTO 'other.db'",
+            "EXPLAIN ATTACH 'x' AS o",
+        ],
     )
     def test_no_statement_reaches_another_file(self, book: Path, statement: str) -> None:
         (book / "up.sql").write_text(f"SELECT 1;\n{statement};")

@@ -125,7 +125,6 @@ class TestBandit:
         assert bandit(context(project), "shop.py", severity="high", python=sys.executable).ok
 
 
-
 SCHEMA = {
     "type": "object",
     "required": ["name"],
@@ -190,8 +189,17 @@ class TestSchema:
             assert refused.value.failure == "logic"
 
     def test_sound_schemas_pass_as_ever(self, tmp_path: Path) -> None:
-        tree = {"$ref": "#/$defs/tree", "$defs": {"tree": {"type": "object", "additionalProperties": {"$ref": "#/$defs/tree"}}}}
-        for schema in (True, {}, tree, {"items": [{"type": ["null", "number"]}, False], "format": "x"}, {"if": {}, "then": True}):
+        tree = {
+            "$ref": "#/$defs/tree",
+            "$defs": {"tree": {"type": "object", "additionalProperties": {"$ref": "#/$defs/tree"}}},
+        }
+        for schema in (
+            True,
+            {},
+            tree,
+            {"items": [{"type": ["null", "number"]}, False], "format": "x"},
+            {"if": {}, "then": True},
+        ):
             assert json_schema(context(tmp_path), {"a": {"b": {}}}, schema=schema).ok
 
     def test_files_of_json_and_yaml_are_checked_with_lines_and_columns(self, tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ def test_what_a_capability_kept_takes_type_and_retention_from_a_declaration_of_i
 
 
 @pytest.mark.parametrize(
-    "name", ["../x", "/etc/x", "a/../b", "", ".", "a//b", "a/", " a", "a ", "a\nb", "a\x1b[0m", "a\\b", "a\u202eb", "a\0"]
+    "name",
+    ["../x", "/etc/x", "a/../b", "", ".", "a//b", "a/", " a", "a ", "a\nb", "a\x1b[0m", "a\\b", "a\u202eb", "a\0"],
 )
 def test_what_is_no_name_keeps_nothing(tmp_path: Path, name: str) -> None:
     services = AttemptServices(str(tmp_path / "state"), str(tmp_path), None, {})

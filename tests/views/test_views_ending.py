@@ -119,7 +119,10 @@ def test_the_command_is_shown_as_the_plan_writes_it_and_not_at_length():
     assert command_text(Task("a", uses="sql.query", inputs={"url": "http://me:secret@h:80/x@y"})) == (
         "sql.query url='http://me:***@h:80/x@y'"
     )
-    assert command_text(Task("a", uses="shell", run="curl https://me:secret@h/ && ls a@b")) == "curl https://me:***@h/ && ls a@b"
+    assert (
+        command_text(Task("a", uses="shell", run="curl https://me:secret@h/ && ls a@b"))
+        == "curl https://me:***@h/ && ls a@b"
+    )
     assert command_text(Task("a", uses="shell", run="ssh://me@h http://h:80/ a@b")) == "ssh://me@h http://h:80/ a@b"
     assert "secret" not in command_text(Task("a", uses="http.get", inputs={"a": "x" * 90, "url": "http://u:secret@h/"}))
     assert len(command_text(Task("a", uses="noop", inputs={"value": "v" * 500}))) < 140
