@@ -160,7 +160,7 @@ def undone(context: Context, before: dict[str, Json], outputs: dict[str, Json] |
     if before.get("format") != _FORMAT:
         raise Failure("what was kept for the undo was written by another version")
     if outputs is not None and outputs.get("changed") is False:
-        return {"restored": 0}  # whoever made it so, it was not this task
+        return {"changed": False, "restored": 0}  # whoever made it so, it was not this task
     with opened(context) as tree:
         earlier = records.load(context, before["record"])
         changes = _captured_changes(context, before, earlier)
@@ -173,7 +173,7 @@ def undone(context: Context, before: dict[str, Json], outputs: dict[str, Json] |
         inverse = merged(each for change in changes if (each := _inverse(context, tree, change, changes)))
         if inverse:
             carry_out(context, tree, (name, "undo"), Planned(inverse, {}))
-        return {"restored": len(inverse)}
+        return {"changed": bool(inverse), "restored": len(inverse)}
 
 
 def _captured_changes(context: Context, before: dict[str, Json], earlier: records.Record | None) -> tuple[Change, ...]:
