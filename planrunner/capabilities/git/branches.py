@@ -88,8 +88,8 @@ def _undo_branch(context: Context, before: dict[str, Any], outputs: dict[str, An
     now = value_of(repository, made) if new else ""
     if now not in ("", new):
         raise Failure(
-            f"{short(made)} has moved since: expected {new[:12]}, where this task made it, found {now[:12]}. Nothing was "
-            "taken back: see with `git log` whose commits it has now",
+            f"{short(made)} has moved since: expected {new[:12]}, where this task made it, found {now[:12]}. "
+            "Nothing was taken back: see with `git log` whose commits it has now",
             "moved",
         )
     went = done.get("index_sha256") and done["previous"] != done["name"]
