@@ -128,7 +128,7 @@ def _must_be_last(repository: Repository, before: dict[str, Any], done: dict[str
             "what came after it",
             "moved",
         )
-    return now == new
+    return bool(now == new)
 
 
 @capability(

@@ -152,8 +152,8 @@ def _must_be_between(repository: Repository, noted: dict[str, Any], was: Head, t
         )
     if was.branch and (stands := value_of(repository, was.branch)) not in (was.commit, to.commit):
         raise Failure(
-            f"{short(was.branch)} has moved since: expected {was.commit[:12]}, found {stands[:12] or 'nothing'}. Nothing "
-            "was taken back",
+            f"{short(was.branch)} has moved since: expected {was.commit[:12]}, found {stands[:12] or 'nothing'}. "
+            "Nothing was taken back",
             "moved",
         )
 

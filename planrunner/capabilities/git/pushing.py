@@ -133,8 +133,8 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     now = remote.value(ref)
     if now not in (old, new):
         raise Failure(
-            f"{ref} has moved at {before['url']} since: expected {new[:12]}, found {now[:12] or 'nothing'}. Nothing was "
-            "taken back: fetch, and see whose commits it has now",
+            f"{ref} has moved at {before['url']} since: expected {new[:12]}, found {now[:12] or 'nothing'}. "
+            "Nothing was taken back: fetch, and see whose commits it has now",
             "moved",
         )
     if now != old:
@@ -143,7 +143,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     if tracking and value_of(repository, tracking) == new != tracked:
         move(repository, tracking, tracked, new, reason(context, "undo push"))
     record.drop()
-    return now != old
+    return bool(now != old)
 
 
 @capability(

@@ -109,12 +109,14 @@ def _capture(context: Context, **inputs: Any) -> dict[str, Any]:
 @taking_back
 def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
     record = Record(context, before["slot"])
-    if not record.read() and not (outputs or {}).get("changed"):
+    noted = record.read()
+    if not noted and not (outputs or {}).get("changed"):
         return False
     forge = _forge(context, before["repository"])
     wanted = Wanted(*before["wanted"])
     now = forge.find(wanted.head, wanted.base)
-    was = Request(*before["found"]) if before["found"] else None
+    found = noted.get("was") or before["found"]
+    was = Request(*found) if found else None
     if now is None or (was is not None and _says(now, was.title, was.body)):
         return False  # closed, merged or never opened; or as it was
     if was is not None and now.number != was.number:
@@ -171,6 +173,6 @@ def pull_request(
         return PullRequest(made.number, made.url, True, True, wanted.head, wanted.base, made.title)
     changed = not _is_said(found, wanted)
     if changed:
-        record.write({"wanted": list(wanted), "opens": began})
+        record.write({"wanted": list(wanted), "opens": began, "was": None if began else list(found)})
         found = forge.change(found.number, title.strip(), body)
     return PullRequest(found.number, found.url, began, changed or began, wanted.head, wanted.base, found.title)

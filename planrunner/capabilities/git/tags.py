@@ -130,7 +130,7 @@ def _undo_delete(context: Context, before: dict[str, Any], outputs: dict[str, An
         object_of(repository, old, "object")
         move(repository, before["tag"], old, "", reason(context, "undo tag_delete"))
     record.drop()
-    return old != now
+    return bool(old != now)
 
 
 @capability("git.tag_delete", effect="idempotent", preview=_preview_delete, capture=_capture_tag, undo=_undo_delete)
