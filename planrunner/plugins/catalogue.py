@@ -27,10 +27,12 @@ class Known(NamedTuple):
 class Catalogue:
     """What plugins have registered, by the name of the capability."""
 
-    __slots__ = ("known", "problems")
+    __slots__ = ("known", "left_out", "problems")
 
     def __init__(self) -> None:
         self.known: dict[str, Known] = {}
+        self.left_out: dict[str, str] = {}
+        """Names that a plugin wanted and does not have, each with the sentence that says why."""
         self.problems = Problems()
 
     def registrar(self, plugin: str, family: str) -> Callable[..., None]:
@@ -57,7 +59,7 @@ class Catalogue:
                 try:
                     register(declaration.name, function)
                 except ValueError as error:
-                    self.problems.add(name, f"the plugin {name}: {error}")
+                    self._leave_out(declaration.name, name, f"the plugin {name}: {error}")
 
     def described(self, name: str, known: Known) -> Known:
         """With its description; one that cannot be described is left out."""
@@ -67,8 +69,25 @@ class Catalogue:
         try:
             known = known._replace(description=describe(target, known.plugin)._replace(name=name))
         except FAULTS as error:  # annotations are code of the plugin
-            self.problems.add(known.plugin, f"the capability `{name}` of {known.plugin} is left out: {error}")
+            why = f"the capability `{name}` of {known.plugin} is left out: {place_of(target)}{error}"
+            self._leave_out(name, known.plugin, why)
             self.known.pop(name)
             return known
         self.known[name] = known
         return known
+
+    def describe_all(self) -> None:
+        """Describe every capability there is, so that those that cannot be are left out and named."""
+        for name, known in list(self.known.items()):
+            if known.description is None:
+                self.described(name, known)
+
+    def _leave_out(self, name: str, plugin: str, why: str) -> None:
+        self.left_out.setdefault(name, why)
+        self.problems.add(plugin, why)
+
+
+def place_of(function: object) -> str:
+    """File and line of a function with a colon behind, as a compiler would say it; empty for what has none."""
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""
