@@ -48,4 +48,6 @@ def test_the_name_of_a_family_lists_its_members(capsys: pytest.CaptureFixture[st
     assert "docker.tag" in told
     assert "files.read" not in told
     assert main(["capabilities", "docker", "--json"]) == 0
-    assert {each["name"].partition(".")[0] for each in json.loads(capsys.readouterr().out)["capabilities"]} == {"docker"}
+    assert {each["name"].partition(".")[0] for each in json.loads(capsys.readouterr().out)["capabilities"]} == {
+        "docker"
+    }

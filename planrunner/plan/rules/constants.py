@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Json = Any
     Path = tuple[str | int, ...]
+    Quick = Callable[[Json], bool]
 
 _QUANTITIES: dict[str, tuple[Callable[[str], float | None], str]] = {
     "duration": (parse_duration, "a duration such as `30s` or `5m`"),
@@ -38,6 +39,18 @@ _SCHEMAS = {
 _WORDS = {"integer": "int", "boolean": "bool", "array": "list", "object": "map"}
 """Types of JSON Schema in the words of the plan language."""
 _KINDS: tuple[tuple[type, str], ...] = ((str, "string"), (list, "array"), (dict, "object"))
+_CLASSES: dict[str, tuple[type, ...]] = {
+    "string": (str, int, float, bool),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+_made: dict[int, tuple[Json, Quick]] = {}
+REMEMBERED = 1024
+"""Schemas that are kept ready for judging."""
 SHOWN = 8
 """So many names at most stand in a message."""
 
@@ -56,15 +69,51 @@ class Fault(NamedTuple):
 
 def faults(value: Json, field: Field) -> Iterator[Fault]:
     """Where the value of an input does not fit; nothing for what may be right."""
+    known = _QUANTITIES.get(field.type)
+    schema = field.schema or _SCHEMAS.get(field.type)
+    if known is None and (not isinstance(schema, dict) or _quick(schema)(value)):
+        return
     if value is None or is_template(value) or value == field.default:
         return
-    schema = field.schema if isinstance(field.schema, dict) and field.schema else _SCHEMAS.get(field.type)
-    known = _QUANTITIES.get(field.type)
     if known is not None and isinstance(value, (str, int, float)):
         if isinstance(value, bool) or not _is_amount(value, known[0]):
             yield Fault((), f"is `{_short(value)}`, expected {known[1]}")
-    elif schema is not None:
+    else:
         yield from _look(schema, value, ())
+
+
+def _quick(schema: dict[str, Json]) -> Quick:
+    """Whether a value fits beyond doubt, made once for each schema: nearly all values do, and need no words."""
+    known = _made.get(id(schema))
+    if known is None:
+        if len(_made) >= REMEMBERED:
+            _made.clear()
+        known = _made[id(schema)] = (schema, _making(schema))
+    return known[1]
+
+
+def _making(schema: Json) -> Quick:
+    if not isinstance(schema, dict) or not schema:
+        return lambda value: True
+    if "anyOf" in schema:
+        members = [_making(member) for member in schema["anyOf"]]
+        return lambda value: any(member(value) for member in members)
+    if "enum" in schema:
+        words = frozenset(choice for choice in schema["enum"] if isinstance(choice, str))
+        return lambda value: isinstance(value, str) and value in words
+    classes = frozenset(each for name in _types(schema) for each in _CLASSES.get(name, ()))
+    item, rest = _making(schema.get("items")), schema.get("additionalProperties")
+    named = {name: _making(each) for name, each in schema.get("properties", {}).items()}
+    other: Quick = (lambda value: False) if rest is False else _making(rest)
+
+    def fits(value: Json) -> bool:
+        if type(value) not in classes:
+            return False
+        if isinstance(value, list):
+            return all(map(item, value))
+        return not isinstance(value, dict) or all(named.get(name, other)(each) for name, each in value.items())
+
+    return fits
 
 
 def _is_amount(value: str | float, parse: Callable[[str], float | None]) -> bool:
