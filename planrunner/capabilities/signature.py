@@ -29,6 +29,7 @@ _TYPES: dict[Any, tuple[str, Any]] = {
     dict: ("map", {"type": "object"}),
     type(None): ("any", {"type": "null"}),
 }
+_PARTS = ("anyOf", "items", "additionalProperties")
 _QUANTITY = ("string", "number")
 
 
@@ -96,7 +97,20 @@ def _inputs(function: Callable[..., Any], hints: Mapping[str, Any], texts: Mappi
         required = parameter.default is parameter.empty
         default = None if required else parameter.default
         fields.append(field(name.removesuffix("_"), hints.get(name, Any), required, default, texts.get(name, "")))
-    return fields
+    return [each._replace(schema=_closed(each.schema)) for each in fields]
+
+
+def _closed(schema: Any) -> Any:
+    """The schema of what is given: a record takes no keys that it does not name, which lint tells before a run."""
+    if isinstance(schema, list):
+        return [_closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: _closed(value) if key in _PARTS else value for key, value in schema.items()}
+    if "properties" in inner:
+        inner["properties"] = {name: _closed(each) for name, each in inner["properties"].items()}
+        inner["additionalProperties"] = False
+    return inner
 
 
 def _unpacked(annotation: Any) -> list[tuple[str, Any, bool]]:

@@ -204,7 +204,8 @@ def template(
     """Write a file from a Jinja template and values.
 
     The template sees the values and nothing else, in the same sandbox as the templates of plans; a name that has no
-    value fails. A template in a file is the usual form: `{{ … }}` in a plan is filled in before the task starts.
+    value fails. A template in a file is the usual form: `{{ … }}` in a plan is filled in before the task starts,
+    unless it stands between `{% raw %}` and `{% endraw %}`.
     """
     inputs = {"path": path, "template": template, "text": text, "values": values, "mode": mode, "parents": parents}
     return Written(**_TEMPLATE.act(context, **inputs))

@@ -9,27 +9,19 @@ from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.commands.looks import looks_like_calls
 from planrunner.plan.model import Action, Capability, Field, Task
 from planrunner.plan.nearest import nearest
+from planrunner.plan.rules.constants import Fault, faults
+from planrunner.plan.rules.places import value_place
 from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
 
-CODES = ("PLAN007", "PLAN008", "PLAN009")
+CODES = ("PLAN007", "PLAN008", "PLAN009", "PLAN202")
 
-BUILT_IN = "planrunner"
-"""The plugin of the built-in capabilities: the plan schema knows their inputs and has judged all values but text."""
+IN_PLAN_SCHEMA = frozenset({"shell", "files.read", "files.write", "noop", "fail", "sleep"})
+"""Capabilities whose inputs the schema of plans knows: it has judged all their values under `with` but text."""
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str, int, float, bool),
-    "int": (int,),
-    "number": (int, float),
-    "bool": (bool,),
-    "list": (list,),
-    "map": (dict,),
-}
-"""Python types a literal may have for each type of input; a number where text is wanted is written out as text.
-Durations, sizes and money are quantities with a unit or plain numbers, which only the capability can judge."""
 
 _KEEP_ONE = "keep one, and put the other into a task of its own"
 
@@ -52,6 +44,8 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
                     yield _beside(task, "command", "the capability is called, and not what the command says")
                 if task.inputs or task.uses in demanding:
                     yield from _inputs(view, task, capability, task.inputs, task.run)
+                if task.outputs:
+                    yield from _outputs(view, task, capability)
         elif (
             task.inputs
             and not task.command
@@ -116,8 +110,8 @@ def _inputs(view: PlanView, task: Task, capability: Capability, inputs: Any, run
     for name, value in given.items():
         field = fields.get(name)
         if field is not None:
-            if _misfit(value, field) and (isinstance(value, str) or capability.plugin != BUILT_IN):
-                yield _wrong_type(view, task, field, value)
+            if isinstance(value, str) or capability.name not in IN_PLAN_SCHEMA or not has_key(task, "with"):
+                yield from (_unfit(view, task, field, fault) for fault in faults(value, field))
         elif not capability.open_inputs:
             close = nearest(str(name), fields)
             meant.add(close)
@@ -127,6 +121,25 @@ def _inputs(view: PlanView, task: Task, capability: Capability, inputs: Any, run
             absent = field.required and field.name not in given and field.name not in meant
             if absent and not (capability.takes_run and run is not None):
                 yield _missing(task, capability, field)
+
+
+def _outputs(view: PlanView, task: Task, capability: Capability) -> Iterable[Diagnostic]:
+    """Declared outputs that nothing gives: the capability gives others, and the plan says no value or file."""
+    given = [field.name for field in capability.outputs]
+    if not given or capability.open_outputs or capability.takes_run:
+        return
+    for output in task.outputs:
+        if output.name in given or output.value is not None or output.path:
+            continue
+        span = find_word(view, task, output.name, "outputs")
+        message = f"`{capability.name}` gives no output `{output.name}`"
+        close = nearest(output.name, given)
+        if close is None:
+            yield Diagnostic("PLAN202", message, span, help=f"it gives {names(given)}")
+            continue
+        written = view.source.text[span.start : span.end] == output.name
+        fix = Fix(f"rename it to `{close}`", (Edit(span, close),), safe=False) if written else None
+        yield Diagnostic("PLAN202", f"{message}, did you mean `{close}`?", span, fix=fix)
 
 
 def _unknown_input(view: PlanView, task: Task, capability: Capability, name: str, close: str | None) -> Diagnostic:
@@ -161,29 +174,13 @@ def _missing(task: Task, capability: Capability, field: Field) -> Diagnostic:
     return Diagnostic("PLAN008", message, span, help=about)
 
 
-def _misfit(value: Any, field: Field) -> bool:
-    if value is None:
-        return False
-    if isinstance(value, str) and ("{{" in value or "{%" in value):
-        return False
-    wanted = _TYPES.get(field.type)
-    if wanted is None:
-        return False
-    if isinstance(value, bool) and field.type in ("int", "number"):
-        return True
-    if field.type == "number" and isinstance(value, str):
-        return True
-    return not isinstance(value, wanted)
-
-
-def _wrong_type(view: PlanView, task: Task, field: Field, value: Any) -> Diagnostic:
-    span = find_word(view, task, field.name, "with")
-    message = f"input `{field.name}` of `{task.uses}` is {_kind(value)}, expected {field.type}"
-    return Diagnostic("PLAN008", message, span, help=field.description)
-
-
-def _kind(value: Any) -> str:
-    for kind, name in ((bool, "a bool"), (int, "an int"), (float, "a number"), (str, "a string"), (list, "a list")):
-        if isinstance(value, kind):
-            return name
-    return "a map"
+def _unfit(view: PlanView, task: Task, field: Field, fault: Fault) -> Diagnostic:
+    """The finding about a value that is written out."""
+    span, word = value_place(view, task, (field.name, *fault.path), fault.unknown)
+    path = fault.path[:-1] if fault.unknown else fault.path
+    named = field.name + "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path)
+    message = f"input `{named}` of `{task.uses}` {fault.said}"
+    if not fault.near:
+        return Diagnostic("PLAN008", message, span, help=fault.help or field.description)
+    fix = Fix(f"write `{fault.near}`", (Edit(span, fault.near),), safe=False) if word else None
+    return Diagnostic("PLAN008", f"{message}, did you mean `{fault.near}`?", span, fix=fix)
