@@ -56,7 +56,7 @@ class Examined(NamedTuple):
 def plugins() -> list[Plugin]:
     """Every plugin there is, with what loading all of them came to."""
     registry = Registry()
-    registry.names()
+    registry.described()
     registry.rules()
     registry.observer()
     packages = dict.fromkeys((entry.plugin, entry.version) for entry in registry.installed())

@@ -38,7 +38,7 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
     declaration = declaration_of(function)
     if declaration is None:
         raise TypeError(f"{getattr(function, '__qualname__', function)!r} is not marked with @capability")
-    hints = get_type_hints(function, localns=_NAMES, include_extras=True)
+    hints = _hints(function)
     summary, description, texts = _texts(inspect.getdoc(function) or "")
     inputs = tuple(_inputs(function, hints, texts))
     found = Capability(
@@ -65,6 +65,23 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
     return found
 
 
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function. Raises TypeError that names the first one that cannot be read."""
+    try:
+        return get_type_hints(function, localns=_NAMES, include_extras=True)
+    except Exception:  # an annotation is code, which may raise anything
+        whole = inspect.unwrap(function)
+        names = getattr(whole, "__globals__", {})
+        for name, annotation in inspect.get_annotations(whole).items():
+            alone = types.SimpleNamespace(__annotations__={name: annotation})
+            try:
+                get_type_hints(alone, names, _NAMES, include_extras=True)
+            except Exception as error:
+                what = "what it returns" if name == "return" else f"the parameter `{name}`"
+                raise TypeError(f"the annotation {annotation!r} of {what} cannot be read: {error}") from error
+        raise
+
+
 def _inputs(function: Callable[..., Any], hints: Mapping[str, Any], texts: Mapping[str, str]) -> list[Field]:
     fields: list[Field] = []
     for name, parameter in inspect.signature(function).parameters.items():
@@ -74,7 +91,8 @@ def _inputs(function: Callable[..., Any], hints: Mapping[str, Any], texts: Mappi
             fields += (_or_null(field(*each, None, texts.get(each[0], ""))) for each in _unpacked(hints.get(name)))
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
-            raise TypeError(f"the parameter `{name}` of {function.__qualname__} cannot be given by name")
+            shown = str(parameter).partition(":")[0]
+            raise TypeError(f"the parameter `{shown}` of {function.__qualname__} cannot be given by name")
         required = parameter.default is parameter.empty
         default = None if required else parameter.default
         fields.append(field(name.removesuffix("_"), hints.get(name, Any), required, default, texts.get(name, "")))
@@ -154,9 +172,8 @@ def _members(record: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {name: schema_of(hint)[1] for name, hint in hints.items()}}
 
 
-def _outputs(annotation: Any) -> tuple[Field, ...]:
-    if get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
+def _outputs(returned: Any) -> tuple[Field, ...]:
+    annotation = get_args(returned)[0] if get_origin(returned) is Annotated else returned
     if annotation is None or annotation is type(None) or _is_vehicle(annotation):
         return ()
     if is_typeddict(annotation) or hasattr(annotation, "_fields"):
@@ -164,7 +181,7 @@ def _outputs(annotation: Any) -> tuple[Field, ...]:
         return tuple(field(name, hint, required=True) for name, hint in hints.items())
     if schema_of(annotation)[0] in ("map", "any"):
         return ()
-    return (field("value", annotation, required=True),)
+    return (field("value", returned, required=True),)
 
 
 def _is_vehicle(annotation: Any) -> bool:

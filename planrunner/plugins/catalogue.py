@@ -28,10 +28,12 @@ class Known(NamedTuple):
 class Catalogue:
     """What plugins have registered, by the name of the capability."""
 
-    __slots__ = ("known", "problems")
+    __slots__ = ("known", "left_out", "problems")
 
     def __init__(self) -> None:
         self.known: dict[str, Known] = {}
+        self.left_out: dict[str, str] = {}
+        """Names that a plugin wanted and does not have, each with the sentence that says why."""
         self.problems = Problems()
 
     def registrar(self, plugin: str, family: str) -> Callable[..., None]:
@@ -57,12 +59,14 @@ class Catalogue:
         """Register every function of a plugin that is marked."""
         register = self.registrar(name, family)
         for function in list(vars(plugin).values()):
+            declaration = None
             try:
                 declaration = declaration_of(function)
                 if declaration is not None:
                     register(declaration.name, function)
             except ValueError as error:
-                self.problems.add(name, f"the plugin {name}: {error}")
+                named = declaration.name if declaration is not None else ""
+                self._leave_out(named, name, f"the plugin {name}: {error}")
             except BaseException as error:  # an object whose attributes raise
                 if interrupts(error):
                     raise
@@ -79,8 +83,25 @@ class Catalogue:
             if interrupts(error):
                 raise
             why = str(error) if isinstance(error, (TypeError, NameError)) else one_line(error)
-            self.problems.add(known.plugin, f"the capability `{name}` of {known.plugin} is left out: {why}")
+            where = place_of(known.target)
+            self._leave_out(name, known.plugin, f"the capability `{name}` of {known.plugin} is left out: {where}{why}")
             self.known.pop(name)
             return known
         self.known[name] = known
         return known
+
+    def describe_all(self) -> None:
+        """Describe every capability there is, so that those that cannot be are left out and named."""
+        for name, known in list(self.known.items()):
+            if known.description is None:
+                self.described(name, known)
+
+    def _leave_out(self, name: str, plugin: str, why: str) -> None:
+        self.left_out.setdefault(name, why)
+        self.problems.add(plugin, why)
+
+
+def place_of(function: object) -> str:
+    """File and line of a function with a colon behind, as a compiler would say it; empty for what has none."""
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CAPABILITIES = "planrunner.capabilities"
 PLUGINS = "planrunner.plugins"
-_HEADER = "planrunner plugins 1"
+_HEADER = "planrunner plugins 2"
 _METADATA = (".dist-info", ".egg-info")
 
 
@@ -97,11 +97,11 @@ def _write(path: str, key: str, found: Iterable[Installed]) -> None:
 def _look() -> list[Installed]:
     from importlib.metadata import distributions  # late: only when the cache does not hold
 
-    found: dict[tuple[str, str], Installed] = {}
+    found: dict[tuple[str, str, str], Installed] = {}
     for distribution in distributions():
         for point in distribution.entry_points:
             if point.group in (CAPABILITIES, PLUGINS):
                 plugin = distribution.metadata["Name"] or "?"
                 one = Installed(point.group, point.name, point.value, plugin, distribution.version or "?")
-                found.setdefault((point.group, point.name), one)
+                found.setdefault((point.group, point.name, plugin), one)  # the first on sys.path is imported
     return [found[key] for key in sorted(found)]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 from planrunner import hookspecs
+from planrunner.plan.nearest import nearest
 from planrunner.plugins.problems import Problems, fault_of, interrupts, one_line
+from planrunner.plugins.scanning import HOOKS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from planrunner.plugins.observing import Observer
 
 PREFIX = "planrunner_"
@@ -41,14 +46,14 @@ class Hooks:
         """Add a plugin; False, and a problem, where it does not fit the hooks."""
         if self._manager.is_registered(plugin):
             return True
+        if fault := _misfit(plugin):
+            self._problems.add(name, f"the plugin {name} is left out: {fault}")
+            return False
         full = f"{name}{_PART}{len(self._manager.list_name_plugin())}"
         try:
             self._manager.register(plugin, full)
             self._names.setdefault(name, []).append(plugin)
-            unknown = [hook.name for hook in self._manager.get_hookcallers(plugin) or () if not hook.has_spec()]
-            if unknown:
-                raise ValueError(f"there is no hook `{unknown[0]}`")
-        except BaseException as error:  # a wrong signature, an unknown hook, or a module whose attributes raise
+        except BaseException as error:  # pluggy knows more reasons than are told in our words
             if interrupts(error):
                 raise
             if self._manager.is_registered(plugin):
@@ -88,6 +93,42 @@ class Hooks:
         if (plugin, hook) not in self._reported:
             self._reported.add((plugin, hook))
             self._problems.add(plugin, fault_of(plugin, hook, error))
+
+
+def _misfit(plugin: object) -> str:
+    """Why what a plugin has under the names of hooks cannot be called as hooks; empty where it can."""
+    try:
+        found = {name: getattr(plugin, name) for name in dir(plugin) if name.startswith(PREFIX)}
+        return next(filter(None, (_fault(name, value) for name, value in found.items())), "")
+    except BaseException as error:  # a module whose attributes raise
+        if interrupts(error):
+            raise
+        return one_line(error)
+
+
+def _fault(name: str, value: object) -> str:
+    spec = getattr(hookspecs, name, None)
+    if not callable(value):
+        return "" if spec is None else f"`{name}` is a hook and so has to be a function, not {type(value).__name__}"
+    if spec is None:
+        near = nearest(name, HOOKS)
+        return f"there is no hook `{name}`" + (f", did you mean `{near}`?" if near else "")
+    if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
+        return f"`{name}` is an `async def`, which nobody awaits: a hook is a plain function"
+    if inspect.isgeneratorfunction(value):
+        return f"`{name}` is a generator, which nobody goes through: a hook is a plain function"
+    allowed = tuple(inspect.signature(spec).parameters)
+    wrong = [each for each in _arguments(value) if each not in allowed]
+    if wrong:
+        return f"`{name}` takes an argument `{wrong[0]}`: it may take {' and '.join(f'`{one}`' for one in allowed)}"
+    return ""
+
+
+def _arguments(function: Callable[..., object]) -> list[str]:
+    """What a call has to give: parameters without a default."""
+    given = inspect.signature(function).parameters.values()
+    open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [one.name for one in given if one.default is one.empty and one.kind not in open_ended]
 
 
 def _name(implementation: pluggy.HookImpl) -> str:

@@ -6,6 +6,7 @@ one that raises, whatever it be, is named once; one that never returns is left b
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import TextIO
 
     from planrunner.machine.events import Entry
 
@@ -77,6 +79,8 @@ class _Delivery:
         self._waiting.put((run_id, entry))
         if self._thread is None:
             sys.setswitchinterval(min(sys.getswitchinterval(), TURN))
+            _hold_open(sys.__stdout__)
+            _hold_open(sys.__stderr__)
             name = f"planrunner-observer-{self._observer.plugin}"
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
@@ -108,6 +112,13 @@ class _Delivery:
             if not self._faulty:
                 self._faulty = True
                 self._report(observer.plugin, fault_of(observer.plugin, "planrunner_observe_event", error))
+
+
+def _hold_open(stream: TextIO | None) -> None:
+    """A stream of the process stays open whoever closes it: the result of the run is still to be written."""
+    if stream is not None:
+        with contextlib.suppress(AttributeError):  # one that somebody put there may take no attributes
+            stream.close = stream.flush  # type: ignore[method-assign]
 
 
 def copied(value: Any) -> Any:

@@ -98,6 +98,12 @@ class Registry(_Mapping):
             self._load_file(file)
         return tuple(sorted({*builtin.TARGETS, *self._catalogue.known}))
 
+    def described(self) -> tuple[str, ...]:
+        """Every capability whose function can be described; the others are left out and named in ``problems``."""
+        self.names()
+        self._catalogue.describe_all()
+        return self.names()
+
     def __getitem__(self, name: str) -> Capability:
         found = self.find(name)
         if found is None:
@@ -151,7 +157,8 @@ class Registry(_Mapping):
         for file in self.files():
             if file.refusal() and family in file.scan().families():
                 return file.refusal()
-        return self._faults.get(family, "")
+        left_out = {} if self._books is None else self._books.left_out
+        return left_out.get(name) or self._faults.get(family, "")
 
     # The other hooks
 

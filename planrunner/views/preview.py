@@ -107,7 +107,7 @@ def _sums(envelope: dict[str, Json]) -> Iterator[str]:
     if envelope["writes"]:
         yield f"writes    {_named([write['path'] for write in envelope['writes']])}"
     if envelope["irreversible"]:
-        yield f"no undo   {_named(envelope['irreversible'])} (unsafe effects without a rollback)"
+        yield f"no undo   {_named(envelope['irreversible'])} (nothing takes back what they change)"
 
 
 _COUNTED = (

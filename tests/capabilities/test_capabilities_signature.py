@@ -170,3 +170,17 @@ class TestBuiltins:
         for described in map(description_of, builtin.TARGETS):
             assert described.summary.endswith("."), described.name
             assert all(field.description for field in described.inputs), described.name
+
+
+def test_a_plain_return_has_the_words_of_its_doc() -> None:
+    def count() -> Annotated[int, Doc("the number")]:
+        return 1
+
+    (output,) = describe(capability("a.b")(count)).outputs
+    assert (output.name, output.type, output.description) == ("value", "int", "the number")
+
+    def wait() -> Annotated[str, Doc("how long it took", quantity="duration")]:
+        return "1s"
+
+    (output,) = describe(capability("a.b")(wait)).outputs
+    assert (output.type, output.description) == ("duration", "how long it took")

@@ -105,6 +105,19 @@ def test_another_end_than_the_case_names_is_found(tmp_path: Path) -> None:
     assert "failed as `flaky`: no" in _fails(_case(broken), "outcome", tmp_path)
 
 
+@pytest.mark.parametrize("aspect", ["outcome", "replay", "preview"])
+def test_a_call_may_fail_as_the_case_says_before_it_begins(aspect: str, tmp_path: Path) -> None:
+    def refuse(context: Context, text: str) -> Any:
+        raise Failure("there is nothing to note", "missing")
+
+    case = _case(refuse, capture=refuse)._replace(fails="missing")
+    assert _fails(case, aspect, tmp_path) == ""
+    (tmp_path / "b").mkdir()
+    if aspect == "replay":
+        said = _fails(case._replace(fails="absent"), aspect, tmp_path / "b")
+        assert "to fail as `absent` and failed as `missing`" in said
+
+
 @pytest.mark.parametrize(
     ("returned", "said"),
     [

@@ -122,6 +122,84 @@ class TestList:
         assert command("capabilities", "stocks.price").stderr == ""
 
 
+BROKEN = """
+from planrunner.api import capability
+
+@capability("stocks.sell", effect="read")
+def sell(name: str, x: "NoSuchType"):
+    "Sell."
+
+@capability("stocks.many", effect="read")
+def many(*names: int):
+    "Many."
+
+@capability("stocks.place", effect="read")
+def place(name: int, /):
+    "By place."
+"""
+
+
+class TestLeftOut:
+    """What planrunner has to leave out of a plugin is named, with its place."""
+
+    SAID = (
+        ("stocks.sell", 4, "the annotation 'NoSuchType' of the parameter `x` cannot be read"),
+        ("stocks.many", 8, "the parameter `*names` of many cannot be given by name"),
+        ("stocks.place", 12, "the parameter `name` of place cannot be given by name"),
+    )
+
+    def test_check_and_list_name_every_capability_that_is_left_out(
+        self, site, command: Command, tmp_path: Path
+    ) -> None:
+        site("stocks", BROKEN)
+        file = tmp_path / "site-packages" / "planrunner_stocks.py"
+        for words, code in ((("check", "stocks"), 1), (("check",), 1), (("list",), 0), (("show", "stocks"), 0)):
+            done = command("plugins", *words)
+            assert done.returncode == code, words
+            for name, line, why in self.SAID:
+                assert f"problem: the capability `{name}` of planrunner-stocks is left out: {file}:{line}: {why}" in (
+                    done.stdout
+                ), words
+            assert "sound" not in done.stdout
+        assert "ready" not in command("plugins").stdout
+
+    def test_what_is_sound_beside_it_still_counts(self, site, command: Command) -> None:
+        site("stocks", GOOD + BROKEN)
+        assert "ready: 2 capabilities" in command("plugins").stdout
+        done = command("plugins", "check", "stocks", "--json")
+        assert done.returncode == 1
+        found = json.loads(done.stdout)
+        assert len(found["problems"]) == 3
+        assert found["capabilities"].keys() == {"stocks.price", "stocks.buy"}
+
+    def test_lint_says_why_a_plan_cannot_use_one(self, site, command: Command, tmp_path: Path) -> None:
+        site("stocks", GOOD + BROKEN)
+        (tmp_path / "work" / "plan.yaml").write_text("plan: p\ntasks: [{id: a, uses: stocks.sell, timeout: 1s}]\n")
+        done = command("lint", "plan.yaml")
+        assert done.returncode == 1
+        assert "the capability `stocks.sell` cannot be used" in done.stdout
+        assert "NoSuchType" in done.stdout
+
+    def test_of_two_packages_with_one_family_the_names_of_the_second_are_named(
+        self, site, command: Command, tmp_path: Path
+    ) -> None:
+        site("stocks", GOOD)
+        about = tmp_path / "site-packages" / "acme_stocks-3.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-stocks\nVersion: 3.0\n")
+        (about / "entry_points.txt").write_text("[planrunner.capabilities]\nstocks = acme_stocks\n")
+        (tmp_path / "site-packages" / "acme_stocks.py").write_text(GOOD.replace("stocks.buy", "stocks.short"))
+        listed = command("plugins")
+        assert "the plugin planrunner-stocks: the capability `stocks.price` is left out, acme-stocks has one" in (
+            listed.stdout
+        )
+        found = json.loads(command("plugins", "list", "--json").stdout)["plugins"]
+        names = {each["name"]: each["capabilities"] for each in found}
+        assert names["acme-stocks"] == ["stocks.price", "stocks.short"]
+        assert names["planrunner-stocks"] == ["stocks.buy"]
+        assert "acme-stocks has one of that name" in command("capabilities", "stocks.price").stderr
+
+
 class TestNew:
     def test_a_new_plugin_passes_its_tests_at_once_and_its_plan_runs(self, command: Command, tmp_path: Path) -> None:
         done = command("plugins", "new", "lists")

@@ -121,12 +121,16 @@ def planrunner_observe_event(run_id, entry):
         raise KeyboardInterrupt
     if kind == "hang":
         time.sleep(60)
+    if kind == "close":
+        print(end="")
+        sys.stdout.close()
+        sys.stderr.close()
     if kind == "lock":
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 """
 
 
-@pytest.mark.parametrize("kind", ["calm", "exit", "interrupt", "hang", "lock"])
+@pytest.mark.parametrize("kind", ["calm", "exit", "interrupt", "hang", "lock", "close"])
 def test_a_run_ends_the_same_whatever_an_observer_does(kind: str, tmp_path: Path) -> None:
     site = tmp_path / "site-packages"
     about = site / "hostile-1.dist-info"

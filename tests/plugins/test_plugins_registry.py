@@ -166,7 +166,12 @@ class TestFamilies:
         registry = Registry()
         assert registry.find("odd.one") is None
         assert registry.find("odd.two") is not None
-        assert registry.problems() == ("the capability `odd.one` of odd is left out: name 'NoSuchName' is not defined",)
+        (problem,) = registry.problems()
+        assert problem.startswith("the capability `odd.one` of odd is left out: ")
+        assert problem.endswith(
+            "odd_one.py:5: the annotation 'NoSuchName' of the parameter `x` cannot be read: "
+            "name 'NoSuchName' is not defined"
+        )
 
     def test_nobody_takes_the_name_of_a_built_in_or_of_another_plugin(self) -> None:
         @capability("shell")
@@ -228,8 +233,40 @@ class TestHooks:
         registry.add(SimpleNamespace(planrunner_observe_event=lambda run_id, colour: None), "colourful")
         assert len(registry.problems()) == 2
         assert registry.problems()[0] == "the plugin strange is left out: there is no hook `planrunner_no_such_hook`"
-        assert "colourful is left out" in registry.problems()[1]
+        assert registry.problems()[1] == (
+            "the plugin colourful is left out: `planrunner_observe_event` takes an argument `colour`: "
+            "it may take `run_id` and `entry`"
+        )
         assert registry.observer() is None
+
+    def test_what_is_no_plain_function_is_no_hook(self) -> None:
+        async def late(entry: Any) -> None: ...
+
+        def lazy(entry: Any) -> Any:
+            yield
+
+        for hook, said in ((3, "not int"), (late, "an `async def`, which nobody awaits"), (lazy, "a generator")):
+            registry = Registry(plugins=False)
+            registry.add(SimpleNamespace(planrunner_observe_event=hook), "odd")
+            (problem,) = registry.problems()
+            assert problem.startswith("the plugin odd is left out: `planrunner_observe_event` is a")
+            assert said in problem
+            assert registry.observer() is None
+            assert registry.hooks_of("odd") == ()
+
+    def test_a_hook_may_have_more_arguments_that_need_not_be_given(self) -> None:
+        seen: list[Any] = []
+
+        def watch(entry: Any, more: int = 3) -> None:
+            seen.append((entry.seq, more))
+
+        registry = Registry(plugins=False)
+        registry.add(SimpleNamespace(planrunner_observe_event=watch), "more")
+        observe = registry.observer()
+        assert observe is not None
+        observe("run", Entry(1, 0.0, TaskQueued("task")))
+        observe.flush()
+        assert seen == [(1, 3)]
 
     def test_without_observers_nothing_is_to_be_called(self, site) -> None:
         assert Registry(plugins=False).observer() is None

@@ -161,6 +161,16 @@ def test_writes_people_and_what_cannot_be_undone_are_listed(shown: Callable[...,
     assert "parts" not in envelope["irreversible"]
 
 
+def test_what_may_be_repeated_and_is_never_taken_back_is_listed_unless_its_task_says_so(
+    write: Write, data: Data
+) -> None:
+    put = 'uses: http.put, with: {url: "https://example.org/a", body: x}, timeout: 1m'
+    write("p.yaml", f"plan: p\ntasks:\n  - {{id: put, {put}}}\n  - {{id: own, effect: idempotent, {put}}}\n"
+          f"  - {{id: back, rollback: {{run: x}}, {put}}}\n"
+          "  - {id: note, uses: files.write, with: {path: n, content: x}, timeout: 1m}\n")  # fmt: skip
+    assert data("preview", "p.yaml")[1]["envelope"]["irreversible"] == ["put"]
+
+
 def test_budgets_are_compared_with_the_worst_case(shown: Callable[..., dict[str, Any]]) -> None:
     budgets = {row["budget"]: row["verdict"] for row in shown()["budgets"]}
     assert budgets == {"time": "fits", "attempts": "fits"}

@@ -21,7 +21,6 @@ Json = Any
 
 _DECIDABLE = frozenset({"params", "env", "plan"})
 _TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
-_REACHES_OUT = frozenset({"unsafe"})
 
 
 class Sight:
@@ -306,17 +305,24 @@ def _writes(sight: Sight, tasks: Sequence[Task]) -> list[dict[str, Json]]:
 
 
 def _irreversible(sight: Sight, tasks: Sequence[Task]) -> list[str]:
-    """Tasks whose effects nothing undoes: unsafe ones without a rollback."""
+    """Tasks whose effects nothing undoes: as PLAN604 has it, also those that may be repeated, unless the task itself
+    says that it is one."""
     return [
         path
         for path, task in walk(tasks)
-        if task.uses and effect_of(sight, task) in _REACHES_OUT and not _undone(sight, task) and not inner(task)
+        if task.uses and not inner(task) and _changes(sight, task) and not _undone(sight, task)
     ]
+
+
+def _changes(sight: Sight, task: Task) -> bool:
+    if task.effect is not None:
+        return task.effect in ("unsafe", "checkable")
+    return effect_of(sight, task) in ("unsafe", "checkable", "idempotent")
 
 
 def _undone(sight: Sight, task: Task) -> bool:
     trait = sight.traits.get(task.uses, ())
-    return task.rollback is not None or (len(trait) > 4 and bool(trait[4]))
+    return task.rollback is not None or bool(task.backup) or (len(trait) > 4 and bool(trait[4]))
 
 
 def _asks(sight: Sight, tasks: Sequence[Task]) -> list[str]:

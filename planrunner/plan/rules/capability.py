@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
-from planrunner.diagnostics import Diagnostic, Edit, Fix
+from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
+from planrunner.plan.commands.looks import looks_like_calls
 from planrunner.plan.model import Action, Capability, Field, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
@@ -13,7 +15,7 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-CODES = ("PLAN007", "PLAN008", "PLAN020")
+CODES = ("PLAN007", "PLAN008", "PLAN009")
 
 BUILT_IN = "planrunner"
 """The plugin of the built-in capabilities: the plan schema knows their inputs and has judged all values but text."""
@@ -29,6 +31,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
 """Python types a literal may have for each type of input; a number where text is wanted is written out as text.
 Durations, sizes and money are quantities with a unit or plain numbers, which only the capability can judge."""
 
+_KEEP_ONE = "keep one, and put the other into a task of its own"
+
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
     used = view.used
@@ -41,8 +45,13 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             elif capability.takes_run and not has_key(task, "run") and not capability.inputs:
                 help_ = "give it `run: …`, a script or a list of arguments"
                 yield Diagnostic("PLAN008", f"`{task.uses}` has nothing to run", span_of(task, "uses"), help=help_)
-            elif task.inputs or task.uses in demanding:
-                yield from _inputs(view, task, capability, task.inputs, task.run)
+            else:
+                if has_key(task, "run") and not capability.takes_run:
+                    yield _beside(task, "run", f"`{capability.name}` runs no script")
+                elif has_key(task, "command") and looks_like_calls(task.command):
+                    yield _beside(task, "command", "the capability is called, and not what the command says")
+                if task.inputs or task.uses in demanding:
+                    yield from _inputs(view, task, capability, task.inputs, task.run)
         elif (
             task.inputs
             and not task.command
@@ -56,8 +65,20 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
 
 
 def _action(view: PlanView, task: Task, action: Action, key: str) -> Iterable[Diagnostic]:
-    if action.uses and action.uses not in view.capabilities:
+    capability = view.capabilities.get(action.uses) if action.uses else None
+    if action.uses and capability is None:
         yield _unknown(view, task, action.uses, key)
+    elif capability is not None and action.run is not None and not capability.takes_run:
+        message = f"`run` and `uses` exclude each other here: `{action.uses}` runs no script"
+        yield Diagnostic("PLAN009", message, find_word(view, task, "run", key), help=_KEEP_ONE)
+
+
+def _beside(task: Task, key: str, why: str) -> Diagnostic:
+    """What a task says to do beside its capability, which would do without it. A command in words may stand there: it
+    tells people what the capability is for."""
+    label = Label(span_of(task, "uses"), "`uses` stands here")
+    message = f"`{key}` and `uses` exclude each other here: {why}"
+    return Diagnostic("PLAN009", message, span_of(task, key), labels=(label,), help=_KEEP_ONE)
 
 
 def _unread(view: PlanView, task: Task) -> Diagnostic:
@@ -113,7 +134,7 @@ def _unknown_input(view: PlanView, task: Task, capability: Capability, name: str
     fields = [field.name for field in capability.inputs]
     if capability.takes_run and not fields:
         message = f"the input `{name}` does not reach the script of `{capability.name}`"
-        return Diagnostic("PLAN020", message, span, help=f"hand it over with `env: {{{name.upper()}: …}}`")
+        return Diagnostic("PLAN008", message, span, help=f"hand it over with `env: {{{_variable(name)}: …}}`")
     message = f"`{capability.name}` takes no input `{name}`"
     if close:
         written = view.source.text[span.start : span.end] == name
@@ -121,6 +142,15 @@ def _unknown_input(view: PlanView, task: Task, capability: Capability, name: str
         return Diagnostic("PLAN008", f"{message}, did you mean `{close}`?", span, fix=fix)
     way = f"it takes {names(fields)}" if fields else "it takes no inputs"
     return Diagnostic("PLAN008", message, span, help=way)
+
+
+def _variable(name: str) -> str:
+    """A name for an environment variable that shadows none of those that programs go by."""
+    wanted = re.sub(r"[^A-Z0-9_]", "_", name.upper())
+    return f"INPUT_{wanted}" if wanted in _TAKEN or not wanted[:1].isalpha() else wanted
+
+
+_TAKEN = frozenset("PATH HOME USER SHELL PWD LANG TERM IFS ENV TMPDIR EDITOR PAGER LOGNAME MAIL TZ CDPATH PS1".split())
 
 
 def _missing(task: Task, capability: Capability, field: Field) -> Diagnostic:

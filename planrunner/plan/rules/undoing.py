@@ -21,7 +21,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
         return
     for task in view.plan.tasks:
         said = task.finally_ or task.rollback is not None or task.backup or task.irreversible
-        if task.uses and not said and _unsafe(view, task):
+        if task.uses and not said and _stays(view, task):
             message = f"`{task.id}` changes something that a rollback leaves as it is"
             help_ = (
                 "give it `rollback`, `backup` or an `effect` that says it changes nothing, or say `irreversible: true`"
@@ -29,9 +29,12 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             yield Diagnostic("PLAN604", message, task.span, help=help_)
 
 
-def _unsafe(view: PlanView, task: Task) -> bool:
+def _stays(view: PlanView, task: Task) -> bool:
+    """Whether something of it is left. What may be repeated changes things as well; a task that says so of itself, as
+    one with a script does, has been thought about, and says with the same word what its script leaves."""
     capability = view.used.get(task.uses)
     if capability is not None and capability.undo:
         return False  # it takes back itself what it did
-    effect = task.effect or (capability.effect if capability is not None else "pure")
-    return effect in ("unsafe", "checkable")
+    if task.effect is not None:
+        return task.effect in ("unsafe", "checkable")
+    return capability is not None and capability.effect not in ("pure", "read")
