@@ -6,7 +6,6 @@ import _collections_abc as _abc  # what `collections.abc` is, without the packag
 
 from planrunner.capabilities.contract import Context, Failure, Pause, Spawn
 from planrunner.capabilities.declare import Declaration, declaration_of
-from planrunner.capabilities.faults import interrupts, said, traceback_of
 from planrunner.capabilities.soundness import failed, legible, sound, unfit
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import Outcome
@@ -62,6 +61,8 @@ def invoke(
     except StorageFailed as lost:
         return lost
     except BaseException as error:  # a capability's own fault must not reach the engine
+        from planrunner.capabilities.faults import interrupts  # late: hardly any call comes here
+
         if interrupts(error):
             raise
         return outcome_of_fault(error)
@@ -70,6 +71,8 @@ def invoke(
 def outcome_of_fault(error: BaseException) -> Outcome:
     """The failed outcome that an exception of a capability stands for."""
     if not isinstance(error, Failure):
+        from planrunner.capabilities.faults import said, traceback_of  # late, as above
+
         return Outcome("logic", legible(said(error)), stderr=legible(traceback_of(error)))
     given: Any = error.failure
     outcome = Outcome("logic", str(error), error.outputs)
@@ -86,6 +89,8 @@ def probe(binding: Binding, context: Context) -> bool | None:
     try:
         answer = _call(bind("", binding.declaration.probe), context.call.inputs, context)
     except BaseException as error:  # a probe that fails tells nothing
+        from planrunner.capabilities.faults import interrupts  # late: hardly any call comes here
+
         if interrupts(error):
             raise
         return None

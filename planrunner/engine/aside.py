@@ -42,17 +42,12 @@ def act(state_dir: str, effect: Aside) -> list[AttemptEnded | BackupMade | Facts
 
 
 def calling(
-    effect: Examine | Save,
+    effect: Examine,
     resolve: Callable[[str], Callable[..., Any]],
     serve: Callable[[Call], AttemptServices],
     stopped: Callable[[], bool],
 ) -> Callable[[], Any]:
-    """What a thread does for an effect with a call of its own: have a model judge, or a capability note the state
-    before."""
-    if isinstance(effect, Save):
-        from planrunner.engine.capturing import captured  # late: few tasks can be undone
-
-        return partial(captured, effect, resolve, serve, stopped)
+    """What a thread does for an effect with a call of its own: have a model judge."""
     from planrunner.engine.judging import judged  # late: few criteria are judged by a model
 
     return partial(judged, effect, resolve, serve, stopped)

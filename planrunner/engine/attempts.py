@@ -8,7 +8,6 @@ import time
 from planrunner.capabilities.binding import Binding, bind, outcome_of_fault
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Pause, Spawn
 from planrunner.capabilities.declare import declaration_of
-from planrunner.capabilities.faults import interrupts, said
 from planrunner.capabilities.soundness import legible, not_json, sound
 from planrunner.engine.effects import UNDO
 from planrunner.engine.lognames import log_name
@@ -154,6 +153,8 @@ def located(resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding 
     except KeyError:
         return Outcome("logic", f"no installed capability is named `{name}`")
     except BaseException as error:  # a plugin that cannot be imported fails its tasks, not the run
+        from planrunner.capabilities.faults import interrupts, said  # late: hardly any call comes here
+
         if interrupts(error):
             raise
         return Outcome("logic", legible(f"the capability `{name}` cannot be loaded: {said(error)}"))
@@ -298,6 +299,8 @@ def finished(spawn: Spawn, ended: Exit) -> Outcome:
     try:
         outcome = sound(spawn.finish(ended))
     except BaseException as error:  # a capability's own fault
+        from planrunner.capabilities.faults import interrupts  # late, as above
+
         if interrupts(error):
             raise
         outcome = outcome_of_fault(error)

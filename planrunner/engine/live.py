@@ -82,6 +82,16 @@ def _services(settings: LiveSettings, call: Call) -> AttemptServices:
     return AttemptServices(settings.state_dir, settings.directory, settings.environment, own)
 
 
+def _notings(poller: Poller, settings: LiveSettings, done: Callable[[Any], None]) -> Notings:
+    from planrunner.engine.capturing import captured  # late: few tasks can be undone
+    from planrunner.engine.noting import Notings
+
+    def work(effect: Save, stopped: Callable[[], bool]) -> Any:
+        return captured(effect, settings.resolve, partial(_services, settings), stopped)
+
+    return Notings(poller, settings.grace, work, done)
+
+
 def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding | Outcome:
     """Look a capability up for the first time; what is found is kept in ``bindings``."""
     found = located(resolve, name)
@@ -128,25 +138,22 @@ class LiveEffects:
 
     def _act(self, effect: Effect) -> None:
         from planrunner.engine import rare_effects as rare  # late: rarely needed
+        from planrunner.engine.aside import act, beside, calling
 
         if isinstance(effect, rare.Cancel):
             self._call_off(effect)
-        elif isinstance(effect, (rare.Examine, rare.Save)) and effect.call is not None:
-            if isinstance(effect, rare.Save):
-                self._note(effect)
-                return
-            from planrunner.engine.aside import calling  # late, as above
-
+        elif isinstance(effect, rare.Save) and effect.call is not None:
+            if self._notings is None:
+                self._notings = _notings(self._poller, self._settings, partial(self._seen, None))
+            self._examined += 1
+            self._notings.start(effect, self._in_threads())
+        elif isinstance(effect, rare.Examine) and effect.call is not None:
             self._aside(calling(effect, self._settings.resolve, self._serve, lambda: self._asked > 0))
         elif isinstance(effect, (rare.Examine, rare.Weigh, rare.TakeCheckpoint)):
-            from planrunner.engine.aside import beside  # late, as above
-
             self._aside(*beside(self._settings.state_dir, effect))
         elif isinstance(effect, rare.Probe):
             self._events.append(probed(effect.call, self._settings.resolve))
         elif not isinstance(effect, StartCall):
-            from planrunner.engine.aside import act  # late, as above
-
             self._events += act(self._settings.state_dir, effect)
 
     def _start(self, call: Call) -> None:
@@ -185,7 +192,8 @@ class LiveEffects:
         if isinstance(result, Spawn):
             self._start_process(attempt, result)
         elif isinstance(result, Pause):
-            self._start_pause(attempt, result)
+            seconds, outcome = paused(attempt.call, result)
+            attempt.timer = self._poller.after(seconds, partial(self._end, attempt, outcome))
         else:
             self._end(attempt, result)
 
@@ -203,10 +211,6 @@ class LiveEffects:
         except SpawnFailed as failed:
             self._end(attempt, Outcome(failed.failure, failed.message))
 
-    def _start_pause(self, attempt: Attempt, pause: Pause) -> None:
-        seconds, outcome = paused(attempt.call, pause)
-        attempt.timer = self._poller.after(seconds, partial(self._end, attempt, outcome))
-
     def _in_threads(self) -> Workers:
         if self._workers is None:
             from planrunner.engine.threads import Workers  # late: runs of processes need no threads
@@ -215,17 +219,6 @@ class LiveEffects:
         self._supervisor.programs.alone = False
         self._supervisor.foreign_children = True
         return self._workers
-
-    def _note(self, effect: Save) -> None:
-        from planrunner.engine.aside import calling  # late: few tasks can be undone
-        from planrunner.engine.noting import Noting, Notings
-
-        if self._notings is None:
-            self._notings = Notings(self._poller, self._settings.grace, partial(self._seen, None))
-        self._examined += 1
-        noting = Noting(effect)
-        work = calling(effect, self._settings.resolve, self._serve, noting.cancelled)
-        self._notings.start(noting, work, self._in_threads())
 
     def _aside(self, work: Callable[[], Any], into: list[Any] | None = None) -> None:
         self._examined += 1

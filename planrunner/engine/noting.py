@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from planrunner.engine.rare_effects import Save
     from planrunner.engine.threads import Job, Workers
 
+    Work = Callable[[Save, Callable[[], bool]], Any]
+
 LIMIT = 60.0
 """Seconds for a capability to note the state before, where its task has no timeout."""
 
@@ -53,17 +55,19 @@ class Noting:
 class Notings:
     """Those of one run that are under way; ``done`` is told what each came to. Belongs to the loop's thread."""
 
-    __slots__ = ("_done", "_grace", "_poller", "_under_way")
+    __slots__ = ("_done", "_grace", "_poller", "_under_way", "_work")
 
-    def __init__(self, poller: Poller, grace: float, done: Callable[[Any], None]) -> None:
+    def __init__(self, poller: Poller, grace: float, work: Work, done: Callable[[Any], None]) -> None:
+        self._work = work
         self._poller = poller
         self._grace = grace
         self._done = done
         self._under_way: dict[Noting, Workers] = {}
 
-    def start(self, noting: Noting, work: Callable[[], Any], workers: Workers) -> None:
+    def start(self, effect: Save, workers: Workers) -> None:
+        noting = Noting(effect)
         self._under_way[noting] = workers
-        noting.job = workers.submit(work, partial(self._over, noting))
+        noting.job = workers.submit(partial(self._work, effect, noting.cancelled), partial(self._over, noting))
         noting.timer = self._poller.after(noting.limit, partial(self._hurry, noting, "timeout"))
 
     def stop(self, forced: bool) -> None:
