@@ -65,6 +65,13 @@ def catalogue() -> list[Capability]:
     return [found for name in sorted(known.names()) if (found := known.find(name)) is not None]
 
 
+def family(name: str) -> list[Capability]:
+    """The capabilities of a family such as ``files``, by name; empty where none has that name."""
+    known = registry()
+    members = sorted(each for each in known.names() if each.startswith(f"{name}."))
+    return [found for each in members if (found := known.find(each)) is not None]
+
+
 def capability(name: str) -> Capability:
     """One capability; raises NotFound with the nearest name."""
     known = registry()

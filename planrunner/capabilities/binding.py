@@ -6,6 +6,8 @@ import _collections_abc as _abc  # what `collections.abc` is, without the packag
 
 from planrunner.capabilities.contract import Context, Failure, Pause, Spawn
 from planrunner.capabilities.declare import Declaration, declaration_of
+from planrunner.capabilities.faults import interrupts, said, traceback_of
+from planrunner.capabilities.soundness import failed, legible, sound, unfit
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import Outcome
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -38,29 +40,43 @@ def bind(name: str, function: Callable[..., Any]) -> Binding:
     return Binding(function, declaration_of(function) or Declaration(name), first == ("context",), renamed)
 
 
-def invoke(binding: Binding, inputs: dict[str, Json] | None, context: Context | None) -> Result:
-    """Call the function with its inputs. Whatever it raises becomes a failed outcome, never an exception.
+def invoke(
+    binding: Binding,
+    inputs: dict[str, Json] | None,
+    context: Context | None,
+    what: str = "the result",
+    halves: bool = False,
+) -> Result:
+    """Call the function with its inputs. Whatever it raises or gives becomes an outcome, a failed one where it is
+    wrong, never an exception; only a real Ctrl-C, which arrives in the main thread, goes on.
 
-    ``context`` may be None for a function that does not want one.
+    ``context`` may be None for a function that does not want one. ``what`` names in messages what it gave; ``halves``
+    as for ``not_json``.
     """
     try:
         result = outcome_of(_call(binding, inputs, context))
-    except Failure as failure:
-        result = Outcome(failure.failure, str(failure), failure.outputs)
-    except StorageFailed as failed:
-        return failed
-    except Exception as error:  # a capability's own fault must not reach the engine
-        return Outcome("logic", f"{type(error).__name__}: {error}", stderr=_traceback(error))
-    return own(result) if isinstance(result, Outcome) and result.failure else result
+        if isinstance(result, (Spawn, Pause)):
+            why = unfit(result)
+            return Outcome("logic", why) if why else result
+        return sound(result, what, halves)
+    except StorageFailed as lost:
+        return lost
+    except BaseException as error:  # a capability's own fault must not reach the engine
+        if interrupts(error):
+            raise
+        return outcome_of_fault(error)
 
 
-def own(outcome: Outcome) -> Outcome:
-    """An outcome whose class is the capability's to give: that an attempt was cut off or never began is the engine's
-    knowledge, and such an attempt would be waited for."""
-    if outcome.failure not in ("interrupted", "unstarted"):
-        return outcome
-    said = f": {outcome.message}" if outcome.message else ""
-    return outcome._replace(failure="logic", message=f"failed as `{outcome.failure}`{said}")
+def outcome_of_fault(error: BaseException) -> Outcome:
+    """The failed outcome that an exception of a capability stands for."""
+    if not isinstance(error, Failure):
+        return Outcome("logic", legible(said(error)), stderr=legible(traceback_of(error)))
+    given: Any = error.failure
+    outcome = Outcome("logic", str(error), error.outputs)
+    if isinstance(given, str) and given:
+        return sound(outcome._replace(failure=given))
+    named = "without a class" if given == "" else f"with {given!r} as its class, which is no text"
+    return sound(failed(f"failed {named}", outcome))
 
 
 def probe(binding: Binding, context: Context) -> bool | None:
@@ -69,7 +85,9 @@ def probe(binding: Binding, context: Context) -> bool | None:
         return None
     try:
         answer = _call(bind("", binding.declaration.probe), context.call.inputs, context)
-    except Exception:  # a probe that fails tells nothing
+    except BaseException as error:  # a probe that fails tells nothing
+        if interrupts(error):
+            raise
         return None
     return answer if isinstance(answer, bool) else None
 
@@ -81,7 +99,7 @@ def _call(binding: Binding, inputs: dict[str, Json] | None, context: Context | N
     return binding.function(context, **inputs) if binding.wants_context else binding.function(**inputs)
 
 
-def outcome_of(returned: Any) -> Result:
+def outcome_of(returned: Any) -> Outcome | Spawn | Pause:
     """What a returned value stands for: outputs by name, or one output ``value``."""
     if type(returned) is dict:
         return Outcome(outputs=returned)
@@ -94,24 +112,3 @@ def outcome_of(returned: Any) -> Result:
     if isinstance(returned, _abc.Mapping):
         return Outcome(outputs=dict(returned))
     return Outcome(outputs={"value": returned})
-
-
-def not_json(value: Json, where: str = "output") -> str:
-    """Why a value cannot be kept as JSON data, or an empty string."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return ""
-    if isinstance(value, float):
-        return "" if value - value == 0 else f"{where} is {value}, which JSON cannot hold"
-    if isinstance(value, (list, tuple)):
-        return next((why for i, item in enumerate(value) if (why := not_json(item, f"{where}[{i}]"))), "")
-    if isinstance(value, dict):
-        if bad := next((key for key in value if not isinstance(key, str)), None):
-            return f"{where} has the key {bad!r}, which is not text"
-        return next((why for key, item in value.items() if (why := not_json(item, f"{where}.{key}"))), "")
-    return f"{where} is a {type(value).__name__}, which is not JSON data"
-
-
-def _traceback(error: BaseException) -> str:
-    import traceback  # late: only a capability with a fault needs it
-
-    return "".join(traceback.format_exception(error))[-16384:]

@@ -57,7 +57,8 @@ class Declaration(NamedTuple):
     before; it is durable before the attempt starts."""
     undo: Callable[..., dict[str, Any] | None] | None = None
     """``undo(context, before, outputs)``: the exact inverse, given what ``capture`` found and the outputs (None where
-    nobody saw the end). Twice is the same as once; also right where the effect happened in part or not at all."""
+    nobody saw the end). Twice is the same as once; also right where the effect happened in part or not at all. It may
+    give ``changed``: False where there was nothing to take back."""
     irreversible: bool = False
     """Nothing can take back what it does."""
 

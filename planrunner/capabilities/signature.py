@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Union, Unpack, get_args, get_origin, get_type_hints, is_typeddict
 
 from planrunner.capabilities.declare import Declaration, Doc, declaration_of
+from planrunner.capabilities.soundness import misdescribed
 from planrunner.plan.model import Capability, Field
 
 _NAMES = {name: getattr(typing, name) for name in ("Annotated", "Any", "Literal", "Optional", "Union")}
@@ -28,18 +29,20 @@ _TYPES: dict[Any, tuple[str, Any]] = {
     dict: ("map", {"type": "object"}),
     type(None): ("any", {"type": "null"}),
 }
+_PARTS = ("anyOf", "items", "additionalProperties")
 _QUANTITY = ("string", "number")
 
 
 def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capability:
-    """The description of a tagged function. Raises TypeError where there is no tag or no plan could call it."""
+    """The description of a tagged function. Raises TypeError where there is no tag, no plan could call it or nobody
+    could be shown it."""
     declaration = declaration_of(function)
     if declaration is None:
         raise TypeError(f"{getattr(function, '__qualname__', function)!r} is not marked with @capability")
     hints = annotations_of(function)
     summary, description, texts = _texts(inspect.getdoc(function) or "")
     inputs = tuple(_inputs(function, hints, texts))
-    return Capability(
+    found = Capability(
         name=declaration.name,
         summary=summary,
         description=description,
@@ -58,6 +61,9 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
         undo=declaration.undo is not None,
         irreversible=declaration.irreversible,
     )
+    if why := misdescribed(found):
+        raise TypeError(why)
+    return found
 
 
 def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
@@ -91,7 +97,20 @@ def _inputs(function: Callable[..., Any], hints: Mapping[str, Any], texts: Mappi
         required = parameter.default is parameter.empty
         default = None if required else parameter.default
         fields.append(field(name.removesuffix("_"), hints.get(name, Any), required, default, texts.get(name, "")))
-    return fields
+    return [each._replace(schema=_closed(each.schema)) for each in fields]
+
+
+def _closed(schema: Any) -> Any:
+    """The schema of what is given: a record takes no keys that it does not name, which lint tells before a run."""
+    if isinstance(schema, list):
+        return [_closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: _closed(value) if key in _PARTS else value for key, value in schema.items()}
+    if "properties" in inner:
+        inner["properties"] = {name: _closed(each) for name, each in inner["properties"].items()}
+        inner["additionalProperties"] = False
+    return inner
 
 
 def _unpacked(annotation: Any) -> list[tuple[str, Any, bool]]:

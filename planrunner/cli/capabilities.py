@@ -19,23 +19,27 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the schema of the inputs.")
 @click.pass_context
 def command(ctx: click.Context, /, name: str | None, as_json: bool) -> int:
-    """List what tasks can call, or tell all about one capability.
+    """List what tasks can call, or those of a family, or tell all about one capability.
 
     \b
     Examples:
       planrunner capabilities
+      planrunner capabilities files
       planrunner capabilities shell
       planrunner capabilities --json
     """
-    from planrunner.app.authoring import capability, catalogue
+    from planrunner.app.authoring import capability, catalogue, family
 
-    found = catalogue() if name is None else [capability(name)]
+    found = catalogue() if name is None else family(name)
+    is_list = bool(found)
+    if not is_list and name is not None:
+        found = [capability(name)]
     if as_json:
         rows = [_object(each) for each in found]
-        data = {"format": 1, "capabilities": rows} if name is None else rows[0]
+        data = {"format": 1, "capabilities": rows} if is_list else rows[0]
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
         return 0
-    if name is not None:
+    if not is_list:
         click.echo("\n".join(_described(found[0])))
         return 0
     from planrunner.views.table import table

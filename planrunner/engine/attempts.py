@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import time
 
-from planrunner.capabilities.binding import Binding, bind, not_json, own
+from planrunner.capabilities.binding import Binding, bind, outcome_of_fault
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Pause, Spawn
 from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.faults import interrupts, said
+from planrunner.capabilities.soundness import legible, not_json, sound
 from planrunner.engine.effects import UNDO
 from planrunner.engine.lognames import log_name
 from planrunner.engine.tails import TAIL, Record
@@ -84,6 +86,8 @@ class Attempt:
         return self.reason != ""
 
     def write(self, data: bytes, stream: str = "stdout") -> None:
+        if type(data) is not bytes or stream not in ("stdout", "stderr"):  # told here, where the fault is
+            raise TypeError(f"the log takes bytes for stdout or stderr, not a {type(data).__name__} for {stream!r}")
         if self._workers is None:
             self.record.take(stream, data)
         else:
@@ -102,6 +106,8 @@ class Attempt:
         return self._served().settings(section)
 
     def keep(self, content: bytes | str, name: str, type: str) -> dict[str, Json]:
+        if why := not_json([name, type], "name and type of the artifact"):
+            raise Failure(why)
         return self._served().keep(content, name, type)
 
     def artifact(self, sha256: str) -> BinaryIO:
@@ -147,8 +153,10 @@ def located(resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding 
         return bind(name, getattr(declaration_of(function), part) if part else function)
     except KeyError:
         return Outcome("logic", f"no installed capability is named `{name}`")
-    except Exception as error:  # a plugin that cannot be imported fails its tasks, not the run
-        return Outcome("logic", f"the capability `{name}` cannot be loaded: {type(error).__name__}: {error}")
+    except BaseException as error:  # a plugin that cannot be imported fails its tasks, not the run
+        if interrupts(error):
+            raise
+        return Outcome("logic", legible(f"the capability `{name}` cannot be loaded: {said(error)}"))
 
 
 def log_path(state_dir: str, call: Call) -> str:
@@ -288,12 +296,12 @@ def finished(spawn: Spawn, ended: Exit) -> Outcome:
         failure, message = ("logic", f"exit code {ended.code}") if ended.code else ("", "")
         return Outcome(failure, message, {}, ended.code, ended.duration, **tails(ended))
     try:
-        outcome = own(spawn.finish(ended))
-    except Failure as failure:
-        outcome = own(Outcome(failure.failure, str(failure), failure.outputs))
+        outcome = sound(spawn.finish(ended))
+    except BaseException as error:  # a capability's own fault
+        if interrupts(error):
+            raise
+        outcome = outcome_of_fault(error)
         outcome = outcome._replace(exit_code=ended.code, duration=ended.duration, **tails(ended))
-    except Exception as error:  # a capability's own fault
-        outcome = Outcome("logic", f"{type(error).__name__}: {error}", {}, ended.code, ended.duration, **tails(ended))
     return outcome if len(outcome.stdout) <= TAIL else outcome._replace(stdout=outcome.stdout[-TAIL:])
 
 
@@ -320,7 +328,7 @@ def paused(call: Call, pause: Pause) -> tuple[float, Outcome]:
     """How long a pause takes and what it comes to: a timeout may end it earlier."""
     if call.timeout is not None and call.timeout < pause.seconds:
         return call.timeout, timed_out(call.timeout)
-    return pause.seconds, own(pause.outcome)
+    return pause.seconds, sound(pause.outcome)
 
 
 def exited(call: Call, spawn: Spawn, ended: Exit) -> Outcome:
@@ -337,8 +345,6 @@ def returned(attempt: Attempt, result: Result) -> Result:
         return timed_out(attempt.call.timeout)
     if attempt.reason and (not isinstance(result, Outcome) or result.failure):
         return INTERRUPTED
-    if isinstance(result, Outcome) and (why := not_json(result.outputs, "the result")):
-        return Outcome("logic", why)
     return result
 
 

@@ -50,8 +50,8 @@ class Signals:
         self._before.clear()
         self._descriptor = None
 
-    def _note(self, number: int, _: FrameType | None) -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
         self.asked += 1
         self._pending.append(number)
         if self.asked > 2:
-            raise KeyboardInterrupt
+            signal.default_int_handler(signal.SIGINT, frame)  # no `raise` of ours: nobody takes it for a fault

@@ -85,10 +85,20 @@ class Workers:
 
     def _run(self) -> None:
         while (job := self._queue.get()) is not None:
-            self.post(partial(self._returned, job, job.work()))
+            try:
+                back = partial(self._returned, job, job.work())
+            except BaseException as error:  # a bug is the loop's to tell: a thread that dies would be waited for
+                back = partial(self._broke, job, error)
+            self.post(back)
 
     def _returned(self, job: Job, result: Any) -> None:
         self._idle += 1
         if not job.abandoned:
             self.busy -= 1
             job.done(result)
+
+    def _broke(self, job: Job, error: BaseException) -> None:
+        self._idle += 1
+        if not job.abandoned:
+            self.busy -= 1
+            raise error

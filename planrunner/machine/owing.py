@@ -151,6 +151,20 @@ def started(state: State, by: RollbackStarted, positions: Sequence[int]) -> Roll
     return by._replace(tasks=names, owed=tuple(positions))
 
 
+def rests_on(state: State, later: int, earlier: int) -> bool:
+    """Whether a task, or one around it, waited for another one or for one around that, however far back."""
+    wanted = set(_around(state, earlier))
+    todo, seen = [later], {later}
+    for number in todo:
+        needs = state.shape.needs[number]
+        if not wanted.isdisjoint(needs):
+            return True
+        owner = state.tasks[number].frame.owner
+        todo += [other for other in (*needs, owner) if other >= 0 and other not in seen]
+        seen.update(todo)
+    return False
+
+
 def takes_back(state: State, task: Task) -> bool:
     """Whether the capability of a task itself undoes what it did, since the plan says nothing else about that."""
     said = task.rollback is not None or task.backup or task.irreversible

@@ -11,7 +11,7 @@ from planrunner.machine import reserves
 from planrunner.machine.commands import Record, Start
 from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettled, UndoScheduled, UndoSettled
 from planrunner.machine.moves import main_part_done
-from planrunner.machine.owing import bare, current, is_saved, mine, outstanding, selected, started, takes_back
+from planrunner.machine.owing import bare, current, is_saved, mine, outstanding, rests_on, selected, started, takes_back
 from planrunner.machine.rare_commands import Save, Undo
 from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET
 from planrunner.machine.stops import GOES_ON
@@ -134,11 +134,23 @@ def _given_up(state: State, debts: Debts, rollback: Rollback, at: int, now: floa
     if rollback.strict and (failed := [each for each in rollback.done if debts.owed[each].fate == "failed"]):
         task = state.specs[debts.owed[failed[0]].number].id
         return f"not tried: `{task}` could not be undone and the rollback is strict"
+    if debts.owed[at].kind != "action" and (task := _stands_under(state, debts, rollback, at)):
+        return f"not tried: `{task}` rests on it and was not taken back"
     left = reserve(state, rollback, now)
     what = "time" if left is not None and left <= 0 else reserves.used_up(state, rollback, at)
     return (
         f"not tried: the {what} reserved for the rollback {'are' if what[-1] == 's' else 'is'} used up" if what else ""
     )
+
+
+def _stands_under(state: State, debts: Debts, rollback: Rollback, at: int) -> str:
+    """A task that could not be taken back and rests on what stands at ``at``: the state before that fits no longer."""
+    number = debts.owed[at].number
+    for each in rollback.done:
+        owed = debts.owed[each]
+        if owed.kind != "action" and owed.fate != "undone" and rests_on(state, owed.number, number):
+            return state.specs[owed.number].id
+    return ""
 
 
 def reserve(state: State, rollback: Rollback, now: float) -> float | None:
@@ -158,7 +170,8 @@ def _after(state: State, debts: Debts, rollback: Rollback, owed: Owed, now: floa
     task, at, outcome = state.specs[owed.number], rollback.current, owed.outcome
     assert outcome is not None and at is not None
     if not outcome.failure:
-        return Record(UndoSettled(task.id, at, "undone"))
+        nothing = owed.kind == "capability" and outcome.outputs.get("changed") is False
+        return Record(UndoSettled(task.id, at, "undone", "there was nothing to take back" if nothing else ""))
     from planrunner.machine.retry import again, delay  # late: most undo what they should at once
 
     retry = task.rollback.retry if task.rollback is not None and owed.kind == "action" else Retry()

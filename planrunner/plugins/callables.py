@@ -83,7 +83,7 @@ def _doc(doc: Doc, what: str) -> Iterator[str]:
         value: object = getattr(doc, part)
         if not isinstance(value, str):
             yield f"the {part} of the Doc of {what} is no text but {type(value).__name__}"
-    if doc.quantity and doc.quantity not in QUANTITIES:
+    if doc.quantity and str(doc.quantity) not in QUANTITIES:
         yield f"the quantity `{doc.quantity}` of {what} is none of {', '.join(QUANTITIES)}"
 
 

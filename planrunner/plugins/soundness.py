@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from planrunner.capabilities.soundness import EFFECTS
+
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Field
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?")
 LOOKING = ("pure", "read")
 """Effect classes of capabilities that change nothing."""
-EFFECTS = (*LOOKING, "idempotent", "checkable", "unsafe")
 
 
 def mutates(found: Capability) -> bool:

@@ -144,7 +144,9 @@ _UNDONE = {"files": "files put back", "capability": "taken back"}
 def _line(terminal: Terminal, state: State, owed: Owed) -> str:
     took = f" in {duration_text(owed.ended - owed.began)}" if owed.ended and owed.began is not None else ""
     again = f", {owed.tries} attempts" if owed.tries > 1 else ""
-    what = _UNDONE.get(owed.kind, owed.fate) if owed.fate == "undone" else owed.fate
+    what: str = owed.fate
+    if what == "undone" and not owed.detail:
+        what = _UNDONE.get(owed.kind, what)
     line = f"  {terminal.sign(_STATUSES.get(owed.fate, 'pending'))} {state.specs[owed.number].id} {what}{took}{again}"
     if not owed.detail:
         return line

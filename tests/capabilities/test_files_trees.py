@@ -135,7 +135,7 @@ class TestTrees:
                 desk.fresh(verb, path="gone", to="new")
         with pytest.raises(Failure, match="lie in each other"):
             desk.fresh("move", path="src", to="src/deep/src")
-        with pytest.raises(Failure, match="No such file or directory"):
+        with pytest.raises(Failure, match="there is no folder `no/such`"):
             desk.fresh("move", path="src", to="no/such/folder")
 
     def test_a_folder_with_something_in_it_is_deleted_only_on_request(self, desk: Desk) -> None:

@@ -197,7 +197,7 @@ def test_an_act_that_failed_at_first_is_undone_as_the_attempt_found_it(tmp_path:
     desk = filled(tmp_path)
     inputs = {"path": "later/a.txt", "content": "x"}
     noted = desk.capture("write", **inputs)
-    with pytest.raises(Failure, match="No such file"):
+    with pytest.raises(Failure, match="there is no folder `later`"):
         desk.do("write", **inputs)
     empty = desk.tree()
     desk.undo("write", noted)

@@ -83,7 +83,7 @@ class TestWrite:
             write(context(tmp_path), "run.sh", "x", mode="rwx")
 
     def test_missing_folders_are_made_when_asked_for(self, tmp_path: Path) -> None:
-        with pytest.raises(Failure, match=r"a/b/c.txt cannot be written: No such file or directory"):
+        with pytest.raises(Failure, match=r"a/b/c.txt cannot be written: there is no folder `a/b`"):
             write(context(tmp_path), "a/b/c.txt", "hi")
         assert write(context(tmp_path), "a/b/c.txt", "hi", parents=True).changed
         assert (tmp_path / "a/b/c.txt").read_text() == "hi"

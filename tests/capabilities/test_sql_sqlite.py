@@ -27,10 +27,16 @@ class Log:
 
 
 class Settings:
-    """What the engine gives of ``planrunner.yaml``."""
+    """What the engine gives: of ``planrunner.yaml``, and the state folder, which lies in ``var``."""
 
-    def __init__(self, **databases: Any) -> None:
+    def __init__(self, directory: Path, **databases: Any) -> None:
+        self.directory = directory
         self.databases = databases
+
+    def cache(self, name: str) -> str:
+        folder = self.directory / "var" / "cache" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return str(folder)
 
     def settings(self, section: str) -> dict[str, Any]:
         return {"databases": self.databases} if section == "sql" else {}
@@ -38,7 +44,7 @@ class Settings:
 
 def context(directory: Path, once: str = "r:t:1", stop: Any = lambda: False, task: Task | None = None, **databases: Any) -> Context:  # fmt: skip
     call = Call("r", task or Task("t"), 1, "k", {}, "", (), {}, {}, str(directory), "", None, once=once)
-    return Context(call, Log(), stop, Settings(**databases))  # type: ignore[arg-type]
+    return Context(call, Log(), stop, Settings(directory, **databases))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -282,6 +288,66 @@ class TestDatabases:
             assert "s3cret" not in str(failed.value)
 
 
+class TestProtectedPlaces:
+    @pytest.mark.parametrize(
+        "path",
+        [
+            ".git/hooks/pre-commit", ".Git/config", ".planrunner/journal.db", "sub/.planrunner/x.db", "planrunner.yaml",
+            "PlanRunner.YAML", "var/journal.db", "VAR/x.db", "to-git/config", "to-state/x.db", "sub/../.git/x",
+            "./.planrunner//journal.db", "linked.db",
+        ],
+    )  # fmt: skip
+    def test_what_rules_over_the_plan_is_no_database(self, book: Path, path: str) -> None:
+        for folder in (".git/hooks", ".planrunner", "sub/.planrunner", "var"):
+            (book / folder).mkdir(parents=True)
+        (book / "to-git").symlink_to(".git")
+        (book / "to-state").symlink_to(book / "var")
+        (book / "linked.db").symlink_to("planrunner.yaml")
+        (book / "up.sql").write_text("CREATE TABLE stolen (x)")
+        before = sorted(book.rglob("*"))
+        address = f"sqlite:///{path}"
+        for work in (
+            lambda: execute(context(book), "CREATE TABLE stolen (x)", database=address),
+            lambda: execute(context(book), "CREATE TABLE stolen (x)", database=f"sqlite:///{book}/{path}"),
+            lambda: query(context(book), "SELECT 1", database=address),
+            lambda: script(context(book), "up.sql", database=address),
+        ):
+            with pytest.raises(Failure, match="plans do not write to") as refused:
+                work()
+            assert refused.value.failure == "policy"
+        assert [path for path in sorted(book.rglob("*")) if "cache" not in str(path)] == before
+
+    def test_a_working_directory_inside_of_them_is_no_way_around(self, book: Path) -> None:
+        (book / "var").mkdir()
+        (book / ".git").mkdir()
+        given = context(book)
+        for folder, words in (("var", "state folder"), (".git", r"`\.git`")):
+            call = given.call._replace(directory=str(book / folder), task=Task("t", cwd=folder))
+            with pytest.raises(Failure, match=f"plans do not work in .*{words}") as refused:
+                execute(given._replace(call=call), "CREATE TABLE stolen (x)", database="sqlite:///x.db")
+            assert refused.value.failure == "policy"
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "ATTACH 'other.db' AS o",
+            "/* x */ attach 'other.db' as o",
+            "VACUUM INTO 'other.db'",
+            "EXPLAIN ATTACH 'x' AS o",
+        ],
+    )
+    def test_no_statement_reaches_another_file(self, book: Path, statement: str) -> None:
+        (book / "up.sql").write_text(f"SELECT 1;\n{statement};")
+        for work in (
+            lambda: execute(context(book), statement, database=BOOK),
+            lambda: query(context(book), statement, database=BOOK),
+            lambda: script(context(book), "up.sql", database=BOOK),
+        ):
+            with pytest.raises(Failure):
+                work()
+        assert not (book / "other.db").exists()
+
+
 class TestPreview:
     def preview(self, *arguments: Any, **more: Any) -> Any:
         declaration = declaration_of(execute)
@@ -299,3 +365,73 @@ class TestPreview:
         assert shown.summary.endswith("3 rows affected, tried and rolled back")
         assert shown.calls[0] == "DELETE FROM entry  -- 2 rows"
         assert count(book) == 2
+
+
+class TestMessages:
+    @pytest.mark.parametrize(
+        ("inputs", "message"),
+        [
+            ({"statement": ["SELECT 1"]}, "`statement` must be text, one statement; sql.execute takes a list"),
+            ({"statement": 5}, "`statement` must be text"),
+            ({"statement": "SELECT 1", "params": [1]}, "`params` must be a map of values by name"),
+            ({"statement": "SELECT 1", "params": "a"}, "`params` must be a map"),
+            ({"statement": "SELECT 1", "database": 5}, "`database` must be text"),
+            ({"statement": "SELECT 1", "max_rows": "5"}, "`max_rows` must be a number of rows"),
+            ({"statement": "SELECT :n", "params": {"n": 99999999999999999999}}, "a value is nothing that the database can hold"),
+            ({"statement": "SELECT :n", "params": {"n": "\ud800"}}, "a value is nothing that the database can hold"),
+        ],
+    )  # fmt: skip
+    def test_an_input_of_another_kind_is_named(self, book: Path, inputs: dict[str, Any], message: str) -> None:
+        with pytest.raises(Failure, match=message) as refused:
+            query(context(book), **{"database": BOOK, **inputs})
+        assert refused.value.failure == "logic"
+
+    def test_so_are_those_of_statements_that_write(self, book: Path) -> None:
+        with pytest.raises(Failure, match="a value is nothing that the database can hold"):
+            execute(context(book), "UPDATE entry SET cents = :n", {"n": 99999999999999999999}, BOOK)
+        with pytest.raises(Failure, match="`params` are a map or a list of maps"):
+            execute(context(book), "SELECT 1", [1], BOOK)
+        with pytest.raises(Failure, match="`file` must be text"):
+            script(context(book), 5, BOOK)  # type: ignore[arg-type]
+
+    def test_a_file_that_is_no_database_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "notes.txt").write_text("no database, but long enough to be looked at as one\n" * 50)
+        for work in (query, execute):
+            with pytest.raises(Failure, match=r"SQLite: file is not a database: .*/notes\.txt"):
+                work(context(tmp_path), "SELECT * FROM a", database="sqlite:///notes.txt")
+
+    def test_a_database_that_cannot_be_opened_is_named_with_what_is_missing(self, tmp_path: Path) -> None:
+        with pytest.raises(Failure, match=r"/no/such/a\.db; there is no folder .*/no/such$"):
+            execute(context(tmp_path), "CREATE TABLE a (x)", database="sqlite:///no/such/a.db")
+        with pytest.raises(Failure, match=r"/a\.db; it is not there, and the first task that writes makes it$"):
+            query(context(tmp_path), "SELECT 1", database="sqlite:///a.db")
+
+    @pytest.mark.parametrize(
+        ("statement", "word"), [("DELETE FROM entry", "DELETE"), ("WITH x AS (SELECT 1) UPDATE entry SET cents = 0", "UPDATE")]
+    )  # fmt: skip
+    def test_a_query_that_writes_is_sent_to_where_that_is_done(self, book: Path, statement: str, word: str) -> None:
+        with pytest.raises(Failure, match=f"sql.query only reads: {word} is for sql.execute") as refused:
+            query(context(book), statement, database=BOOK)
+        assert refused.value.failure == "policy"
+
+    def test_of_several_statements_the_one_that_failed_is_named(self, book: Path) -> None:
+        with pytest.raises(Failure, match=r"^statement 2 of 3: SQLite: no such table: b"):
+            execute(context(book), ["SELECT 1", "DELETE FROM b", "SELECT 1"], database=BOOK)
+        with pytest.raises(Failure, match=r"^statement 2 of 2: the statement has no value for `:n`"):
+            execute(context(book), ["SELECT 1", "SELECT :n"], database=BOOK)
+        with pytest.raises(Failure, match=r"^values 2 of 2: SQLite: UNIQUE") as failed:
+            execute(context(book), "INSERT INTO entry (name) VALUES (:n)", [{"n": "a"}, {"n": "a"}], BOOK)
+        assert failed.value.failure == "constraint"
+        with pytest.raises(Failure, match=r"^SQLite: no such table: b"):
+            execute(context(book), "DELETE FROM b", database=BOOK)
+
+    def test_in_a_script_the_line_is_named(self, book: Path) -> None:
+        (book / "up.sql").write_text("SELECT 1;\n-- next\n/* and\nnow */\n\n DELETE FROM b;\nSELECT 1;\n")
+        with pytest.raises(Failure, match=r"^up\.sql, line 6: SQLite: no such table: b"):
+            script(context(book), "up.sql", BOOK)
+        (book / "up.sql").write_text("SELECT 1;\n\nCOMMIT;\n")
+        with pytest.raises(Failure, match=r"^up\.sql, line 3: COMMIT is not for a plan to say"):
+            script(context(book), "up.sql", BOOK)
+        (book / "up.sql").write_text("SELECT 1;\nSELECT 'a;\n")
+        with pytest.raises(Failure, match=r"^up\.sql: the string that starts in line 2"):
+            script(context(book), "up.sql", BOOK)

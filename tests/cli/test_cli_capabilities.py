@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from planrunner.app.example import example_task
@@ -37,3 +39,15 @@ def test_what_looks_has_nothing_to_undo_and_a_script_says_so_itself(capsys: pyte
     told = capsys.readouterr().out
     assert "undo: the task says how, with `rollback`" in told
     assert "run: echo hello" in told
+
+
+def test_the_name_of_a_family_lists_its_members(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["capabilities", "docker"]) == 0
+    told = capsys.readouterr().out
+    assert "docker.build" in told
+    assert "docker.tag" in told
+    assert "files.read" not in told
+    assert main(["capabilities", "docker", "--json"]) == 0
+    assert {each["name"].partition(".")[0] for each in json.loads(capsys.readouterr().out)["capabilities"]} == {
+        "docker"
+    }

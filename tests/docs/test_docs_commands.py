@@ -147,7 +147,12 @@ def test_output_is_compared_line_by_line() -> None:
 def test_the_readme_and_ci_run_the_same_tests() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert ".venv/bin/python -m pytest -q -n auto --dist loadfile\n" in readme
-    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").rstrip().endswith("python -m pytest -q -n auto --dist loadfile")
+    assert (
+        (ROOT / ".ci" / "run")
+        .read_text(encoding="utf-8")
+        .rstrip()
+        .endswith("python -m pytest -q -n auto --dist loadfile")
+    )
 
 
 def test_the_readme_needs_two_commands_to_set_up() -> None:

@@ -219,7 +219,7 @@ FOUND = {
         """
   - {id: a, uses: files.write, with: {path: a, content: b, parents: "no"}}
 """,
-        ["PLAN008 parents"],
+        ["PLAN008 no"],
     ),
     "a shell without a script": (
         """

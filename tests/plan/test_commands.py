@@ -389,3 +389,11 @@ def test_an_empty_result_is_one_whose_first_list_is_empty() -> None:
 def test_files_of_a_command_are_kept_with_its_last_call() -> None:
     found = calls("noop(1) -> x; noop(2) -> y", "artifacts: [out.txt, {name: page, retention: 7d}]")
     assert [[artifact.path for artifact in call.artifacts] for call in found] == [[], ["out.txt"]]
+
+
+def test_a_call_stands_where_its_capability_is_named_and_not_at_its_result() -> None:
+    text = plan("noop(1) -> x; sleep(1)")
+    found = load(Source(text, "p.yaml"), Registry(plugins=False)).plan
+    assert found is not None
+    calls = found.tasks[0].subplan
+    assert [text[call.span.start : call.span.end] for call in calls] == ["noop", "sleep"]

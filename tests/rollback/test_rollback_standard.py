@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -165,6 +166,27 @@ class TestTakingBack:
         assert result.state.reason == "rolled_back"
         assert not (folder / "a").exists()
 
+    def test_what_a_step_rests_on_that_was_not_taken_back_is_left_and_the_rest_is_not(self, project: Path) -> None:
+        folder = project / "p"
+        plugin = project / "site-packages" / "ledger_plugin.py"
+        refuse = 'if before["account"] == "c": raise Failure("somebody has booked since")\n        path = os.path'
+        text = plugin.read_text()
+        head, _, undo = text.partition("def _undo")
+        plugin.write_text(head + "def _undo" + undo.replace("path = os.path", refuse.replace("        ", "    "), 1))
+        path = write(
+            folder,
+            book("base", account="a"),
+            book("other", account="b", needs=["base"]),
+            book("top", account="c", needs=["base"]),
+            {**BAD, "needs": ["top", "other"]},
+            on_failure="rollback",
+        )
+        result = run(path)
+        assert result.state.reason == "rollback_failed"
+        assert sorted(each for each in os.listdir(folder) if len(each) == 1) == ["a", "c"]
+        left = next(owed for owed in result.state.debts.owed if owed.fate == "left")
+        assert left.detail == "not tried: `top` rests on it and was not taken back"
+
 
 class TestNoting:
     def test_a_task_whose_state_before_cannot_be_noted_does_not_start(self, project: Path) -> None:
@@ -239,3 +261,13 @@ class TestIrreversible:
         assert (folder / "a").read_text() == "5\n"
         assert not any(isinstance(entry.event, BackupMade) for entry in last(folder)[1])
         assert result.state.tasks[result.state.index["book"]].status == "completed"
+
+
+def test_a_step_that_had_nothing_to_take_back_says_so(project: Path) -> None:
+    from planrunner.views.rollback import rollback_lines
+    from planrunner.views.terminal import Terminal
+
+    plugin = project / "site-packages" / "ledger_plugin.py"
+    plugin.write_text(plugin.read_text().replace('return {"seen"', 'return {"changed": False, "seen"'))
+    result = run(write(project / "p", book(), BAD, on_failure="rollback"))
+    assert "there was nothing to take back" in "\n".join(rollback_lines(Terminal(io.StringIO()), result.state))

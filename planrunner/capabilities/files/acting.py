@@ -9,6 +9,8 @@ from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files import records
 from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.changes import Change, Planned, fits, merged, stepped
+from planrunner.capabilities.files.inputs import check
+from planrunner.capabilities.files.naming import artifact_name
 from planrunner.capabilities.files.standing import CHUNK, Standing, at, entries, sha256
 from planrunner.capabilities.files.switching import perform, settle
 from planrunner.jsontext import read_json, write_json
@@ -33,11 +35,13 @@ _LATE = "-late"
 
 def opened(context: Context, looks: bool = False) -> Beneath:
     """The working directory of a call. Whoever only ``looks`` may do so where there is no state folder, and makes
-    none. Raises Failure, StorageFailed."""
-    state = ""
+    none. Raises Failure (policy where the task works in `.git` or in the state folder), StorageFailed."""
+    state, directory = "", context.call.directory
+    if context.call.task.cwd and ".git" in os.path.realpath(directory).casefold().split("/"):
+        raise Failure(f"plans do not work in `.git`: {directory}", "policy")
     if context.services is not None and not looks:
         state = records.place(context).removesuffix("/cache/files")
-    return Beneath(context.call.directory, state, context.cancelled)
+    return Beneath(directory, state, context.cancelled)
 
 
 class Verb:
@@ -59,7 +63,7 @@ class Verb:
             earlier = records.load(context, name)
             if earlier is not None and settle(tree, earlier.steps):
                 return earlier.outputs
-            planned = self._plan(**inputs)(context, tree)
+            planned = self._planned(inputs)(context, tree)
             changes = merged(planned.changes)
             if changes:
                 if records.load(context, name + _LATE) is not None:
@@ -72,7 +76,7 @@ class Verb:
         from planrunner.capabilities.files.differences import preview  # late: loads difflib
 
         with opened(context, looks=True) as tree:
-            return preview(merged(self._plan(**inputs)(context, tree).changes), lambda path: read(tree, path))
+            return preview(merged(self._planned(inputs)(context, tree).changes), lambda path: read(tree, path))
 
     def capture(self, context: Context, **inputs: Json) -> dict[str, Json]:
         """What an undo has to know: each path with what stands there before and after, old contents in the store.
@@ -84,7 +88,7 @@ class Verb:
         found: dict[str, Json] = {"format": _FORMAT, "record": name}
         with opened(context) as tree:
             try:
-                changes = merged(self._plan(**inputs)(context, tree).changes)
+                changes = merged(self._planned(inputs)(context, tree).changes)
             except Failure as failure:
                 records.save(context, name + _LATE, records.Record((), {}))
                 return {**found, "late": str(failure)}
@@ -94,6 +98,10 @@ class Verb:
             return {**found, "changes": rows}
         kept = context.keep(write_json(rows).encode("ascii"), "changes", "json")
         return {**found, "kept": kept["sha256"]}
+
+    def _planned(self, inputs: Mapping[str, Json]) -> Plan:
+        check(inputs)
+        return self._plan(**inputs)
 
     def _record(self, context: Context, inputs: Mapping[str, Json]) -> str:
         return records.name_of(context, self._name, {**self._defaults, **inputs})
@@ -118,9 +126,9 @@ def _keep_replaced(context: Context, tree: Beneath, changes: tuple[Change, ...])
 def keep(context: Context, tree: Beneath, path: str, standing: Standing) -> None:
     """Keep the content of a file in the store. Raises Failure (transient) where it is no longer what it was."""
     if standing.size <= _IN_MEMORY:
-        record = context.keep(b"".join(read(tree, path)), path)
+        record = context.keep(b"".join(read(tree, path)), artifact_name(path))
     else:
-        record = context.keep_file(path, path)
+        record = context.keep_file(path, artifact_name(path))
     if record["sha256"] != standing.sha256:
         raise Failure(f"{path}: its content has changed meanwhile", "transient")
 
@@ -152,7 +160,7 @@ def undone(context: Context, before: dict[str, Json], outputs: dict[str, Json] |
     if before.get("format") != _FORMAT:
         raise Failure("what was kept for the undo was written by another version")
     if outputs is not None and outputs.get("changed") is False:
-        return {"restored": 0}  # whoever made it so, it was not this task
+        return {"changed": False, "restored": 0}  # whoever made it so, it was not this task
     with opened(context) as tree:
         earlier = records.load(context, before["record"])
         changes = _captured_changes(context, before, earlier)
@@ -165,7 +173,7 @@ def undone(context: Context, before: dict[str, Json], outputs: dict[str, Json] |
         inverse = merged(each for change in changes if (each := _inverse(context, tree, change, changes)))
         if inverse:
             carry_out(context, tree, (name, "undo"), Planned(inverse, {}))
-        return {"restored": len(inverse)}
+        return {"changed": bool(inverse), "restored": len(inverse)}
 
 
 def _captured_changes(context: Context, before: dict[str, Json], earlier: records.Record | None) -> tuple[Change, ...]:

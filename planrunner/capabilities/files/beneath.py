@@ -47,7 +47,8 @@ def _never() -> bool:
 
 class Beneath:
     """The working directory, open. ``own`` are the steps to the state folder where it lies inside, which nothing may
-    write to; ``cancelled`` says that the attempt should stop. Raises Failure where there is no such directory."""
+    write to; ``cancelled`` says that the attempt should stop. Raises Failure where there is no such directory, policy
+    where it lies in the state folder."""
 
     __slots__ = ("cancelled", "directory", "own", "root")
 
@@ -56,10 +57,13 @@ class Beneath:
         self.cancelled = cancelled
         try:
             self.root = os.open(directory, FOLDER)
-            inside = os.path.relpath(os.path.realpath(state), os.path.realpath(directory)) if state else ".."
         except OSError as error:
             raise Failure(f"the working directory cannot be opened: {error.strerror}") from None
-        self.own = [] if inside.split("/")[0] in ("..", ".") else inside.split("/")
+        inside = os.path.relpath(os.path.realpath(state), os.path.realpath(directory)) if state else "../-"
+        if not set(inside.split("/")) - {"..", "."}:  # then everything here is the state's own
+            os.close(self.root)
+            raise Failure(f"plans do not work in the state folder: {directory}", "policy")
+        self.own = [] if inside.split("/")[0] == ".." else inside.casefold().split("/")
 
     def __enter__(self) -> Beneath:
         return self
@@ -87,8 +91,9 @@ class Beneath:
         if not parts:
             raise Failure(f"{path} is the working directory itself", "policy")
         guarded = next((part for part in parts if part.casefold() in PROTECTED), "")
-        if guarded or (self.own and parts[: len(self.own)] == self.own):
-            place = guarded or "/".join(self.own)
+        first = [part.casefold() for part in parts[: len(self.own)]]
+        if guarded or (self.own and first == self.own):
+            place = guarded or "/".join(parts[: len(self.own)])
             raise Failure(f"plans do not write to `{place}`" + (f": {path}" if path != place else ""), "policy")
         return parts
 

@@ -7,6 +7,7 @@ import stat
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files.beneath import APART, Beneath
+from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.patterns import Patterns
 from planrunner.capabilities.files.standing import Entry, entries, look_in
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -36,6 +37,9 @@ def glob(
     limit: Annotated[int, Doc("fail where more than this is found")] = 10_000,
 ) -> Found:
     """Find files by pattern, with their sizes. Links are never followed; `.git` and `.planrunner` are left out."""
+    check({"patterns": patterns, "exclude": exclude, "kind": kind, "hidden": hidden})
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise Failure("`limit` must be a number")
     if kind not in ("file", "folder", "link", "any"):
         raise Failure(f"`kind` must be file, folder, link or any, found {kind}")
     files = []

@@ -8,6 +8,7 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import size
 from planrunner.capabilities.files.beneath import Beneath
+from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.standing import contents, sha256
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -33,6 +34,7 @@ def read(
     Links are followed as long as they stay inside the working directory; one that leads out, like a path with `..`, is
     refused with the failure class `policy`.
     """
+    check({"path": path, "encoding": encoding})
     limit = bytes_of("max_bytes", max_bytes)
     with Beneath(context.call.directory) as tree:
         try:

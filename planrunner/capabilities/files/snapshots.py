@@ -16,6 +16,7 @@ from planrunner.capabilities.files import records
 from planrunner.capabilities.files.acting import Verb, opened, read, undone
 from planrunner.capabilities.files.changes import Change, Planned, ways
 from planrunner.capabilities.files.finding import matching, names
+from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.patterns import Patterns
 from planrunner.capabilities.files.standing import CHUNK, MOST, Standing, look, look_in
 from planrunner.jsontext import read_json, stable_json
@@ -97,6 +98,7 @@ def snapshot(
 
     `.git` and `.planrunner` are left out, and so are pipes, sockets, owners and times.
     """
+    check({"path": path, "patterns": patterns, "exclude": exclude})
     what = _Range(tuple(names(patterns)), tuple(names(exclude)))
     with opened(context) as tree:
         parts = [] if path == "." else tree.writable(path)

@@ -32,7 +32,10 @@ def perform(tree: Beneath, steps: Sequence[Step]) -> None:
     try:
         for step in steps:
             tree.go_on()
-            _prepare(tree, step)
+            try:
+                _prepare(tree, step)
+            except OSError as error:  # it names what lies aside, which nobody knows of
+                raise OSError(error.errno, error.strerror, step.change.path) from None
         with tree.undisturbed():
             for step in _removals(steps):
                 _take_away(tree, step)

@@ -6,8 +6,8 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files.acting import Verb, read, undone
 from planrunner.capabilities.files.changes import AS_IT_COMES, Change, Planned, ways
+from planrunner.capabilities.files.inputs import permissions
 from planrunner.capabilities.files.standing import Standing, below, look
-from planrunner.capabilities.files.writing import permissions
 from planrunner.lean import partial
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -160,7 +160,7 @@ def delete(
     return Removed(**_DELETE.act(context, path=path, recursive=recursive))
 
 
-def _mkdir(path: str, mode: str = "", parents: bool = False) -> Plan:
+def _mkdir(path: str, mode: str | int = "", parents: bool = False) -> Plan:
     def plan(_: Context, tree: Beneath) -> Planned:
         parts = tree.writable(path)
         before, wanted = look(tree, parts), permissions(mode)
@@ -187,7 +187,7 @@ _MKDIR = Verb("files.mkdir", _mkdir)
 def mkdir(
     context: Context,
     path: Annotated[str, Doc("folder to make, inside the working directory")],
-    mode: Annotated[str, Doc("permissions in octal, such as 0755; default: those which the system gives")] = "",
+    mode: Annotated[str | int, Doc('permissions in octal, such as "0755"; default: those which the system gives')] = "",
     parents: Annotated[bool, Doc("create missing folders above it")] = False,
 ) -> Made:
     """Make a folder. One that is there is no error (`changed` is false).

@@ -6,6 +6,7 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files.acting import Verb, undone
 from planrunner.capabilities.files.changes import Change, Planned, ways
+from planrunner.capabilities.files.inputs import permissions
 from planrunner.capabilities.files.reading import decoded
 from planrunner.capabilities.files.standing import content as content_of
 from planrunner.capabilities.files.standing import file_of, look
@@ -25,6 +26,9 @@ _LARGEST = 64 << 20
 """Bytes of a file that text is appended to, or of a template."""
 
 
+MODE = 'permissions in octal, such as "0644"; default: those of the old file, else "0644"'
+
+
 class Written(NamedTuple):
     path: Annotated[str, Doc("the path as it was given")]
     changed: Annotated[bool, Doc("false where everything was as it should be already")]
@@ -37,7 +41,7 @@ class Text(NamedTuple):
 
     path: str
     encoding: str
-    mode: str
+    mode: str | int
     parents: bool
 
 
@@ -70,20 +74,7 @@ def encoded(text: str, encoding: str) -> bytes:
         raise Failure(f"the content cannot be written as {encoding}: {error}") from None
 
 
-def permissions(text: str) -> int | None:
-    """Octal permissions, or None where nothing is said. Raises Failure."""
-    if not text:
-        return None
-    try:
-        mode = int(text, 8)
-    except ValueError:
-        mode = -1
-    if not 0 <= mode <= 0o777:
-        raise Failure(f"`mode` must be octal permissions such as 0644, found {text}")
-    return mode
-
-
-def _write(path: str, content: str, encoding: str = "utf-8", mode: str = "", parents: bool = False) -> Plan:
+def _write(path: str, content: str, encoding: str = "utf-8", mode: str | int = "", parents: bool = False) -> Plan:
     data = encoded(content, encoding)
     return _planned(Text(path, encoding, mode, parents), lambda *_: data)
 
@@ -104,7 +95,7 @@ def write(
     path: Annotated[str, Doc("file to write, inside the working directory")],
     content: Annotated[str, Doc("the whole new content")],
     encoding: Annotated[str, Doc("how the text is encoded")] = "utf-8",
-    mode: Annotated[str, Doc("permissions in octal, such as 0644; default: those of the old file, else 0644")] = "",
+    mode: Annotated[str | int, Doc(MODE)] = "",
     parents: Annotated[bool, Doc("create missing folders")] = False,
 ) -> Written:
     """Write a text file: readers see the old content or the new one, never a part.
@@ -156,7 +147,7 @@ def _template(
     template: str = "",
     text: str = "",
     values: dict[str, Json] | None = None,
-    mode: str = "",
+    mode: str | int = "",
     parents: bool = False,
 ) -> Plan:
     if bool(template) == bool(text):
@@ -207,13 +198,14 @@ def template(
     template: Annotated[str, Doc("file that holds the template, inside the working directory")] = "",
     text: Annotated[str, Doc("the template itself, instead of a file")] = "",
     values: Annotated[dict[str, Any] | None, Doc("what the names in the template stand for")] = None,
-    mode: Annotated[str, Doc("permissions in octal, such as 0644; default: those of the old file, else 0644")] = "",
+    mode: Annotated[str | int, Doc(MODE)] = "",
     parents: Annotated[bool, Doc("create missing folders")] = False,
 ) -> Written:
     """Write a file from a Jinja template and values.
 
     The template sees the values and nothing else, in the same sandbox as the templates of plans; a name that has no
-    value fails. A template in a file is the usual form: `{{ … }}` in a plan is filled in before the task starts.
+    value fails. A template in a file is the usual form: `{{ … }}` in a plan is filled in before the task starts,
+    unless it stands between `{% raw %}` and `{% endraw %}`.
     """
     inputs = {"path": path, "template": template, "text": text, "values": values, "mode": mode, "parents": parents}
     return Written(**_TEMPLATE.act(context, **inputs))

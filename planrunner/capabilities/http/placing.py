@@ -49,7 +49,7 @@ def clean(context: Context, path: str, mark: str) -> None:
 
 def _standing(tree: Beneath, path: str) -> Standing | None:
     parts = tree.writable(path)
-    ways(tree, parts, False)
+    ways(tree, parts, False, "make it before, by files.mkdir with `parents: true`")
     found = look(tree, parts)
     if found is None or found.kind == "file":
         return found

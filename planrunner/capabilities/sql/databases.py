@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.files.acting import opened
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def find(context: Context, database: str) -> Database:
         import sqlalchemy  # noqa: F401 - what follows needs it
     except ImportError:
         raise Failure("sql needs the extra `sql`: pip install 'planrunner[sql]'") from None
+    if not isinstance(database, str):
+        raise Failure("`database` must be text: a name from planrunner.yaml, or sqlite:///file of the project")
     if "://" in database:
         return _of_the_project(context, database)
     known = context.settings("sql").get("databases") or {}
@@ -85,6 +88,10 @@ def _of_the_project(context: Context, database: str) -> Database:
     path = os.path.realpath(os.path.join(root, given))
     if not given or given == ":memory:" or url.query or not path.startswith(f"{root.rstrip('/')}/"):
         raise Failure(f"{database} is no file below the working directory", "policy")
+    with opened(context, looks=context.call.dry) as tree:  # as it is written, and where links lead to
+        for way in (os.path.normpath(os.path.join(root, given)), path):
+            if way.startswith(f"{root.rstrip('/')}/"):
+                tree.writable(os.path.relpath(way, root))
     return _made(database, url, path)
 
 

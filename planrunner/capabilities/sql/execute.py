@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
@@ -12,6 +13,7 @@ from planrunner.capabilities.verbatim import require_verbatim
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Annotated, Any
 
     from planrunner.capabilities.sql.databases import Database
@@ -38,6 +40,17 @@ class Work(NamedTuple):
     bounds: list[Bound]
     texts: list[tuple[str, str]]
     seconds: float
+    places: list[str]
+    """What each is called in messages; empty where there is but one."""
+
+
+@contextmanager
+def _placed(place: str) -> Iterator[None]:
+    """Whatever fails here says where."""
+    try:
+        yield
+    except Failure as failure:
+        raise Failure(f"{place}: {failure}" if place else str(failure), failure.failure, failure.outputs) from None
 
 
 def _preview_execute(
@@ -110,14 +123,18 @@ def _given(context: Context, statement: Any, params: Any, database: str, timeout
     several = statement if isinstance(statement, list) else [statement]
     if isinstance(statement, list) and params:
         raise Failure("values for a list of statements stand in the list: {statement: …, params: …}")
-    bounds, texts = [], []
-    for each in several:
-        text, values = _entry(each, params)
-        one = single(text, where.dialect)
-        for row in values:
-            bounds.append(bound(one, where.dialect, row))
-            texts.append((one, json.dumps(row, ensure_ascii=False, sort_keys=True) if row else ""))
-    return Work(where, bounds, texts, seconds)
+    bounds, texts, places = [], [], []
+    for number, each in enumerate(several, 1):
+        place = f"statement {number} of {len(several)}" if len(several) > 1 else ""
+        with _placed(place):
+            text, values = _entry(each, params)
+            one = single(text, where.dialect)
+            for row in values:
+                bounds.append(bound(one, where.dialect, row))
+                texts.append((one, json.dumps(row, ensure_ascii=False, sort_keys=True) if row else ""))
+        rows = [f"values {count} of {len(values)}" if len(values) > 1 else "" for count in range(1, len(values) + 1)]
+        places += [", ".join(filter(None, (place, row))) for row in rows]
+    return Work(where, bounds, texts, seconds, places)
 
 
 def _require_verbatim(context: Context) -> None:
@@ -144,9 +161,11 @@ def _entry(each: Any, params: Any) -> tuple[str, list[dict[str, Any]]]:
 def _read(context: Context, file: str, database: str, timeout: str | float) -> Work:
     """The work of ``sql.script``; raises Failure for a file outside of the working directory."""
     from planrunner.capabilities.sql.databases import find  # late, as above
-    from planrunner.capabilities.sql.text import single, statements
+    from planrunner.capabilities.sql.text import lines, single, statements
     from planrunner.capabilities.sql.values import bound
 
+    if not isinstance(file, str):
+        raise Failure("`file` must be text, a file below the working directory")
     root = os.path.realpath(context.call.directory)
     path = os.path.realpath(os.path.join(root, file))
     if not path.startswith(f"{root.rstrip('/')}/"):
@@ -159,9 +178,15 @@ def _read(context: Context, file: str, database: str, timeout: str | float) -> W
     if len(text) > _LARGEST:
         raise Failure(f"{file} is larger than {_LARGEST >> 20} MiB")
     where = find(context, database)
-    texts = [single(each, where.dialect) for each in statements(text, where.dialect)]
-    bounds = [bound(each, where.dialect, {}) for each in texts]
-    return Work(where, bounds, [(each, "") for each in texts], limit(timeout))
+    with _placed(file):
+        found = statements(text, where.dialect)
+    places = [f"{file}, line {line}" for line in lines(text, found, where.dialect)]
+    texts, bounds = [], []
+    for each, place in zip(found, places, strict=True):
+        with _placed(place):
+            texts.append(single(each, where.dialect))
+            bounds.append(bound(each, where.dialect, {}))
+    return Work(where, bounds, [(each, "") for each in texts], limit(timeout), places)
 
 
 def _done(context: Context, work: Work, key: bool) -> Executed:
@@ -195,10 +220,11 @@ def _once(session: Session, work: Work, name: str) -> Executed:
 
 def _all(session: Session, work: Work) -> Executed:
     counts, rows = [], []
-    for bound in work.bounds:
-        result = session.run(bound)
-        if result.returns_rows:
-            rows = rows_of(session, result, _MOST_ROWS).rows
+    for bound, place in zip(work.bounds, work.places, strict=True):
+        with _placed(place):
+            result = session.run(bound)
+            if result.returns_rows:
+                rows = rows_of(session, result, _MOST_ROWS).rows
         counts.append(max(result.rowcount, len(rows) if result.returns_rows else 0))
     return Executed(sum(counts), counts, rows, False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Failure
@@ -21,20 +22,37 @@ _SQLITE = (
 )  # fmt: skip
 
 
+_OF_THE_FILE = ("SQLITE_CANTOPEN", "SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_READONLY", "SQLITE_IOERR")
+
+
 def explained(error: Exception, database: Database, connecting: bool = False) -> Exception:
     """The failure for an error of SQLAlchemy or a driver; what is none of a database comes back as it is."""
     if isinstance(error, Failure):
         return error
-    original: Any = getattr(error, "orig", None)
+    if isinstance(error, (OverflowError, UnicodeError)):
+        return Failure(f"a value is nothing that the database can hold: {error}")
+    original: Any = getattr(error, "orig", None) or (error if hasattr(error, "sqlite_errorname") else None)
     if original is None:
         return error
     if database.dialect == "sqlite":
-        return Failure(f"SQLite: {original}", _of(_SQLITE, str(getattr(original, "sqlite_errorname", ""))))
+        code = str(getattr(original, "sqlite_errorname", ""))
+        return Failure(f"SQLite: {original}{_place(code, database)}", _of(_SQLITE, code))
     state = str(original.sqlstate or "") if hasattr(original, "sqlstate") else ""
     failure = _of(_POSTGRESQL, state)
     if not state and type(original).__name__ == "OperationalError":
         failure = "transient"  # refused, lost or never there
     return Failure(database.clean(f"PostgreSQL: {_said(original, connecting)}"), failure)
+
+
+def _place(code: str, database: Database) -> str:
+    """Which file is meant where the file itself is the trouble."""
+    if not code.startswith(_OF_THE_FILE):
+        return ""
+    folder = os.path.dirname(database.path)
+    if not os.path.isdir(folder):
+        return f": {database.path}; there is no folder {folder}"
+    missing = "; it is not there, and the first task that writes makes it" * (not os.path.exists(database.path))
+    return f": {database.path}{missing}"
 
 
 def _of(table: tuple[tuple[str, str], ...], code: str) -> str:

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
     from planrunner.capabilities.contract import Json
     from planrunner.capabilities.sql.session import Session
+    from planrunner.capabilities.sql.values import Bound
 
 _BATCH = 100
+_WRITES = frozenset("ALTER CREATE DELETE DROP INSERT MERGE REPLACE TRUNCATE UPDATE".split())
 _STREAMED = ("SELECT", "TABLE", "VALUES", "WITH")
 
 
@@ -52,17 +54,33 @@ def query(
     from planrunner.capabilities.sql.values import bound
 
     require_verbatim(context, "statement", "name a value with `:name` and hand it over in `params`")
-    if max_rows < 0:
-        raise Failure("`max_rows` is less than nothing")
+    if type(max_rows) is not int or max_rows < 0:
+        raise Failure("`max_rows` must be a number of rows, from 0 on")
+    if not isinstance(statement, str):
+        raise Failure("`statement` must be text, one statement; sql.execute takes a list of them")
+    if params is not None and not isinstance(params, dict):
+        raise Failure("`params` must be a map of values by name")
     where = find(context, database)
     one = single(statement, where.dialect)
     call = bound(one, where.dialect, params or {})
     with transaction(context, where, limit(timeout), write=False) as session:
         stream = where.dialect == "postgresql" and first_word(one, where.dialect) in _STREAMED
-        result = session.run(call, stream)
+        result = _run(session, call, one, stream)
         found = _kept(context, session, result, max_rows, keep) if keep else rows_of(session, result, max_rows)
     context.log.write(f"{found.row_count} rows{', and there are more' * found.truncated}\n".encode())
     return found
+
+
+def _run(session: Session, call: Bound, statement: str, stream: bool) -> CursorResult[Any]:
+    from planrunner.capabilities.sql.text import words  # late, as above
+
+    try:
+        return session.run(call, stream)
+    except Failure as failure:
+        wrote = sorted(_WRITES & words(statement, session.dialect)) if failure.failure == "policy" else []
+        if not wrote:
+            raise
+        raise Failure(f"{failure}; sql.query only reads: {wrote[0]} is for sql.execute", "policy") from None
 
 
 def limit(timeout: str | float) -> float:

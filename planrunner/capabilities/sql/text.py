@@ -111,12 +111,33 @@ def in_a_line(text: str, dialect: str) -> str:
     return "".join(parts).strip()
 
 
+def words(text: str, dialect: str) -> set[str]:
+    """The words of a statement outside of its strings and comments, in capitals."""
+    found = (_WORD.findall(piece.text) for piece in pieces(text, dialect) if piece.kind == "code")
+    return {word.upper() for each in found for word in each}
+
+
 def first_word(text: str, dialect: str) -> str:
     """The word that a statement begins with, in capitals."""
     for piece in pieces(text, dialect):
         if piece.kind == "code" and (word := _WORD.search(piece.text)):
             return word[0].upper()
     return ""
+
+
+def lines(text: str, found: list[str], dialect: str) -> list[int]:
+    """The line of a script in which each of its ``statements`` begins, comments before it left out."""
+    numbers, at = [], 0
+    for statement in found:
+        at, skipped = text.index(statement, at), 0
+        for piece in pieces(statement, dialect):
+            if _says(piece):
+                skipped += len(piece.text) - len(piece.text.lstrip())
+                break
+            skipped += len(piece.text)
+        numbers.append(text.count("\n", 0, at + skipped) + 1)
+        at += len(statement)
+    return numbers
 
 
 def single(text: str, dialect: str) -> str:

@@ -138,7 +138,6 @@ class _Command:
         run = inputs.pop("run", None) if capability.takes_run else None
         name = call.result.text if call.result is not None else f"call-{number}"
         self._bind(call, name, capability)
-        word = call.result or call.verb
         spans = (
             ("uses", self._places.span(call.verb.start, call.verb.end)),
             ("with", self._places.span(call.opened, call.closed)),
@@ -151,7 +150,7 @@ class _Command:
             "inputs": inputs or None,
             "command": " ".join(self._text[call.verb.start : call.end].split()),
             "needs": (before,) if before else (),
-            "span": self._places.span(word.start, word.end),
+            "span": spans[0][1],
             "spans": spans if run is None else (*spans, ("run", spans[1][1])),
         }
         if run is not None:

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
-from planrunner.diagnostics import Diagnostic, Edit, Fix
+from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
+from planrunner.plan.commands.looks import looks_like_calls
 from planrunner.plan.model import Action, Capability, Field, Task
 from planrunner.plan.nearest import nearest
+from planrunner.plan.rules.constants import Fault, faults
+from planrunner.plan.rules.places import value_place
 from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
 
-CODES = ("PLAN007", "PLAN008", "PLAN020")
+CODES = ("PLAN007", "PLAN008", "PLAN009", "PLAN202")
 
-BUILT_IN = "planrunner"
-"""The plugin of the built-in capabilities: the plan schema knows their inputs and has judged all values but text."""
+IN_PLAN_SCHEMA = frozenset({"shell", "files.read", "files.write", "noop", "fail", "sleep"})
+"""Capabilities whose inputs the schema of plans knows: it has judged all their values under `with` but text."""
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str, int, float, bool),
-    "int": (int,),
-    "number": (int, float),
-    "bool": (bool,),
-    "list": (list,),
-    "map": (dict,),
-}
-"""Python types a literal may have for each type of input; a number where text is wanted is written out as text.
-Durations, sizes and money are quantities with a unit or plain numbers, which only the capability can judge."""
+
+_KEEP_ONE = "keep one, and put the other into a task of its own"
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
@@ -41,8 +37,15 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             elif capability.takes_run and not has_key(task, "run") and not capability.inputs:
                 help_ = "give it `run: …`, a script or a list of arguments"
                 yield Diagnostic("PLAN008", f"`{task.uses}` has nothing to run", span_of(task, "uses"), help=help_)
-            elif task.inputs or task.uses in demanding:
-                yield from _inputs(view, task, capability, task.inputs, task.run)
+            else:
+                if has_key(task, "run") and not capability.takes_run:
+                    yield _beside(task, "run", f"`{capability.name}` runs no script")
+                elif has_key(task, "command") and looks_like_calls(task.command):
+                    yield _beside(task, "command", "the capability is called, and not what the command says")
+                if task.inputs or task.uses in demanding:
+                    yield from _inputs(view, task, capability, task.inputs, task.run)
+                if task.outputs:
+                    yield from _outputs(view, task, capability)
         elif (
             task.inputs
             and not task.command
@@ -56,8 +59,20 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
 
 
 def _action(view: PlanView, task: Task, action: Action, key: str) -> Iterable[Diagnostic]:
-    if action.uses and action.uses not in view.capabilities:
+    capability = view.capabilities.get(action.uses) if action.uses else None
+    if action.uses and capability is None:
         yield _unknown(view, task, action.uses, key)
+    elif capability is not None and action.run is not None and not capability.takes_run:
+        message = f"`run` and `uses` exclude each other here: `{action.uses}` runs no script"
+        yield Diagnostic("PLAN009", message, find_word(view, task, "run", key), help=_KEEP_ONE)
+
+
+def _beside(task: Task, key: str, why: str) -> Diagnostic:
+    """What a task says to do beside its capability, which would do without it. A command in words may stand there: it
+    tells people what the capability is for."""
+    label = Label(span_of(task, "uses"), "`uses` stands here")
+    message = f"`{key}` and `uses` exclude each other here: {why}"
+    return Diagnostic("PLAN009", message, span_of(task, key), labels=(label,), help=_KEEP_ONE)
 
 
 def _unread(view: PlanView, task: Task) -> Diagnostic:
@@ -95,8 +110,8 @@ def _inputs(view: PlanView, task: Task, capability: Capability, inputs: Any, run
     for name, value in given.items():
         field = fields.get(name)
         if field is not None:
-            if _misfit(value, field) and (isinstance(value, str) or capability.plugin != BUILT_IN):
-                yield _wrong_type(view, task, field, value)
+            if isinstance(value, str) or capability.name not in IN_PLAN_SCHEMA or not has_key(task, "with"):
+                yield from (_unfit(view, task, field, fault) for fault in faults(value, field))
         elif not capability.open_inputs:
             close = nearest(str(name), fields)
             meant.add(close)
@@ -108,12 +123,31 @@ def _inputs(view: PlanView, task: Task, capability: Capability, inputs: Any, run
                 yield _missing(task, capability, field)
 
 
+def _outputs(view: PlanView, task: Task, capability: Capability) -> Iterable[Diagnostic]:
+    """Declared outputs that nothing gives: the capability gives others, and the plan says no value or file."""
+    given = [field.name for field in capability.outputs]
+    if not given or capability.open_outputs or capability.takes_run:
+        return
+    for output in task.outputs:
+        if output.name in given or output.value is not None or output.path:
+            continue
+        span = find_word(view, task, output.name, "outputs")
+        message = f"`{capability.name}` gives no output `{output.name}`"
+        close = nearest(output.name, given)
+        if close is None:
+            yield Diagnostic("PLAN202", message, span, help=f"it gives {names(given)}")
+            continue
+        written = view.source.text[span.start : span.end] == output.name
+        fix = Fix(f"rename it to `{close}`", (Edit(span, close),), safe=False) if written else None
+        yield Diagnostic("PLAN202", f"{message}, did you mean `{close}`?", span, fix=fix)
+
+
 def _unknown_input(view: PlanView, task: Task, capability: Capability, name: str, close: str | None) -> Diagnostic:
     span = find_word(view, task, name, "with")
     fields = [field.name for field in capability.inputs]
     if capability.takes_run and not fields:
         message = f"the input `{name}` does not reach the script of `{capability.name}`"
-        return Diagnostic("PLAN020", message, span, help=f"hand it over with `env: {{{name.upper()}: …}}`")
+        return Diagnostic("PLAN008", message, span, help=f"hand it over with `env: {{{_variable(name)}: …}}`")
     message = f"`{capability.name}` takes no input `{name}`"
     if close:
         written = view.source.text[span.start : span.end] == name
@@ -121,6 +155,15 @@ def _unknown_input(view: PlanView, task: Task, capability: Capability, name: str
         return Diagnostic("PLAN008", f"{message}, did you mean `{close}`?", span, fix=fix)
     way = f"it takes {names(fields)}" if fields else "it takes no inputs"
     return Diagnostic("PLAN008", message, span, help=way)
+
+
+def _variable(name: str) -> str:
+    """A name for an environment variable that shadows none of those that programs go by."""
+    wanted = re.sub(r"[^A-Z0-9_]", "_", name.upper())
+    return f"INPUT_{wanted}" if wanted in _TAKEN or not wanted[:1].isalpha() else wanted
+
+
+_TAKEN = frozenset("PATH HOME USER SHELL PWD LANG TERM IFS ENV TMPDIR EDITOR PAGER LOGNAME MAIL TZ CDPATH PS1".split())
 
 
 def _missing(task: Task, capability: Capability, field: Field) -> Diagnostic:
@@ -131,29 +174,13 @@ def _missing(task: Task, capability: Capability, field: Field) -> Diagnostic:
     return Diagnostic("PLAN008", message, span, help=about)
 
 
-def _misfit(value: Any, field: Field) -> bool:
-    if value is None:
-        return False
-    if isinstance(value, str) and ("{{" in value or "{%" in value):
-        return False
-    wanted = _TYPES.get(field.type)
-    if wanted is None:
-        return False
-    if isinstance(value, bool) and field.type in ("int", "number"):
-        return True
-    if field.type == "number" and isinstance(value, str):
-        return True
-    return not isinstance(value, wanted)
-
-
-def _wrong_type(view: PlanView, task: Task, field: Field, value: Any) -> Diagnostic:
-    span = find_word(view, task, field.name, "with")
-    message = f"input `{field.name}` of `{task.uses}` is {_kind(value)}, expected {field.type}"
-    return Diagnostic("PLAN008", message, span, help=field.description)
-
-
-def _kind(value: Any) -> str:
-    for kind, name in ((bool, "a bool"), (int, "an int"), (float, "a number"), (str, "a string"), (list, "a list")):
-        if isinstance(value, kind):
-            return name
-    return "a map"
+def _unfit(view: PlanView, task: Task, field: Field, fault: Fault) -> Diagnostic:
+    """The finding about a value that is written out."""
+    span, word = value_place(view, task, (field.name, *fault.path), fault.unknown)
+    path = fault.path[:-1] if fault.unknown else fault.path
+    named = field.name + "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path)
+    message = f"input `{named}` of `{task.uses}` {fault.said}"
+    if not fault.near:
+        return Diagnostic("PLAN008", message, span, help=fault.help or field.description)
+    fix = Fix(f"write `{fault.near}`", (Edit(span, fault.near),), safe=False) if word else None
+    return Diagnostic("PLAN008", f"{message}, did you mean `{fault.near}`?", span, fix=fix)

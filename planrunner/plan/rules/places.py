@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from itertools import islice
+from typing import Any
+
+from planrunner.plan.model import Task
 from planrunner.plan.rules.reading import Site, Text
-from planrunner.plan.rules.view import PlanView, find_text, region_of
+from planrunner.plan.rules.view import PlanView, find_text, region_of, span_of
 from planrunner.source import Span
 
 
@@ -56,3 +61,42 @@ def _line_of(source: str, within: Span, line: str, before: list[str]) -> int:
 def _end_of_line(text: str, at: int) -> int:
     end = text.find("\n", at)
     return len(text) if end < 0 else end
+
+
+def value_place(view: PlanView, task: Task, path: tuple[str | int, ...], key: bool = False) -> tuple[Span, bool]:
+    """The place of a value inside the inputs of a task, or of the last key that leads to it; whether a word stands
+    there and nothing else. With ``key`` the last name of the path itself is meant."""
+    source, within = view.source.text, region_of(view, task, "with")
+    value: Any = task.inputs
+    before: list[Any] = []
+    found = span_of(task, "with", "uses")
+    for number, name in enumerate(path):
+        around, value = value, value[name]
+        if isinstance(name, int):
+            before = around[:name]
+            continue
+        sign = re.compile(rf"(?<![\w.-])[\"']?({re.escape(name)})[\"']?\s*[:=][ \t]*")
+        passed = sum(isinstance(each, dict) and name in each for each in before)  # by the items of a list before this
+        match = next(islice(sign.finditer(source, within.start, within.end), passed, None), None)
+        if match is None:
+            break
+        before = []
+        found, within = Span(*match.span(1)), Span(match.end(), within.end)
+        if key and number == len(path) - 1:
+            return found, True
+    if isinstance(value, str) and (at := source.find(value, within.start, within.end)) >= 0 and value:
+        return Span(at, at + len(value)), True
+    if isinstance(value, (list, dict)) and source[within.start : within.start + 1] in ("[", "{"):
+        return Span(within.start, _closed(source, within)), False
+    plain = re.compile(r"[^\s,\[\]{}()]+").match(source, within.start, within.end)
+    return (Span(*plain.span()), False) if plain and not isinstance(value, (list, dict)) else (found, False)
+
+
+def _closed(source: str, within: Span) -> int:
+    """Where the brackets that open at the start of a place are closed, or the end of the line."""
+    depth = 0
+    for at in range(within.start, _end_of_line(source, within.start)):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(source[at], 0)
+        if not depth:
+            return at + 1
+    return _end_of_line(source, within.start)

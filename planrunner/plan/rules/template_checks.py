@@ -73,7 +73,22 @@ _ENGINE = frozenset({"range", "dict", "namespace", "cycler", "joiner"})
 
 def _finding(view: PlanView, text: Text, problem: Problem, offset: int) -> Diagnostic:
     span = place_of(view, text, problem.start + offset, problem.end + offset)
-    return Diagnostic(problem.code, worded(problem.message), span, help=problem.help, fix=renamed(view, span, problem))
+    help_ = _OWN_TEMPLATE if _own_template(view, text, problem) else problem.help
+    return Diagnostic(problem.code, worded(problem.message), span, help=help_, fix=renamed(view, span, problem))
+
+
+_OWN_TEMPLATE = (
+    "the plan fills this in before the task starts; what the task is to fill in stands between `{% raw %}` and "
+    "`{% endraw %}`, or in a file named by `template`"
+)
+
+
+def _own_template(view: PlanView, text: Text, problem: Problem) -> bool:
+    """Whether a name that nothing defines stands in a template that the capability fills in by itself, later."""
+    task = view.plan.tasks[text.here] if text.here >= 0 else None
+    if task is None or task.uses != "files.template" or problem.code != "PLAN201" or "did you mean" in problem.help:
+        return False
+    return text.key == "with" and isinstance(task.inputs, dict) and task.inputs.get("text") == text.text
 
 
 def _literal(view: PlanView) -> Iterable[Diagnostic]:

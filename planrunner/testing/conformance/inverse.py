@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planrunner.capabilities.binding import not_json
+from planrunner.capabilities.soundness import not_json
 from planrunner.testing.conformance.trial import Trial
 
 

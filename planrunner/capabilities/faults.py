@@ -1,0 +1,39 @@
+"""What code of a plugin raised, told from the wish of whoever sits there to stop."""
+
+from __future__ import annotations
+
+
+def interrupts(error: BaseException) -> bool:
+    """Whether it is a Ctrl-C rather than a fault: one arrives in the main thread and between two instructions, so what
+    a ``raise`` statement made is none."""
+    if not isinstance(error, KeyboardInterrupt):
+        return False
+    # Late: hardly anything ever raises it.
+    import threading
+    from opcode import opmap
+
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is None or last.tb_frame.f_code.co_code[last.tb_lasti] != opmap["RAISE_VARARGS"]
+
+
+def said(error: BaseException) -> str:
+    """Class and message in one text; an exception may fail to tell its message."""
+    try:
+        message = str(error)
+    except Exception:  # its own `__str__` is broken
+        message = "its message cannot be told"
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def traceback_of(error: BaseException) -> str:
+    """The end of its traceback."""
+    import traceback  # late: only a capability with a fault needs it
+
+    try:
+        return "".join(traceback.format_exception(error))[-16384:]
+    except Exception:  # a message that cannot be told, a chain without an end
+        return ""

@@ -1,0 +1,195 @@
+"""What a capability gave, as far as the engine can keep it: JSON data, texts of characters, failures with a class."""
+
+from __future__ import annotations
+
+from planrunner.capabilities.contract import Pause
+from planrunner.machine.events import Outcome
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from planrunner.capabilities.contract import Json
+    from planrunner.plan.model import Capability
+
+EFFECTS = ("pure", "read", "idempotent", "checkable", "unsafe")
+"""The effect classes that a capability may have."""
+
+DEEPEST = 100
+"""Levels of lists and maps in a value."""
+
+MOST = 5_000_000
+"""Members of a value, those of its members among them; one that stands in several places counts in each."""
+
+_LONGEST = 14_000
+"""Bits of a whole number: Python writes and reads none of more than 4300 digits."""
+
+
+def not_json(value: Json, where: str = "output", halves: bool = False) -> str:
+    """Why a value cannot be kept as JSON data, or an empty string; ``halves`` allows text with lone surrogates, which
+    stand for the bytes of a name that is not UTF-8."""
+    around: list[tuple[int, str]] = []
+    levels: list[Iterator[tuple[str, Any]]] = [iter(((where, value),))]
+    count = 0
+    while levels:
+        found = next(levels[-1], None)
+        if found is None:
+            levels.pop()
+            del around[-1:]
+            continue
+        name, item = found
+        count += 1
+        if isinstance(item, (dict, list, tuple)):
+            if not (why := _container(item, around, count, halves)):
+                around.append((id(item), name))
+                levels.append(_members(item))
+        else:
+            why = _scalar(item, halves)
+        if why:
+            return "".join(part for _, part in around) + f"{name} {why}"
+    return ""
+
+
+def _members(item: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(item, dict):
+        return ((f".{key}", member) for key, member in item.items())
+    return ((f"[{i}]", member) for i, member in enumerate(item))
+
+
+def _container(item: Any, around: list[tuple[int, str]], count: int, halves: bool) -> str:
+    if any(id(item) == outer for outer, _ in around):
+        return "refers to itself"
+    if len(around) >= DEEPEST:
+        return f"lies deeper than {DEEPEST} levels"
+    if count + len(item) > MOST:
+        return f"is among more than {MOST} members"
+    for key in item if isinstance(item, dict) else ():
+        if not isinstance(key, str):
+            return f"has the key {key!r}, which is not text"
+        if not halves and not _is_text(key):
+            return f"has the key {key!a}, which is not text that UTF-8 can hold"
+    return ""
+
+
+def _scalar(item: Any, halves: bool) -> str:
+    if item is None or isinstance(item, bool):
+        return ""
+    if isinstance(item, str):
+        return "" if halves or _is_text(item) else "is not text that UTF-8 can hold: it has half of a surrogate pair"
+    if isinstance(item, int):
+        return "" if item.bit_length() <= _LONGEST else "is a number of too many digits"
+    if isinstance(item, float):
+        return "" if item - item == 0 else f"is {item}, which JSON cannot hold"
+    return f"is a {type(item).__name__}, which is not JSON data"
+
+
+def _is_text(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def legible(text: str) -> str:
+    """The text with halves of surrogate pairs written out."""
+    return text if _is_text(text) else text.encode("utf-8", "backslashreplace").decode()
+
+
+def sound(given: Any, what: str = "the result", halves: bool = False) -> Outcome:
+    """The outcome that a capability gave, or the failure that says what is wrong with it.
+
+    A failure needs a class that is the capability's to give: that an attempt was cut off or never began is the engine's
+    knowledge, and such an attempt would be waited for.
+    """
+    if not isinstance(given, Outcome):
+        return Outcome("logic", f"{what} is a {type(given).__name__}, not an Outcome")
+    if why := _odd(given):
+        return Outcome("logic", f"{what} is an Outcome whose {why}")
+    outcome = given
+    if not all(map(_is_text, (outcome.failure, outcome.message, outcome.stdout, outcome.stderr))):
+        outcome = outcome._replace(failure=legible(outcome.failure), message=legible(outcome.message))
+        outcome = outcome._replace(stdout=legible(outcome.stdout), stderr=legible(outcome.stderr))
+    if outcome.failure in ("interrupted", "unstarted"):
+        outcome = failed(f"failed as `{outcome.failure}`", outcome)
+    if not (outcome.outputs or outcome.artifacts):
+        return outcome
+    why = not_json(outcome.outputs, what, halves) or not_json(outcome.artifacts, "what it kept", halves)
+    if not why:
+        return outcome
+    if not outcome.failure:
+        return Outcome("logic", why, usage=outcome.usage)
+    return outcome._replace(message=f"{outcome.message}; {why}", outputs={}, artifacts=())
+
+
+def failed(why: str, outcome: Outcome) -> Outcome:
+    """The same as a logic failure that says why it is one."""
+    said = f": {outcome.message}" if outcome.message else ""
+    return outcome._replace(failure="logic", message=f"{why}{said}")
+
+
+_PARTS: tuple[tuple[str, Any], ...] = (
+    ("failure", str),
+    ("message", str),
+    ("outputs", dict),
+    ("exit_code", (int, type(None))),
+    ("duration", (int, float)),
+    ("stdout", str),
+    ("stderr", str),
+    ("artifacts", (tuple, list)),
+    ("usage", dict),
+)
+
+
+def _odd(outcome: Outcome) -> str:
+    for (name, kind), value in zip(_PARTS, outcome, strict=True):
+        if not isinstance(value, kind):
+            return f"`{name}` is a {type(value).__name__}"
+    if outcome.duration - outcome.duration != 0:
+        return f"`duration` is {outcome.duration}"
+    if not all(isinstance(record, dict) for record in outcome.artifacts):
+        return "`artifacts` are not all maps"
+    return ""
+
+
+def unfit(asked: Any) -> str:
+    """Why the engine cannot do what a capability asked for, or an empty string."""
+    if isinstance(asked, Pause):
+        seconds: Any = asked.seconds
+        fits = isinstance(seconds, (int, float)) and seconds - seconds == 0
+        return "" if fits else f"it asked for a pause of {seconds!r} seconds"
+    if not asked.arguments or not all(isinstance(each, str) for each in asked.arguments):
+        return "it asked for a process whose arguments are not texts"
+    if not all(isinstance(name, str) and isinstance(value, str) for name, value in asked.env.items()):
+        return "it asked for a process whose environment is not of texts"
+    if isinstance(asked.directory, str) and isinstance(asked.stdin, bytes) and isinstance(asked.keep, int):
+        return ""
+    return "it asked for a process whose directory is no text, stdin no bytes or keep no number"
+
+
+def misdescribed(found: Any) -> str:
+    """Why nobody can show or lint a description, or an empty string."""
+    if not hasattr(found, "_asdict") or not hasattr(found, "inputs"):
+        return f"its description is a {type(found).__name__}, not a Capability"
+    if not isinstance(found.effect, str) or found.effect not in EFFECTS:
+        return f"its effect {found.effect!r} is none of {', '.join(EFFECTS)}"
+    for what in ("risks", "spends"):
+        words = getattr(found, what)
+        if not isinstance(words, (tuple, list)) or not all(isinstance(word, str) for word in words):
+            return f"its `{what}` are {words!r}, not a tuple of texts"
+    return next(filter(None, _misfits(found)), "")
+
+
+def _misfits(found: Capability) -> Iterator[str]:
+    texts: list[Any] = [found.name, found.summary, found.description]
+    yield "" if all(isinstance(text, str) for text in texts) else "its name or docstring is no text"
+    yield not_json(texts, "its texts")
+    for field in (*found.inputs, *found.outputs):
+        yield not_json(field.default, f"the default of the input `{field.name}`")
+        yield not_json(field.schema, f"what is said of the type of `{field.name}`")
+        text: Any = field.description
+        yield "" if isinstance(text, str) else f"the text of `{field.name}` is a {type(text).__name__}"
+        yield not_json(text, f"the text of `{field.name}`")
