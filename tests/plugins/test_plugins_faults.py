@@ -128,8 +128,9 @@ def test_capabilities_that_nobody_can_be_shown_are_named_and_the_others_listed(p
         "odd.doc": "the text of `data` is a int",
     }.items():
         assert name not in out
-        (line,) = [line for line in err.splitlines() if f"the capability `{name}` of odd is left out: " in line]
-        assert why in line
+        (line,) = (line for line in err.splitlines() if f"the capability `{name}` of odd is left out: " in line)
+        assert ".py:" in line
+        assert f": {why}" in line
     assert "a capability is named 5, which is no text" in err
     assert "the plugin odd: SystemExit: trapped" in err
 
