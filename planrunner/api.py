@@ -20,6 +20,9 @@ from planrunner.machine.events import Outcome as Outcome
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from planrunner.capabilities.files.inside import read_inside as read_inside
+    from planrunner.capabilities.files.inside import remove_inside as remove_inside
+    from planrunner.capabilities.files.inside import write_inside as write_inside
     from planrunner.capabilities.programs import Ended as Ended
     from planrunner.capabilities.programs import run_program as run_program
     from planrunner.diagnostics import Diagnostic as Diagnostic
@@ -39,7 +42,10 @@ _LATE = {
     "Entry": "planrunner.machine.events",
     "PlanView": "planrunner.plan.rules.view",
     "Rule": "planrunner.diagnostics",
+    "read_inside": "planrunner.capabilities.files.inside",
+    "remove_inside": "planrunner.capabilities.files.inside",
     "run_program": "planrunner.capabilities.programs",
+    "write_inside": "planrunner.capabilities.files.inside",
 }
 """Where to find what few plugins use."""
 

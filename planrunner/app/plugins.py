@@ -9,6 +9,7 @@ from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.plan.nearest import nearest
 from planrunner.plugins import Registry, trust
+from planrunner.plugins.callables import faults_of
 from planrunner.plugins.discovery import CAPABILITIES
 from planrunner.plugins.projectfiles import ProjectFile, read
 from planrunner.plugins.scanning import Scan
@@ -85,7 +86,11 @@ def check(name: str | None) -> tuple[list[Plugin], list[Verdict]]:
     """The plugins that are meant, and what is wrong with the declarations of their capabilities."""
     found = plugins() if name is None else [plugin(name)]
     named = [capability for each in found if each.state == "ready" for capability in each.capabilities]
-    return found, [Verdict(each.name, (*unsound(each), *undocumented(each))) for each in described(named)]
+    registry = Registry()
+    return found, [
+        Verdict(each.name, (*unsound(each), *faults_of(registry.resolve(each.name)), *undocumented(each)))
+        for each in described(named)
+    ]
 
 
 def run_cases(file: str) -> int:

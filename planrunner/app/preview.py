@@ -113,7 +113,7 @@ def read_preview(path: str) -> dict[str, Json]:
 def write_preview(path: str, found: dict[str, Json]) -> None:
     """Write a preview to a file that must not exist. Raises UsageError."""
     try:
-        with open(path, "x", encoding="utf-8") as file:
+        with open(path, "x", encoding="utf-8", errors="backslashreplace") as file:
             file.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
     except FileExistsError as error:
         raise UsageError(f"`{path}` is there already") from error

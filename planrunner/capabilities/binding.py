@@ -71,11 +71,12 @@ def outcome_of_fault(error: BaseException) -> Outcome:
     """The failed outcome that an exception of a capability stands for."""
     if not isinstance(error, Failure):
         return Outcome("logic", legible(said(error)), stderr=legible(traceback_of(error)))
+    given: Any = error.failure
     outcome = Outcome("logic", str(error), error.outputs)
-    if not isinstance(error.failure, str) or not error.failure:
-        named = "without a class" if error.failure == "" else f"with {error.failure!r} as its class, which is no text"
-        return sound(failed(f"failed {named}", outcome))
-    return sound(outcome._replace(failure=error.failure))
+    if isinstance(given, str) and given:
+        return sound(outcome._replace(failure=given))
+    named = "without a class" if given == "" else f"with {given!r} as its class, which is no text"
+    return sound(failed(f"failed {named}", outcome))
 
 
 def probe(binding: Binding, context: Context) -> bool | None:

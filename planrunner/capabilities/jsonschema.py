@@ -22,10 +22,10 @@ def faults(schema: Json, data: Json) -> list[str]:
 
 
 class _Check:
-    __slots__ = ("_root",)
+    __slots__ = ("root",)
 
     def __init__(self, root: Json) -> None:
-        self._root = root
+        self.root = root
 
     def look(self, schema: Json, data: Json, at: str, depth: int) -> Iterator[str]:
         if depth > DEEPEST:
@@ -54,26 +54,27 @@ class _Check:
     def fits(self, schema: Json, data: Json, depth: int) -> bool:
         return next(self.look(schema, data, "", depth), None) is None
 
-    def target(self, reference: Json) -> Json:
-        """The part of the schema that a reference inside the same file names; None where there is none."""
-        if reference == "#":
-            return self._root
-        if not isinstance(reference, str) or not reference.startswith("#/"):
+
+def target(root: Json, reference: Json) -> Json:
+    """The part of the schema that a reference inside the same file names; None where there is none."""
+    if reference == "#":
+        return root
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return None
+    found = root
+    for part in reference[2:].split("/"):
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, dict) and name in found:
+            found = found[name]
+        elif isinstance(found, list) and name.isdigit() and int(name) < len(found):
+            found = found[int(name)]
+        else:
             return None
-        found = self._root
-        for part in reference[2:].split("/"):
-            name = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, dict) and name in found:
-                found = found[name]
-            elif isinstance(found, list) and name.isdigit() and int(name) < len(found):
-                found = found[int(name)]
-            else:
-                return None
-        return found
+    return found
 
 
 def _kind(value: Json) -> str:
-    for kind, fits in _TYPES.items():
+    for kind, fits in TYPES.items():
         if fits(value):
             return kind
     return type(value).__name__
@@ -83,7 +84,7 @@ def _is_number(value: Json) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-_TYPES: dict[str, Callable[[Json], bool]] = {
+TYPES: dict[str, Callable[[Json], bool]] = {
     "null": lambda value: value is None,
     "boolean": lambda value: isinstance(value, bool),
     "integer": lambda value: _is_number(value) and not math.isinf(value) and value == int(value),
@@ -96,7 +97,7 @@ _TYPES: dict[str, Callable[[Json], bool]] = {
 
 def _type(wanted: Json, data: Json) -> str:
     names = wanted if isinstance(wanted, list) else [wanted]
-    if any(name in _TYPES and _TYPES[name](data) for name in names):
+    if any(name in TYPES and TYPES[name](data) for name in names):
         return ""
     return f"expected {' or '.join(map(str, names))}, found {_kind(data)}"
 
@@ -202,11 +203,11 @@ _Inner = Callable[[_Check, Any, Json, str, int], Iterator[str]]
 
 
 def _reference(check: _Check, schema: Json, data: Json, at: str, depth: int) -> Iterator[str]:
-    target = check.target(schema["$ref"])
-    if target is None:
+    found = target(check.root, schema["$ref"])
+    if found is None:
         yield f"{at or '/'}: the schema refers to `{schema['$ref']}`, which it does not hold"
     else:
-        yield from check.look(target, data, at, depth)
+        yield from check.look(found, data, at, depth)
 
 
 def _properties(check: _Check, schema: Json, data: Json, at: str, depth: int) -> Iterator[str]:
@@ -325,3 +326,6 @@ _SILENT = frozenset(
     }
 )
 """Keywords that describe and check nothing by themselves; ``format`` is a hint, as the standard has it."""
+
+KEYWORDS = frozenset({*_SIMPLE, *_INNER, *_SILENT})
+"""All that a schema may say."""

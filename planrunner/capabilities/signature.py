@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Union, Unpack, get_args, get_origin, get_type_hints, is_typeddict
 
 from planrunner.capabilities.declare import Declaration, Doc, declaration_of
+from planrunner.capabilities.soundness import misdescribed
 from planrunner.plan.model import Capability, Field
 
 _NAMES = {name: getattr(typing, name) for name in ("Annotated", "Any", "Literal", "Optional", "Union")}
@@ -33,14 +34,15 @@ _QUANTITY = ("string", "number")
 
 
 def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capability:
-    """The description of a tagged function. Raises TypeError where there is no tag or no plan could call it."""
+    """The description of a tagged function. Raises TypeError where there is no tag, no plan could call it or nobody
+    could be shown it."""
     declaration = declaration_of(function)
     if declaration is None:
         raise TypeError(f"{getattr(function, '__qualname__', function)!r} is not marked with @capability")
-    hints = _hints(function)
+    hints = annotations_of(function)
     summary, description, texts = _texts(inspect.getdoc(function) or "")
     inputs = tuple(_inputs(function, hints, texts))
-    return Capability(
+    found = Capability(
         name=declaration.name,
         summary=summary,
         description=description,
@@ -59,10 +61,13 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
         undo=declaration.undo is not None,
         irreversible=declaration.irreversible,
     )
+    if why := misdescribed(found):
+        raise TypeError(why)
+    return found
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function. Raises TypeError that names the first one that cannot be read."""
+def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function, or of a record. Raises TypeError that names the first one that cannot be read."""
     try:
         return get_type_hints(function, localns=_NAMES, include_extras=True)
     except Exception:  # an annotation is code, which may raise anything
@@ -183,7 +188,7 @@ def _members(record: Any) -> dict[str, Any]:
 
 def _outputs(returned: Any) -> tuple[Field, ...]:
     annotation = get_args(returned)[0] if get_origin(returned) is Annotated else returned
-    if annotation is None or annotation is type(None) or _is_vehicle(annotation):
+    if annotation is None or annotation is type(None) or is_vehicle(annotation):
         return ()
     if is_typeddict(annotation) or hasattr(annotation, "_fields"):
         hints = get_type_hints(annotation, localns=_NAMES, include_extras=True)
@@ -193,7 +198,7 @@ def _outputs(returned: Any) -> tuple[Field, ...]:
     return (field("value", returned, required=True),)
 
 
-def _is_vehicle(annotation: Any) -> bool:
+def is_vehicle(annotation: Any) -> bool:
     """Outcome, Spawn and Pause are how a function answers, not what it answers."""
     return getattr(annotation, "__name__", "") in ("Outcome", "Spawn", "Pause")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.capabilities.contract import Pause, Spawn
+from planrunner.capabilities.contract import Pause
 from planrunner.machine.events import Outcome
 from planrunner.record import TYPE_CHECKING
 
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.capabilities.contract import Json
+    from planrunner.plan.model import Capability
+
+EFFECTS = ("pure", "read", "idempotent", "checkable", "unsafe")
+"""The effect classes that a capability may have."""
 
 DEEPEST = 100
 """Levels of lists and maps in a value."""
@@ -107,8 +111,8 @@ def sound(given: Any, what: str = "the result", halves: bool = False) -> Outcome
         return Outcome("logic", f"{what} is an Outcome whose {why}")
     outcome = given
     if not all(map(_is_text, (outcome.failure, outcome.message, outcome.stdout, outcome.stderr))):
-        texts = {name: legible(getattr(outcome, name)) for name in ("failure", "message", "stdout", "stderr")}
-        outcome = outcome._replace(**texts)
+        outcome = outcome._replace(failure=legible(outcome.failure), message=legible(outcome.message))
+        outcome = outcome._replace(stdout=legible(outcome.stdout), stderr=legible(outcome.stderr))
     if outcome.failure in ("interrupted", "unstarted"):
         outcome = failed(f"failed as `{outcome.failure}`", outcome)
     if not (outcome.outputs or outcome.artifacts):
@@ -151,10 +155,10 @@ def _odd(outcome: Outcome) -> str:
     return ""
 
 
-def unfit(asked: Spawn | Pause) -> str:
+def unfit(asked: Any) -> str:
     """Why the engine cannot do what a capability asked for, or an empty string."""
     if isinstance(asked, Pause):
-        seconds = asked.seconds
+        seconds: Any = asked.seconds
         fits = isinstance(seconds, (int, float)) and seconds - seconds == 0
         return "" if fits else f"it asked for a pause of {seconds!r} seconds"
     if not asked.arguments or not all(isinstance(each, str) for each in asked.arguments):
@@ -164,3 +168,28 @@ def unfit(asked: Spawn | Pause) -> str:
     if isinstance(asked.directory, str) and isinstance(asked.stdin, bytes) and isinstance(asked.keep, int):
         return ""
     return "it asked for a process whose directory is no text, stdin no bytes or keep no number"
+
+
+def misdescribed(found: Any) -> str:
+    """Why nobody can show or lint a description, or an empty string."""
+    if not hasattr(found, "_asdict") or not hasattr(found, "inputs"):
+        return f"its description is a {type(found).__name__}, not a Capability"
+    if not isinstance(found.effect, str) or found.effect not in EFFECTS:
+        return f"its effect {found.effect!r} is none of {', '.join(EFFECTS)}"
+    for what in ("risks", "spends"):
+        words = getattr(found, what)
+        if not isinstance(words, (tuple, list)) or not all(isinstance(word, str) for word in words):
+            return f"its `{what}` are {words!r}, not a tuple of texts"
+    return next(filter(None, _misfits(found)), "")
+
+
+def _misfits(found: Capability) -> Iterator[str]:
+    texts: list[Any] = [found.name, found.summary, found.description]
+    yield "" if all(isinstance(text, str) for text in texts) else "its name or docstring is no text"
+    yield not_json(texts, "its texts")
+    for field in (*found.inputs, *found.outputs):
+        yield not_json(field.default, f"the default of the input `{field.name}`")
+        yield not_json(field.schema, f"what is said of the type of `{field.name}`")
+        text: Any = field.description
+        yield "" if isinstance(text, str) else f"the text of `{field.name}` is a {type(text).__name__}"
+        yield not_json(text, f"the text of `{field.name}`")

@@ -27,6 +27,7 @@ PIPE_CLOSED = 141
 
 def guarded(arguments: list[str]) -> int:
     """Run the command that ``arguments`` ask for; never raises."""
+    _write_all()
     try:
         try:
             code = _dispatch(arguments)
@@ -50,6 +51,12 @@ def guarded(arguments: list[str]) -> int:
         return INTERRUPTED
     except Exception as error:
         return _bug(error, arguments)
+
+
+def _write_all() -> None:
+    """Have names that are not UTF-8 written as escapes, which are JSON as well, rather than fail in the middle."""
+    if getattr(sys.stdout, "errors", "") in ("strict", "surrogateescape") and hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -86,7 +86,7 @@ class Attempt:
         return self.reason != ""
 
     def write(self, data: bytes, stream: str = "stdout") -> None:
-        if not isinstance(data, bytes) or stream not in ("stdout", "stderr"):  # told here, where the fault is
+        if type(data) is not bytes or stream not in ("stdout", "stderr"):  # told here, where the fault is
             raise TypeError(f"the log takes bytes for stdout or stderr, not a {type(data).__name__} for {stream!r}")
         if self._workers is None:
             self.record.take(stream, data)

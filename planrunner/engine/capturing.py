@@ -6,7 +6,7 @@ import time
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from planrunner.capabilities.binding import Binding, Result, invoke, not_json
+from planrunner.capabilities.binding import Binding, Result, invoke
 from planrunner.engine.attempts import Attempt, located
 from planrunner.engine.tails import Record
 from planrunner.errors import StorageFailed
@@ -39,8 +39,6 @@ def captured(
         return answer._replace(problem="its capability noted nothing")
     if found.failure:
         return None if stopped() else answer._replace(problem=found.message, failure=found.failure)
-    if why := not_json(found.outputs, "what its capability noted"):
-        return answer._replace(problem=why)
     return answer._replace(files=({"before": found.outputs},))
 
 
@@ -50,7 +48,7 @@ def _noted(
     """What the capability notes; a failure that may pass is tried again as the task would be."""
     context = Attempt(call, Record(""), serve).context._replace(cancelled=stopped)
     for tries in count(1):
-        found = invoke(binding, call.inputs, context)
+        found = invoke(binding, call.inputs, context, "what its capability noted", halves=True)
         failure = found.failure if isinstance(found, Outcome) else ""
         if not failure or stopped() or not again(call.task.retry, tries, failure):
             return found

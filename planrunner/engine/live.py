@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.engine.effects import Effect
-    from planrunner.engine.rare_effects import Cancel
+    from planrunner.engine.noting import Notings
+    from planrunner.engine.rare_effects import Cancel, Save
     from planrunner.engine.services import AttemptServices
     from planrunner.engine.threads import Workers
     from planrunner.machine.events import Event
@@ -105,6 +106,7 @@ class LiveEffects:
         self._supervisor = Supervisor(self._poller, environment, settings.grace, adopts=settings.own_process)
         self._bindings: dict[str, Binding] = {}
         self._attempts: dict[str, Attempt] = {}
+        self._notings: Notings | None = None
         self._events: list[Event] = []
         self._workers: Workers | None = None
         self._signals = Signals(self._poller.wake_descriptor) if settings.own_process else None
@@ -130,6 +132,9 @@ class LiveEffects:
         if isinstance(effect, rare.Cancel):
             self._call_off(effect)
         elif isinstance(effect, (rare.Examine, rare.Save)) and effect.call is not None:
+            if isinstance(effect, rare.Save):
+                self._note(effect)
+                return
             from planrunner.engine.aside import calling  # late, as above
 
             self._aside(calling(effect, self._settings.resolve, self._serve, lambda: self._asked > 0))
@@ -211,6 +216,17 @@ class LiveEffects:
         self._supervisor.foreign_children = True
         return self._workers
 
+    def _note(self, effect: Save) -> None:
+        from planrunner.engine.aside import calling  # late: few tasks can be undone
+        from planrunner.engine.noting import Noting, Notings
+
+        if self._notings is None:
+            self._notings = Notings(self._poller, self._settings.grace, partial(self._seen, None))
+        self._examined += 1
+        noting = Noting(effect)
+        work = calling(effect, self._settings.resolve, self._serve, noting.cancelled)
+        self._notings.start(noting, work, self._in_threads())
+
     def _aside(self, work: Callable[[], Any], into: list[Any] | None = None) -> None:
         self._examined += 1
         self._in_threads().submit(work, partial(self._seen, into))
@@ -291,6 +307,8 @@ class LiveEffects:
         self._poller.turn(0.0)  # what is over already was not interrupted
         for attempt in list(self._attempts.values()):
             self._stop_one(attempt, forced)
+        if self._notings is not None:
+            self._notings.stop(forced)
 
     def _stop_one(self, attempt: Attempt, forced: bool) -> None:
         if attempt.process is not None:

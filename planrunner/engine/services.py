@@ -43,6 +43,7 @@ class AttemptServices:
         return found if isinstance(found, dict) else {}
 
     def keep(self, content: bytes | str, name: str, type: str) -> dict[str, Json]:
+        _require_name(name)
         store = ArtifactStore(self._state_dir)
         found = store.keep_bytes(content, name, type) if isinstance(content, bytes) else store.keep(content, name, type)
         record: dict[str, Json] = {"name": name, "type": type, **found}
@@ -66,3 +67,16 @@ class AttemptServices:
 
     def environment(self) -> dict[str, str]:
         return dict(self._environment)
+
+
+def _require_name(name: str) -> None:
+    """A name is a relative path such as `report/page one.html`, whoever later makes a file of it. Raises Failure."""
+    parts = name.split("/") if type(name) is str else []
+    if not parts or not all(map(_is_part, parts)):
+        raise Failure(
+            f"{name!r} is no name for an artifact: letters, digits, `.`, `_`, `-`, spaces within, and `/` between parts"
+        )
+
+
+def _is_part(part: str) -> bool:
+    return part not in ("", ".", "..") and part.isprintable() and part == part.strip() and "\\" not in part

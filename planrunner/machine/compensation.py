@@ -65,6 +65,8 @@ def backup_made(state: State, event: BackupMade, at: float) -> None:
     number = state.index[event.task]
     state.asked.discard(number)
     state.candidates[number] = None
+    if event.failure == "interrupted":
+        return  # asked again when the run goes on
     debts = _debts(state)
     if event.problem:
         debts.problems[number] = (event.problem, event.failure)

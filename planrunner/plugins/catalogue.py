@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.declare import declaration_of
-from planrunner.plugins.problems import FAULTS, Problems
+from planrunner.capabilities.soundness import misdescribed
+from planrunner.plugins.problems import Problems, interrupts, one_line
+from planrunner.plugins.soundness import misnamed
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ class Catalogue:
         """The ``register`` that a plugin is handed."""
 
         def register(name: str, target: Callable[..., Any] | str, description: Capability | None = None) -> None:
+            if not isinstance(name, str):
+                raise ValueError(f"a capability is named {name!r}, which is no text, and is left out")
             if family and name.partition(".")[0] != family:
                 raise ValueError(f"the capability `{name}` is not of the family `{family}` and is left out")
             holder = "planrunner" if name in builtin.TARGETS else getattr(self.known.get(name), "plugin", "")
@@ -46,6 +50,8 @@ class Catalogue:
                 raise ValueError(f"the capability `{name}` is left out, {holder} has one of that name")
             if isinstance(target, str) and description is None:
                 raise ValueError(f"the capability `{name}` is named by a place to import and has no description")
+            if description is not None and (why := misdescribed(description)):
+                raise ValueError(f"the capability `{name}` is left out, {why}")
             self.known[name] = Known(target, description, plugin)
 
         return register
@@ -54,26 +60,39 @@ class Catalogue:
         """Register every function of a plugin that is marked."""
         register = self.registrar(name, family)
         for function in list(vars(plugin).values()):
-            declaration = declaration_of(function)
-            if declaration is not None:
-                try:
+            declaration = None
+            try:
+                declaration = declaration_of(function)
+                if declaration is not None:
                     register(declaration.name, function)
-                except ValueError as error:
-                    self._leave_out(declaration.name, name, f"the plugin {name}: {error}")
+            except ValueError as error:
+                named = declaration.name if declaration is not None else ""
+                self._leave_out(named, name, f"the plugin {name}: {error}")
+            except BaseException as error:  # an object whose attributes raise
+                if interrupts(error):
+                    raise
+                self.problems.add(name, f"the plugin {name}: {one_line(error)}")
 
     def described(self, name: str, known: Known) -> Known:
         """With its description; one that cannot be described is left out."""
         from planrunner.capabilities.signature import describe  # late: loads inspect
 
-        target = builtin.load(known.target) if isinstance(known.target, str) else known.target
+        target: Any = known.target
         try:
-            known = known._replace(description=describe(target, known.plugin)._replace(name=name))
-        except FAULTS as error:  # annotations are code of the plugin
-            why = f"the capability `{name}` of {known.plugin} is left out: {place_of(target)}{error}"
+            target = builtin.load(known.target) if isinstance(known.target, str) else known.target
+            found = describe(target, known.plugin)._replace(name=name)
+        except BaseException as error:  # annotations are code of the plugin
+            if interrupts(error):
+                raise
+            told = str(error) if isinstance(error, (TypeError, NameError)) else one_line(error)
+            place = "" if isinstance(target, str) else place_of(target)
+            why = f"the capability `{name}` of {known.plugin} is left out: {place}{told}"
             self._leave_out(name, known.plugin, why)
             self.known.pop(name)
             return known
-        self.known[name] = known
+        self.known[name] = known = known._replace(description=found)
+        for fault in misnamed(found):
+            self.problems.add(known.plugin, f"the capability `{name}` of {known.plugin}: {place_of(target)}{fault}")
         return known
 
     def describe_all(self) -> None:

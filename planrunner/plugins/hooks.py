@@ -9,7 +9,7 @@ import pluggy
 
 from planrunner import hookspecs
 from planrunner.plan.nearest import nearest
-from planrunner.plugins.problems import FAULTS, Problems, fault_of, first_line
+from planrunner.plugins.problems import Problems, fault_of, interrupts, one_line
 from planrunner.plugins.scanning import HOOKS
 
 if TYPE_CHECKING:
@@ -53,10 +53,13 @@ class Hooks:
         try:
             self._manager.register(plugin, full)
             self._names.setdefault(name, []).append(plugin)
-        except FAULTS as error:  # pluggy knows more reasons than are told in our words
+        except BaseException as error:  # pluggy knows more reasons than are told in our words
+            if interrupts(error):
+                raise
             if self._manager.is_registered(plugin):
                 self._manager.unregister(plugin)
-            why = first_line(error).replace(repr(full), name).replace(full, name)
+            why = one_line(error).replace(repr(full), name).replace(full, name)
+            why = why.removeprefix(f"{type(error).__name__}: ") if isinstance(error, Exception) else why
             self._problems.add(name, f"the plugin {name} is left out: {why}")
             return False
         return True
@@ -81,7 +84,9 @@ class Hooks:
                 continue
             try:
                 implementation.function(*(arguments[name] for name in implementation.argnames))
-            except FAULTS as error:  # a plugin's fault stays with the plugin
+            except BaseException as error:  # a plugin's fault stays with the plugin
+                if interrupts(error):
+                    raise
                 self._report(_name(implementation), hook, error)
 
     def _report(self, plugin: str, hook: str, error: BaseException) -> None:
@@ -95,8 +100,10 @@ def _misfit(plugin: object) -> str:
     try:
         found = {name: getattr(plugin, name) for name in dir(plugin) if name.startswith(PREFIX)}
         return next(filter(None, (_fault(name, value) for name, value in found.items())), "")
-    except FAULTS as error:  # a module whose attributes raise
-        return f"{type(error).__name__}: {first_line(error)}"
+    except BaseException as error:  # a module whose attributes raise
+        if interrupts(error):
+            raise
+        return one_line(error)
 
 
 def _fault(name: str, value: object) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planrunner.plugins.problems import FAULTS, Problems
+from planrunner.diagnostics import Diagnostic
+from planrunner.plugins.problems import Problems, interrupts, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Any
 
-    from planrunner.diagnostics import Diagnostic, Rule
+    from planrunner.diagnostics import Rule
     from planrunner.plan.rules.view import PlanView
     from planrunner.plugins.hooks import Hooks
 
@@ -34,9 +36,15 @@ def _guarded(rule: Rule, check: Check, problems: Problems) -> Check:
 
     def guarded(view: PlanView) -> Iterable[Diagnostic]:
         try:
-            return list(check(view))
-        except FAULTS as error:  # whatever a plugin raises is its own fault
-            problems.add("", f"the rule {rule.code} ({rule.name}) raised {type(error).__name__}: {error}")
+            found: list[Any] = list(check(view))
+        except BaseException as error:  # whatever a plugin raises is its own fault
+            if interrupts(error):
+                raise
+            problems.add("", f"the rule {rule.code} ({rule.name}) raised {one_line(error)}")
             return []
+        odd = [each for each in found if not isinstance(each, Diagnostic)]
+        if odd:
+            problems.add("", f"the rule {rule.code} ({rule.name}) gave a {type(odd[0]).__name__}, not a Diagnostic")
+        return [each for each in found if isinstance(each, Diagnostic)]
 
     return guarded

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-FAULTS = (Exception, SystemExit, GeneratorExit)
-"""What code of a plugin may raise without harm to others. KeyboardInterrupt is the wish of whoever sits there."""
+from planrunner.capabilities.faults import interrupts, said
+
+__all__ = ["Problems", "fault_of", "fetch", "interrupts", "one_line", "tell"]
 
 _told: dict[str, bool] = {}
 """Sentence to whether somebody has fetched it."""
@@ -41,9 +42,9 @@ class Problems:
 
 def fault_of(plugin: str, hook: str, error: BaseException) -> str:
     """The sentence about a hook that raised."""
-    return f"the plugin {plugin} failed in `{hook}`: {type(error).__name__}: {first_line(error)}"
+    return f"the plugin {plugin} failed in `{hook}`: {one_line(error)}"
 
 
-def first_line(error: BaseException) -> str:
-    """The message of an exception in one line."""
-    return str(error).strip().partition("\n")[0]
+def one_line(error: BaseException) -> str:
+    """Class and message of an exception in one line."""
+    return said(error).strip().partition("\n")[0]

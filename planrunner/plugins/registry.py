@@ -251,25 +251,28 @@ class Registry(_Mapping):
         from planrunner.plugins.projectfiles import load  # late: few projects have such files
 
         self._take(file.name, f"`{file.name}`", lambda: load(file), "")
+        if fault := self._faults.pop("", ""):
+            self._faults |= dict.fromkeys(file.scan().families(), fault)
 
     def _take(self, name: str, what: str, load: Callable[[], object], family: str) -> None:
         """Load a plugin and register what it has; whatever loading raises, the run goes on without it."""
-        from planrunner.plugins.problems import FAULTS, first_line  # late: most runs load no plugin
+        from planrunner.plugins.problems import interrupts, one_line  # late: most runs load no plugin
         from planrunner.plugins.tracing import Loading
 
         try:
             with Loading(name, what):
                 plugin = load()
                 _check_version(plugin)
-        except FAULTS as error:
-            fault = f"the plugin {name} is left out: {type(error).__name__}: {first_line(error)}"
+            if not hasattr(plugin, _REGISTER) and (family or not _has_hooks(plugin)):
+                self._catalogue.take_marked(plugin, name, family)  # needs no hook, so pluggy stays out
+            else:
+                self.add(plugin, name, family)
+        except BaseException as error:
+            if interrupts(error):
+                raise
+            fault = f"the plugin {name} is left out: {one_line(error)}"
             self._faults[family] = fault
             self._catalogue.problems.add(name, fault)
-            return
-        if not hasattr(plugin, _REGISTER) and (family or not _has_hooks(plugin)):
-            self._catalogue.take_marked(plugin, name, family)  # needs no hook, so pluggy stays out
-        else:
-            self.add(plugin, name, family)
 
 
 _switch: list[bool] = []

@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from planrunner.capabilities.soundness import EFFECTS
+
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Field
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?")
 LOOKING = ("pure", "read")
 """Effect classes of capabilities that change nothing."""
-EFFECTS = (*LOOKING, "idempotent", "checkable", "unsafe")
 
 
 def mutates(found: Capability) -> bool:
@@ -33,15 +34,20 @@ def undocumented(found: Capability) -> Iterator[str]:
 
 def unsound(found: Capability) -> Iterator[str]:
     """What is wrong with its declaration."""
+    yield from misnamed(found)
+    for field in found.inputs:
+        yield from _misfit(field)
+    yield from uncertain(found)
+
+
+def misnamed(found: Capability) -> Iterator[str]:
+    """What is wrong with its name and its effect class: nobody can rely on it, also where nobody checks it."""
     if _NAME.fullmatch(found.name) is None:
         yield f"`{found.name}` is not named `family.verb` in lower case"
     if found.effect not in EFFECTS:
         yield f"the effect `{found.effect}` is none of {', '.join(EFFECTS)}"
     if found.effect == "checkable" and not found.probe:
         yield "it is `checkable` and has no `probe`"
-    for field in found.inputs:
-        yield from _misfit(field)
-    yield from uncertain(found)
 
 
 def uncertain(found: Capability) -> Iterator[str]:

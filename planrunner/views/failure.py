@@ -119,19 +119,28 @@ def _why(found: TaskState) -> str:
 
 
 def command_text(task: Task) -> str:
-    """What a task calls, as its plan writes it: templates are not filled in, so no secret shows. At most four lines."""
+    """What a task calls, as its plan writes it: templates are not filled in, so no secret shows, and a password
+    that the plan itself has in an address is masked. At most four lines."""
     if isinstance(task.run, tuple):
         text = " ".join(task.run)
     else:
         text = task.run or task.command or (f"{task.uses} {_inputs(task.inputs)}" if task.uses else "")
-    lines = text.strip().splitlines()
+    lines = _masked(text).strip().splitlines()
     return "\n".join(lines[:4] + ([f"({len(lines) - 4} more lines)"] if len(lines) > 4 else []))
+
+
+def _masked(text: str) -> str:
+    if "://" not in text or "@" not in text:
+        return text
+    import re  # late: few tasks name such an address
+
+    return re.sub(r"(://[^\s/:@'\"]*):[^\s/'\"]*@", r"\1:***@", text)
 
 
 def _inputs(inputs: object) -> str:
     if not isinstance(inputs, dict):
         return ""
-    text = " ".join(f"{name}={value!r}" for name, value in inputs.items())
+    text = _masked(" ".join(f"{name}={value!r}" for name, value in inputs.items()))  # whole, before it is cut
     return text if len(text) <= 120 else text[:119] + "~"
 
 

@@ -119,8 +119,8 @@ class Done:
         self.before = before
         self.outputs = outputs
 
-    def undo(self, seen: bool = True) -> None:
-        self.declaration.undo(self.context, self.before, self.outputs._asdict() if seen else None)
+    def undo(self, seen: bool = True) -> Any:
+        return self.declaration.undo(self.context, self.before, self.outputs._asdict() if seen else None)
 
 
 def git(folder: Path, *arguments: str, check: bool = True, **more: Any) -> str:

@@ -74,5 +74,14 @@ def test_a_missing_folder_is_named_with_the_way_to_make_it(desk: Desk) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
 def test_a_folder_that_is_read_only_is_told_by_the_file_that_was_meant(desk: Desk) -> None:
     (desk.root / "shut").mkdir(mode=0o555)
-    with pytest.raises(Failure, match="^shut/a cannot be written: Permission denied"):
+    with pytest.raises(Failure, match=r"^shut/a cannot be written: Permission denied"):
         desk.fresh("write", path="shut/a", content="x")
+
+
+def test_a_file_of_any_name_can_be_changed_and_put_back(desk: Desk) -> None:
+    for name in (" odd\nname\\", "..."):
+        (desk.root / name).write_text("old")
+        noted = desk.capture("write", path=name, content="new")
+        ended = desk.fresh("write", path=name, content="new")
+        desk.undo("write", noted, ended)
+        assert (desk.root / name).read_text() == "old"

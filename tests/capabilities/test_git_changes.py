@@ -356,7 +356,7 @@ class TestMerges:
         (work / "a.txt").write_text("three\n")
         git(work, "commit", "-q", "-a", "-m", "mine")
         before = standing(work)
-        with pytest.raises(Failure, match=r"1 paths conflict: a\.txt") as caught:
+        with pytest.raises(Failure, match=r"1 path conflicts: a\.txt") as caught:
             bench.act(merge, ref="other")
         assert caught.value.failure == "conflict"
         assert caught.value.outputs["conflicts"] == ["a.txt"]

@@ -16,6 +16,7 @@ from git_server import bare, peer, served
 from git_workbench import Bench, git, repository
 
 from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.declare import declaration_of
 from planrunner.capabilities.git.requests import pull_request
 
 
@@ -65,6 +66,24 @@ class TestInterfaces:
             with pytest.raises(Failure, match="changed since") as caught:
                 done.undo()
             assert caught.value.failure == "moved" and server.requests[0]["open"]
+
+    def test_a_request_that_another_run_opened_meanwhile_gets_its_text_back(
+        self, kind: str, work: Path, tmp_path: Path
+    ) -> None:
+        with served(tmp_path) as server:
+            desk = bench(work, kind, f"{server.url}/{kind}")
+            declaration: Any = declaration_of(pull_request)
+            context = desk.context()
+            before = declaration.capture(context, title="Ours")
+            desk.do(pull_request, title="Theirs")
+            server.trouble = 401
+            with pytest.raises(Failure):
+                pull_request(context, title="Ours")
+            server.trouble = 0
+            assert declaration.undo(context, before, None) == {"changed": False} and server.requests[0]["open"]
+            assert pull_request(context, title="Ours").changed
+            assert declaration.undo(context, before, None) == {"changed": True}
+            assert [(one["title"], one["open"]) for one in server.requests] == [("Theirs", True)]
 
     @pytest.mark.parametrize(
         ("code", "failure"), [(401, "denied"), (429, "transient"), (502, "transient"), (404, "logic")]

@@ -343,3 +343,18 @@ class TestTakingBack:
         assert shown.calls == ("curl 'http://127.0.0.1:1/d/f.zip?k=1'",)
         shown = self._parts().preview(project.context(), url="http://127.0.0.1:1/d/f.zip")
         assert shown.summary.endswith("to the artifact `f.zip`")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"sha256": "abc"}, "`sha256` must be 64 hexadecimal digits, found abc"),
+        ({"sha256": 5}, "`sha256` must be 64 hexadecimal digits"),
+        ({"path": 5}, "`path` must be text"),
+        ({"artifact": ["a"]}, "`artifact` must be text"),
+        ({"path": "no/such/x"}, "there is no folder `no/such`; make it before, by files.mkdir"),
+    ],
+)
+def test_inputs_are_looked_at_before_anything_is_sent(project: Project, inputs: dict[str, Any], message: str) -> None:
+    ended = download(project, "http://127.0.0.1:9/", **inputs)
+    assert (ended.failure, message in ended.message) == ("logic", True), ended.message

@@ -117,7 +117,7 @@ class TestWhatIsSent:
             ({"url": "http://u:p@127.0.0.1/"}, "the address holds credentials, which would stand in the journal"),
             ({"url": "ftp://127.0.0.1/"}, "is no address that starts with http:// or https://"),
             ({"url": "http://"}, "is no address"),
-            ({"url": 7}, "is no address"),
+            ({"url": 7}, "`url` must be text"),
             ({"heders": {}}, "unknown input `heders`"),
             ({"headers": {"Content-Length": 3}}, "the header `Content-Length` is set by the request itself"),
             ({"headers": {"X": "a\r\nY: b"}}, "`headers.X` must be one line of text"),
@@ -182,6 +182,11 @@ class TestWhatComesOut:
         if failure and body:
             assert ended.outputs["text"] == "the reason"
             assert f"answered {status} Said: the reason" in ended.message
+
+    def test_a_schema_that_is_none_is_told_before_anything_is_sent(self, project: Project) -> None:
+        for schema, message in (({"type": "strng"}, "/type: `strng` is no type"), ("d.json", "a schema is a mapping")):
+            ended = project.get("http://127.0.0.1:9/", expect_schema=schema)
+            assert (ended.failure, message in ended.message) == ("logic", True)
 
     def test_the_answer_has_to_fit_its_schema(self, project: Project) -> None:
         schema = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
@@ -447,3 +452,23 @@ class TestSecrets:
         )
         (text,) = declared.preview(project.context(), url="http://127.0.0.1:1/", body_file="a.txt").calls
         assert text.endswith("--data-binary @a.txt")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"url": 5}, "`url` must be text, found 5"),
+        ({"url": ["http://a"]}, "`url` must be text"),
+        ({"headers": ["a"]}, "`headers` must be a mapping"),
+        ({"query": ["a"]}, "`query` must be a mapping"),
+        ({"auth": ["a"]}, "`auth` must be"),
+        ({"save": 5}, "`save` must be text, the name of an artifact, found 5"),
+        ({"url": "http://u:pw@h:port/"}, "`http://***@h:port/` is no address"),
+        ({"url": "ftp://u:pw@h/"}, "`ftp://***@h/` is no address"),
+    ],
+)
+def test_an_input_of_another_kind_is_named(project: Project, inputs: dict[str, Any], message: str) -> None:
+    ended = project.get(**{"url": "http://127.0.0.1:9/", **inputs})
+    assert ended.failure == "logic"
+    assert message in ended.message
+    assert "pw" not in ended.message

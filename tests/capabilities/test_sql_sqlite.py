@@ -329,7 +329,12 @@ class TestProtectedPlaces:
 
     @pytest.mark.parametrize(
         "statement",
-        ["ATTACH 'other.db' AS o", "/* x */ attach 'other.db' as o", "VACUUM INTO 'other.db'", "EXPLAIN ATTACH 'x' AS o"],
+        [
+            "ATTACH 'other.db' AS o",
+            "/* x */ attach 'other.db' as o",
+            "VACUUM INTO 'other.db'",
+            "EXPLAIN ATTACH 'x' AS o",
+        ],
     )
     def test_no_statement_reaches_another_file(self, book: Path, statement: str) -> None:
         (book / "up.sql").write_text(f"SELECT 1;\n{statement};")
@@ -410,14 +415,14 @@ class TestMessages:
         assert refused.value.failure == "policy"
 
     def test_of_several_statements_the_one_that_failed_is_named(self, book: Path) -> None:
-        with pytest.raises(Failure, match="^statement 2 of 3: SQLite: no such table: b"):
+        with pytest.raises(Failure, match=r"^statement 2 of 3: SQLite: no such table: b"):
             execute(context(book), ["SELECT 1", "DELETE FROM b", "SELECT 1"], database=BOOK)
-        with pytest.raises(Failure, match="^statement 2 of 2: the statement has no value for `:n`"):
+        with pytest.raises(Failure, match=r"^statement 2 of 2: the statement has no value for `:n`"):
             execute(context(book), ["SELECT 1", "SELECT :n"], database=BOOK)
-        with pytest.raises(Failure, match="^values 2 of 2: SQLite: UNIQUE") as failed:
+        with pytest.raises(Failure, match=r"^values 2 of 2: SQLite: UNIQUE") as failed:
             execute(context(book), "INSERT INTO entry (name) VALUES (:n)", [{"n": "a"}, {"n": "a"}], BOOK)
         assert failed.value.failure == "constraint"
-        with pytest.raises(Failure, match="^SQLite: no such table: b"):
+        with pytest.raises(Failure, match=r"^SQLite: no such table: b"):
             execute(context(book), "DELETE FROM b", database=BOOK)
 
     def test_in_a_script_the_line_is_named(self, book: Path) -> None:

@@ -60,13 +60,17 @@ class TestRuff:
         assert found.findings[1]["file"] == "shop.py"
         assert ruff(context(project), select=["S307"], ignore=["S307"], python=sys.executable).ok
 
-    def test_a_finding_fails_the_task_and_a_missing_file_is_a_finding(self, project: Path) -> None:
+    def test_a_finding_fails_the_task(self, project: Path) -> None:
         with pytest.raises(Failure, match=r"ruff: F401 `os` imported but unused \(shop.py:1\)") as failed:
             ruff(context(project), python=sys.executable)
         assert failed.value.failure == "findings"
         assert failed.value.outputs["counts"]["total"] == 1
-        with pytest.raises(Failure, match="E902"):
-            ruff(context(project), "nowhere.py", python=sys.executable)
+
+    def test_a_path_where_nothing_stands_is_no_finding(self, project: Path) -> None:
+        for check in (ruff, mypy, bandit):
+            with pytest.raises(Failure, match=r"there is no file or folder nowhere\.py") as failed:
+                check(context(project), ["shop.py", "nowhere.py"], python=sys.executable)
+            assert failed.value.failure == "logic"
 
     def test_settings_that_cannot_be_read_are_no_finding(self, project: Path) -> None:
         (project / "ruff.toml").write_text("[lint\n")
@@ -101,13 +105,10 @@ class TestMypy:
         ]  # fmt: skip
         assert {path.name for path in project.iterdir()} == {"ruff.toml", "shop.py"}
 
-    def test_a_file_that_does_not_parse_is_a_finding_and_one_that_is_not_there_a_failure(self, project: Path) -> None:
+    def test_a_file_that_does_not_parse_is_a_finding(self, project: Path) -> None:
         (project / "broken.py").write_text("def (\n")
         found = mypy(context(project), "broken.py", python=sys.executable, fail=False)
         assert found.findings[0]["rule"] == "syntax"
-        with pytest.raises(Failure, match=r"mypy ended with 2: .*nowhere\.py") as failed:
-            mypy(context(project), "nowhere.py", python=sys.executable)
-        assert failed.value.failure == "logic"
 
 
 class TestBandit:
@@ -122,10 +123,6 @@ class TestBandit:
             ("B307", "shop.py", 8, 1)
         ]
         assert bandit(context(project), "shop.py", severity="high", python=sys.executable).ok
-
-    def test_a_file_that_is_not_there_is_no_success(self, project: Path) -> None:
-        with pytest.raises(Failure, match=r"bandit: unreadable .*nowhere.py"):
-            bandit(context(project), "nowhere.py", python=sys.executable)
 
 
 SCHEMA = {
@@ -142,7 +139,68 @@ class TestSchema:
         assert [each["message"] for each in found.findings] == [
             "/: `name` missing", "/ports/1: expected integer, found string",
         ]  # fmt: skip
-        assert not json_schema(context(tmp_path), None, schema=SCHEMA, fail=False).ok
+
+    def test_null_is_data_and_nothing_is_none(self, tmp_path: Path) -> None:
+        given = context(tmp_path)
+        null = given._replace(call=given.call._replace(inputs={"data": None, "schema": SCHEMA}))
+        assert not json_schema(null, None, schema=SCHEMA, fail=False).ok
+        for inputs in ({}, {"files": []}, {"schema_file": "s.json", "schema": None}):
+            with pytest.raises(Failure, match="give `data` or `files`") as refused:
+                json_schema(given, **{"schema": {}, **inputs})  # type: ignore[arg-type]
+            assert refused.value.failure == "logic"
+        with pytest.raises(Failure, match="give one of `data` and `files`"):
+            json_schema(given, 1, files="a.json", schema={})
+
+    @pytest.mark.parametrize(
+        ("schema", "message"),
+        [
+            ("d.json", "`schema` is the schema itself; a file is named by `schema_file`"),
+            ([], r"`schema` is no sound JSON Schema: /: a schema is a mapping, found \[\]"),
+            ({"type": "strng"}, "/type: `strng` is no type, expected null, boolean"),
+            ({"type": []}, r"/type: \[\] is no type"),
+            ({"type": ["string", 5]}, "/type: 5 is no type"),
+            ({"properties": {"a": {"items": {"type": "text"}}}}, "/properties/a/items/type: `text` is no type"),
+            ({"properties": ["a"]}, "/properties: expected a mapping, found"),
+            ({"required": "a"}, "/required: expected a list of names, found `a`"),
+            ({"pattern": "("}, r"/pattern: `\(` is no pattern: "),
+            ({"pattern": 5}, "/pattern: 5 is no pattern: it is no text"),
+            ({"patternProperties": {"[": {}}}, "/patternProperties: `.` is no pattern"),
+            ({"minimum": "1"}, "/minimum: expected a number, found `1`"),
+            ({"multipleOf": 0}, "/multipleOf: expected a number above 0, found 0"),
+            ({"maxItems": 1.5}, "/maxItems: expected a whole number from 0 on"),
+            ({"anyOf": {"type": "string"}}, "/anyOf: expected a list"),
+            ({"anyOf": [True, "x"]}, "/anyOf/1: a schema is a mapping, found `x`"),
+            ({"$ref": "#/$defs/a"}, "it refers to `#/.defs/a`, which it does not hold"),
+            ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "x"}}}, "/.defs/a/type: `x` is no type"),
+            ({"$ref": 5}, "/.ref: expected text, found 5"),
+            ({"requird": ["a"]}, "/requird: the keyword is not known"),
+            ({"dependentRequired": {"a": "b"}}, "/dependentRequired: expected a mapping of lists of names"),
+            ({"uniqueItems": "yes"}, "/uniqueItems: expected true or false"),
+        ],
+    )
+    def test_a_schema_that_is_none_is_the_fault_whatever_the_data(
+        self, tmp_path: Path, schema: Any, message: str
+    ) -> None:
+        for data in ({}, "x", None):
+            given = context(tmp_path)
+            given = given._replace(call=given.call._replace(inputs={"data": data}))
+            with pytest.raises(Failure, match=message) as refused:
+                json_schema(given, data, schema=schema, fail=False)
+            assert refused.value.failure == "logic"
+
+    def test_sound_schemas_pass_as_ever(self, tmp_path: Path) -> None:
+        tree = {
+            "$ref": "#/$defs/tree",
+            "$defs": {"tree": {"type": "object", "additionalProperties": {"$ref": "#/$defs/tree"}}},
+        }
+        for schema in (
+            True,
+            {},
+            tree,
+            {"items": [{"type": ["null", "number"]}, False], "format": "x"},
+            {"if": {}, "then": True},
+        ):
+            assert json_schema(context(tmp_path), {"a": {"b": {}}}, schema=schema).ok
 
     def test_files_of_json_and_yaml_are_checked_with_lines_and_columns(self, tmp_path: Path) -> None:
         (tmp_path / "schema.yaml").write_text(

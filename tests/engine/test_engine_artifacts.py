@@ -7,6 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from planrunner.capabilities.contract import Failure
+from planrunner.engine.services import AttemptServices
+
 
 def run(folder: Path, task: dict[str, object]) -> tuple[int, str, list[dict[str, object]]]:
     (folder / "plan.json").write_text(json.dumps({"plan": "p", "tasks": [{"id": "t", "timeout": "1m", **task}]}))
@@ -58,3 +63,20 @@ def test_what_a_capability_kept_takes_type_and_retention_from_a_declaration_of_i
     told = {str(each["name"]): (each["type"], each.get("retention", "")) for each in kept}
     assert told["bibliography.md"] == ("sources", "7d")
     assert told["bibliography.json"] == ("application/json", "")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../x", "/etc/x", "a/../b", "", ".", "a//b", "a/", " a", "a ", "a\nb", "a\x1b[0m", "a\\b", "a\u202eb", "a\0"],
+)
+def test_what_is_no_name_keeps_nothing(tmp_path: Path, name: str) -> None:
+    services = AttemptServices(str(tmp_path / "state"), str(tmp_path), None, {})
+    with pytest.raises(Failure, match="is no name for an artifact") as refused:
+        services.keep(b"x", name, "")
+    assert (refused.value.failure, services.kept) == ("logic", [])
+
+
+@pytest.mark.parametrize("name", ["x", "report/page one.html", "a-b_c.d", ".hidden", "übersicht.txt", "a..b"])
+def test_relative_paths_are_names(tmp_path: Path, name: str) -> None:
+    (tmp_path / "state").mkdir()
+    assert AttemptServices(str(tmp_path / "state"), str(tmp_path), None, {}).keep(b"x", name, "")["name"] == name

@@ -102,6 +102,13 @@ class TestList:
         for part in ("no `preview`", "irreversible=True", "no docstring", "the input `name` has no text"):
             assert part in buy
 
+    def test_check_judges_the_functions_as_well(self, site, command: Command) -> None:
+        site("stocks", GOOD.replace("(name: str)", "(name: bytes)"))
+        done = command("plugins", "check", "stocks")
+        assert done.returncode == 1
+        assert "stocks.buy: " in done.stdout
+        assert "the input `name` has the type `bytes`, which JSON has no form for" in done.stdout
+
     def test_a_command_that_needs_a_broken_plugin_warns_and_goes_on(
         self, site, command: Command, tmp_path: Path
     ) -> None:
@@ -212,7 +219,7 @@ class TestNew:
             cwd=root, env=environment, capture_output=True, text=True, timeout=50,
         )  # fmt: skip
         assert tests.returncode == 0, tests.stdout + tests.stderr
-        assert "34 passed" in tests.stdout
+        assert "35 passed" in tests.stdout
         (root / "planrunner.yaml").write_text("plugins: {files: [src/planrunner_lists.py]}\n")
         trusting = ("plugins", "trust", str(root / "src" / "planrunner_lists.py"), "--yes")
         assert command(*trusting).returncode == 0

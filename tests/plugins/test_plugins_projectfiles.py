@@ -206,6 +206,15 @@ class TestFinding:
         assert registry.find("weather.now") is None
         assert "noop" in registry.names()
 
+    def test_why_a_file_is_left_out_is_told_where_a_plan_needs_it(self, project: Path, command: Command) -> None:
+        path = project / "tools" / "weather.py"
+        path.write_text(f"{WEATHER}\n1 / 0\n")
+        trust.trust(str(path), path.read_bytes())
+        done = command("exec", "plan.yaml")
+        assert done.returncode == 5
+        assert "the capability `weather.now` cannot be used" in done.stderr
+        assert "the plugin tools/weather.py is left out: ZeroDivisionError: division by zero" in done.stderr
+
     def test_what_is_no_file_or_too_large_is_named_and_nothing_waits_for_it(self, project: Path) -> None:
         file = project / "tools" / "weather.py"
         file.unlink()

@@ -62,10 +62,14 @@ def _change(sight: Sight, ground: Ground, task: Task, binding: Binding) -> dict[
         return {**found, "problem": "only the run has the values that it needs"}
     call = Call("preview", task, 1, "preview", inputs, "", (), {}, env, directory, "", task.timeout, dry=True)
     services = AttemptServices(ground.state_dir, ground.directory, None, env)
-    told = invoke(binding, inputs, Context(call, _Unheard(), lambda: False, services))
+    told = invoke(binding, inputs, Context(call, _Unheard(), lambda: False, services), "the preview", halves=True)
     if not isinstance(told, Outcome):
         return {**found, "problem": "its capability told nothing"}
     if told.failure:
         return {**found, "problem": f"as things are now: {told.message}"}
-    given = told.outputs
-    return {**found, **{key: given.get(key, found[key]) for key in ("summary", "diff")}, "calls": list(given["calls"])}
+    given = {**found, **told.outputs}
+    calls = given["calls"]
+    texts = [given["summary"], given["diff"], *(calls if isinstance(calls, (list, tuple)) else [None])]
+    if told.outputs.keys() != {"summary", "diff", "calls"} or not all(isinstance(text, str) for text in texts):
+        return {**found, "problem": f"the preview of `{task.uses}` is no Preview of texts"}
+    return {**given, "calls": list(calls)}

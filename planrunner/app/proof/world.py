@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from planrunner.app.proof.names import best, inner, is_container, matches, walk, written
-from planrunner.capabilities.binding import own
 from planrunner.capabilities.contract import Call, Exit, Failure
+from planrunner.capabilities.soundness import sound
 from planrunner.engine.imagined import Script
 from planrunner.engine.rare_effects import Examine
 from planrunner.machine.events import Outcome
@@ -118,7 +118,8 @@ def outcome(world: World, call: Call, reply: Reply) -> Outcome:
     if failure and not message:
         message = f"exit code {code}" if code else f"the test lets it fail ({failure})"
     took, artifacts = _takes(world, call, reply), _artifacts(call, reply, failure)
-    return own(Outcome(failure, message, outputs, code, took, reply.stdout, reply.stderr, artifacts, dict(reply.usage)))
+    usage = dict(reply.usage)
+    return sound(Outcome(failure, message, outputs, code, took, reply.stdout, reply.stderr, artifacts, usage))
 
 
 def _artifacts(call: Call, reply: Reply, failure: str) -> tuple[dict[str, Json], ...]:

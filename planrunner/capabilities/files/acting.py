@@ -10,6 +10,7 @@ from planrunner.capabilities.files import records
 from planrunner.capabilities.files.beneath import Beneath
 from planrunner.capabilities.files.changes import Change, Planned, fits, merged, stepped
 from planrunner.capabilities.files.inputs import check
+from planrunner.capabilities.files.naming import artifact_name
 from planrunner.capabilities.files.standing import CHUNK, Standing, at, entries, sha256
 from planrunner.capabilities.files.switching import perform, settle
 from planrunner.jsontext import read_json, write_json
@@ -125,9 +126,9 @@ def _keep_replaced(context: Context, tree: Beneath, changes: tuple[Change, ...])
 def keep(context: Context, tree: Beneath, path: str, standing: Standing) -> None:
     """Keep the content of a file in the store. Raises Failure (transient) where it is no longer what it was."""
     if standing.size <= _IN_MEMORY:
-        record = context.keep(b"".join(read(tree, path)), path)
+        record = context.keep(b"".join(read(tree, path)), artifact_name(path))
     else:
-        record = context.keep_file(path, path)
+        record = context.keep_file(path, artifact_name(path))
     if record["sha256"] != standing.sha256:
         raise Failure(f"{path}: its content has changed meanwhile", "transient")
 

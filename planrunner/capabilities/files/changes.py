@@ -59,9 +59,7 @@ def fits(now: Standing | None, wanted: Standing | None) -> bool:
     return now == wanted or (now.kind == wanted.kind == "folder" and wanted.mode == AS_IT_COMES)
 
 
-def ways(
-    tree: Beneath, parts: list[str], create: bool, hint: str = "`parents: true` makes it"
-) -> list[Change]:
+def ways(tree: Beneath, parts: list[str], create: bool, hint: str = "`parents: true` makes it") -> list[Change]:
     """The folders that have to be made for what is to stand at the end of the steps. Raises Failure where they are
     missing and may not be made, policy where a link or a file is in the way."""
     missing: list[Change] = []

@@ -28,8 +28,12 @@ def check(inputs: Mapping[str, Any]) -> None:
                 text(name, each)
         elif name == "values" and value is not None and not isinstance(value, dict):
             raise Failure(f"`values` must be a map, found {_found(value)}")
-        elif name == "blocks" and not (isinstance(value, (list, tuple)) and all(isinstance(one, dict) for one in value)):
+        elif name == "blocks" and not _is_maps(value):
             raise Failure("`blocks` must be a list of maps with `path`, `search` and `replace`")
+
+
+def _is_maps(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(each, dict) for each in value)
 
 
 def text(name: str, value: object) -> str:

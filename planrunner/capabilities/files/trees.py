@@ -187,9 +187,7 @@ _MKDIR = Verb("files.mkdir", _mkdir)
 def mkdir(
     context: Context,
     path: Annotated[str, Doc("folder to make, inside the working directory")],
-    mode: Annotated[
-        str | int, Doc('permissions in octal, such as "0755"; default: those which the system gives')
-    ] = "",
+    mode: Annotated[str | int, Doc('permissions in octal, such as "0755"; default: those which the system gives')] = "",
     parents: Annotated[bool, Doc("create missing folders above it")] = False,
 ) -> Made:
     """Make a folder. One that is there is no error (`changed` is false).

@@ -22,6 +22,7 @@ from planrunner.capabilities.git.repository import (
     slot,
     value_of,
 )
+from planrunner.capabilities.git.undoing import looking, taking_back
 
 if TYPE_CHECKING:
     from planrunner.capabilities.git.repository import Repository
@@ -60,12 +61,13 @@ def _preview_branch(
 
 
 def _move_preview(repository: Repository, commit: str, branch: str) -> tuple[str, tuple[str, ...]]:
-    head = head_of(repository)
+    head = moving.must_have_commits(repository)
     diff = repository.git.raw("diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", head.commit, commit)
     last = ("symbolic-ref", "HEAD", branch) if branch else ("update-ref", "--no-deref", "HEAD", commit, head.commit)
     return shown(diff), (plain_call("read-tree", "-m", "-u", head.commit, commit), plain_call(*last))
 
 
+@looking
 def _capture_branch(
     context: Context, name: str, start: str = "HEAD", switch: bool = False, exists: str = "fail"
 ) -> dict[str, Any]:
@@ -77,22 +79,27 @@ def _capture_branch(
     return before
 
 
-def _undo_branch(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
-    repository = open_repository(context)
+@taking_back
+def _undo_branch(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
+    repository, done = open_repository(context), outputs or {}
     record = Record(context, f"{before['slot']}-branch")
-    made, old = before["made"], before["old"]
-    new = (outputs or {}).get("commit") or record.read().get("commit", "")
-    now = value_of(repository, made)
-    if now not in (old, new):
-        raise Failure(f"{short(made)} has moved since, to {now[:12]}", "moved")
-    if "move" in before:
-        moving.undo(context, before["move"], (outputs or {}).get("index_sha256", ""), Head(made, new or old))
-    elif head_of(repository).branch == made and now != old:
-        raise Failure(f"{short(made)} is checked out now", "moved")
-    if now != old:
+    made = before["made"]
+    new = record.read().get("commit") or (done["commit"] if done.get("created") else "")
+    now = value_of(repository, made) if new else ""
+    if now not in ("", new):
+        raise Failure(
+            f"{short(made)} has moved since: expected {new[:12]}, where this task made it, found {now[:12]}. "
+            "Nothing was taken back: see with `git log` whose commits it has now",
+            "moved",
+        )
+    went = done.get("index_sha256") and done["previous"] != done["name"]
+    to = Head(made, done["commit"]) if went else None
+    changed = "move" in before and moving.undo(context, before["move"], done.get("index_sha256", ""), to)
+    if now:
         _must_not_be_used(repository, made)
-        move(repository, made, old, now, reason(context, "undo branch"))
+        move(repository, made, "", now, reason(context, "undo branch"))
     record.drop()
+    return changed or now != ""
 
 
 def _must_not_be_used(repository: Repository, branch: str) -> None:
@@ -132,10 +139,20 @@ def branch(
         raise Failure(f"the branch {full} exists already, at {now[:12]}", "exists")
     commit, previous = now or _target(repository, start), head_of(repository).name
     if not now:
-        record.write({"commit": commit, "previous": previous})
-        move(repository, reference, commit, "", reason(context, f"branch: created from {start}"))
+        _make(context, repository, record, (reference, commit, previous, start))
     after = _switch(context, repository, Head(reference, commit)) if switch else ""
     return Branch(full, commit, not now or ours, noted.get("previous", previous), after)
+
+
+def _make(context: Context, repository: Repository, record: Record, new: tuple[str, str, str, str]) -> None:
+    reference, commit, previous, start = new
+    try:
+        with record.holding({"commit": commit, "previous": previous}):
+            move(repository, reference, commit, "", reason(context, f"branch: created from {start}"))
+    except Failure as failure:
+        if failure.failure != "moved":
+            raise
+        raise Failure(f"the branch {short(reference)} was made meanwhile by somebody else", "exists") from None
 
 
 def _preview_switch(context: Context, ref: str, detach: bool = False) -> Preview:
@@ -145,14 +162,18 @@ def _preview_switch(context: Context, ref: str, detach: bool = False) -> Preview
     return Preview(f"switch to {to.name or to.commit[:12]}", diff, calls)
 
 
+@looking
 def _capture_switch(context: Context, ref: str, detach: bool = False) -> dict[str, Any]:
     repository = open_repository(context)
     to = _destination(repository, ref, detach)
     return {**moving.capture(context, repository, to.commit), "to": list(to)}
 
 
-def _undo_switch(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
-    moving.undo(context, before, (outputs or {}).get("index_sha256", ""), Head(*before["to"]))
+@taking_back
+def _undo_switch(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
+    done = outputs or {}
+    went = done and (done["previous"] != done["branch"] or done["branch"] == "")
+    return moving.undo(context, before, done.get("index_sha256", ""), Head(*before["to"]) if went else None)
 
 
 @capability(
@@ -186,8 +207,7 @@ def _switch(context: Context, repository: Repository, to: Head) -> str:
     noted = Record(context, slot(context)).read()
     if not moving.is_done(repository, noted, to):
         must_be_calm(repository)
-        if not head_of(repository).commit:
-            raise Failure("HEAD has no commit yet to switch from")
+        moving.must_have_commits(repository)
         if to.branch and to.branch != head_of(repository).branch:
             _must_not_be_used(repository, to.branch)
         moving.go(context, repository, to.commit, to, f"switch to {to.name or to.commit[:12]}")

@@ -16,6 +16,7 @@ from planrunner.capabilities.git.places import folder_of, is_empty_place
 from planrunner.capabilities.git.remotes import PACKS, Remote
 from planrunner.capabilities.git.repository import Repository, head_of, open_repository, slot
 from planrunner.capabilities.git.status import parsed as status_of
+from planrunner.capabilities.git.undoing import looking, taking_back
 
 MARK = "planrunner.made"
 
@@ -52,20 +53,25 @@ def _preview(context: Context, url: str, path: str, branch: str = "", depth: int
     return Preview(f"clone {remote.address.text} into {path}", "", (plain_call(*command),))
 
 
+@looking
 def _capture(context: Context, path: str, **_: Any) -> dict[str, Any]:
     place = folder_of(context.call.directory, path)
     return {"slot": slot(context), "path": path, "there": not is_empty_place(place)}
 
 
-def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+@taking_back
+def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
     place = folder_of(context.call.directory, before["path"])
     staged = _staged(place, before["slot"])
-    if not before["there"] and os.path.lexists(place):
-        if not _is_ours(context, place, before["slot"]):
-            raise Failure(f"{before['path']} was not made by this task", "moved")
+    ours = _is_ours(context, place, before["slot"])
+    if outputs and os.path.lexists(place) and not ours:
+        raise Failure(f"{before['path']} was made anew since, by somebody else: it is left as it is", "moved")
+    if ours:
         must_hold_nothing_else(open_repository(context, place), before["path"])
         os.rename(place, staged)
+    changed = ours or os.path.lexists(staged)
     shutil.rmtree(staged, ignore_errors=True)
+    return changed
 
 
 @capability(

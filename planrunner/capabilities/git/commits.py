@@ -27,6 +27,7 @@ from planrunner.capabilities.git.repository import (
     value_of,
 )
 from planrunner.capabilities.git.staging import FROM_INPUT
+from planrunner.capabilities.git.undoing import looking, taking_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,13 +66,16 @@ def _preview(context: Context, **inputs: Any) -> Preview:
             "diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", "--no-color", *base, ready.tree
         )
     parent = ("-p", head.commit) if head.commit else ()
+    meant = inputs.get("branch", "")
     calls = (
         plain_call("commit-tree", ready.tree, *parent, "-m", message),
-        plain_call("update-ref", head.branch or "HEAD", "COMMIT", head.commit),
+        plain_call("update-ref", f"refs/heads/{names.reference(meant)}" if meant else "HEAD", "COMMIT", head.commit),
     )
-    return Preview(f"commit to {head.name or 'a detached HEAD'}: {inputs['subject']}", shown(diff), calls)
+    place = meant or f"the branch HEAD is on then (now {head.name or 'none'})"
+    return Preview(f"commit to {place}: {inputs['subject']}", shown(diff), calls)
 
 
+@looking
 def _capture(context: Context, **inputs: Any) -> dict[str, Any]:
     repository = open_repository(context)
     head = head_of(repository)
@@ -81,22 +85,50 @@ def _capture(context: Context, **inputs: Any) -> dict[str, Any]:
     return before
 
 
-def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
-    """Set the branch back to where it was, unless it moved on, and the index with it where the commit changed it."""
+@taking_back
+def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
+    """Set the branch back to where the commit was put on it, unless it moved on, and the index with it where the commit
+    changed it."""
     repository = open_repository(context)
     record = Record(context, before["slot"])
-    done = {**record.read(), **(outputs or {})}
+    noted = record.read()
+    done = {**(outputs or {}), **noted}
     index.Copy(repository, before["slot"]).clear()
-    reference = before["branch"] or "HEAD"
-    now, new = value_of(repository, reference), done.get("commit", "")
-    if now not in (before["commit"], new) or (not before["branch"] and head_of(repository).branch):
-        raise Failure(f"{short(reference)} has moved since, to {now[:12] or 'nothing'}", "moved")
-    stale = "index" in before and index.can_put_back(repository, before["index"], done.get("index_sha256") or "?")
-    if now != before["commit"]:
-        move(repository, reference, before["commit"], now, reason(context, "undo commit"))
+    stale = _is_index_stale(repository, before, done)
+    moved = bool(done) and not done.get("refused") and _must_be_last(repository, before, done)
+    if moved:
+        move(repository, _reference(before, done), done["parent"], done["commit"], reason(context, "undo commit"))
     if stale:
         index.put_back(context, repository, before["index"], before["slot"])
     record.drop()
+    return moved or stale
+
+
+def _is_index_stale(repository: Repository, before: dict[str, Any], done: dict[str, Any]) -> bool:
+    if "index" not in before or not done or not done.get("staged", True):
+        return False
+    index.must_have_been(before["index"], done.get("index_before"))
+    return index.can_put_back(repository, before["index"], done["index_sha256"])
+
+
+def _reference(before: dict[str, Any], done: dict[str, Any]) -> str:
+    return str(done.get("reference") or before["branch"] or "HEAD")
+
+
+def _must_be_last(repository: Repository, before: dict[str, Any], done: dict[str, Any]) -> bool:
+    """Whether the commit is the last of its branch; false where it did not come there. Raises Failure (moved) where the
+    branch moved on."""
+    reference, new = _reference(before, done), done["commit"]
+    now = value_of(repository, reference)
+    detached = reference != "HEAD" or not head_of(repository).branch
+    if now not in (done["parent"], new) or not detached:
+        raise Failure(
+            f"{short(reference)} has moved since: expected {new[:12]}, the commit of this task, found "
+            f"{now[:12] or 'nothing'}. Nothing was taken back: `git revert {new[:12]}` takes the commit back and keeps "
+            "what came after it",
+            "moved",
+        )
+    return bool(now == new)
 
 
 @capability(
@@ -117,10 +149,11 @@ def commit(
     paths: Annotated[list[str] | None, Doc("commit these files as they are, and nothing else that is staged")] = None,
     all: Annotated[bool, Doc("stage every change of tracked files first")] = False,
     allow_empty: Annotated[bool, Doc("commit even if nothing changed")] = False,
+    branch: Annotated[str, Doc("commit only if HEAD is on this branch; default: whichever it is on")] = "",
 ) -> Committed:
     """Commit what is staged. Hooks do not run and nothing is signed.
 
-    With nothing to commit it fails with the class `empty`.
+    With nothing to commit it fails with the class `empty`, and with `moved` where HEAD is not on the `branch` named.
     """
     if paths and all:
         raise Failure("`paths` and `all` exclude each other")
@@ -132,17 +165,40 @@ def commit(
     message = composed(context, subject, body, trailers or {}, origin)
     people = identities(context, repository, author)
     head = head_of(repository)
+    _must_be_on(head, branch)
     with _prepared(repository, slot(context), paths or [], all) as ready:
         if not allow_empty and ready.tree == _tree_of(repository, head):
             raise Failure("nothing to commit: the tree is the same as that of HEAD", "empty")
         new = make(repository, ready.tree, [head.commit] if head.commit else [], message, people)
         after = index.digest(ready.copy.path) if ready.copy else ""
         done = Committed(new, head.name, head.commit, ready.tree, subject.strip(), after)
-        record.write({**done._asdict(), "reference": head.branch or "HEAD"})
-        if ready.copy:
-            ready.copy.publish()
-    move(repository, head.branch or "HEAD", new, head.commit, reason(context, f"commit: {subject.strip()}"))
+        _carry_out(context, repository, ready.copy, {**done._asdict(), "reference": head.branch or "HEAD"})
     return done
+
+
+def _must_be_on(head: Head, branch: str) -> None:
+    if branch and head.branch != f"refs/heads/{names.reference(branch)}":
+        place = short(head.branch) if head.branch else "no branch"
+        raise Failure(f"HEAD is on {place}, not on `{branch}`: somebody else has switched, or nobody has yet", "moved")
+
+
+def _carry_out(context: Context, repository: Repository, copy: index.Copy | None, note: dict[str, Any]) -> None:
+    """Index first, then the branch. The note says how far it came where one of them was refused."""
+    record = Record(context, slot(context))
+    note["index_before"] = copy.before if copy else ""
+    record.write(note)
+    staged = False
+    try:
+        if copy:
+            copy.publish()
+            staged = True
+        move(
+            repository, note["reference"], note["commit"], note["parent"], reason(context, f"commit: {note['subject']}")
+        )
+    except Failure as failure:
+        if failure.failure not in ("cancelled", "timeout"):
+            record.write({**note, "refused": True, "staged": staged})
+        raise
 
 
 def _finished(context: Context, repository: Repository, noted: dict[str, Any]) -> Committed | None:

@@ -13,6 +13,7 @@ from planrunner.capabilities.git.command import Refused, plain_call
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.remotes import PACKS, Remote, remote_of
 from planrunner.capabilities.git.repository import Repository, open_repository, reason, slot
+from planrunner.capabilities.git.undoing import looking, taking_back
 
 QUIET = ("--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--no-auto-gc", "--no-progress")
 
@@ -66,13 +67,15 @@ def _preview(
     return Preview(f"fetch from {other.address.text}", "", calls)
 
 
+@looking
 def _capture(context: Context, remote: str = "origin", **_: Any) -> dict[str, Any]:
     repository = open_repository(context)
     names.reference(remote, "remote")
     return {"slot": slot(context), "top": repository.top}
 
 
-def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+@taking_back
+def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
     """Set every reference that was changed back, unless it moved on since."""
     repository = open_repository(context)
     record = Record(context, before["slot"])
@@ -83,11 +86,13 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
         ref, old, new = change["ref"], change["old"], change["new"]
         now = listed(repository, ref).get(ref, "")
         if now not in (old, new):
-            raise Failure(f"`{ref}` has moved since, to {now[:12] or 'nothing'}", "moved")
+            found, wanted = now[:12] or "nothing", new[:12] or "nothing"
+            raise Failure(f"`{ref}` has moved since: expected {wanted}, found {found}. Nothing was taken back", "moved")
         if now != old:
             changes.append(Moved(ref, now, old))
     apply(context, repository, changes, "undo fetch")
     record.drop()
+    return bool(changes)
 
 
 @capability(
@@ -116,8 +121,8 @@ def fetch(
         other.ask(*_command(other, _spec(remote, branches or [], tags, aside)))
         changes = _changes(repository, aside, remote, tags, prune and not branches)
         told = [*noted, *(Update(ref=ref, old=old, new=new) for ref, old, new in changes)]
-        record.write({"updated": told})
-        apply(context, repository, changes, f"fetch {remote}")
+        with record.holding({"updated": told}):
+            apply(context, repository, changes, f"fetch {remote}")
     finally:
         _drop_aside(repository, slot(context))
     return Fetched(remote, other.address.text, told)

@@ -118,6 +118,16 @@ class Copy:
                 os.unlink(leftover)
 
 
+def must_have_been(before: dict[str, Any], began: str | None) -> None:
+    """Raises Failure (moved) where the task began with another index than what was kept; None: that is not known."""
+    if began is not None and began != before["sha256"]:
+        raise Failure(
+            "the index was changed by somebody else before this task changed it, so it is left as it is: "
+            "unstage with `git restore --staged`",
+            "moved",
+        )
+
+
 def can_put_back(repository: Repository, before: dict[str, Any], after: str) -> bool:
     """Whether the index has to be put back; raises Failure (moved) where neither we nor nobody changed it. ``after`` is
     the digest that our change left, None-like where that is not known."""

@@ -22,6 +22,7 @@ from planrunner.capabilities.git.repository import (
     open_repository,
     slot,
 )
+from planrunner.capabilities.git.undoing import looking, taking_back
 
 FastForward = Literal["auto", "only", "never"]
 
@@ -45,9 +46,7 @@ class _Result(NamedTuple):
 def _result(repository: Repository, ref: str, ff: str) -> _Result:
     if ff not in ("auto", "only", "never"):
         raise Failure(f"`ff` takes auto, only or never, found {ff}")
-    head, theirs = head_of(repository), commit_of(repository, ref)
-    if not head.commit:
-        raise Failure("HEAD has no commit yet to merge into")
+    head, theirs = moving.must_have_commits(repository), commit_of(repository, ref)
     if contains(repository, head.commit, theirs):
         return _Result("up_to_date", head, theirs, head.commit)
     if ff != "never" and contains(repository, theirs, head.commit):
@@ -71,10 +70,14 @@ def _merged_tree(repository: Repository, ours: str, theirs: str) -> str:
     said = [line for line in told if line.startswith("CONFLICT") and ": " in line]
     conflicts = sorted({os.fsencode(path).decode("utf-8", "replace") for path in paths})
     raise Failure(
-        f"{len(conflicts)} paths conflict: {', '.join(conflicts[:5])}",
+        f"{_counted(len(conflicts))}: {', '.join(conflicts[:5])}",
         "conflict",
         {"conflicts": conflicts, "messages": said[:100], "ours": ours, "theirs": theirs},
     )
+
+
+def _counted(paths: int) -> str:
+    return "1 path conflicts" if paths == 1 else f"{paths} paths conflict"
 
 
 def _preview(context: Context, ref: str, ff: FastForward = "auto", **_: Any) -> Preview:
@@ -92,6 +95,7 @@ def _preview(context: Context, ref: str, ff: FastForward = "auto", **_: Any) -> 
     return Preview(f"merge {ref} ({result.how.replace('_', ' ')})", shown(diff), tuple(calls))
 
 
+@looking
 def _capture(context: Context, ref: str, ff: FastForward = "auto", **_: Any) -> dict[str, Any]:
     repository = open_repository(context)
     try:
@@ -101,11 +105,11 @@ def _capture(context: Context, ref: str, ff: FastForward = "auto", **_: Any) -> 
     return moving.capture(context, repository, new)
 
 
-def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
-    noted = Record(context, before["slot"]).read().get("to")
-    to = Head(before["branch"], outputs["commit"]) if outputs else Head(*noted) if noted else None
-    was = Head(before["branch"], before["commit"])
-    moving.undo(context, before, (outputs or {}).get("index_sha256", ""), to or was)
+@taking_back
+def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
+    done = outputs or {}
+    to = Head(before["branch"], done["commit"]) if done and done["how"] != "up_to_date" else None
+    return moving.undo(context, before, done.get("index_sha256", ""), to)
 
 
 @capability(

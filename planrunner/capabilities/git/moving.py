@@ -22,7 +22,7 @@ from planrunner.capabilities.git.repository import (
 
 def capture(context: Context, repository: Repository, new: str) -> dict[str, Any]:
     """What has to be known to come back from a move to the commit ``new``."""
-    head = head_of(repository)
+    head = must_have_commits(repository)
     paths = trees.differing(repository, head.commit, new)
     return {
         "slot": slot(context),
@@ -34,6 +34,14 @@ def capture(context: Context, repository: Repository, new: str) -> dict[str, Any
     }
 
 
+def must_have_commits(repository: Repository) -> Head:
+    """Where HEAD stands. Raises Failure where nothing is committed yet."""
+    head = head_of(repository)
+    if not head.commit:
+        raise Failure(f"HEAD has no commit yet: {short(head.branch)} is empty, so commit something first")
+    return head
+
+
 def go(context: Context, repository: Repository, new: str, to: Head, what: str) -> None:
     """Move to the commit ``new`` with HEAD as in ``to``: files and index first, then the references. Issued again, what
     an earlier attempt left halfway is put back before."""
@@ -41,19 +49,39 @@ def go(context: Context, repository: Repository, new: str, to: Head, what: str) 
     if noted := record.read():
         _recover(context, repository, noted)
     head = head_of(repository)
+    if head == to:
+        return
     paths = trees.differing(repository, head.commit, new)
     trees.must_not_hide(repository, paths)
     copy = index.Copy(repository, name)
     copy.take()
-    note = {"commits": [head.commit, new], "branch": head.branch, "to": list(to), "before": copy.before}
+    note: dict[str, Any] = {"commits": [head.commit, new], "branch": head.branch, "to": list(to), "before": copy.before}
     try:
-        record.write({**note, "tree": trees.keep(context, repository, paths)})
-        trees.go(repository, copy, head.commit, new)
-        record.write({**note, "tree": record.read()["tree"], "index": index.digest(copy.path)})
-        copy.publish()
+        note["tree"] = trees.keep(context, repository, paths)
+        record.write(note)
+        _change_files(repository, record, copy, (head.commit, new))
+        record.write({**note, "index": index.digest(copy.path)})
+        _publish(record, copy, note)
     finally:
         copy.clear()
     _set_head(context, repository, head, to, what)
+
+
+def _change_files(repository: Repository, record: Record, copy: index.Copy, commits: tuple[str, str]) -> None:
+    try:
+        trees.go(repository, copy, *commits)
+    except Failure as failure:
+        if failure.failure == "dirty":  # nothing was touched
+            record.drop()
+        raise
+
+
+def _publish(record: Record, copy: index.Copy, note: dict[str, Any]) -> None:
+    try:
+        copy.publish()
+    except Failure:
+        record.write({**note, "lost": True})
+        raise
 
 
 def _recover(context: Context, repository: Repository, noted: dict[str, Any]) -> None:
@@ -78,18 +106,24 @@ def _set_head(context: Context, repository: Repository, old: Head, to: Head, wha
         repository.git.run("update-ref", "--no-deref", "-m", why, "HEAD", to.commit, old.commit)
 
 
-def undo(context: Context, before: dict[str, Any], index_after: str, to: Head) -> None:
+def undo(context: Context, before: dict[str, Any], index_after: str, to: Head | None) -> bool:
     """Back to where the capture was taken: HEAD, its branch, the index byte for byte and every file that was changed.
-    Raises Failure (moved) before anything is touched where somebody moved on."""
+    ``to`` is where the outputs say that the task went; None where they do not say that it went anywhere. False where
+    it did not. Raises Failure (moved) before anything is touched where somebody moved on."""
     repository = open_repository(context)
     record = Record(context, before["slot"])
-    index_after = index_after or record.read().get("index", "?")
+    noted = record.read()
     index.Copy(repository, before["slot"]).clear()
+    if noted:
+        to = Head(*noted["to"])
+    if to is None:
+        return False
     was, now = Head(before["branch"], before["commit"]), head_of(repository)
-    if now not in (was, to):
-        raise Failure(f"HEAD has moved since, to {short(now.branch or now.commit)}", "moved")
-    if was.branch and value_of(repository, was.branch) not in (was.commit, to.commit):
-        raise Failure(f"{short(was.branch)} has moved since", "moved")
+    if noted.get("lost") and now == to and index.digest(repository.index_path) != noted["before"]:
+        record.drop()
+        return False  # somebody else went to the same place, and has the files
+    _must_be_between(repository, noted, was, to)
+    index_after = index_after or noted.get("index", "?")
     stale = index.can_put_back(repository, before["index"], index_after)
     trees.put_back(context, repository, before["tree"], trees.differing(repository, before["commit"], before["new"]))
     if stale:
@@ -97,3 +131,37 @@ def undo(context: Context, before: dict[str, Any], index_after: str, to: Head) -
     if now != was:
         _set_head(context, repository, now, was, "undo")
     record.drop()
+    return True
+
+
+def _must_be_between(repository: Repository, noted: dict[str, Any], was: Head, to: Head) -> None:
+    """Raises Failure (moved) unless HEAD went from ``was`` to ``to`` by this task alone, and nowhere since."""
+    now = head_of(repository)
+    began = Head(noted["branch"], noted["commits"][0]) if noted else was
+    if began != was:
+        raise Failure(
+            f"HEAD had moved when this task began: expected {told(was)}, found {told(began)}. Nothing was taken back: "
+            "look with `git reflog` which one to go back to",
+            "moved",
+        )
+    if now not in (was, to):
+        raise Failure(
+            f"HEAD has moved since: expected {told(to)}, where this task left it, found {told(now)}. Nothing was taken "
+            f"back: bring it back with `{_way(to)}` and roll back again, or leave it as it is",
+            "moved",
+        )
+    if was.branch and (stands := value_of(repository, was.branch)) not in (was.commit, to.commit):
+        raise Failure(
+            f"{short(was.branch)} has moved since: expected {was.commit[:12]}, found {stands[:12] or 'nothing'}. "
+            "Nothing was taken back",
+            "moved",
+        )
+
+
+def told(head: Head) -> str:
+    """Branch and commit, for messages."""
+    return f"{short(head.branch) if head.branch else 'a detached HEAD'} at {head.commit[:12] or 'no commit'}"
+
+
+def _way(to: Head) -> str:
+    return f"git switch {to.name}" if to.branch else f"git switch --detach {to.commit[:12]}"

@@ -23,6 +23,7 @@ from planrunner.capabilities.git.repository import (
     slot,
     value_of,
 )
+from planrunner.capabilities.git.undoing import looking, taking_back
 
 COMMAND = (
     *("push", "--porcelain", "--no-verify", "--no-recurse-submodules", "--no-follow-tags", "--no-signed"),
@@ -104,6 +105,7 @@ def _preview(context: Context, **inputs: Any) -> Preview:
     return Preview(summary, "", (plain_call(*_command(plan.remote, plan.ref, plan.new, old)),))
 
 
+@looking
 def _capture(context: Context, **inputs: Any) -> dict[str, Any]:
     repository = open_repository(context)
     plan = _planned(context, repository, inputs)
@@ -119,19 +121,29 @@ def _capture(context: Context, **inputs: Any) -> dict[str, Any]:
     }
 
 
-def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+@taking_back
+def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
+    record, given = Record(context, before["slot"]), outputs or {}
+    done = record.read() or (given if given.get("changed") else {})
+    if not done:
+        return False
     repository = open_repository(context)
     remote = remote_of(context, repository, before["remote"], before["url"], push=True)
-    ref, old, new = before["ref"], before["old"], (outputs or {}).get("new") or before["new"]
+    ref, old, new = before["ref"], done["old"], done["new"]
     now = remote.value(ref)
     if now not in (old, new):
-        raise Failure(f"{ref} has moved at {before['url']} since, to {now[:12] or 'nothing'}", "moved")
+        raise Failure(
+            f"{ref} has moved at {before['url']} since: expected {new[:12]}, found {now[:12] or 'nothing'}. "
+            "Nothing was taken back: fetch, and see whose commits it has now",
+            "moved",
+        )
     if now != old:
         _push(remote, ref, old, now)
     tracking, tracked = before["tracking"], before["tracked"]
     if tracking and value_of(repository, tracking) == new != tracked:
         move(repository, tracking, tracked, new, reason(context, "undo push"))
-    Record(context, before["slot"]).drop()
+    record.drop()
+    return bool(now != old)
 
 
 @capability(
@@ -163,8 +175,8 @@ def push(
     old = str(noted.get("old", now))
     if now != plan.new:
         _check(repository, plan, now, expected, force)
-        record.write({"old": now, "new": plan.new})
-        _push(plan.remote, plan.ref, plan.new, now)
+        with record.holding({"old": now, "new": plan.new}, unsure=("transient",)):
+            _push(plan.remote, plan.ref, plan.new, now)
     if plan.tracking and (tracked := value_of(repository, plan.tracking)) != plan.new:
         move(repository, plan.tracking, plan.new, tracked, reason(context, "push"))
     return Pushed(remote, plan.remote.address.text, plan.ref, old, plan.new, old != plan.new)

@@ -8,7 +8,11 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from planrunner.capabilities.contract import Failure
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from planrunner.capabilities.contract import Context
 
 _OLD = 90 * 86400.0
@@ -40,6 +44,19 @@ class Record:
             os.fsync(file.fileno())
         os.replace(staged, self._path)
         sync_folder(os.path.dirname(self._path))
+
+    @contextlib.contextmanager
+    def holding(self, data: dict[str, Any], unsure: tuple[str, ...] = ()) -> Iterator[None]:
+        """Note it for an act that happens as a whole or not at all. Where that fails the note is what it was, but for
+        the classes of failure that leave open whether it happened."""
+        earlier = self.read()
+        self.write(data)
+        try:
+            yield
+        except Failure as failure:
+            if failure.failure not in ("cancelled", "timeout", *unsure):
+                self.write(earlier) if earlier else self.drop()
+            raise
 
     def drop(self) -> None:
         """Forget it, and what nobody has come back for in three months."""

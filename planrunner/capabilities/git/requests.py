@@ -12,6 +12,7 @@ from planrunner.capabilities.git.addresses import admitted, must_not_be_overhear
 from planrunner.capabilities.git.forges import KINDS, Gitea, GitHub, GitLab, Place, Request, Wanted
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import head_of, open_repository, slot
+from planrunner.capabilities.git.undoing import looking, taking_back
 
 if TYPE_CHECKING:
     from planrunner.capabilities.git.forges import Forge
@@ -93,6 +94,7 @@ def _preview(context: Context, **inputs: Any) -> Preview:
     return Preview(f"bring request {found.number} up to date: {found.url}", "".join(unified_diff(old, new)))
 
 
+@looking
 def _capture(context: Context, **inputs: Any) -> dict[str, Any]:
     wanted = _wanted(context, inputs)
     found = _forge(context, inputs.get("repository", "")).find(wanted.head, wanted.base)
@@ -104,13 +106,19 @@ def _capture(context: Context, **inputs: Any) -> dict[str, Any]:
     }
 
 
-def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+@taking_back
+def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
+    record = Record(context, before["slot"])
+    noted = record.read()
+    if not noted and not (outputs or {}).get("changed"):
+        return False
     forge = _forge(context, before["repository"])
     wanted = Wanted(*before["wanted"])
     now = forge.find(wanted.head, wanted.base)
-    was = Request(*before["found"]) if before["found"] else None
+    found = noted.get("was") or before["found"]
+    was = Request(*found) if found else None
     if now is None or (was is not None and _says(now, was.title, was.body)):
-        return  # closed, merged or never opened; or as it was
+        return False  # closed, merged or never opened; or as it was
     if was is not None and now.number != was.number:
         raise Failure(f"another request is open since: {now.url}", "moved")
     if not _is_said(now, wanted):
@@ -119,7 +127,8 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
         forge.change(was.number, was.title, was.body)
     else:
         forge.close(now.number)
-    Record(context, before["slot"]).drop()
+    record.drop()
+    return True
 
 
 def _says(request: Request, title: str, body: str) -> bool:
@@ -157,12 +166,13 @@ def pull_request(
     inputs = {"title": title, "body": body, "head": head, "base": base, "draft": draft}
     wanted, forge = _wanted(context, inputs), _forge(context, repository)
     found, record = forge.find(wanted.head, wanted.base), Record(context, slot(context))
-    began = bool(record.read())
+    began = record.read().get("opens", False)
     if found is None:
-        record.write({"wanted": list(wanted)})
-        made = forge.open(wanted)
+        with record.holding({"wanted": list(wanted), "opens": True}, unsure=("transient",)):
+            made = forge.open(wanted)
         return PullRequest(made.number, made.url, True, True, wanted.head, wanted.base, made.title)
     changed = not _is_said(found, wanted)
     if changed:
+        record.write({"wanted": list(wanted), "opens": began, "was": None if began else list(found)})
         found = forge.change(found.number, title.strip(), body)
     return PullRequest(found.number, found.url, began, changed or began, wanted.head, wanted.base, found.title)

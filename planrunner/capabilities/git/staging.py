@@ -11,6 +11,7 @@ from planrunner.capabilities.git import index, names
 from planrunner.capabilities.git.command import plain_call, shown
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import open_repository, slot
+from planrunner.capabilities.git.undoing import looking, taking_back
 
 if TYPE_CHECKING:
     from planrunner.capabilities.git.repository import Repository
@@ -37,20 +38,27 @@ def _preview(context: Context, paths: list[str], force: bool = False) -> Preview
     return Preview(f"stage {', '.join(paths)}", shown(diff), (call,))
 
 
+@looking
 def _capture(context: Context, **_: Any) -> dict[str, Any]:
     repository = open_repository(context)
     return {"slot": slot(context), "top": repository.top, "index": index.keep(context, repository)}
 
 
-def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+@taking_back
+def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
     """Put the index back as it was, byte for byte, unless somebody changed it since."""
     repository = open_repository(context)
     record = Record(context, before["slot"])
-    after = (outputs or {}).get("index_sha256") or record.read().get("index", "?")
+    noted, done = record.read(), outputs or {}
     index.Copy(repository, before["slot"]).clear()
-    if index.can_put_back(repository, before["index"], after):
+    if not noted and not done.get("changed"):
+        return False
+    index.must_have_been(before["index"], noted.get("before"))
+    stale = index.can_put_back(repository, before["index"], noted.get("index") or done["index_sha256"])
+    if stale:
         index.put_back(context, repository, before["index"], before["slot"])
     record.drop()
+    return stale
 
 
 @capability(
@@ -74,12 +82,13 @@ def add(
         _stage(repository, paths, force, copy.path)
         new = index.digest(copy.path)
         changed = not _alike(repository, copy.path)
-        before = Record(context, slot(context)).read().get("index")
+        record = Record(context, slot(context))
+        noted = record.read()
         if changed:
-            Record(context, slot(context)).write({"index": new})
-            copy.publish()
+            with record.holding({"index": new, "before": noted.get("before", copy.before)}):
+                copy.publish()
         else:
-            new, changed = copy.before, before == copy.before != ""
+            new, changed = copy.before, noted.get("index") == copy.before != ""
     finally:
         copy.clear()
     entries = repository.git.items("diff-index", "--cached", "--name-only", "-z", _head_tree(repository), "--")

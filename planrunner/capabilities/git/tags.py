@@ -21,6 +21,7 @@ from planrunner.capabilities.git.repository import (
     slot,
     value_of,
 )
+from planrunner.capabilities.git.undoing import looking, taking_back
 
 
 class Tag(NamedTuple):
@@ -48,21 +49,26 @@ def _preview_tag(context: Context, name: str, ref: str = "HEAD", message: str = 
     )
 
 
+@looking
 def _capture_tag(context: Context, name: str, **_: Any) -> dict[str, Any]:
     repository = open_repository(context)
     return {"slot": slot(context), "tag": _full(name), "old": value_of(repository, _full(name))}
 
 
-def _undo_tag(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+@taking_back
+def _undo_tag(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
     repository = open_repository(context)
     record = Record(context, before["slot"])
-    now = value_of(repository, before["tag"])
-    new = (outputs or {}).get("object") or record.read().get("object", "")
-    if now not in (before["old"], new):
-        raise Failure(f"the tag {short(before['tag'])} points elsewhere since, to {now[:12] or 'nothing'}", "moved")
-    if now != before["old"]:
-        move(repository, before["tag"], before["old"], now, reason(context, "undo tag"))
+    new = record.read().get("object") or (outputs or {}).get("object", "")
+    now = value_of(repository, before["tag"]) if new else ""
+    if now not in ("", new):
+        raise Failure(
+            f"the tag {short(before['tag'])} points elsewhere since: expected {new[:12]}, found {now[:12]}", "moved"
+        )
+    if now:
+        move(repository, before["tag"], "", now, reason(context, "undo tag"))
     record.drop()
+    return now != ""
 
 
 @capability("git.tag", effect="idempotent", preview=_preview_tag, capture=_capture_tag, undo=_undo_tag)
@@ -83,8 +89,13 @@ def tag(
         raise Failure(f"the tag {name} exists already, at {now[:12]}", "exists")
     commit = commit_of(repository, ref)
     made = _annotated(context, repository, name, commit, message, author) if message else commit
-    record.write({"object": made, "commit": commit})
-    move(repository, full, made, "", reason(context, f"tag {name}"))
+    try:
+        with record.holding({"object": made, "commit": commit}):
+            move(repository, full, made, "", reason(context, f"tag {name}"))
+    except Failure as failure:
+        if failure.failure != "moved":
+            raise
+        raise Failure(f"the tag {name} was made meanwhile by somebody else", "exists") from None
     return Tag(name, made, commit)
 
 
@@ -107,15 +118,19 @@ def _preview_delete(context: Context, name: str) -> Preview:
     return Preview(f"delete the tag {name}" if old else f"there is no tag {name}", "", calls)
 
 
-def _undo_delete(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+@taking_back
+def _undo_delete(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
     repository = open_repository(context)
-    now = value_of(repository, before["tag"])
-    if now not in ("", before["old"]):
-        raise Failure(f"the tag {short(before['tag'])} was made anew since, at {now[:12]}", "moved")
-    if now != before["old"]:
-        object_of(repository, before["old"], "object")
-        move(repository, before["tag"], before["old"], "", reason(context, "undo tag_delete"))
-    Record(context, before["slot"]).drop()
+    record = Record(context, before["slot"])
+    old = record.read().get("object") or (outputs or {}).get("object", "")
+    now = value_of(repository, before["tag"]) if old else ""
+    if now not in ("", old):
+        raise Failure(f"the tag {short(before['tag'])} was made anew since: expected none, found {now[:12]}", "moved")
+    if old and not now:
+        object_of(repository, old, "object")
+        move(repository, before["tag"], old, "", reason(context, "undo tag_delete"))
+    record.drop()
+    return bool(old != now)
 
 
 @capability("git.tag_delete", effect="idempotent", preview=_preview_delete, capture=_capture_tag, undo=_undo_delete)
@@ -125,6 +140,6 @@ def tag_delete(context: Context, name: Annotated[str, Doc("name of the tag")]) -
     record, old = Record(context, slot(context)), value_of(repository, _full(name))
     if not old:
         return Deleted(name, record.read().get("object", ""))
-    record.write({"object": old})
-    move(repository, _full(name), "", old, reason(context, f"delete tag {name}"))
+    with record.holding({"object": old}):
+        move(repository, _full(name), "", old, reason(context, f"delete tag {name}"))
     return Deleted(name, old)

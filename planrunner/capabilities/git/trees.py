@@ -13,6 +13,7 @@ import stat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.files.naming import artifact_name
 from planrunner.lean import sha256
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _kept(context: Context, repository: Repository, path: str, old: Side) -> dic
     data, mode = found
     if old.digest and _digest(data, old.digest) == old.digest:
         return {"blob": old.digest, "mode": mode}
-    return {"sha256": context.keep(data, path, "git-file")["sha256"], "mode": mode}
+    return {"sha256": context.keep(data, artifact_name(path), "git-file")["sha256"], "mode": mode}
 
 
 def _look(repository: Repository, path: str) -> tuple[bytes, int] | str | None:

@@ -24,6 +24,7 @@ from planrunner.capabilities.git.repository import (
     value_of,
 )
 from planrunner.capabilities.git.status import parsed as status_of
+from planrunner.capabilities.git.undoing import looking, taking_back
 
 MARK = "planrunner-made"
 
@@ -120,6 +121,7 @@ def _preview_add(context: Context, path: str, ref: str = "HEAD", branch: str = "
     return Preview(f"add the working tree {path} at {commit[:12]}", "", tuple(calls))
 
 
+@looking
 def _capture_add(context: Context, path: str, ref: str = "HEAD", branch: str = "") -> dict[str, Any]:
     repository = open_repository(context)
     place = folder_of(context.call.directory, path)
@@ -136,21 +138,29 @@ def _capture_add(context: Context, path: str, ref: str = "HEAD", branch: str = "
     }
 
 
-def _undo_add(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+@taking_back
+def _undo_add(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
     repository = open_repository(context)
     place = folder_of(context.call.directory, before["path"])
-    if not before["there"] and (_entry_at(repository, place) or not is_empty_place(place)):
-        if not _is_ours(repository, place, before["slot"]):
-            raise Failure(f"{before['path']} was not made by this task", "moved")
+    ours = _is_ours(repository, place, before["slot"])
+    record, done = Record(context, before["slot"]), outputs or {}
+    new = record.read().get("commit") or (done["commit"] if done.get("branch") else "")
+    if outputs and not ours and not is_empty_place(place):
+        raise Failure(f"{before['path']} was made anew since, by somebody else: it is left as it is", "moved")
+    if ours:
         if _is_whole(place):
             _must_be_as_made(context, place, before)
         repository.git.run("worktree", "remove", "--force", "--force", "--", place)
-    branch, old = before["branch"], before["old"]
-    now = value_of(repository, branch) if branch else ""
-    if now != old:
-        if now != before["commit"]:
-            raise Failure(f"{short(branch)} has moved since, to {now[:12]}", "moved")
-        move(repository, branch, old, now, reason(context, "undo worktree_add"))
+    now = value_of(repository, before["branch"]) if new else ""
+    if now not in ("", new):
+        raise Failure(
+            f"{short(before['branch'])} has moved since: expected {new[:12]}, found {now[:12]}, so it is left as it is",
+            "moved",
+        )
+    if now:
+        move(repository, before["branch"], "", now, reason(context, "undo worktree_add"))
+    record.drop()
+    return ours or now != ""
 
 
 def _must_be_as_made(context: Context, place: str, before: dict[str, Any]) -> None:
@@ -193,7 +203,8 @@ def worktree_add(
     inner = open_repository(context, place)
     if full:
         if not value_of(repository, full):
-            move(repository, full, commit, "", reason(context, "worktree_add"))
+            with Record(context, name).holding({"commit": commit}):
+                move(repository, full, commit, "", reason(context, "worktree_add"))
         inner.git.run("symbolic-ref", "-m", reason(context, "worktree_add"), "HEAD", full)
     entry = _entry_at(repository, place)
     if entry is not None and entry.locked == _lock_text(name):
@@ -206,6 +217,7 @@ def _preview_remove(context: Context, path: str) -> Preview:
     return Preview(f"remove the working tree {path}", "", (plain_call("worktree", "remove", "--", place),))
 
 
+@looking
 def _capture_remove(context: Context, path: str) -> dict[str, Any]:
     repository = open_repository(context)
     place = folder_of(context.call.directory, path)
@@ -217,26 +229,34 @@ def _capture_remove(context: Context, path: str) -> dict[str, Any]:
     return before
 
 
-def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> None:
+@taking_back
+def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
     repository = open_repository(context)
     place = folder_of(context.call.directory, before["path"])
-    if not before["there"] or "head" not in before:
-        return
+    record, done = Record(context, before["slot"]), outputs or {}
+    if "head" not in before or not (record.read() or done.get("commit")):
+        return False
     branch, commit = before["head"]
+    changed = False
     if _entry_at(repository, place) is None:
         if not is_empty_place(place):
             raise Failure(f"{before['path']} was made anew since", "moved")
         if branch and value_of(repository, branch) != commit:
-            raise Failure(f"{short(branch)} has moved since", "moved")
+            now = value_of(repository, branch)[:12] or "nothing"
+            raise Failure(f"{short(branch)} has moved since: expected {commit[:12]}, found {now}", "moved")
         repository.git.run("worktree", "add", "--detach", "--", place, commit)
+        changed = True
         if before["made"]:
             _sign(place, before["made"])
     inner = open_repository(context, place)
     if list(head_of(inner)) == ["", commit] and branch:
         inner.git.run("symbolic-ref", "-m", reason(context, "undo worktree_remove"), "HEAD", branch)
+        changed = True
     if index.digest(inner.index_path) != before["index"]["sha256"]:
         index.put_back(context, inner, before["index"], before["slot"])
-    Record(context, before["slot"]).drop()
+        changed = True
+    record.drop()
+    return changed
 
 
 @capability(

@@ -54,24 +54,25 @@ def asked(context: Context, method: str, url: str, options: Mapping[str, Any], k
     if unknown := sorted(options.keys() - known.__annotations__.keys()):
         raise Failure(f"unknown input `{unknown[0]}`")
     given = {name: value for name, value in options.items() if value is not None}
+    spelled = _method(method)
     credentials = credentials_of(context, given.get("auth"))
     headers = _headers(given.get("headers"))
     key = _key(context, given)
     if key:
         headers[key[0]] = key[1]
     return Ask(
-        method=_method(method),
+        method=spelled,
         url=_url(url, given.get("query")),
         headers=headers,
         content=content_of(context, given),
         credentials=credentials,
         expected=expected_of(given.get("expect_status"), given.get("expect_schema")),
         patience=patience_of(given.get("retries")),
-        repeatable=method.upper() in IDEMPOTENT or bool(key),
+        repeatable=spelled in IDEMPOTENT or bool(key),
         timeout=timeout_of(given.get("timeout")),
         follow=_flag(given, "follow_redirects", True),
         limit=size_of(given.get("max_bytes", "16MiB"), "max_bytes"),
-        save=str(given.get("save", "")),
+        save=_name(given.get("save", ""), "save"),
     )
 
 
@@ -117,6 +118,12 @@ def patience_of(value: Any) -> Patience:
     return Patience(times, delay, seconds_of(given.get("max_delay", 60), "retries.max_delay"))
 
 
+def _name(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise Failure(f"`{name}` must be text, the name of an artifact, found {value!r}")
+    return value
+
+
 def _flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
     value = given.get(name, default)
     if not isinstance(value, bool):
@@ -124,7 +131,9 @@ def _flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
     return value
 
 
-def _method(method: str) -> str:
+def _method(method: Any) -> str:
+    if not isinstance(method, str):
+        raise Failure(f"`method` must be text, found {method!r}")
     if not (method.isascii() and method.isalpha() and len(method) <= 20) or method.upper() == "CONNECT":
         raise Failure(f"`{method[:30]}` is no method that can be asked for")
     return method.upper()
@@ -133,12 +142,14 @@ def _method(method: str) -> str:
 def _url(url: Any, query: Any) -> str:
     import httpx2  # late: checks that need no library come first
 
+    if not isinstance(url, str):
+        raise Failure(f"`url` must be text, found {str(url)[:200]}")
     try:
         parsed = httpx2.URL(url)
     except (httpx2.InvalidURL, TypeError, ValueError) as error:
-        raise Failure(f"`{str(url)[:200]}` is no address: {error}") from None
+        raise Failure(f"`{_shown(url)}` is no address: {error}") from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise Failure(f"`{str(url)[:200]}` is no address that starts with http:// or https:// and a host")
+        raise Failure(f"`{_shown(url)}` is no address that starts with http:// or https:// and a host")
     if parsed.userinfo:
         raise Failure("the address holds credentials, which would stand in the journal: give them by `auth`")
     if query is not None:
@@ -146,6 +157,12 @@ def _url(url: Any, query: Any) -> str:
             raise Failure(f"`query` must be a mapping, found {query!r}")
         parsed = parsed.copy_merge_params(_plain(query, "query"))
     return str(parsed.copy_with(fragment=None))
+
+
+def _shown(url: str) -> str:
+    """An address for a message; what stands before an @ may be a password."""
+    before, at, after = url.rpartition("@")
+    return (f"{before.partition('://')[0]}://***@{after}" if at else url)[:200]
 
 
 def _plain(values: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -176,6 +193,6 @@ def _key(context: Context, given: Mapping[str, Any]) -> tuple[str, str] | None:
     if not key and not _flag(given, "idempotent", False):
         return None
     key = key or context.call.once or context.call.key
-    if any(sign in key for sign in "\r\n\0"):
-        raise Failure("`idempotency_key` must be one line of text")
+    if not key.isascii() or any(sign in key for sign in "\r\n\0"):
+        raise Failure("`idempotency_key` must be one line of ASCII text")
     return str(given.get("idempotency_header", "Idempotency-Key")).lower(), key

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple, Unpack
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files.acting import kept
+from planrunner.capabilities.files.naming import artifact_name
 from planrunner.capabilities.files.standing import Standing, standing_of
 from planrunner.capabilities.http.asking import Ask, asked, size_of
 from planrunner.capabilities.http.inputs import Fetching, Url
@@ -50,7 +51,7 @@ def _capture(context: Context, url: str, path: str = "", **options: Any) -> dict
     if not path:
         return {}
     found = standing(context, path)
-    if found is not None and context.keep_file(path, f"before/{path}")["sha256"] != found.sha256:
+    if found is not None and context.keep_file(path, f"before/{artifact_name(path)}")["sha256"] != found.sha256:
         raise Failure(f"{path} is being changed by somebody else", "transient")
     return {"path": path, "stood": found and found.told(), "note": _note(context)}
 
@@ -96,9 +97,13 @@ def download(
     path as a whole, checked, or not at all. It is kept as the server sends it: nothing is unpacked.
     """
     started = time.monotonic()
+    wrong = [name for name, text in (("path", path), ("artifact", artifact)) if type(text) is not str]
+    if wrong:
+        raise Failure(f"`{wrong[0]}` must be text")
+    digest = _digest(sha256)
     ask = _ask(context, url, dict(options))
     length = None if size is None else size_of(size, "size")
-    wanted = Wanted(sha256.lower().removeprefix("sha256:"), length, size_of(max_bytes, "max_bytes"))
+    wanted = Wanted(digest, length, size_of(max_bytes, "max_bytes"))
     there = standing(context, path) if path else None
     if there is not None and there.sha256 == wanted.sha256 and not artifact:
         return Downloaded(path, there.size, there.sha256, _plain(ask), False, 0, 0, 0.0, None)
@@ -115,6 +120,13 @@ def download(
     finally:
         partial.close()
     return found._replace(elapsed=round(time.monotonic() - started, 3))
+
+
+def _digest(sha256: Any) -> str:
+    digest = str(sha256).lower().removeprefix("sha256:")
+    if digest and not (len(digest) == 64 and set(digest) <= set("0123456789abcdef")):
+        raise Failure(f"`sha256` must be 64 hexadecimal digits, found {str(sha256)[:80]}")
+    return digest
 
 
 def _ask(context: Context, url: str, options: dict[str, Any]) -> Ask:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.files.naming import artifact_name
 
 if TYPE_CHECKING:
     import httpx2
@@ -126,4 +127,4 @@ def _rest(unpack: zlib._Decompress, started: bool) -> Iterator[bytes]:
 
 def name_of(path: str) -> str:
     """A name for an artifact out of the path of an address."""
-    return os.path.basename(path.rstrip("/"))[:100] or "answer"
+    return artifact_name(os.path.basename(path.rstrip("/"))[:100], "answer")

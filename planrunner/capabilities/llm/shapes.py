@@ -11,6 +11,7 @@ from planrunner.capabilities.llm.asking import Answer, Asker
 from planrunner.capabilities.llm.conversation import Message
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.providers import Asked
+from planrunner.capabilities.schemas import require_schema
 
 Json = Any
 
@@ -30,7 +31,9 @@ class Shaped(NamedTuple):
 
 async def shaped(asker: Asker, models: list[Model], asked: Asked, repairs: int, stream: bool = False) -> Shaped:
     """Ask until the answer fits the schema, at most ``repairs`` times more. Raises Failure (schema) where it never
-    does."""
+    does, logic for what is no schema."""
+    if asked.schema is not None:
+        require_schema(asked.schema, "schema")
     attempts: list[dict[str, Json]] = []
     while True:
         answer = await asker.ask(models, asked, stream)

@@ -54,7 +54,7 @@ def query(
     from planrunner.capabilities.sql.values import bound
 
     require_verbatim(context, "statement", "name a value with `:name` and hand it over in `params`")
-    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 0:
+    if type(max_rows) is not int or max_rows < 0:
         raise Failure("`max_rows` must be a number of rows, from 0 on")
     if not isinstance(statement, str):
         raise Failure("`statement` must be text, one statement; sql.execute takes a list of them")

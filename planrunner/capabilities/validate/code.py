@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.validate.evidence import Evidence, Finding, evidence, finding, judged
-from planrunner.capabilities.validate.paths import names, relative
+from planrunner.capabilities.validate.paths import names, relative, require_paths
 from planrunner.capabilities.validate.tools import Tool, cache, find, told
 
 _PYTHON = "interpreter of the project; default: `python` on the PATH, else that of planrunner"
@@ -30,6 +30,7 @@ def ruff(
     max_findings: Annotated[int, Doc(_MOST)] = 200,
 ) -> Evidence:
     """Check Python code with ruff. Nothing is changed, even where the project's settings ask for fixes."""
+    require_paths(context, names(paths))
     tool = find(context, "ruff", python, alone=True)
     chosen = [f"--select={','.join(select)}"] if select else []
     chosen += [f"--extend-ignore={','.join(ignore)}"] if ignore else []
@@ -68,6 +69,7 @@ def mypy(
     max_findings: Annotated[int, Doc(_MOST)] = 200,
 ) -> Evidence:
     """Check the types of Python code with mypy 1.11 or newer. What it remembers lies in planrunner's cache."""
+    require_paths(context, names(paths or []))
     tool = find(context, "mypy", python)
     options = ("--output=json", "--no-error-summary", f"--cache-dir={cache(context, 'mypy')}")
     ended = told(
@@ -102,6 +104,7 @@ def bandit(
 
     High severity is an error, medium a warning, low a note. A file that cannot be read is an error as well.
     """
+    require_paths(context, names(paths))
     tool = find(context, "bandit", python, alone=True)
     options = ["-f", "json", "-q", "-r", f"--severity-level={severity}", f"--confidence-level={confidence}"]
     options += [f"--configfile={config}"] if config else []

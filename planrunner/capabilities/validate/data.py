@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.jsonschema import faults
+from planrunner.capabilities.schemas import require_schema
 from planrunner.capabilities.validate.evidence import Evidence, Finding, evidence, finding, judged
 from planrunner.capabilities.validate.paths import found_files, names
 
@@ -31,8 +32,15 @@ def json_schema(
     """Hold data against a JSON Schema (draft 2020-12, 7 or 6). Findings in files name line and column."""
     if (schema is None) == (not schema_file):
         raise Failure("give one of `schema` and `schema_file`")
+    if isinstance(schema, str):
+        raise Failure("`schema` is the schema itself; a file is named by `schema_file`")
+    if not files and data is None and "data" not in context.call.inputs:
+        raise Failure("give `data` or `files`: there is nothing to hold against the schema")
+    if files and data is not None:
+        raise Failure("give one of `data` and `files`")
     if schema_file:
         schema = _plain(_parsed(context, schema_file)[1])
+    require_schema(schema, schema_file or "schema")
     found: list[Finding] = []
     if not files:
         found = [finding(text, rule="schema") for text in faults(schema, data)]

@@ -19,6 +19,13 @@ def names(value: str | list[str]) -> list[str]:
     return found
 
 
+def require_paths(context: Context, paths: Sequence[str]) -> None:
+    """Raises Failure for the first path where nothing stands: no tool has anything to say about it."""
+    for path in paths:
+        if not os.path.lexists(os.path.join(context.call.directory, path)):
+            raise Failure(f"there is no file or folder {path}")
+
+
 def found_files(context: Context, patterns: Sequence[str]) -> list[str]:
     """The files that names and patterns stand for, in their order. Raises Failure where one stands for none."""
     from glob import glob  # late: names alone need none of it

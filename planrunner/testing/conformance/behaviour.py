@@ -8,8 +8,8 @@ import os
 from planrunner.app.execute import ExecRequest, execute
 from planrunner.app.inspect import look
 from planrunner.app.replay import replay_run
-from planrunner.capabilities.soundness import not_json
 from planrunner.capabilities.jsonschema import faults
+from planrunner.capabilities.soundness import not_json
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Capability
 from planrunner.testing.bench import write_settings

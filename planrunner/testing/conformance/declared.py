@@ -8,6 +8,7 @@ from typing import Any
 from planrunner.app.schemas import input_schema
 from planrunner.capabilities.jsonschema import faults
 from planrunner.plan.load import load
+from planrunner.plugins.callables import faults_of
 from planrunner.plugins.soundness import undocumented, unsound
 from planrunner.source import Source
 from planrunner.testing.conformance.trial import Trial
@@ -17,6 +18,7 @@ def schema(trial: Trial) -> None:
     """The declaration is sound, the inputs of the case fit it, and a plan that makes the call lints clean."""
     found = trial.bench.description
     wrong = [fault for fault in unsound(found) if "preview" not in fault and "undo" not in fault]
+    wrong += faults_of(trial.bench.function)
     assert not wrong, "; ".join(wrong)
     if found.takes_run:
         return

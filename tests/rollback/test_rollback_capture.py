@@ -1,0 +1,152 @@
+"""A capability that notes the state before in whatever bad way: the task fails with words, and nothing is waited for."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PLUGIN = """
+    import sys, time, threading
+    from planrunner.capabilities.contract import Context
+    from planrunner.capabilities.declare import capability
+
+
+    def _capture(context: Context, how: str) -> dict:
+        if how == "exit":
+            sys.exit(3)
+        if how == "interrupt":
+            raise KeyboardInterrupt
+        if how == "circle":
+            found = {}
+            found["a"] = found
+            return found
+        if how in ("hang", "polite"):
+            open("began", "w").close()
+            while how == "hang" or not context.cancelled():
+                time.sleep(0.01)
+        return {"name": "\\udcff"}
+
+
+    def _undo(context: Context, before: dict, outputs) -> None:
+        if before["name"] != "\\udcff":
+            raise RuntimeError("another name")
+        sys.exit(4)
+
+
+    @capability("dark.act", effect="unsafe", capture=_capture, undo=_undo)
+    def act(context: Context, how: str) -> dict:
+        '''Act.'''
+        return {}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    about = tmp_path / "site-packages" / "dark-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: dark\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[planrunner.capabilities]\ndark = dark_plugin\n")
+    (about.parent / "dark_plugin.py").write_text(textwrap.dedent(PLUGIN))
+    return tmp_path
+
+
+def planrunner(project: Path, *words: str) -> subprocess.Popen[str]:
+    path = os.pathsep.join([str(project / "site-packages"), *filter(None, sys.path)])
+    environment = {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(project / "cache")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "planrunner", *words],
+        cwd=project,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def start(project: Path, how: str, *more: dict[str, Any], timeout: str = "20s", **plan: Any) -> subprocess.Popen[str]:
+    task = {"id": "act", "uses": "dark.act", "with": {"how": how}, "timeout": timeout}
+    document = {"plan": "p", "defaults": {"timeout": "1m"}, **plan, "tasks": [task, *more]}
+    (project / "plan.json").write_text(json.dumps(document))
+    return planrunner(project, "exec", "plan.json", "--progress", "quiet")
+
+
+def ended(process: subprocess.Popen[str], within: float = 20.0) -> tuple[int, str]:
+    try:
+        out, err = process.communicate(timeout=within)
+    finally:
+        process.kill()
+    return process.returncode, out + err
+
+
+def entries(project: Path, kind: str) -> list[dict[str, Any]]:
+    out, err = planrunner(project, "events", "last", "--json").communicate(timeout=20)
+    assert err == ""
+    found = [json.loads(line) for line in out.splitlines()]
+    return [entry for entry in found if kind in json.dumps(entry)]
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("exit", "SystemExit: 3"),
+        ("interrupt", "KeyboardInterrupt"),
+        ("circle", "what its capability noted.a refers to itself"),
+    ],
+)
+def test_what_noting_raises_or_gives_fails_the_task_at_once(project: Path, how: str, told: str) -> None:
+    code, said = ended(start(project, how))
+    assert code == 1
+    assert told in said
+
+
+def test_noting_has_as_long_as_the_task_and_is_then_abandoned(project: Path) -> None:
+    code, said = ended(start(project, "hang", timeout="500ms"))
+    assert code == 1
+    assert "`capture` of `dark.act` ran longer than 500ms; it did not stop and was abandoned" in said
+    (made,) = entries(project, "backup_made")
+    assert '"timeout"' in json.dumps(made)
+
+
+def test_noting_that_stops_when_it_is_asked_has_run_out_of_time_as_well(project: Path) -> None:
+    code, said = ended(start(project, "polite", timeout="500ms"))
+    assert code == 1
+    assert "`capture` of `dark.act` ran longer than 500ms" in said
+    assert "abandoned" not in said
+
+
+@pytest.mark.parametrize("checkpoints", [False, True])
+@pytest.mark.parametrize("how", ["hang", "polite"])
+@pytest.mark.parametrize("by", ["signal", "cancel", "time"])
+def test_noting_does_not_hold_a_run_that_is_stopped(project: Path, how: str, by: str, checkpoints: bool) -> None:
+    plan: dict[str, Any] = {"budgets": {"time": "1s"}} if by == "time" else {}
+    if checkpoints:
+        plan["finally"] = [{"id": "kept", "run": "true", "checkpoint": True}]
+    process = start(project, how, timeout="1m", **plan)
+    until = time.monotonic() + 10
+    while not (project / "began").exists() and time.monotonic() < until and process.poll() is None:
+        time.sleep(0.02)
+    if by == "signal":
+        process.send_signal(signal.SIGINT)
+    elif by == "cancel":
+        assert ended(planrunner(project, "cancel", "last"))[0] == 0
+    code, said = ended(process, 12)
+    assert (project / "began").exists(), said
+    assert code == {"signal": 130, "cancel": 1, "time": 6}[by], said
+
+
+def test_names_that_are_not_utf8_may_be_noted_and_the_record_can_be_printed(project: Path) -> None:
+    bad = {"id": "bad", "run": "exit 1", "needs": ["act"]}
+    code, said = ended(start(project, "fine", bad, on_failure="rollback"))
+    assert code == 1
+    assert "SystemExit: 4" in said + json.dumps(entries(project, "undo_ended"))
+    (made,) = entries(project, "backup_made")
+    assert "\\udcff" in json.dumps(made)
