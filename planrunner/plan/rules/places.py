@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import Any
 
 from planrunner.plan.model import Task
 from planrunner.plan.rules.reading import Site, Text
 from planrunner.plan.rules.view import PlanView, find_text, region_of, span_of
+from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def place_of(view: PlanView, place: Site | Text, start: int, end: int) -> Span:
