@@ -21,7 +21,8 @@ def test_every_plan_passes_its_tests_and_is_covered(monkeypatch: pytest.MonkeyPa
     assert not tested.invalid
     assert [(case["place"], case["misses"]) for case in found["cases"] if not case["passed"]] == []
     assert set(found["coverage"]) >= set(PLANS)
-    thin = {path: one["missing"] for path, one in found["coverage"].items() if one["share"] < 0.9}
+    covered = {path: one for path, one in found["coverage"].items() if path in PLANS}  # tests/e2e runs the others
+    thin = {path: one["missing"] for path, one in covered.items() if one["share"] < 0.9}
     assert not thin
 
 

@@ -135,7 +135,10 @@ def keep(context: Context, tree: Beneath, path: str, standing: Standing) -> None
 
 def read(tree: Beneath, path: str) -> Iterator[bytes]:
     """The content of a file in parts, no link followed. Raises OSError, Failure."""
-    handle = tree.open(path.split("/"))
+    try:
+        handle = tree.open(path.split("/"))
+    except OSError as error:  # it stood there a moment ago
+        raise Failure(f"{path} was changed by somebody else meanwhile: {error.strerror}", "transient") from None
     try:
         while data := os.read(handle, CHUNK):
             yield data
