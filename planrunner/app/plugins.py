@@ -10,10 +10,10 @@ from planrunner.journal.workspace import find_project
 from planrunner.plan.nearest import nearest
 from planrunner.plugins import Registry, trust
 from planrunner.plugins.callables import faults_of
+from planrunner.plugins.claims import undocumented, unsound
 from planrunner.plugins.discovery import CAPABILITIES
 from planrunner.plugins.projectfiles import ProjectFile, read
 from planrunner.plugins.scanning import Scan
-from planrunner.plugins.soundness import undocumented, unsound
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:

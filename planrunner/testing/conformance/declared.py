@@ -9,7 +9,7 @@ from planrunner.app.schemas import input_schema
 from planrunner.capabilities.jsonschema import faults
 from planrunner.plan.load import load
 from planrunner.plugins.callables import faults_of
-from planrunner.plugins.soundness import undocumented, unsound
+from planrunner.plugins.claims import undocumented, unsound
 from planrunner.source import Source
 from planrunner.testing.conformance.trial import Trial
 

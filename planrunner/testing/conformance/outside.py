@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Capability
-from planrunner.plugins.soundness import mutates
+from planrunner.plugins.claims import mutates
 from planrunner.testing.conformance.tracing import observe
 from planrunner.testing.conformance.trial import Trial
 

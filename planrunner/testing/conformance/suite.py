@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from unittest import SkipTest
 
-from planrunner.plugins.soundness import mutates
+from planrunner.plugins.claims import mutates
 from planrunner.record import NamedTuple
 from planrunner.testing.bench import Bench
 from planrunner.testing.conformance import behaviour, declared, inverse, outside
