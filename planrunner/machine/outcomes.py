@@ -45,14 +45,7 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
 
         verdict = unmet(found.gate, found.attempts) or verdict
     if not verdict.failure:
-        if verdict.words and "criteria" not in found.cleared:
-            return _asks_criteria(state, number, now)
-        if found.kept is not None and number in state.holders:
-            from planrunner.machine.keeping import is_all_kept  # late: few runs begin anything anew
-
-            if is_all_kept(state, number):
-                return settle(task, "completed", "reused", "kept: nothing inside it would be called otherwise")
-        return settle(task, "completed", "", _judged(found) if verdict.words else "")
+        return _after_success(state, number, verdict, now)
     from planrunner.machine.retry import again, delay  # late: most attempts do what they should
 
     ends = state.stop_reason in FINAL_STOPS and not outlives(state, number)
@@ -70,6 +63,19 @@ def after_attempt(state: State, number: int, now: float) -> Command | None:
         if back := by_edge(state, number, verdict.detail):
             return back
     return settle(task, "failed", verdict.reason, verdict.detail, verdict.failure)
+
+
+def _after_success(state: State, number: int, verdict: Verdict, now: float) -> Command | None:
+    """Nothing speaks against the attempt: the task is done, unless criteria in plain words are still to be decided."""
+    task, found = state.specs[number], state.tasks[number]
+    if verdict.words and "criteria" not in found.cleared:
+        return _asks_criteria(state, number, now)
+    if found.kept is not None and number in state.holders:
+        from planrunner.machine.keeping import is_all_kept  # late: few runs begin anything anew
+
+        if is_all_kept(state, number):
+            return settle(task, "completed", "reused", "kept: nothing inside it would be called otherwise")
+    return settle(task, "completed", "", _judged(found) if verdict.words else "")
 
 
 def _left_behind(state: State, number: int) -> bool:

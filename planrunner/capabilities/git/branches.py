@@ -43,16 +43,12 @@ class Switched(NamedTuple):
     index_sha256: Annotated[str, Doc("SHA-256 of the index")]
 
 
-def _target(repository: Repository, start: str) -> str:
-    return commit_of(repository, start)
-
-
 def _preview_branch(
     context: Context, name: str, start: str = "HEAD", switch: bool = False, exists: str = "fail"
 ) -> Preview:
     repository = open_repository(context)
     full = names.reference(name)
-    commit = _target(repository, start)
+    commit = commit_of(repository, start)
     calls = [plain_call("update-ref", f"refs/heads/{full}", commit, "0" * len(commit))]
     if not switch:
         return Preview(f"make the branch {full} at {commit[:12]}", "", tuple(calls))
@@ -75,7 +71,7 @@ def _capture_branch(
     full = f"refs/heads/{names.reference(name)}"
     before: dict[str, Any] = {"slot": slot(context), "made": full, "old": value_of(repository, full)}
     if switch:
-        before["move"] = moving.capture(context, repository, before["old"] or _target(repository, start))
+        before["move"] = moving.capture(context, repository, before["old"] or commit_of(repository, start))
     return before
 
 
@@ -137,7 +133,7 @@ def branch(
     ours = noted.get("commit", "") != "" and noted["commit"] == now
     if now and not ours and exists == "fail":
         raise Failure(f"the branch {full} exists already, at {now[:12]}", "exists")
-    commit, previous = now or _target(repository, start), head_of(repository).name
+    commit, previous = now or commit_of(repository, start), head_of(repository).name
     if not now:
         _make(context, repository, record, (reference, commit, previous, start))
     after = _switch(context, repository, Head(reference, commit)) if switch else ""
