@@ -254,6 +254,26 @@ class TestForeignWork:
             desk.undo("mkdir", noted)
         assert desk.read("new/deep/theirs") == "x"
 
+    def test_a_folder_that_goes_away_while_the_undo_looks_is_told(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from planrunner.capabilities.files import acting
+
+        desk = filled(tmp_path)
+        noted = desk.capture("mkdir", path="new/deep", parents=True)
+        desk.do("mkdir", path="new/deep", parents=True)
+        entries = acting.entries
+
+        def late(*arguments: Any) -> Any:
+            (desk.root / "new").rename(desk.root / "away")
+            desk.write("new", "theirs")
+            return entries(*arguments)
+
+        monkeypatch.setattr(acting, "entries", late)
+        with pytest.raises(Failure, match=r"new cannot be looked through: Not a directory"):
+            desk.undo("mkdir", noted)
+        assert desk.read("new") == "theirs"
+
     def test_folders_that_were_made_on_the_way_are_shared(self, tmp_path: Path) -> None:
         desk = filled(tmp_path)
         before = desk.tree()

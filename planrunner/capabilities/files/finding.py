@@ -71,13 +71,10 @@ def matching(tree: Beneath, parts: list[str], wanted: tuple[Patterns, Patterns])
     def enters(path: str) -> bool:
         return not _set_apart(path) and fits.enters(relative(path)) and not leaves.fits(relative(path))
 
-    try:
-        for entry in entries(tree, parts, enters):
-            path = relative(entry.path)
-            if fits.fits(path) and not leaves.fits(path) and not _set_apart(path):
-                yield entry
-    except OSError as error:
-        raise Failure(f"{top or 'the working directory'} cannot be looked through: {error.strerror}") from None
+    for entry in entries(tree, parts, enters):
+        path = relative(entry.path)
+        if fits.fits(path) and not leaves.fits(path) and not _set_apart(path):
+            yield entry
 
 
 def _set_apart(path: str) -> bool:

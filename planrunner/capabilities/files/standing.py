@@ -157,14 +157,18 @@ class Entry(NamedTuple):
 
 def entries(tree: Beneath, parts: list[str], enter: Callable[[str], bool]) -> Iterator[Entry]:
     """Everything below a folder, in order, each opened relative to the one before; ``enter`` is asked with its path
-    whether to look into a folder. What vanishes meanwhile is left out. Raises Failure, OSError."""
-    folder = tree.folder(parts)
+    whether to look into a folder. What vanishes meanwhile is left out. Raises Failure."""
+    path = "/".join(parts)
     try:
-        for entry in _entries(folder, "/".join(parts), enter, 0):
-            tree.go_on()
-            yield entry
-    finally:
-        os.close(folder)
+        folder = tree.folder(parts)
+        try:
+            for entry in _entries(folder, path, enter, 0):
+                tree.go_on()
+                yield entry
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise Failure(f"{path or 'the working directory'} cannot be looked through: {error.strerror}") from None
 
 
 def _entries(folder: int, path: str, enter: Callable[[str], bool], depth: int) -> Iterator[Entry]:

@@ -95,6 +95,7 @@ def _ran(context: Context, tool: Tool, arguments: list[str], keep: str) -> tuple
     options, env = ["-o", "junit_family=xunit1", f"--junitxml={report}"], {"PYTHONDONTWRITEBYTECODE": "1"}
     if context.services is None:
         options += ["-p", "no:cacheprovider"]
+        env["HYPOTHESIS_STORAGE_DIRECTORY"] = os.path.join(folder, "hypothesis")
     else:
         options += ["-o", f"cache_dir={context.cache('pytest')}"]
         env["HYPOTHESIS_STORAGE_DIRECTORY"] = context.cache("hypothesis")
