@@ -354,3 +354,18 @@ def _until(condition, seconds=20.0):
     while not condition():
         assert time.monotonic() < end, "it did not come about"
         time.sleep(0.02)
+
+
+def test_what_a_failure_gave_is_shown_as_data_and_to_people(run, plan):
+    text = (
+        "plan: p\ntasks:\n  - id: check\n    uses: validate.json_schema\n    timeout: 1m\n    with: {data: {port: x}, "
+    )
+    name = plan(text + "schema: {properties: {port: {type: integer}}}}\n")
+    ran = run("exec", name, "--json")
+    assert ran.code == 1
+    given = json.loads(ran.out)["tasks"]["check"]["outputs"]
+    assert given["counts"]["error"] == 1
+    assert json.loads(run("show", "--json").out)["tasks"]["check"]["outputs"] == given
+    shown = run("show").out
+    assert "\n  gave     " in shown
+    assert 'counts={"error": 1' in shown
