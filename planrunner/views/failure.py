@@ -76,8 +76,7 @@ def failure_block(
     lines = [_headline(terminal, task, found)]
     room = terminal.edge() - _INDENT
     for name, value in facts:
-        shown = [harmless(line) for line in masked(value).splitlines()]
-        lines += _fact(terminal, name, [cut(line, room, terminal.unicode) for line in shown])
+        lines += _fact(terminal, name, [cut(harmless(line), room, terminal.unicode) for line in value.splitlines()])
     return lines + _fact(terminal, "go on", _ways_on(terminal.program, state, number, run_id))
 
 

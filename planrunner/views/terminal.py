@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from planrunner.masking import masked
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.symbols import CODES, SIGNS
 
@@ -86,9 +87,12 @@ def _number(name: str) -> int:
 
 
 def harmless(text: str) -> str:
-    """Text of a task or a plan without control characters: it cannot move the cursor or recolour the screen."""
-    if text.isprintable():
-        return text
+    """Text of a task or a plan as anybody may see it: without control characters, so that it cannot move the cursor or
+    recolour the screen, and without the passwords of addresses."""
+    return masked(text if text.isprintable() else _printable(text))
+
+
+def _printable(text: str) -> str:
     text = text.expandtabs(4)
     kept: list[str] = []
     at = 0
