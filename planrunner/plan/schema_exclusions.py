@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from planrunner.plan import wording
+from planrunner.plan.lower_gate import GATE_KEYS
 from planrunner.plan.schema_types import REMEMBERED, Check, Schema, Walk
 from planrunner.record import TYPE_CHECKING
 from planrunner.syntax.tree import Mapping, Node
 
 if TYPE_CHECKING:
     from typing import Any
+
+
+_STRONGER = (frozenset({"gate"}), GATE_KEYS)
+"""The keys that say better than another key of a gate, or than ``kind: gate``, what is wrong: one finding is enough."""
 
 
 def exclusions(pairs: list[tuple[Any, ...]]) -> Check:
@@ -53,8 +58,9 @@ def both_groups(groups: list[Schema]) -> Check:
         there = {str(each.value): each for each, _ in node.entries}
         acts = next((there[name] for name in action if name in there), None)
         if key is not None and acts is not None:
-            if "gate" not in there:  # else that one excludes what the task does
-                walk.findings.append(wording.makes_a_gate(f"`{key.value}`", key.span, str(acts.value), acts.span))
+            what = f"`{key.value}`" if key.value != "kind" else "`kind: gate`"
+            if there.keys().isdisjoint(_STRONGER[key.value == "kind"]):
+                walk.findings.append(wording.makes_a_gate(what, key.span, str(acts.value), acts.span))
         elif len(harmless) < REMEMBERED:
             harmless.add(names)
 

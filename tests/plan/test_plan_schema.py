@@ -332,6 +332,9 @@ STEPS = [{"id": "s", "uses": "noop"}]
 EXCLUSIVE: list[dict[str, Any]] = [
     {"run": "x", "command": "y"},
     {"using": "noop", "gate": "approval"},
+    {"kind": "gate", "run": "x"},
+    {"kind": "gate", "gate": "approval", "using": "noop"},
+    {"kind": "gate", "approvers": ["ana"], "expires": "1h", "uses": "noop", "ask": "ok?"},
     {"using": "noop", "subplan": STEPS},
     {"using": "noop", "loop": {"max": 2, "tasks": STEPS}},
     {"env": {"A": "1"}, "environment": {"B": "2"}, "run": "x"},
