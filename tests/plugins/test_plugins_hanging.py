@@ -11,9 +11,15 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from planrunner.diagnostics import Diagnostic, Rule
+from planrunner.plan.load import load
+from planrunner.plugins import Registry, lintrules
+from planrunner.source import Source
 
 PLUGIN = """
     import os, threading, time
@@ -247,3 +253,26 @@ class TestUndo:
             assert project("resume", "last", "--progress", "quiet")[0] == 1
             assert (project.path / "undone").exists()
         assert project("replay", "last")[0] == 0
+
+
+class TestRule:
+    def test_one_that_never_ends_is_named_and_lint_goes_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(lintrules, "LIMIT", 0.2)
+
+        def found(view: Any) -> list[Diagnostic]:
+            return [Diagnostic("OWN2", "seen", view.plan.span)]
+
+        def never(view: Any) -> list[Diagnostic]:
+            while True:
+                time.sleep(0.01)
+
+        def planrunner_register_rules(register: Callable[..., None]) -> None:
+            register(Rule("OWN1", "never-ends", "warning", "of a plugin"), never)
+            register(Rule("OWN2", "finds", "warning", "of a plugin"), found)
+
+        registry = Registry(plugins=False)
+        registry.add(SimpleNamespace(planrunner_register_rules=planrunner_register_rules), "own")
+        given = load(Source("plan: p\ntasks:\n  - {id: a, run: x, timeout: 1m}\n"), registry)
+        assert [finding.code for finding in given.findings] == ["OWN2"]
+        words = "the rule OWN1 (never-ends) ran longer than 200ms; it did not stop and was abandoned"
+        assert words in registry.problems()
