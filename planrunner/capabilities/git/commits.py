@@ -229,9 +229,10 @@ def _prepared(repository: Repository, name: str, paths: list[str], everything: b
         tree_from = copy.path
         if paths:
             given = os.fsencode("\0".join(names.path(path) for path in paths))
-            only.clear()
+            only.take()  # files that git was told not to look at stay so
             head = head_of(repository)
-            repository.git.run("read-tree", *([head.commit] if head.commit else ["--empty"]), index=only.path)
+            start = ("-i", "--reset", head.commit) if head.commit else ("--empty",)
+            repository.git.run("read-tree", *start, index=only.path)
             for target in (copy.path, only.path):
                 repository.git.run("add", "--all", *FROM_INPUT, stdin=given, index=target)
             tree_from = only.path

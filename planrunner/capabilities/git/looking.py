@@ -14,8 +14,11 @@ from planrunner.capabilities.git.repository import commit_of, open_repository
 if TYPE_CHECKING:
     from planrunner.capabilities.git.repository import Repository
 
-PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", "--no-renames")
-"""Options of every difference: no foreign program, no settings of the user in its form."""
+PLAIN = (
+    *("--no-ext-diff", "--no-textconv", "--ignore-submodules=all"),
+    *("--no-color", "--src-prefix=a/", "--dst-prefix=b/", "--no-renames"),
+)
+"""Options of every difference: no foreign program, be it of a submodule, and no settings of the user in its form."""
 
 _FORMAT = "%H%x00%P%x00%an%x00%ae%x00%aI%x00%s%x00%B%x00%x01"
 

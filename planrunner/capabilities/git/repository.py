@@ -146,9 +146,9 @@ def must_be_calm(repository: Repository) -> None:
 def move(repository: Repository, reference: str, new: str, old: str, why: str) -> None:
     """Set a reference to ``new`` if it is at ``old`` (both may be empty: no such reference). Raises Failure (moved)."""
     zero = "0" * len(new or old)
-    change = ("-d", reference, old) if not new else ("--no-deref", reference, new, old or zero)
+    change = ("-d", reference, old) if not new else (reference, new, old or zero)
     try:
-        repository.git.run("update-ref", "-m", why, *change)
+        repository.git.run("update-ref", "--no-deref", "-m", why, *change)
     except Refused as refused:
         if "but expected" in refused.said or "reference already exists" in refused.said:
             raise Failure(f"{short(reference)} has moved: {refused}", "moved") from None
