@@ -10,7 +10,8 @@ import pytest
 from git_workbench import Bench, git, repository, standing
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.git import trees
+from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.git import own_settings, trees
 from planrunner.capabilities.git.branches import switch
 from planrunner.capabilities.git.cloning import clone
 from planrunner.capabilities.git.commits import commit
@@ -18,6 +19,8 @@ from planrunner.capabilities.git.configuration import is_refused
 from planrunner.capabilities.git.fetching import fetch
 from planrunner.capabilities.git.looking import diff, log
 from planrunner.capabilities.git.pushing import push
+from planrunner.capabilities.git.records import Record
+from planrunner.capabilities.git.repository import slot
 from planrunner.capabilities.git.tags import tag_delete
 from planrunner.capabilities.git.worktrees import worktree_add, worktree_remove
 
@@ -220,3 +223,51 @@ def test_whoever_looks_at_the_status_while_files_are_switched_disturbs_nothing(
     done.undo()
     now = standing(work)
     assert now["tree"] == was["tree"] and now["HEAD"] == was["HEAD"]
+
+
+def test_a_plan_does_not_say_whom_the_user_trusts(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (tmp_path / "evil/git").mkdir(parents=True)
+    (tmp_path / "evil/git/config").write_text("[safe]\n\tdirectory = /plan\n")
+    bench.env = {"XDG_CONFIG_HOME": str(tmp_path / "evil")}
+    assert "/plan" not in own_settings.values(bench.context(), "safe.directory")
+
+
+def test_a_branch_that_gave_its_name_to_a_folder_of_branches_is_followed_and_taken_back(
+    work: Path, bench: Bench, tmp_path: Path
+) -> None:
+    far = repository(tmp_path / "far", a_txt="x\n")
+    git(far, "branch", "a")
+    git(work, "remote", "add", "origin", str(far))
+    bench.do(fetch)
+    git(far, "branch", "-D", "a")
+    git(far, "branch", "a/b")
+    was = standing(work)
+    done = bench.act(fetch, prune=True)
+    assert "refs/remotes/origin/a/b" in git(work, "for-each-ref")
+    done.undo()
+    assert standing(work) == was
+
+
+def test_a_fetch_that_was_cut_off_and_done_again_is_taken_back_once(work: Path, bench: Bench, tmp_path: Path) -> None:
+    far = repository(tmp_path / "far", a_txt="x\n")
+    git(work, "remote", "add", "origin", str(far))
+    was = standing(work)
+    context = bench.context()
+    declaration: Any = declaration_of(fetch)
+    before = declaration.capture(context)
+    noted = {"ref": "refs/remotes/origin/main", "old": "", "new": git(far, "rev-parse", "main")}
+    Record(context, slot(context)).write({"updated": [noted]})
+    out = fetch(context)
+    assert len(out.updated) == 1
+    declaration.undo(context, before, out._asdict())
+    assert standing(work) == was
+
+
+def test_a_diff_of_any_size_is_cut(work: Path, bench: Bench) -> None:
+    (work / "big").write_bytes((b"x" * 99 + b"\n") * 680_000)
+    git(work, "add", "-A")
+    found = bench.do(diff, staged=True)
+    assert found.truncated and len(found.diff) == 200_000

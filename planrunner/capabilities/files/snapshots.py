@@ -67,7 +67,7 @@ def _tree(context: Context, tree: Beneath, parts: list[str], what: _Range) -> di
     found = {"": top} if parts else {}
     start = len("/".join(parts)) + 1 if parts else 0
     for entry in matching(tree, parts, (Patterns(what.patterns, True), Patterns(what.exclude, True))):
-        if tree.own and entry.path.split("/")[: len(tree.own)] == tree.own:
+        if tree.is_own(entry.path.split("/")):
             continue
         if not (
             stat.S_ISREG(entry.found.st_mode) or stat.S_ISDIR(entry.found.st_mode) or stat.S_ISLNK(entry.found.st_mode)

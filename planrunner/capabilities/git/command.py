@@ -111,6 +111,17 @@ class Git(NamedTuple):
     ) -> Ended:
         """Run git; ``index`` is another index than that of the repository. Raises Refused for any exit code that is not
         ``ok``, and Failure where more is printed than ``limit``."""
+        ended = self._ended(arguments, stdin, ok, index, limit)
+        if ended.dropped:
+            raise Failure(f"git {arguments[0]} printed more than {limit} bytes")
+        return ended
+
+    def first(self, limit: int, *arguments: str) -> tuple[bytes, bool]:
+        """The first bytes that git prints, and whether there are more."""
+        ended = self._ended(arguments, b"", (0,), "", limit)
+        return ended.stdout, ended.dropped > 0
+
+    def _ended(self, arguments: tuple[str, ...], stdin: bytes, ok: tuple[int, ...], index: str, limit: int) -> Ended:
         from planrunner.capabilities.programs import Program, run  # late: loads subprocess
 
         variables = {"GIT_INDEX_FILE": index} if index else {}
@@ -122,8 +133,6 @@ class Git(NamedTuple):
         if ended.code not in ok:
             said = shown(b"\n".join((ended.stdout[-2000:].strip(), ended.stderr.strip())).strip())
             raise Refused(f"git {arguments[0]}: {_gist(said) or f'ended with {ended.code}'}", said)
-        if ended.dropped:
-            raise Failure(f"git {arguments[0]} printed more than {limit} bytes")
         return ended
 
     def text(self, *arguments: str, index: str = "") -> str:
