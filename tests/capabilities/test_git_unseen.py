@@ -21,6 +21,7 @@ from planrunner.capabilities.git.looking import diff, log
 from planrunner.capabilities.git.pushing import push
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import slot
+from planrunner.capabilities.git.staging import add
 from planrunner.capabilities.git.tags import tag_delete
 from planrunner.capabilities.git.worktrees import worktree_add, worktree_remove
 
@@ -271,3 +272,74 @@ def test_a_diff_of_any_size_is_cut(work: Path, bench: Bench) -> None:
     git(work, "add", "-A")
     found = bench.do(diff, staged=True)
     assert found.truncated and len(found.diff) == 200_000
+
+
+@pytest.fixture
+def two(work: Path) -> Path:
+    git(work, "switch", "-q", "-c", "other")
+    (work / "a.txt").write_text("other\n")
+    git(work, "commit", "-q", "-a", "-m", "other")
+    git(work, "switch", "-q", "main")
+    (work / "c.txt").write_text("new\n")
+    return work
+
+
+STEPS = [(switch, {"ref": "other"}), (add, {"paths": ["c.txt"]}), (commit, {"subject": "s", "paths": ["c.txt"]})]
+
+
+@pytest.mark.parametrize(("function", "inputs"), STEPS)
+@pytest.mark.parametrize("seen", [True, False])
+def test_whoever_looks_at_the_status_afterwards_does_not_keep_it_from_being_taken_back(
+    two: Path, bench: Bench, function: Any, inputs: Any, seen: bool
+) -> None:
+    work = two
+    was = standing(work)
+    done = bench.act(function, **inputs)
+    index = (work / ".git/index").read_bytes()
+    os.utime(work / "b.txt", (1, 1))
+    git(work, "status")
+    assert (work / ".git/index").read_bytes() != index
+    assert done.undo(seen) == {"changed": True}
+    assert standing(work) == was
+
+
+def test_an_ignored_link_in_a_folder_that_a_file_would_replace_is_in_the_way(
+    two: Path, bench: Bench, tmp_path: Path
+) -> None:
+    work = two
+    git(work, "switch", "-q", "other")
+    (work / "d").write_text("d\n")
+    (work / ".gitignore").write_text("link\n")
+    git(work, "add", "d", ".gitignore")
+    git(work, "commit", "-q", "-m", "d")
+    git(work, "switch", "-q", "main")
+    (work / ".gitignore").write_text("link\n")
+    git(work, "add", ".gitignore")
+    git(work, "commit", "-q", "-m", "i")
+    (work / "d").mkdir()
+    (work / "d/link").symlink_to(tmp_path)
+    with pytest.raises(Failure, match="untracked files") as caught:
+        bench.act(switch, ref="other")
+    assert caught.value.failure == "dirty" and (work / "d/link").is_symlink()
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_folder_that_becomes_a_file_and_the_other_way_round_are_taken_back(
+    work: Path, bench: Bench, back: bool
+) -> None:
+    (work / "d").mkdir()
+    (work / "d/x").write_text("x\n")
+    git(work, "add", "-A")
+    git(work, "commit", "-q", "-m", "folder")
+    git(work, "switch", "-q", "-c", "other")
+    git(work, "rm", "-q", "-r", "d")
+    (work / "d").write_text("d\n")
+    git(work, "add", "-A")
+    git(work, "commit", "-q", "-m", "file")
+    if not back:
+        git(work, "switch", "-q", "main")
+    was = standing(work)
+    done = bench.act(switch, ref="main" if back else "other")
+    assert (work / "d").is_dir() == back
+    assert done.undo() == {"changed": True}
+    assert standing(work) == was

@@ -61,7 +61,7 @@ def go(context: Context, repository: Repository, new: str, to: Head, what: str) 
         note["tree"] = trees.keep(context, repository, paths)
         record.write(note)
         _change_files(repository, record, copy, (head.commit, new))
-        record.write({**note, "index": index.digest(copy.path)})
+        record.write({**note, "index": index.digest(copy.path), "says": index.says(repository, copy.path)})
         copy.publish()
     finally:
         copy.clear()
@@ -114,7 +114,7 @@ def undo(context: Context, before: dict[str, Any], index_after: str, to: Head | 
     was, now = Head(before["branch"], before["commit"]), head_of(repository)
     _must_be_between(repository, noted, was, to)
     index_after = index_after or noted.get("index", "?")
-    stale = index.can_put_back(repository, before["index"], index_after)
+    stale = index.can_put_back(repository, before["index"], index_after, noted.get("says", ""))
     trees.put_back(context, repository, before["tree"], trees.differing(repository, before["commit"], before["new"]))
     if stale:
         index.put_back(context, repository, before["index"], before["slot"])
