@@ -12,7 +12,7 @@ from git_workbench import Bench, git, repository, standing
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.declare import declaration_of
 from planrunner.capabilities.git import own_settings, trees
-from planrunner.capabilities.git.branches import switch
+from planrunner.capabilities.git.branches import branch, switch
 from planrunner.capabilities.git.cloning import clone
 from planrunner.capabilities.git.commits import commit
 from planrunner.capabilities.git.configuration import is_refused
@@ -343,3 +343,9 @@ def test_a_folder_that_becomes_a_file_and_the_other_way_round_are_taken_back(
     assert (work / "d").is_dir() == back
     assert done.undo() == {"changed": True}
     assert standing(work) == was
+
+
+def test_the_preview_of_a_branch_that_is_used_as_it_is_makes_none(two: Path, bench: Bench) -> None:
+    found = bench.preview(branch, name="other", exists="use")
+    assert found.summary.startswith("use the branch other") and found.calls == ()
+    assert bench.preview(branch, name="fresh", exists="use").summary.startswith("make the branch fresh")

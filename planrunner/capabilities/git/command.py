@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 LIMIT = 64 << 20
 """Bytes of output that are read where all of it is needed."""
-ASKING = 60.0
-"""Seconds for a question that only looks at the repository."""
 
 ENVIRONMENT = {
     "GIT_CONFIG_GLOBAL": "/dev/null",

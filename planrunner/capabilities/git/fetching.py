@@ -43,7 +43,7 @@ class Fetched(NamedTuple):
     ]
 
 
-def _spec(remote: str, branches: list[str], tags: bool, aside: str) -> list[str]:
+def _spec(branches: list[str], tags: bool, aside: str) -> list[str]:
     found = [f"+refs/heads/{names.reference(name)}:{aside}/heads/{name}" for name in branches]
     found = found or [f"+refs/heads/*:{aside}/heads/*"]
     return [*found, *([f"+refs/tags/*:{aside}/tags/*"] if tags else [])]
@@ -64,7 +64,7 @@ def _preview(
     repository = open_repository(context)
     other = remote_of(context, repository, remote, url)
     aside = f"refs/planrunner/{slot(context)}"
-    calls = (plain_call(*_command(other, _spec(remote, branches or [], tags, aside))), "git update-ref --stdin")
+    calls = (plain_call(*_command(other, _spec(branches or [], tags, aside))), "git update-ref --stdin")
     return Preview(f"fetch from {other.address.text}", "", calls)
 
 
@@ -120,7 +120,7 @@ def fetch(
     told: list[Update] = record.read().get("updated", [])
     _drop_aside(repository, slot(context))
     try:
-        other.ask(*_command(other, _spec(remote, branches or [], tags, aside)))
+        other.ask(*_command(other, _spec(branches or [], tags, aside)))
         changes = _changes(repository, aside, remote, tags, prune and not branches)
         for part in _in_turn(changes):
             told = _told(told, part)

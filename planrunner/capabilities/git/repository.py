@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.git import configuration, names
 from planrunner.capabilities.git.command import SETTINGS, Git, Refused
 from planrunner.lean import sha256
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
 
@@ -173,8 +170,3 @@ def slot(context: Context) -> str:
     """What names the traces of a task's visit: the same in all its attempts, and when one is issued again."""
     call = context.call
     return sha256((call.once or call.key).encode()).hexdigest()[:24]
-
-
-def as_text(values: Mapping[str, str]) -> str:
-    """Names and values in one line, for messages."""
-    return ", ".join(f"{name} {value}" for name, value in values.items())
