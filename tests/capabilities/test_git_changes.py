@@ -176,7 +176,7 @@ class TestLocks:
         context = bench.context("killed")
         copy = Copy(open_repository(context), slot(context))
         copy.take()
-        os.link(copy.path, work / ".git" / "index.lock")
+        copy.hold()
         with pytest.raises(Failure, match="another git process"):
             bench.do(add, "another step", paths=["."])
         assert add(context, paths=["."]).changed
