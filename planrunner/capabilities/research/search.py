@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.research.addresses import canonical
-from planrunner.capabilities.research.providers import Found, Search, provider_named
+from planrunner.capabilities.research.providers import Found, Search, ask, provider_named
 from planrunner.capabilities.research.wire import Wire, now
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -58,7 +58,7 @@ def search(
         raise Failure(f"`limit` is 1 to {_MOST}")
     settings = context.settings("research")
     name = provider or str(settings.get("provider", "searxng"))
-    answer = provider_named(name)
+    provider_named(name)  # a name that nobody has fails before anything is opened
     with Wire(context) as wire:
 
         def get(address: str, parameters: Mapping[str, str]) -> Json:
@@ -69,7 +69,7 @@ def search(
         asked = Search(
             words, limit, language, since, tuple(categories or ()), address, settings.get("options", {}), get
         )
-        found = answer(asked)
+        found = ask(name, asked, context)
     results = _tidy(found, words, limit)
     return Results(words, results, len(results), name, now(), dict(found.silent), list(found.suggestions)[:20])
 
