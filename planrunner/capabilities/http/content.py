@@ -82,12 +82,23 @@ def content_of(context: Context, given: Mapping[str, Any]) -> Content:
     if "body_file" in given:
         return Content(directory, type="application/octet-stream", file=_upload(directory, given["body_file"]))
     form = given.get("form")
-    if form is not None and not isinstance(form, Mapping):
-        raise Failure(f"`form` must be a mapping, found {form!r}")
+    if form is not None:
+        form = plain_values(form, "form")
     files = given.get("files", {})
     if not isinstance(files, Mapping):
         raise Failure(f"`files` must be a mapping of fields to paths, found {files!r}")
     return Content(directory, form=form, files={str(field): _upload(directory, each) for field, each in files.items()})
+
+
+def plain_values(values: Any, name: str) -> dict[str, Any]:
+    """Texts, numbers, booleans, and lists of these: what a query or a form can say. Raises Failure for others."""
+    if not isinstance(values, Mapping):
+        raise Failure(f"`{name}` must be a mapping, found {values!r}")
+    for key, value in values.items():
+        each = value if isinstance(value, (list, tuple)) else [value]
+        if any(one is not None and not isinstance(one, (str, int, float)) for one in each):
+            raise Failure(f"`{name}.{key}` must be text, a number, a boolean or a list of these")
+    return {str(key): value for key, value in values.items()}
 
 
 def _packed(data: Any) -> bytes:

@@ -42,7 +42,11 @@ def read_to_end(context: Context, ask: Ask, wanted: Wanted, partial: Partial, co
     while True:
         before = partial.size
         try:
-            return _read(context, ask, wanted, partial, connected)
+            if _read(context, ask, wanted, partial, connected):
+                return
+            if partial.size > before:
+                continue
+            raise Passing(Failure(f"{ask.shown}: nothing of the rest came", "transient"))
         except Passing as trouble:
             if partial.size < before + _PROGRESS or not _resumable(wanted, partial):
                 raise
@@ -54,7 +58,8 @@ def _resumable(wanted: Wanted, partial: Partial) -> bool:
     return bool(partial.size and (partial.validator or wanted.sha256))
 
 
-def _read(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connected: httpx2.Client) -> None:
+def _read(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connected: httpx2.Client) -> bool:
+    """Read as much as one answer gives; tells whether that was the rest, of which a server may send a part."""
     have = partial.size if _resumable(wanted, partial) else 0
     more = {"range": f"bytes={have}-"} if have else {}
     if have and partial.validator:
@@ -63,7 +68,7 @@ def _read(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connecte
         if response.status_code == 416 and have:
             if _total(response) == have:
                 partial.resumed = have
-                return
+                return True
             partial.begin("")
             raise Passing(Failure(f"{ask.shown}: there is nothing after {have} bytes", "transient"), wait=0.0)
         if response.status_code == 206 and have and _is_other(response, partial):
@@ -80,6 +85,7 @@ def _read(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connecte
             if partial.size + len(part) > wanted.limit:
                 raise Failure(f"{ask.shown}: the file is larger than `max_bytes`, which is {wanted.limit}")
             partial.add(part)
+        return response.status_code != 206 or partial.size >= _total(response)
 
 
 def _check_announced(ask: Ask, wanted: Wanted, response: httpx2.Response, have: int) -> None:
