@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import mimetypes
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.files.beneath import Beneath
+from planrunner.capabilities.inside import open_inside
 
 _CHUNK = 1 << 16
 
@@ -119,16 +118,3 @@ def _upload(directory: str, given: Any) -> Upload:
     return Upload(
         path, name, str(wanted.get("type") or mimetypes.guess_type(name)[0] or "application/octet-stream"), size
     )
-
-
-def open_inside(directory: str, path: str) -> BinaryIO:
-    """A regular file inside the working directory, to read. Raises Failure: policy for a path that leads outside."""
-    with Beneath(directory) as tree:
-        try:
-            opened = tree.open_to_read(path)
-        except OSError as error:
-            raise Failure(f"{path} cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(opened).st_mode):
-        os.close(opened)
-        raise Failure(f"{path} is not a regular file")
-    return os.fdopen(opened, "rb")
