@@ -261,6 +261,16 @@ class TestGoingOn:
         with Peer(mix) as peer:
             assert download(project, peer.url, path="x").outputs["sha256"] == hashlib.sha256(other).hexdigest()
 
+    @pytest.mark.parametrize(("sent", "goes_on"), [("07:28:00", False), ("07:28:01", True)])
+    def test_a_time_of_change_tells_nothing_in_the_second_in_which_it_is_sent(
+        self, project: Project, sent: str, goes_on: bool
+    ) -> None:
+        day = "Wed, 21 Oct 2015"
+        files = Files(etag="", drops=(100_000,), last_modified=f"{day} 07:28:00 GMT", date=f"{day} {sent} GMT")
+        with Peer(files) as peer:
+            assert download(project, peer.url, path="file", retries=QUICK).failure == ""
+        assert ("range" in peer.requests[1].headers) is goes_on
+
     def test_without_a_validator_it_starts_anew_unless_the_digest_is_known(self, project: Project) -> None:
         with Peer(Files(etag="", drops=(300_000,))) as peer:
             assert download(project, peer.url, path="x").outputs["resumed"] == 0
