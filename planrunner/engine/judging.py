@@ -9,6 +9,7 @@ from planrunner.capabilities.contract import Call, Failure
 from planrunner.engine.attempts import Attempt, located
 from planrunner.engine.calls import Place, plain_data
 from planrunner.engine.evidence import examined
+from planrunner.engine.questions import WORK, Question
 from planrunner.engine.tails import Record
 from planrunner.errors import StorageFailed
 from planrunner.jsontext import stable_json
@@ -97,23 +98,39 @@ def _text_of(record: dict[str, Json], context: Context) -> str:
 
 
 def judged(
-    effect: Examine,
-    resolve: Callable[[str], Callable[..., Any]],
-    serve: Callable[[Call], AttemptServices],
-    stopped: Callable[[], bool],
-) -> GateExamined | StorageFailed | None:
-    """Everything that the gate looks at, the verdict of the judge among it; None where the run was stopped meanwhile:
-    it is asked again when it goes on."""
+    effect: Examine, resolve: Callable[[str], Callable[..., Any]], serve: Callable[[Call], AttemptServices]
+) -> Question:
+    """The judge is asked, beside everything else that the gate looks at; where it does not answer in its time people
+    decide, and where the run was stopped meanwhile it is asked again when that goes on."""
     call = effect.call
     assert call is not None
-    found = examined(effect)
     name = next(str(look["name"]) for look in effect.looks if look["kind"] == KIND)
-    if not call.inputs:
-        return found._replace(evidence=(*found.evidence, _evidence(name, _NO_ROOM)))
-    attempt = Attempt(call, Record(""), serve)
-    binding = located(resolve, "llm.judge")
+    looked: list[GateExamined] = []
+
+    def unanswered(failure: str, words: str) -> GateExamined:
+        if not looked:  # not even the rest of the evidence came: nothing is put to people without it
+            nothing = {**_evidence(name, words), "problem": f"its evidence was not looked at in time: {words}"}
+            return GateExamined(effect.task, effect.visit, (nothing,), "", {}, failure)
+        evidence = (*looked[0].evidence, _evidence(name, f"the judge could not tell: {words}"))
+        return looked[0]._replace(evidence=evidence, failure=failure)
+
+    def work(stopped: Callable[[], bool]) -> GateExamined | StorageFailed | None:
+        looked.append(examined(effect))
+        if not call.inputs:
+            return looked[0]._replace(evidence=(*looked[0].evidence, _evidence(name, _NO_ROOM)))
+        return _answered(name, looked[0], Attempt(call, Record(""), serve), located(resolve, call.task.uses), stopped)
+
+    return Question(f"`{call.task.uses}`", call.timeout or WORK, work, unanswered)
+
+
+def _answered(
+    name: str, found: GateExamined, attempt: Attempt, binding: Binding | Outcome, stopped: Callable[[], bool]
+) -> GateExamined | StorageFailed | None:
+    """What the gate looks at with the verdict of the judge among it; None where the judge was stopped."""
     context = attempt.context._replace(cancelled=stopped)
-    answer = invoke(binding, _shown(call.inputs, context), context) if isinstance(binding, Binding) else binding
+    answer: Any = binding
+    if isinstance(binding, Binding):
+        answer = invoke(binding, _shown(context.call.inputs, context), context)
     if isinstance(answer, StorageFailed):
         return answer
     if stopped():

@@ -69,10 +69,18 @@ def task_object(state: State, found: TaskState) -> dict[str, Json]:
     return {
         "status": status,
         "attempts": found.attempts,
-        "outputs": found.outputs,
+        "outputs": _given(found),
         "reason": _left_reason(found) if left else found.reason,
         "detail": _left_detail(found) if left else found.detail,
     }
+
+
+def _given(found: TaskState) -> dict[str, Json]:
+    if found.status != "failed":
+        return found.outputs
+    from planrunner.machine.scope import outputs_of  # late: only failed tasks need it
+
+    return outputs_of(found)
 
 
 def account_object(state: State, number: int) -> dict[str, Json]:

@@ -250,6 +250,16 @@ class TestSearch:
         assert (found.provider, found.results[0]["title"]) == ("atlas", "From a plugin")
         assert site.seen == ["/api?words=x&key=k"]
 
+    def test_a_provider_that_never_answers_has_failed_when_its_time_is_over(
+        self, here: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(providers, "_registered", {"moon": lambda asked: time.sleep(10**6)})
+        monkeypatch.setattr(providers, "LIMIT", 0.2)
+        with pytest.raises(Failure) as failed:
+            search(here(), "x", provider="moon")
+        words = "the search provider `moon` ran longer than 200ms; it did not stop and was abandoned"
+        assert (failed.value.failure, str(failed.value)) == ("timeout", words)
+
     def test_a_plugin_cannot_take_the_name_of_another_provider(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(providers, "_registered", {})
         plugin = SimpleNamespace(planrunner_register_search_providers=lambda register: register("searxng", print))

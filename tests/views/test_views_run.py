@@ -63,6 +63,14 @@ def test_the_json_object_has_what_the_contract_names(story, shell_task):
     }
 
 
+def test_a_task_that_failed_shows_what_its_attempt_gave_all_the_same(story, shell_task):
+    told = story(shell_task("a"))
+    failed = Outcome("findings", "1 finding", {"counts": {"error": 1}})
+    told.tell(AttemptStarted("a", 1, "k-a"), AttemptEnded("a", 1, failed))
+    told.tell(TaskSettled("a", "failed", "failed", "1 finding", "findings"), RunEnded("failed"))
+    assert run_object(told.state, "d", 1, 0.0)["tasks"]["a"]["outputs"] == {"counts": {"error": 1}}
+
+
 def test_a_waiting_run_names_the_tasks_it_waits_for(story, shell_task):
     told = story(shell_task("sign"), shell_task("b"))
     told.tell(TaskSettled("sign", "blocked", "gate", "waits for an approval"), RunParked("waiting", ("sign",)))

@@ -101,7 +101,8 @@ def write(
     """Write a text file: readers see the old content or the new one, never a part.
 
     The same content already there is left alone (`changed` is false). A path that leads out of the working directory,
-    by `..` or by a link, and one in `.git` or `.planrunner`, is refused with the failure class `policy`.
+    by `..` or by a link, and one in `.git`, in `.planrunner` or of a `planrunner.yaml`, is refused with the failure
+    class `policy`.
     """
     inputs = {"path": path, "content": content, "encoding": encoding, "mode": mode, "parents": parents}
     return Written(**_WRITE.act(context, **inputs))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.research.addresses import canonical
-from planrunner.capabilities.research.providers import Found, Search, provider_named
+from planrunner.capabilities.research.providers import Found, Search, ask, provider_named
 from planrunner.capabilities.research.wire import Wire, now
 from planrunner.capabilities.usage import require_calls
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -59,7 +59,8 @@ def search(
         raise Failure(f"`limit` is 1 to {_MOST}")
     settings = context.settings("research")
     name = provider or str(settings.get("provider", "searxng"))
-    answer, calls = provider_named(name), 0
+    provider_named(name)  # a name that nobody has fails before anything is opened
+    calls = 0
     with Wire(context) as wire:
 
         def get(address: str, parameters: Mapping[str, str]) -> Json:
@@ -73,7 +74,7 @@ def search(
         asked = Search(
             words, limit, language, since, tuple(categories or ()), address, settings.get("options", {}), get
         )
-        found = answer(asked)
+        found = ask(name, asked, context)
     results = _tidy(found, words, limit)
     silent = {_line(engine, 100): _line(reason, _LONGEST_TITLE) for engine, reason in found.silent.items()}
     suggestions = [_line(text, _LONGEST_TITLE) for text in found.suggestions[:20]]
