@@ -18,7 +18,7 @@ def masked(text: str) -> str:
         return text
     import re  # late: few texts name such an address
 
-    return re.sub(r"(://[^\s/:@'\"]*):[^\s/'\"]*@", rf"\1:{MASK}@", text)
+    return re.sub(r"(://[^\s/:@'\"]{0,256}):[^\s/'\"]{0,1024}@", rf"\1:{MASK}@", text)
 
 
 def masked_data(value: Json) -> Json:

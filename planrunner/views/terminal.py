@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 
-from planrunner.masking import masked
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.symbols import CODES, SIGNS
 
@@ -89,7 +88,12 @@ def _number(name: str) -> int:
 def harmless(text: str) -> str:
     """Text of a task or a plan as anybody may see it: without control characters, so that it cannot move the cursor or
     recolour the screen, and without the passwords of addresses."""
-    return masked(text if text.isprintable() else _printable(text))
+    text = text if text.isprintable() else _printable(text)
+    if "://" not in text:
+        return text
+    from planrunner.masking import masked  # late: few texts name an address
+
+    return masked(text)
 
 
 def _printable(text: str) -> str:
