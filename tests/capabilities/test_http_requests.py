@@ -201,6 +201,29 @@ class TestWhatComesOut:
                 assert "the answer is no JSON" in project.get(peer.url, expect_schema=schema).message
 
     @pytest.mark.parametrize(
+        ("body", "why"),
+        [
+            (b'{"a": 1,', "Expecting property name enclosed in double quotes: line 1 column 9 (char 8)"),
+            (b'{"a": NaN}', "NaN is no JSON"),
+            (b'"\xff"', "it is not UTF-8"),
+            (b"[" * 5000 + b"]" * 5000, "it is nested too deeply"),
+            (b'{"a": "\\ud800"}', "answer.json.a is not text that UTF-8 can hold: it has half of a surrogate pair"),
+            (b'{"a": 1}', ""),
+            (b"", ""),
+        ],
+    )
+    def test_an_answer_that_is_json_in_name_alone_says_why_there_is_no_data(
+        self, project: Project, body: bytes, why: str
+    ) -> None:
+        with Peer(lambda *_: answer(200, body, content_type="application/json")) as peer:
+            outputs = project.get(peer.url).outputs
+            assert outputs["json_problem"] == why
+            assert (outputs["json"] is None) == (body != b'{"a": 1}')
+            if why:
+                assert project.get(peer.url, expect_schema={}).message.endswith(f"the answer is no JSON: {why}")
+            assert project.get(peer.url, save="kept.json").outputs["json_problem"] == ""
+
+    @pytest.mark.parametrize(
         "body", ["{", "NaN", "[1e999999]", '{"a": Infinity}', '"\\ud800"', "[" * 100_000, "1" * 5000, "\xff"]
     )
     def test_what_only_looks_like_json_is_text(self, project: Project, body: str) -> None:

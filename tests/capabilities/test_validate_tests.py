@@ -15,7 +15,6 @@ from planrunner.capabilities.validate.junit import Case, NoReport, read_cases
 from planrunner.capabilities.validate.tests import example, junit, pytest
 from planrunner.plan.model import Task
 
-
 ROOT = Path(__file__).parents[2]
 PLUGIN = "planrunner.testing.pytest_plugin"
 

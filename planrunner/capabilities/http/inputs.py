@@ -123,6 +123,7 @@ class Answer(NamedTuple):
     size: Annotated[int, Doc("bytes of the answer, unpacked")]
     sha256: Annotated[str, Doc("digest of the answer, unpacked")]
     artifact: Annotated[dict[str, Any] | None, Doc("record of the artifact, where the answer was kept as one")]
+    json_problem: Annotated[str, Doc("why `json` is null though the answer says that it is JSON; else empty")] = ""
 
     def brief(self) -> dict[str, Any]:
         """As outputs for a failure: without what is too large for a journal."""
