@@ -130,7 +130,10 @@ class TestWhatIsSent:
             ({"timeout": {"conect": 1}}, "`timeout` has the part `conect`, expected connect, read, write or total"),
             ({"retries": -1}, "`retries` must be a number from 0 to 100"),
             ({"retries": {"x": 1}}, "`retries` has the part `x`"),
-            ({"expect_status": [200, "300-200"]}, "`expect_status` must be a status .*, found '300-200'"),
+            (
+                {"expect_status": [200, "300-200"]},
+                "`expect_status` must be a status such as 200, `2xx` or `200-299`, found '300-200'",
+            ),
             ({"expect_status": "ok"}, "`expect_status` must be a status such as 200, `2xx` or `200-299`, found 'ok'"),
             ({"max_bytes": "lots"}, "`max_bytes`: expected a size"),
             ({"follow_redirects": "no"}, "`follow_redirects` must be true or false"),
