@@ -136,6 +136,8 @@ def field(name: str, annotation: Any, required: bool = False, default: Any = Non
     kind, schema = schema_of(annotation)
     if doc and doc.code:
         schema = {**schema, "contentMediaType": doc.code}
+    if doc and doc.quantity:
+        schema.pop("format")  # the type of the field says it
     return Field(name, kind, required, default, doc.text if doc and doc.text else text, schema)
 
 
@@ -149,7 +151,10 @@ def schema_of(annotation: Any) -> tuple[str, Any]:
     if origin is Annotated:
         doc = _doc(annotation)
         inner = get_args(annotation)[0]
-        return _quantity(doc.quantity, inner) if doc and doc.quantity else schema_of(inner)
+        if doc and doc.quantity:
+            return _quantity(doc.quantity, inner)
+        kind, schema = schema_of(inner)
+        return (kind, _formed(schema, doc.form)) if doc and doc.form else (kind, schema)
     if origin is Literal:
         return _choice(get_args(annotation))
     if origin in (Union, types.UnionType):
@@ -167,7 +172,13 @@ def schema_of(annotation: Any) -> tuple[str, Any]:
 
 def _quantity(kind: str, annotation: Any) -> tuple[str, Any]:
     nothing = ["null"] if type(None) in get_args(annotation) else []
-    return kind, {"type": [*_QUANTITY, *nothing]}
+    return kind, {"type": [*_QUANTITY, *nothing], "format": f"plan-{kind}"}
+
+
+def _formed(schema: dict[str, Any], form: str) -> dict[str, Any]:
+    """The schema of a text, or of a text or number, that has a form."""
+    types = [each["type"] for each in schema.get("anyOf", [schema])]
+    return {"type": types[0] if len(types) == 1 else types, "format": form}
 
 
 def _choice(values: tuple[Any, ...]) -> tuple[str, Any]:

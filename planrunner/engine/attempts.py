@@ -118,6 +118,9 @@ class Attempt:
     def environment(self) -> dict[str, str]:
         return self._served().environment()
 
+    def directory(self) -> str:
+        return self._served().directory()
+
     def _served(self) -> AttemptServices:
         if self._services is None:
             assert self._serve is not None, "a context without services does not come here"

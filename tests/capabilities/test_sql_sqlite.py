@@ -391,6 +391,13 @@ class TestPreview:
         assert shown.calls[0] == "DELETE FROM entry  -- 2 rows"
         assert count(book) == 2
 
+    def test_what_would_make_the_file_is_not_tried(self, tmp_path: Path) -> None:
+        here = context(tmp_path, main={"url": "sqlite:///book.db", "preview": "rollback"})
+        shown = self.preview(here, "CREATE TABLE entry (name TEXT)")
+        assert shown.summary.endswith("in one transaction: not tried, as it would make the file")
+        assert shown.calls == ("CREATE TABLE entry (name TEXT)",)
+        assert not (tmp_path / "book.db").exists()
+
 
 class TestMessages:
     @pytest.mark.parametrize(

@@ -48,12 +48,14 @@ def answer_of(context: Context, ask: Ask, response: httpx2.Response, received: R
         size=received.size,
         sha256=received.sha256,
         artifact=artifact,
+        json_problem=hide(_problem(response, received)) if inline and data is _NO_DATA else "",
     )
-    _judge(ask, response, answer, data)
+    _judge(ask, response, received, (answer, data))
     return answer
 
 
-def _judge(ask: Ask, response: httpx2.Response, answer: Answer, data: Any) -> None:
+def _judge(ask: Ask, response: httpx2.Response, received: Received, found: tuple[Answer, Any]) -> None:
+    answer, data = found
     if not ask.expected.good(answer.status):
         said = " ".join(answer.text.split())[:200]
         reason = f" {response.reason_phrase}" if response.reason_phrase else ""
@@ -62,7 +64,8 @@ def _judge(ask: Ask, response: httpx2.Response, answer: Answer, data: Any) -> No
     if ask.expected.schema is None or ask.method == "HEAD":
         return
     if data is _NO_DATA:
-        raise Failure(f"{ask.shown}: the answer is no JSON", "logic", answer.brief())
+        why = ask.credentials.masked(f": {json_problem(received.all())}") if received.size else ", it is empty"
+        raise Failure(f"{ask.shown}: the answer is no JSON{why}", "logic", answer.brief())
     if why := check_schema(ask.expected.schema, data):
         why = ask.credentials.masked(why)
         raise Failure(f"{ask.shown}: the answer does not fit `expect_schema`: {why}", "logic", answer.brief())
@@ -106,9 +109,7 @@ def _text(response: httpx2.Response, received: Received) -> str | None:
 
 def _data(ask: Ask, response: httpx2.Response, received: Received) -> Any:
     """The data of a JSON answer, or ``_NO_DATA``."""
-    kind = _type(response)
-    is_json = kind == "application/json" or kind.endswith("+json")
-    wanted = ask.expected.schema is not None or (is_json and received.small and not ask.save)
+    wanted = ask.expected.schema is not None or (_is_json(response) and received.small and not ask.save)
     if not wanted or not received.size:
         return _NO_DATA
     return read_json(received.all())
@@ -121,6 +122,29 @@ def read_json(data: bytes) -> Any:
     except (ValueError, RecursionError):
         return _NO_DATA
     return _NO_DATA if not_json({"json": found}) else found
+
+
+def _is_json(response: httpx2.Response) -> bool:
+    kind = _type(response)
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def _problem(response: httpx2.Response, received: Received) -> str:
+    """Why an answer that says it is JSON gives no data; empty for any other, and for one without content."""
+    return json_problem(received.all()) if received.size and _is_json(response) else ""
+
+
+def json_problem(data: bytes) -> str:
+    """Why this is no JSON that a journal can hold."""
+    try:
+        found = json.loads(data, parse_constant=_refuse)
+    except UnicodeDecodeError:
+        return "it is not UTF-8"
+    except RecursionError:
+        return "it is nested too deeply"
+    except ValueError as error:
+        return str(error)
+    return not_json({"json": found}, "answer") or "it cannot be kept"
 
 
 def _refuse(constant: str) -> Any:

@@ -240,6 +240,8 @@ def _previewed(context: Context, work: Work) -> Preview:
     calls = tuple(f"{in_a_line(text, where.dialect)} {values}".rstrip() for text, values in work.texts)
     if not where.tries:
         return Preview(summary, calls=calls)
+    if where.is_missing:
+        return Preview(f"{summary}: not tried, as it would make the file", calls=calls)
     from planrunner.capabilities.sql.session import transaction
 
     try:

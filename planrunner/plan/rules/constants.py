@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planrunner.lean import partial
 from planrunner.plan.expressions.quantities import parse_duration, parse_money, parse_size
+from planrunner.plan.http_forms import is_address, parse_status
 from planrunner.plan.model import Field
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.reading import is_template
@@ -27,6 +29,25 @@ _QUANTITIES: dict[str, tuple[Callable[[str], float | None], str]] = {
     "size": (parse_size, "a size such as `50MB`"),
     "money": (parse_money, "an amount such as `$2` or `$0.50`"),
 }
+
+
+def _is_amount(parse: Callable[[str], float | None], value: Json) -> bool:
+    if isinstance(value, str):
+        if parse(value) is not None:
+            return True
+        try:
+            value = float(value)
+        except ValueError:
+            return False
+    return not isinstance(value, bool) and bool(0 <= value < float("inf"))
+
+
+_FORMS: dict[str, tuple[Quick, str]] = {
+    **{f"plan-{name}": (partial(_is_amount, parse), words) for name, (parse, words) in _QUANTITIES.items()},
+    "http-status": (lambda value: parse_status(value) is not None, "a status such as 200, `2xx` or `200-299`"),
+    "http-address": (is_address, "an address that starts with `http://` or `https://`"),
+}
+"""What else a schema may ask of a text or number, under `format`."""
 _SCHEMAS = {
     "string": {"type": "string"},
     "int": {"type": "integer"},
@@ -76,7 +97,7 @@ def faults(value: Json, field: Field) -> Iterator[Fault]:
     if value is None or is_template(value) or value == field.default:
         return
     if known is not None and isinstance(value, (str, int, float)):
-        if isinstance(value, bool) or not _is_amount(value, known[0]):
+        if not _is_amount(known[0], value):
             yield Fault((), f"is `{_short(value)}`, expected {known[1]}")
     else:
         yield from _look(schema, value, ())
@@ -106,25 +127,16 @@ def _making(schema: Json) -> Quick:
     named = {name: _making(each) for name, each in schema.get("properties", {}).items()}
     other: Quick = (lambda value: False) if rest is False else _making(rest)
 
+    form = _form(schema)
+
     def fits(value: Json) -> bool:
-        if type(value) not in classes:
+        if type(value) not in classes or not (form is None or form[0](value)):
             return False
         if isinstance(value, list):
             return all(map(item, value))
         return not isinstance(value, dict) or all(named.get(name, other)(each) for name, each in value.items())
 
     return fits
-
-
-def _is_amount(value: str | float, parse: Callable[[str], float | None]) -> bool:
-    if isinstance(value, str):
-        if parse(value) is not None:
-            return True
-        try:
-            value = float(value)
-        except ValueError:
-            return False
-    return 0 <= value < float("inf")
 
 
 def _look(schema: Json, value: Json, path: Path) -> Iterator[Fault]:
@@ -139,6 +151,8 @@ def _look(schema: Json, value: Json, path: Path) -> Iterator[Fault]:
             yield _none_of(schema["enum"], value, path)
     elif not _is_of(value, _types(schema)):
         yield Fault(path, f"is {kind(value)}, expected {_joined([_WORDS.get(each, each) for each in _types(schema)])}")
+    elif (form := _form(schema)) is not None and not form[0](value):
+        yield Fault(path, f"is `{_short(value)}`, expected {form[1]}")
     elif isinstance(value, list):
         for number, item in enumerate(value):
             yield from _look(schema.get("items"), item, (*path, number))
@@ -164,7 +178,14 @@ def _any(members: list[Json], value: Json, path: Path) -> Iterator[Fault]:
     found = [list(_look(member, value, path)) for member in members]
     if not all(found):
         return
-    alike = [each for each in found if each[0].path != path or each[0].unknown or "enum" in members[found.index(each)]]
+    alike = [
+        each
+        for each, member in zip(found, members, strict=True)
+        if each[0].path != path
+        or each[0].unknown
+        or "enum" in member
+        or (_form(member) and _is_of(value, _types(member)))
+    ]
     if alike:
         yield from alike[0]
         return
@@ -178,6 +199,10 @@ def _none_of(choices: list[Json], value: Json, path: Path) -> Fault:
     shown = f"`{_short(value)}`" if not isinstance(value, (list, dict)) else kind(value)
     way = f"it takes {', '.join(f'`{word}`' for word in words)}" if len(words) <= SHOWN else ""
     return Fault(path, f"is {shown}, which it does not take", "" if near else way, near)
+
+
+def _form(schema: dict[str, Json]) -> tuple[Quick, str] | None:
+    return _FORMS.get(schema.get("format", ""))
 
 
 def _types(schema: Json) -> list[str]:
