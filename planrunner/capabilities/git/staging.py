@@ -122,9 +122,8 @@ def _ignored(said: str) -> Failure | None:
     if head.strip() or not rest:
         return None
     found = list(itertools.takewhile(lambda line: not line.startswith("hint: "), rest.strip("\n").split("\n")))
-    listed = ", ".join(f"`{path}`" for path in found[:_NAMED]) + f" and {len(found) - _NAMED} more" * (
-        len(found) > _NAMED
-    )
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    listed = ", ".join(f"`{path}`" for path in found[:_NAMED]) + more
     are, them = ("are", "them") if len(found) > 1 else ("is", "it")
     return Failure(f"{listed} {are} ignored; `git.add` with `force: true` takes {them}")
 
