@@ -624,7 +624,7 @@ def test_checkpoints_of_tasks_and_loops_are_nothing_to_remark_on() -> None:
         ("{uses: files.delete}", ["PLAN008 files.delete"]),
         ("{uses: sleep, with: {duration: soon}, timeout: 1m}", ["PLAN008 soon"]),
         ('{uses: sleep, with: {duration: "{{ env.T }}"}}', []),
-        ("{timeout: 5s, uses: http.get, with: {url: "http://u", timeout: [soon]}}", ["PLAN008 [soon]"]),
+        ('{timeout: 5s, uses: http.get, with: {url: "http://u", timeout: [soon]}}', ["PLAN008 [soon]"]),
         ("{uses: files.edit, with: {blocks: [{path: a, serch: b}]}}", ["PLAN008 serch"]),
         ("{run: rm x}", []),
         ("{uses: shell, run: rm x}", []),
