@@ -25,7 +25,7 @@ def fitted(function: Callable[..., Any], given: dict[str, Json]) -> dict[str, Js
     """The inputs as the annotations of ``function`` want them. Raises Failure (logic) that names the first one that
     does not fit; null stands for what is not given and always fits."""
     raw = getattr(function, "__annotations__", {})
-    if all(value is None or type(value) is _plain(raw.get(name)) for name, value in given.items()):
+    if all(value is None or type(value) is plain_class(raw.get(name)) for name, value in given.items()):
         return given
     wanted = _known.get(id(function))
     if wanted is None:
@@ -33,7 +33,7 @@ def fitted(function: Callable[..., Any], given: dict[str, Json]) -> dict[str, Js
     return {name: _taken(name, value, wanted[1].get(name)) for name, value in given.items()}
 
 
-def _plain(raw: Any) -> type | None:
+def plain_class(raw: Any) -> type | None:
     """The class whose values an annotation takes as they are, as far as that shows without evaluating it."""
     if isinstance(raw, str):
         kind, _, more = raw.removeprefix("Annotated[").partition(",")

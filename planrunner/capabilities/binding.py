@@ -69,7 +69,12 @@ def invoke(
         if isinstance(result, (Spawn, Pause)):
             why = unfit(result)
             return Outcome("logic", why) if why else result
-        return sound(result, what, halves)
+        outcome = sound(result, what, halves)
+        if binding.typed is None or binding.typed is not binding.function or outcome.failure:
+            return outcome
+        from planrunner.capabilities.returns import held  # late: calls of plugins alone come here
+
+        return held(binding.function, binding.declaration.name, outcome)
     except StorageFailed as lost:
         return lost
     except BaseException as error:  # a capability's own fault must not reach the engine

@@ -9,8 +9,20 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, Union, Unpack, get_args, get_origin, get_type_hints, is_typeddict
+from collections.abc import Callable, Container, Mapping
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    Required,
+    Union,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from planrunner.capabilities.declare import Declaration, Doc, declaration_of
 from planrunner.capabilities.soundness import misdescribed
@@ -49,7 +61,7 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
         description=description,
         effect=declaration.effect,
         inputs=inputs,
-        outputs=_outputs(hints.get("return")),
+        outputs=outputs_of(hints.get("return")),
         instant=declaration.instant,
         takes_run=declaration.takes_run,
         open_inputs=declaration.open_inputs or _takes_any(function, hints),
@@ -155,6 +167,8 @@ def schema_of(annotation: Any) -> tuple[str, Any]:
         doc = doc_of(annotation)
         inner = get_args(annotation)[0]
         return _quantity(doc.quantity, inner) if doc and doc.quantity else schema_of(inner)
+    if origin in (Required, NotRequired):
+        return schema_of(get_args(annotation)[0])
     if origin is Literal:
         return _choice(get_args(annotation))
     if origin in (Union, types.UnionType):
@@ -196,16 +210,23 @@ def _members(record: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {name: schema_of(hint)[1] for name, hint in hints.items()}}
 
 
-def _outputs(returned: Any) -> tuple[Field, ...]:
+def outputs_of(returned: Any) -> tuple[Field, ...]:
+    """The outputs that a return annotation promises."""
     annotation = get_args(returned)[0] if get_origin(returned) is Annotated else returned
     if annotation is None or annotation is type(None) or is_vehicle(annotation):
         return ()
     if is_typeddict(annotation) or hasattr(annotation, "_fields"):
         hints = get_type_hints(annotation, localns=_NAMES, include_extras=True)
-        return tuple(field(name, hint, required=True) for name, hint in hints.items())
+        optional: Container[str] = getattr(annotation, "__optional_keys__", ())
+        return tuple(field(name, hint, not _is_optional(name, hint, optional)) for name, hint in hints.items())
     if schema_of(annotation)[0] in ("map", "any"):
         return ()
     return (field("value", returned, required=True),)
+
+
+def _is_optional(name: str, hint: Any, optional: Container[str]) -> bool:
+    """Annotations that are kept as text hide their ``NotRequired`` from the class of the record."""
+    return get_origin(hint) is NotRequired or (name in optional and get_origin(hint) is not Required)
 
 
 def is_vehicle(annotation: Any) -> bool:
