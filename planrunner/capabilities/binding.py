@@ -6,7 +6,7 @@ import _collections_abc as _abc  # what `collections.abc` is, without the packag
 
 from planrunner.capabilities.contract import Context, Failure, Pause, Spawn
 from planrunner.capabilities.declare import Declaration, declaration_of
-from planrunner.capabilities.soundness import failed, legible, sound, unfit
+from planrunner.capabilities.soundness import failed, legible, no_process, sound, unfit
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import Outcome
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -65,10 +65,13 @@ def invoke(
     as for ``not_json``.
     """
     try:
-        result = outcome_of(_call(binding, inputs, context))
+        returned = _call(binding, inputs, context)
+        result = outcome_of(returned)
         if isinstance(result, (Spawn, Pause)):
             why = unfit(result)
             return Outcome("logic", why) if why else result
+        if binding.declaration.process and result is not returned:
+            return Outcome("logic", no_process(binding.declaration.name, returned))
         outcome = sound(result, what, halves)
         if binding.typed is None or binding.typed is not binding.function or outcome.failure:
             return outcome

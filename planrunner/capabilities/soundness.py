@@ -170,6 +170,13 @@ def unfit(asked: Any) -> str:
     return "it asked for a process whose directory is no text, stdin no bytes or keep no number"
 
 
+def no_process(name: str, given: Any) -> str:
+    """What is wrong where a capability that is a process gave something else."""
+    kind = type(given).__name__
+    shown = "None" if given is None else f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind}"
+    return f"`{name}` is `process=True` and gave {shown}: it has to give a Spawn or a Pause"
+
+
 def misdescribed(found: Any) -> str:
     """Why nobody can show or lint a description, or an empty string."""
     if not hasattr(found, "_asdict") or not hasattr(found, "inputs"):
