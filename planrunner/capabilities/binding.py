@@ -140,4 +140,7 @@ def outcome_of(returned: Any) -> Outcome | Spawn | Pause:
         return Outcome("", "", returned._asdict())
     if isinstance(returned, _abc.Mapping):
         return Outcome(outputs=dict(returned))
+    if hasattr(returned, "cr_frame"):
+        returned.close()  # or Python would warn on standard error
+        return Outcome("logic", "the function is an `async def`, which nobody awaits: it has to be a plain function")
     return Outcome(outputs={"value": returned})
