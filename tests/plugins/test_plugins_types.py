@@ -155,6 +155,20 @@ def test_a_fixed_tuple_takes_as_many_values_each_of_its_own_type() -> None:
     assert _said(tuple[int, ...], [1, 2, 3]) == ""
 
 
+def test_the_task_to_copy_has_a_value_for_each_place_of_a_fixed_tuple() -> None:
+    from planrunner.app.example import example_task
+
+    assert 'x: [1, "text"]' in example_task(describe(_taking(tuple[int, str])))
+
+
+def test_planrunners_own_capabilities_are_called_as_they_were_without_a_look_at_their_types() -> None:
+    from planrunner.capabilities.binding import bind
+    from planrunner.capabilities.builtin import TARGETS, load
+
+    for name in ("shell", "noop", "sleep", "files.write", "http.get"):
+        assert bind(name, load(TARGETS[name])).typed is None
+
+
 def test_records_in_fixed_tuples_take_no_other_keys() -> None:
     assert _said(tuple[int, Row], [1, {"name": "a", "nome": "b"}]).startswith("(1, 'nome') has no key `nome`")
 
