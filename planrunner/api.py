@@ -20,6 +20,9 @@ from planrunner.machine.events import Outcome as Outcome
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from planrunner.capabilities.durations import money as money
+    from planrunner.capabilities.durations import seconds as seconds
+    from planrunner.capabilities.durations import size as size
     from planrunner.capabilities.files.inside import read_inside as read_inside
     from planrunner.capabilities.files.inside import remove_inside as remove_inside
     from planrunner.capabilities.files.inside import write_inside as write_inside
@@ -42,9 +45,12 @@ _LATE = {
     "Entry": "planrunner.machine.events",
     "PlanView": "planrunner.plan.rules.view",
     "Rule": "planrunner.diagnostics",
+    "money": "planrunner.capabilities.durations",
     "read_inside": "planrunner.capabilities.files.inside",
     "remove_inside": "planrunner.capabilities.files.inside",
     "run_program": "planrunner.capabilities.programs",
+    "seconds": "planrunner.capabilities.durations",
+    "size": "planrunner.capabilities.durations",
     "write_inside": "planrunner.capabilities.files.inside",
 }
 """Where to find what few plugins use."""

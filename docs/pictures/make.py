@@ -338,6 +338,24 @@ tasks:
     run: sleep 0.3
 """
 
+_CHANGE = """plan: change
+on_failure: rollback
+defaults: {timeout: 1m}
+tasks:
+  - id: reword
+    uses: files.edit
+    with:
+      blocks: [{path: build/greeting.txt, search: hello, replace: welcome}]
+  - id: list
+    needs: [reword]
+    uses: files.write
+    with: {path: build/done.txt, content: "greeting reworded\\n"}
+  - id: review
+    needs: [list]
+    run: grep -q approved build/greeting.txt
+    effect: read
+"""
+
 PICTURES = {
     "exec": Picture("A plan runs: tasks side by side, one is tried again", ("planrunner exec release.yaml",), 24,
                     (("release.yaml", _RELEASE),)),
@@ -345,6 +363,9 @@ PICTURES = {
                     (("release.yaml", _BROKEN),)),
     "nested": Picture("Tasks inside tasks: a fan-out, and a subplan in a loop", ("planrunner exec site.yaml",), 24,
                       (("site.yaml", _NESTED),)),
+    "change": Picture("A change is shown before it is made, and taken back when something fails",
+                      ("planrunner preview change.yaml --changes", "planrunner exec change.yaml"), 1,
+                      (("change.yaml", _CHANGE), ("build/greeting.txt", "hello world\n"))),
     "why": Picture("A failure and its reasons",
                    ("planrunner exec plans/failure-handler.yaml", "planrunner why last deploy")),
 }  # fmt: skip
@@ -361,6 +382,7 @@ def draw(name: str) -> None:
         shim.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m planrunner "$@"\n')
         shim.chmod(0o755)
         for file, text in picture.files:
+            (folder / file).parent.mkdir(exist_ok=True)
             (folder / file).write_text(text)
         moments = play(picture.commands, folder)
     shown = [moments[-1]] if picture.frames == 1 else thinned(moments, picture.frames)

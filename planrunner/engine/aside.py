@@ -3,7 +3,7 @@ are done already."""
 
 from __future__ import annotations
 
-from planrunner.engine.rare_effects import Forget, Look, Observe, Remember, Restore, Save, TakeCheckpoint
+from planrunner.engine.rare_effects import Forget, Look, Observe, Probe, Remember, Restore, Save, TakeCheckpoint
 from planrunner.lean import partial
 from planrunner.machine.events import FactsObserved
 from planrunner.record import TYPE_CHECKING
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.capabilities.contract import Call
+    from planrunner.engine.questions import Question
     from planrunner.engine.rare_effects import Examine, Weigh
     from planrunner.engine.services import AttemptServices
     from planrunner.machine.events import AttemptEnded, BackupMade, FreshnessSeen
@@ -41,16 +42,23 @@ def act(state_dir: str, effect: Aside) -> list[AttemptEnded | BackupMade | Facts
     return []
 
 
-def calling(
-    effect: Examine,
+def asking(
     resolve: Callable[[str], Callable[..., Any]],
     serve: Callable[[Call], AttemptServices],
-    stopped: Callable[[], bool],
-) -> Callable[[], Any]:
-    """What a thread does for an effect with a call of its own: have a model judge."""
+    effect: Save | Probe | Examine,
+) -> Question:
+    """What a capability is asked for an effect that has a call of its own."""
+    if isinstance(effect, Save):
+        from planrunner.engine.capturing import capturing  # late: few tasks can be undone
+
+        return capturing(effect, resolve, serve)
+    if isinstance(effect, Probe):
+        from planrunner.engine.probing import probing  # late: few attempts are in doubt
+
+        return probing(effect.call, resolve, serve)
     from planrunner.engine.judging import judged  # late: few criteria are judged by a model
 
-    return partial(judged, effect, resolve, serve, stopped)
+    return judged(effect, resolve, serve)
 
 
 def beside(state_dir: str, effect: Examine | Weigh | TakeCheckpoint) -> tuple[Callable[[], Any], list[Any] | None]:

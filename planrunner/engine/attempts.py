@@ -13,7 +13,7 @@ from planrunner.engine.effects import UNDO
 from planrunner.engine.lognames import log_name
 from planrunner.engine.tails import TAIL, Record
 from planrunner.lean import partial
-from planrunner.machine.events import DoubtSettled, Outcome
+from planrunner.machine.events import Outcome
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -227,17 +227,6 @@ def keeper(state_dir: str) -> Keep:
     return keep
 
 
-def probed(call: Call, resolve: Callable[[str], Callable[..., Any]]) -> DoubtSettled:
-    """What the capability finds out about an attempt whose end nobody saw."""
-    from planrunner.capabilities.binding import probe  # late: few attempts are in doubt
-
-    binding = located(resolve, call.task.uses)
-    took_effect = probe(binding, Attempt(call, Record("")).context) if isinstance(binding, Binding) else None
-    if took_effect is None:
-        return DoubtSettled(call.task.id, call.attempt, "unknown", "probe could not tell")
-    return DoubtSettled(call.task.id, call.attempt, "completed" if took_effect else "retry", "probe")
-
-
 def settled(call: Call, outcome: Outcome, keep: Keep | None) -> Outcome:
     """The outcome with its declared outputs typed and its artifacts kept; either may turn it into a failure."""
     task = call.task
@@ -315,24 +304,26 @@ def tails(ended: Exit) -> dict[str, Any]:
     return {"stdout": ended.stdout[-TAIL:], "stderr": ended.stderr}
 
 
-def timed_out(timeout: float | None) -> Outcome:
-    """The outcome of an attempt that ran out of time."""
+def timed_out(call: Call) -> Outcome:
+    """The outcome of an attempt that ran out of time; it names the function that was called for a capability."""
     # Late: hardly any attempt runs out of time.
     from planrunner.plan.expressions.quantities import format_duration
 
-    return Outcome("timeout", f"ran longer than its timeout of {format_duration(timeout or 0.0)}")
+    name, _, part = call.task.uses.partition("#")
+    words = f"`{part}` of `{name}` ran longer than" if part else "ran longer than its timeout of"
+    return Outcome("timeout", f"{words} {format_duration(call.timeout or 0.0)}")
 
 
 def abandoned(attempt: Attempt) -> Outcome:
     """The outcome of a function that was asked to stop and did not."""
-    outcome = timed_out(attempt.call.timeout) if attempt.reason == "timeout" else INTERRUPTED
+    outcome = timed_out(attempt.call) if attempt.reason == "timeout" else INTERRUPTED
     return outcome._replace(message=f"{outcome.message}; it did not stop and was abandoned")
 
 
 def paused(call: Call, pause: Pause) -> tuple[float, Outcome]:
     """How long a pause takes and what it comes to: a timeout may end it earlier."""
     if call.timeout is not None and call.timeout < pause.seconds:
-        return call.timeout, timed_out(call.timeout)
+        return call.timeout, timed_out(call)
     return pause.seconds, sound(pause.outcome)
 
 
@@ -340,14 +331,14 @@ def exited(call: Call, spawn: Spawn, ended: Exit) -> Outcome:
     """The outcome of a process that ended, by itself or not."""
     if not (ended.timed_out or ended.interrupted):
         return finished(spawn, ended)
-    outcome = timed_out(call.timeout) if ended.timed_out else INTERRUPTED
+    outcome = timed_out(call) if ended.timed_out else INTERRUPTED
     return outcome._replace(exit_code=ended.code, duration=ended.duration, **tails(ended))
 
 
 def returned(attempt: Attempt, result: Result) -> Result:
     """What a function came to: success before a stop reached it counts, success past the timeout does not."""
     if attempt.reason == "timeout":
-        return timed_out(attempt.call.timeout)
+        return timed_out(attempt.call)
     if attempt.reason and (not isinstance(result, Outcome) or result.failure):
         return INTERRUPTED
     return result

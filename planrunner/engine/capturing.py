@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.binding import Binding, Result, invoke
 from planrunner.engine.attempts import Attempt, located
+from planrunner.engine.questions import WORK, Question
 from planrunner.engine.tails import Record
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import BackupMade, Outcome
@@ -21,15 +23,28 @@ if TYPE_CHECKING:
     from planrunner.engine.services import AttemptServices
 
 
-def captured(
+def capturing(
+    effect: Save, resolve: Callable[[str], Callable[..., Any]], serve: Callable[[Call], AttemptServices]
+) -> Question:
+    """The capability is asked for the state before; a task does not begin where it does not tell."""
+    call = effect.call
+    assert call is not None
+
+    def unanswered(failure: str, words: str) -> BackupMade:
+        return BackupMade(effect.task, effect.visit, (), (), words, failure)
+
+    work = partial(_captured, effect, call, resolve, serve)
+    return Question(f"`capture` of `{call.task.uses}`", call.timeout or WORK, work, unanswered)
+
+
+def _captured(
     effect: Save,
+    call: Call,
     resolve: Callable[[str], Callable[..., Any]],
     serve: Callable[[Call], AttemptServices],
     stopped: Callable[[], bool],
 ) -> BackupMade | StorageFailed | None:
     """Call the capability's ``capture``; None where the run was stopped meanwhile: it is asked when the run goes on."""
-    call = effect.call
-    assert call is not None
     binding = located(resolve, f"{call.task.uses}#capture")
     found: Result = binding if isinstance(binding, Outcome) else _noted(binding, call, serve, stopped)
     if isinstance(found, StorageFailed):

@@ -17,7 +17,6 @@ from planrunner.engine.attempts import (
     make_scratch,
     markers,
     paused,
-    probed,
     returned,
     settled,
     with_texts,
@@ -40,8 +39,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.engine.effects import Effect
-    from planrunner.engine.noting import Notings
-    from planrunner.engine.rare_effects import Cancel, Save
+    from planrunner.engine.questions import Questions
+    from planrunner.engine.rare_effects import Cancel, Examine, Probe, Save
     from planrunner.engine.services import AttemptServices
     from planrunner.engine.threads import Workers
     from planrunner.machine.events import Event
@@ -82,14 +81,11 @@ def _services(settings: LiveSettings, call: Call) -> AttemptServices:
     return AttemptServices(settings.state_dir, settings.directory, settings.environment, own)
 
 
-def _notings(poller: Poller, settings: LiveSettings, done: Callable[[Any], None]) -> Notings:
-    from planrunner.engine.capturing import captured  # late: few tasks can be undone
-    from planrunner.engine.noting import Notings
+def _questions(poller: Poller, settings: LiveSettings, done: Callable[[Any], None]) -> Questions:
+    from planrunner.engine.aside import asking  # late: few runs ask capabilities anything
+    from planrunner.engine.questions import Questions
 
-    def work(effect: Save, stopped: Callable[[], bool]) -> Any:
-        return captured(effect, settings.resolve, partial(_services, settings), stopped)
-
-    return Notings(poller, settings.grace, work, done)
+    return Questions(poller, settings.grace, partial(asking, settings.resolve, partial(_services, settings)), done)
 
 
 def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding | Outcome:
@@ -116,7 +112,7 @@ class LiveEffects:
         self._supervisor = Supervisor(self._poller, environment, settings.grace, adopts=settings.own_process)
         self._bindings: dict[str, Binding] = {}
         self._attempts: dict[str, Attempt] = {}
-        self._notings: Notings | None = None
+        self._questions: Questions | None = None
         self._events: list[Event] = []
         self._workers: Workers | None = None
         self._signals = Signals(self._poller.wake_descriptor) if settings.own_process else None
@@ -138,23 +134,22 @@ class LiveEffects:
 
     def _act(self, effect: Effect) -> None:
         from planrunner.engine import rare_effects as rare  # late: rarely needed
-        from planrunner.engine.aside import act, beside, calling
+        from planrunner.engine.aside import act, beside
 
         if isinstance(effect, rare.Cancel):
             self._call_off(effect)
-        elif isinstance(effect, rare.Save) and effect.call is not None:
-            if self._notings is None:
-                self._notings = _notings(self._poller, self._settings, partial(self._seen, None))
-            self._examined += 1
-            self._notings.start(effect, self._in_threads())
-        elif isinstance(effect, rare.Examine) and effect.call is not None:
-            self._aside(calling(effect, self._settings.resolve, self._serve, lambda: self._asked > 0))
+        elif isinstance(effect, (rare.Probe, rare.Save, rare.Examine)) and effect.call is not None:
+            self._ask(effect)
         elif isinstance(effect, (rare.Examine, rare.Weigh, rare.TakeCheckpoint)):
             self._aside(*beside(self._settings.state_dir, effect))
-        elif isinstance(effect, rare.Probe):
-            self._events.append(probed(effect.call, self._settings.resolve))
-        elif not isinstance(effect, StartCall):
+        elif not isinstance(effect, (StartCall, rare.Probe)):
             self._events += act(self._settings.state_dir, effect)
+
+    def _ask(self, effect: Probe | Save | Examine) -> None:
+        if self._questions is None:
+            self._questions = _questions(self._poller, self._settings, partial(self._seen, None))
+        self._examined += 1
+        self._questions.ask(effect, self._in_threads())
 
     def _start(self, call: Call) -> None:
         binding = self._bindings.get(call.task.uses) or _found(self._bindings, self._settings.resolve, call.task.uses)
@@ -300,8 +295,8 @@ class LiveEffects:
         self._poller.turn(0.0)  # what is over already was not interrupted
         for attempt in list(self._attempts.values()):
             self._stop_one(attempt, forced)
-        if self._notings is not None:
-            self._notings.stop(forced)
+        if self._questions is not None:
+            self._questions.stop(forced)
 
     def _stop_one(self, attempt: Attempt, forced: bool) -> None:
         if attempt.process is not None:

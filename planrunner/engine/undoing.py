@@ -6,6 +6,7 @@ import os
 
 from planrunner.engine.calls import Place, call_of, digest, rendered
 from planrunner.engine.effects import UNDO, StartCall
+from planrunner.engine.questions import WORK
 from planrunner.engine.rare_effects import Restore, Save
 from planrunner.machine.commands import Start
 from planrunner.machine.events import BackupAsked, BackupMade, Outcome, UndoStarted
@@ -59,9 +60,8 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
         return PreparedUndo(intent, None, Outcome("logic", str(error), usage=dict.fromkeys(command.reserved, 0)))
     finally:
         found.outputs, found.outcome = present
-    limits = [
-        limit for limit in (call.timeout, reserve(state, under(state.debts, command.owed), now)) if limit is not None
-    ]
+    own = WORK if call.timeout is None and owed.kind == "capability" else call.timeout
+    limits = [limit for limit in (own, reserve(state, under(state.debts, command.owed), now)) if limit is not None]
     call = call._replace(timeout=min(limits) if limits else None, env={**call.env, "PLANRUNNER_UNDO": "1"})
     call = call._replace(once=f"{state.run_id}:{task.id}:undo:{owed.visit}", reserved=command.reserved)
     return PreparedUndo(intent._replace(inputs=digest(call)), StartCall(call))

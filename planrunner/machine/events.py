@@ -257,7 +257,7 @@ class FailureResolved(NamedTuple):
 class DoubtSettled(NamedTuple):
     """What became of an attempt whose end nobody saw: ``retry`` (issue again), ``completed``, ``failed``, or
     ``unknown`` where a probe could not tell; and who said so. ``failure`` is the class of the failure where it is
-    known."""
+    known: of the attempt, or of a probe that gave no answer (timeout, or interrupted: it is asked again)."""
 
     task: str
     attempt: int

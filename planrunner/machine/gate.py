@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 class GateState:
     """The gate of a task in one of its visits. ``stage`` and ``request`` are as in GateRequested; ``evidence`` and
-    ``policy`` are known once it was ``examined``; it waits for people while it is ``opened`` and has no ``decision``.
-    """
+    ``policy`` are known once it was ``examined``, ``cut`` says that its judge was interrupted; it waits for people
+    while it is ``opened`` and has no ``decision``."""
 
     __slots__ = (
         "attempt",
         "by",
+        "cut",
         "decision",
         "escalated",
         "evidence",
@@ -45,7 +46,7 @@ class GateState:
         self.stage = stage
         self.attempt = attempt
         self.request = request
-        self.examined = self.opened = self.escalated = False
+        self.examined = self.opened = self.escalated = self.cut = False
         self.evidence: tuple[dict[str, Json], ...] = ()
         self.policy = self.shown = ""
         self.votes: list[GateVoted] = []

@@ -27,13 +27,15 @@ class GateRequested(NamedTuple):
 class GateExamined(NamedTuple):
     """What was found of a gate's evidence: for each thing its kind, name, digest, what is shown of it and, where it
     speaks against the gate, the ``problem``. ``policy`` is the digest of the project's policy, ``usage`` what a judge
-    used (cost in dollars, tokens, calls)."""
+    used (cost in dollars, tokens, calls). ``failure`` is why a judge gave no answer: timeout, or interrupted (it is
+    asked again when the run goes on)."""
 
     task: str
     visit: int
     evidence: tuple[dict[str, Json], ...] = ()
     policy: str = ""
     usage: dict[str, Json] = {}
+    failure: str = ""
 
 
 class GateOpened(NamedTuple):

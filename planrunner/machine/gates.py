@@ -26,8 +26,9 @@ from planrunner.machine.judge import unmet
 from planrunner.machine.moves import drop_timer, free_slot, move, set_timer
 from planrunner.machine.rare_commands import AskPeople
 from planrunner.machine.scope import GateScope
-from planrunner.machine.statuses import SETTLED
+from planrunner.machine.statuses import FINAL_STOPS, SETTLED
 from planrunner.machine.stints import moved
+from planrunner.machine.stops import outlives, stopped
 from planrunner.plan.model import Criterion, Gate, Reject
 from planrunner.record import TYPE_CHECKING
 
@@ -86,6 +87,8 @@ def step(state: State, number: int, now: float) -> Command | None:
     assert gate is not None
     if gate.decision:
         return _after_decision(state, number, gate)
+    if gate.cut and not gate.opened and state.stop_reason in FINAL_STOPS and not outlives(state, number):
+        return stopped(state, state.specs[number])
     if not gate.examined:
         return None if number in state.asked else AskPeople(number, gate.stage)
     if not gate.opened:
@@ -262,6 +265,10 @@ def _requested(state: State, event: GateRequested, at: float) -> None:
 
 def _looked_at(state: State, event: GateExamined, at: float) -> None:
     number, gate = _gate_of(state, event.task, event.visit)
+    if event.failure == "interrupted" and gate is not None:
+        gate.cut = True
+        if state.stop_reason not in FINAL_STOPS:
+            return  # the judge is asked again when the run goes on
     judging.settle(state, number, event)
     if state.tasks[number].visit == event.visit:
         state.asked.discard(number)

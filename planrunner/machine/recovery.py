@@ -13,6 +13,7 @@ from planrunner.machine.commands import Record, Start
 from planrunner.machine.events import DoubtSettled, TaskSettled
 from planrunner.machine.rare_commands import AskProbe
 from planrunner.machine.state import State
+from planrunner.machine.statuses import FINAL_STOPS
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,12 +53,13 @@ def recover(state: State, number: int) -> Command | None:
         detail = f"attempt {found.attempts} was cut off and `on_doubt` is fail"
         return Record(TaskSettled(task.id, "failed", "doubt", detail, "doubt"))
     if state.trait(task).probe and task.on_doubt in ("", "probe") and found.reason != "unknown":
-        return AskProbe(number, found.attempts)
+        waits = number in state.asked or state.stop_reason not in ("", *FINAL_STOPS)
+        return None if waits else AskProbe(number, found.attempts)
     if task.on_doubt == "rollback" or (state.unattended and task.on_doubt in ("", "probe")):
         from planrunner.machine.rollback import undoing  # late: few doubts are settled that way
 
         if event := undoing(state, number):
             return Record(event)
-    told = "; the probe could not tell" if found.reason == "unknown" else ""
+    told = f"; {found.detail}" if found.reason == "unknown" else ""
     detail = f"attempt {found.attempts} was cut off; whether it took effect is not known{told}"
     return Record(TaskSettled(task.id, "in_doubt", "ask", detail))

@@ -93,7 +93,9 @@ def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
     if STOPS[state.stop_reason] >= STOPS[reason]:
         return refused(f"the run comes to its end already: {state.stop_reason}")
     if reason == "cancelled" and not state.open:
-        return refused("only tasks under `finally` are left, which cancelling does not stop; `--now` does")
+        undoing = state.debts is not None and state.debts.active
+        left = "it is being rolled back" if undoing else "only tasks under `finally` are left"
+        return refused(f"{left}, which cancelling does not stop; `--now` does")
     rest = "" if reason == "killed" or not state.finals_open else "; what stands under `finally` still runs"
     return Reply((StopRequested(reason, by, str(body.get("reason", ""))),), True, f"what is open is cancelled{rest}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.events import DoubtSettled, FailureResolved, Outcome, StopRequested
 from planrunner.machine.moves import after_settling, give_back, has_next, stand, tell_recovering
-from planrunner.machine.statuses import IllegalMove
+from planrunner.machine.statuses import FINAL_STOPS, IllegalMove
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,8 +35,12 @@ def doubt_settled(state: State, event: DoubtSettled, at: float) -> None:
     if found.status not in ("in_doubt", "running"):
         raise IllegalMove(f"task `{event.task}` is not in doubt")
     state.asked.discard(number)
+    if (event.resolution, event.failure) == ("unknown", "interrupted") and state.stop_reason not in FINAL_STOPS:
+        return  # it is asked again when the run goes on
     if event.resolution in ("retry", "unknown"):
         found.uncertain, found.reason = True, event.resolution
+        if event.resolution == "unknown":
+            found.detail = event.by if event.failure else "the probe could not tell"
     else:
         failure = (event.failure or "doubt") if event.resolution == "failed" else ""
         found.uncertain = False

@@ -208,7 +208,7 @@ def task_record(found: TaskState) -> dict[str, Json]:
     """What others may read of a task: status, result flags, outputs and how its last attempt went."""
     record: dict[str, Json] = {
         "status": "completed" if found.recovered_by else found.status,
-        "outputs": _outputs(found),
+        "outputs": outputs_of(found),
         "attempts": found.attempts,
         "reason": found.detail,
         "failure": found.failure,
@@ -219,7 +219,7 @@ def task_record(found: TaskState) -> dict[str, Json]:
     return record
 
 
-def _outputs(found: TaskState) -> dict[str, Json]:
+def outputs_of(found: TaskState) -> dict[str, Json]:
     """The outputs of a task; of one that failed what its last attempt gave all the same, such as the findings of a
     check."""
     if found.outcome is None or (found.standing and (found.status != "failed" or found.recovered_by)):

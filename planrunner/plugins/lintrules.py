@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planrunner.capabilities.bounding import Overdue, within
 from planrunner.diagnostics import Diagnostic
 from planrunner.plugins.problems import Problems, interrupts, one_line
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from planrunner.plugins.hooks import Hooks
 
     Check = Callable[[PlanView], Iterable[Diagnostic]]
+
+
+LIMIT = 10.0
+"""Seconds that a check may take for one plan."""
 
 
 def rules_of(hooks: Hooks, problems: Problems) -> tuple[tuple[Rule, Check], ...]:
@@ -32,19 +37,23 @@ def rules_of(hooks: Hooks, problems: Problems) -> tuple[tuple[Rule, Check], ...]
 
 
 def _guarded(rule: Rule, check: Check, problems: Problems) -> Check:
-    """A check that finds nothing where it raises: the plugin is named and lint goes on."""
+    """A check that finds nothing where it raises or does not end: the plugin is named and lint goes on."""
 
     def guarded(view: PlanView) -> Iterable[Diagnostic]:
+        what = f"the rule {rule.code} ({rule.name})"
         try:
-            found: list[Any] = list(check(view))
+            found: list[Any] = within(LIMIT, what, lambda _: list(check(view)))
+        except Overdue as late:
+            problems.add("", str(late))
+            return []
         except BaseException as error:  # whatever a plugin raises is its own fault
             if interrupts(error):
                 raise
-            problems.add("", f"the rule {rule.code} ({rule.name}) raised {one_line(error)}")
+            problems.add("", f"{what} raised {one_line(error)}")
             return []
         odd = [each for each in found if not isinstance(each, Diagnostic)]
         if odd:
-            problems.add("", f"the rule {rule.code} ({rule.name}) gave a {type(odd[0]).__name__}, not a Diagnostic")
+            problems.add("", f"{what} gave a {type(odd[0]).__name__}, not a Diagnostic")
         return [each for each in found if isinstance(each, Diagnostic)]
 
     return guarded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.state import State, TaskState
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.standing import is_decided, is_done, pairs, shown_status, waiting
+from planrunner.views.standing import is_decided, is_done, outputs_of, pairs, shown_status, waiting
 
 if TYPE_CHECKING:
     from typing import Any
@@ -69,7 +69,7 @@ def task_object(state: State, found: TaskState) -> dict[str, Json]:
     return {
         "status": status,
         "attempts": found.attempts,
-        "outputs": found.outputs,
+        "outputs": outputs_of(found),
         "reason": _left_reason(found) if left else found.reason,
         "detail": _left_detail(found) if left else found.detail,
     }

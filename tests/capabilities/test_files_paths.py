@@ -189,3 +189,15 @@ def test_whatever_a_path_is_made_of_it_stays_inside_or_is_refused(
             assert os.readlink(f"/proc/self/fd/{handle}").startswith(f"{folder}/in")
         finally:
             os.close(handle)
+
+
+def test_a_state_folder_with_capital_letters_is_left_out_of_a_snapshot(desk: Desk) -> None:
+    desk.state = desk.root / "State"
+    (desk.root / "a.txt").write_text("as it was")
+    found = desk.do("snapshot", patterns=["a.txt", "State/**"])
+    assert found["files"] == 1
+    (desk.state / "journal.db").write_text("goes on")
+    (desk.root / "a.txt").write_text("changed")
+    desk.fresh("restore", snapshot=found["snapshot"])
+    assert (desk.root / "a.txt").read_text() == "as it was"
+    assert (desk.state / "journal.db").read_text() == "goes on"

@@ -232,6 +232,15 @@ class TestAppend:
         desk.fresh("append", path="top.py", content="+")
         assert desk.read("top.py") == "top.py++"
 
+    def test_text_is_appended_once_even_where_others_append_as_well(self, desk: Desk) -> None:
+        desk.visit += 1
+        desk.do("append", path="top.py", content="+")
+        with open(desk.root / "top.py", "ab") as file:
+            file.write(b"theirs")
+        after = (desk.root / "top.py").read_bytes()
+        assert desk.do("append", attempt=2, path="top.py", content="+")["changed"]
+        assert (desk.root / "top.py").read_bytes() == after
+
 
 @pytest.mark.parametrize("verb", [*MUTATING, "glob", "snapshot"])
 def test_an_attempt_that_is_stopped_changes_nothing(desk: Desk, verb: str) -> None:

@@ -17,6 +17,7 @@ from git_workbench import Bench, git, repository
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.git.forges import Gitea
 from planrunner.capabilities.git.requests import pull_request
 
 
@@ -84,6 +85,20 @@ class TestInterfaces:
             assert pull_request(context, title="Ours").changed
             assert declaration.undo(context, before, None) == {"changed": True}
             assert [(one["title"], one["open"]) for one in server.requests] == [("Theirs", True)]
+
+    def test_a_request_that_was_opened_since_the_one_before_was_closed_is_closed(
+        self, kind: str, work: Path, tmp_path: Path
+    ) -> None:
+        with served(tmp_path) as server:
+            desk = bench(work, kind, f"{server.url}/{kind}")
+            declaration: Any = declaration_of(pull_request)
+            desk.do(pull_request, title="Theirs")
+            context = desk.context()
+            before = declaration.capture(context, title="Ours")
+            server.requests[0]["open"] = False
+            assert pull_request(context, title="Ours").number == 2
+            assert declaration.undo(context, before, None) == {"changed": True}
+            assert [one["open"] for one in server.requests] == [False, False]
 
     @pytest.mark.parametrize(
         ("code", "failure"), [(401, "denied"), (429, "transient"), (502, "transient"), (404, "logic")]
@@ -211,3 +226,16 @@ def test_a_client_that_is_not_installed_is_named(work: Path, monkeypatch: pytest
     desk = Bench(work, tmp_path / "state", {"forge": {"client": "glab"}})
     with pytest.raises(Failure, match="`glab` is not installed"):
         desk.do(pull_request, title="x")
+
+
+def test_a_gitea_that_gives_few_at_once_is_asked_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(self: Any, method: str, path: str, params: Any) -> Any:
+        numbers = range(30 * params["page"] - 29, min(30 * params["page"], 70) + 1)
+        rest = {"base": {"ref": "main"}, "html_url": "", "title": "", "body": ""}
+        return [{"number": each, "head": {"ref": f"topic-{each}"}, **rest} for each in numbers]
+
+    monkeypatch.setattr(Gitea, "_call", answer)
+    forge = Gitea(None, None)  # type: ignore[arg-type]
+    found = forge.find("topic-70", "main")
+    assert found is not None and found.number == 70
+    assert forge.find("topic-71", "main") is None

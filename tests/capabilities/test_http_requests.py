@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -120,8 +121,15 @@ class TestWhatIsSent:
             ({"url": 7}, "`url` must be text"),
             ({"heders": {}}, "unknown input `heders`"),
             ({"headers": {"Content-Length": 3}}, "the header `Content-Length` is set by the request itself"),
-            ({"headers": {"X": "a\r\nY: b"}}, "`headers.X` must be one line of text"),
+            ({"headers": {"X": "a\r\nY: b"}}, "`headers.X` must be one line of ASCII text"),
+            ({"headers": {"X": "Zoë"}}, "`headers.X` must be one line of ASCII text"),
             ({"headers": {"host": "elsewhere"}}, "the header `host` is set by the request itself"),
+            ({"auth": {"header": "Host", "header_env": "PATH"}}, "the header `Host` is set by the request itself"),
+            (
+                {"idempotency_key": "1", "idempotency_header": "Content-Length"},
+                "the header `Content-Length` is set by the request itself",
+            ),
+            ({"form": {"a": {"b": 1}}}, "`form.a` must be text, a number, a boolean or a list of these"),
             ({"headers": ["x"]}, "`headers` must be a mapping"),
             ({"query": {"a": {"b": 1}}}, "`query.a` must be text, a number, a boolean or a list of these"),
             ({"auth": {"bearer": "x"}}, "`auth` must be `bearer_env`, `basic_env`, or `header` with `header_env`"),
@@ -201,7 +209,18 @@ class TestWhatComesOut:
                 assert "the answer is no JSON" in project.get(peer.url, expect_schema=schema).message
 
     @pytest.mark.parametrize(
-        "body", ["{", "NaN", "[1e999999]", '{"a": Infinity}', '"\\ud800"', "[" * 100_000, "1" * 5000, "\xff"]
+        "body",
+        [
+            "{",
+            "NaN",
+            "[1e999999]",
+            '{"a": Infinity}',
+            '"\\ud800"',
+            "[" * 100_000,
+            "[" * 500 + "]" * 500,
+            "1" * 5000,
+            "\xff",
+        ],
     )
     def test_what_only_looks_like_json_is_text(self, project: Project, body: str) -> None:
         with Peer(lambda *_: as_json(body)) as peer:
@@ -224,6 +243,23 @@ class TestWhatComesOut:
             with project.context().artifact(out["artifact"]["sha256"]) as kept:
                 assert kept.read() == b"\xff\xfe\x00\x81"
             assert project.get(peer.url).outputs["text"] == "grüße"
+
+    @pytest.mark.parametrize(
+        "charset", ["utf-7", "unicode_escape", "raw_unicode_escape", "idna", "punycode", "undefined", "hex", "rot13"]
+    )
+    def test_a_codec_that_is_no_charset_of_the_web_is_not_used(self, project: Project, charset: str) -> None:
+        body = "a" * 999 + "-" + "9" * 150_000 + " +2AA- \\ud800"  # as Punycode it takes many seconds
+        with Peer(lambda *_: answer(200, body, content_type=f"text/plain; charset={charset}")) as peer:
+            started = time.monotonic()
+            assert project.get(peer.url).outputs["text"] == body
+        assert time.monotonic() - started < 2
+
+    @pytest.mark.parametrize("packing", ["gzip", "deflate"])
+    def test_what_cannot_be_unpacked_fails_with_words(self, project: Project, packing: str) -> None:
+        with Peer(lambda *_: answer(200, b"\xff\xff\xff garbage", content_encoding=packing)) as peer:
+            ended = project.get(peer.url, retries=0)
+        assert (ended.failure, ended.stderr) == ("transient", "")
+        assert "the answer cannot be unpacked" in ended.message
 
     def test_what_is_large_or_asked_for_becomes_an_artifact(self, project: Project) -> None:
         large = "x" * 300_000
@@ -397,6 +433,24 @@ class TestSecrets:
         body = json.dumps({"plain": secret}) + f" {quote(secret, safe='')}"
         with Peer(lambda *_: answer(200, body)) as peer:
             assert project.get(peer.url, auth={"bearer_env": "ODD"}).outputs["text"] == '{"plain": "***"} ***'
+
+    @pytest.mark.parametrize("secret", ["s3cret\x01t0ken", "s3cret-tökən", "s3cret\nt0ken"])
+    def test_a_credential_that_no_header_can_carry_is_refused_and_not_told(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch, secret: str
+    ) -> None:
+        monkeypatch.setenv("ODD", secret)
+        for auth in ({"bearer_env": "ODD"}, {"header": "X-Key", "header_env": "ODD"}):
+            ended = project.get("http://127.0.0.1:9/", auth=auth, retries=0)
+            assert "`ODD`, which `auth` names, is not one line of ASCII text" in ended.message
+            assert "s3cret" not in str(ended)
+
+    def test_a_credential_in_the_reason_of_a_status_is_masked(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("TOKEN_OF_MINE", "s3cret-t0ken")
+        with Peer(lambda *_: b"HTTP/1.1 401 no s3cret-t0ken\r\ncontent-length: 0\r\n\r\n") as peer:
+            ended = project.get(peer.url, auth={"bearer_env": "TOKEN_OF_MINE"})
+        assert ended.message.endswith("answered 401 no ***")
 
     def test_the_environment_of_the_task_comes_before_that_of_the_runner(
         self, project: Project, monkeypatch: pytest.MonkeyPatch

@@ -117,6 +117,14 @@ def test_links_lead_somewhere(page: str, target: str) -> None:
         assert anchor in _anchors(file)
 
 
+def test_every_page_is_reached_from_the_index() -> None:
+    index = ROOT / "docs" / "README.md"
+    reached = {(index.parent / target).resolve() for page, target in _links() if page == "docs/README.md"}
+    assert [
+        _name(page) for page in (ROOT / "docs").rglob("*.md") if page != index and page.resolve() not in reached
+    ] == []
+
+
 def _anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

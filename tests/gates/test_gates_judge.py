@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -106,6 +107,17 @@ class TestVerdicts:
         assert "“every old call still works”" in decided["reason"]
         assert "passed by judge local" in judged("why", "last", "change").out
 
+    def test_an_artifact_that_is_short_text_is_shown_as_it_was_kept(self, judged: Any, peer: Peer) -> None:
+        (judged.path / "sub").mkdir()
+        keys = "cwd: sub\n    artifacts: [{name: notes, path: notes.txt}, {name: picture, path: picture}]"
+        plan = PLAN.replace("KEYS", keys).replace("PLAN", "")
+        make = "printf 'every old %s works' call > notes.txt; printf '\\377\\376' > picture"
+        judged.plan(plan.replace("echo 'every old call still works' | tee -a log", make))
+        peer.answer = lambda count: verdict("yes", quote="every old call works")
+        assert judged("exec", "p.yaml").code == 0
+        assert "artifact notes:\\nevery old call works" in peer.asked[0]
+        assert "artifact picture:\\n(2 bytes, sha256 " in peer.asked[0]
+
     def test_a_no_fails_the_task_like_any_criterion(self, judged: Any, peer: Peer) -> None:
         peer.answer = lambda count: verdict("no", reason="a call was removed")
         write(judged)
@@ -192,6 +204,36 @@ class TestProof:
         assert judged("resume", "last").code == 0
         assert len(peer.asked) == 2
         assert Path(judged.path / "log").read_text().count("\n") == 1, "the task itself is not done again"
+
+    def test_a_judge_that_never_answers_leaves_it_to_people(self, judged: Any, peer: Peer) -> None:
+        peer.delay = 60.0
+        write(judged, "timeout: 1s")
+        done = judged("exec", "p.yaml", "--json")
+        assert done.code == 8, done.err
+        (examined,) = events(judged, "gate_examined")
+        (seen,) = [item for item in examined["evidence"] if item["kind"] == "judge"]
+        assert seen["text"] == "the judge could not tell: `llm.judge` ran longer than 1s"
+        assert judged("replay", "last").code == 0
+
+    @pytest.mark.parametrize("by", ["signal", "cancel"])
+    def test_a_run_that_is_stopped_while_the_judge_thinks_does_not_wait_for_it(
+        self, judged: Any, peer: Peer, by: str
+    ) -> None:
+        peer.delay = 60.0
+        write(judged)
+        process = judged.start("exec", "p.yaml")
+        wait_for(lambda: len(peer.asked) == 1)
+        if by == "signal":
+            process.send_signal(signal.SIGINT)
+        else:
+            assert judged("cancel", "last").code == 0
+        process.communicate(timeout=8)
+        assert process.returncode == (130 if by == "signal" else 1)
+        if by == "signal":
+            peer.delay = 0.0
+            assert judged("resume", "last").code == 0
+            assert len(peer.asked) == 2
+        assert judged("replay", "last").code == 0
 
 
 def wait_for(holds: Callable[[], bool]) -> None:

@@ -55,6 +55,8 @@ def test_every_name_of_the_public_module_is_there_and_importing_it_loads_nothing
     import planrunner.api
 
     assert [name for name in planrunner.api.__all__ if not hasattr(planrunner.api, name)] == []
+    assert planrunner.api.seconds("5m") == planrunner.api.seconds(300) == 300
+    assert (planrunner.api.size("5KB"), planrunner.api.money("$0.50")) == (5000, 0.5)
     program = (
         "import sys\n"
         "from planrunner.api import Context, Doc, Failure, Outcome, Preview, capability\n"

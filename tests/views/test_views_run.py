@@ -63,6 +63,14 @@ def test_the_json_object_has_what_the_contract_names(story, shell_task):
     }
 
 
+def test_a_task_that_failed_shows_what_its_attempt_gave_all_the_same(story, shell_task):
+    told = story(shell_task("a"))
+    failed = Outcome("findings", "1 finding", {"counts": {"error": 1}})
+    told.tell(AttemptStarted("a", 1, "k-a"), AttemptEnded("a", 1, failed))
+    told.tell(TaskSettled("a", "failed", "failed", "1 finding", "findings"), RunEnded("failed"))
+    assert run_object(told.state, "d", 1, 0.0)["tasks"]["a"]["outputs"] == {"counts": {"error": 1}}
+
+
 def test_a_waiting_run_names_the_tasks_it_waits_for(story, shell_task):
     told = story(shell_task("sign"), shell_task("b"))
     told.tell(TaskSettled("sign", "blocked", "gate", "waits for an approval"), RunParked("waiting", ("sign",)))
@@ -177,3 +185,20 @@ def test_quiet_progress_says_nothing_of_a_good_run_and_shows_the_failure_of_a_ba
         printed.append(stream.getvalue())
     assert printed[0] == ""
     assert "✘ a failed (logic)" in printed[1]
+
+
+def test_a_task_that_failed_shows_what_its_failure_gave(story, shell_task):
+    told = story(shell_task("a"), shell_task("b"))
+    told.tell(AttemptStarted("a", 1, "k"), AttemptEnded("a", 1, Outcome("logic", "2 tests failed", {"failed": 2})))
+    assert run_object(told.state, "d", None, 0.0)["tasks"]["a"]["outputs"] == {}
+    told.tell(TaskSettled("a", "failed", "attempts", "2 tests failed", "logic"))
+    assert run_object(told.state, "d", None, 0.0)["tasks"]["a"]["outputs"] == {"failed": 2}
+
+
+def test_a_task_that_another_stood_in_for_shows_what_that_one_gave(story, shell_task):
+    told = story(shell_task("a"), shell_task("b"))
+    told.tell(AttemptStarted("a", 1, "k"), AttemptEnded("a", 1, Outcome("logic", "no", {"failed": 2})))
+    told.tell(TaskSettled("a", "failed", "attempts", "no", "logic"))
+    _complete(told, "b", passed=3)
+    told.state.tasks[0].recovered_by, told.state.tasks[0].outputs = "b", told.state.tasks[1].outputs
+    assert run_object(told.state, "d", None, 0.0)["tasks"]["a"]["outputs"] == {"passed": 3}

@@ -9,8 +9,10 @@ from typing import Any
 from planrunner.app.proof.envelope import Sight
 from planrunner.app.proof.names import inner, walk
 from planrunner.capabilities.binding import Binding, invoke
+from planrunner.capabilities.bounding import Overdue, within
 from planrunner.capabilities.contract import Call, Context
 from planrunner.engine.attempts import located
+from planrunner.engine.questions import LOOK
 from planrunner.engine.services import AttemptServices
 from planrunner.machine.events import Outcome
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
@@ -52,6 +54,15 @@ def changes(sight: Sight, ground: Ground) -> Iterator[dict[str, Json]]:
             yield {"task": path, "uses": task.uses, **_change(sight, ground, task, binding)}
 
 
+def _told(binding: Binding, call: Call, services: AttemptServices) -> Any:
+    """What the capability gives. Raises Overdue."""
+
+    def work(stopped: Callable[[], bool]) -> Any:
+        return invoke(binding, call.inputs, Context(call, _Unheard(), stopped, services), "the preview", halves=True)
+
+    return within(call.timeout or LOOK, f"`preview` of `{call.task.uses}`", work)
+
+
 def _change(sight: Sight, ground: Ground, task: Task, binding: Binding) -> dict[str, Json]:
     found: dict[str, Json] = {"summary": "", "diff": "", "calls": [], "problem": ""}
     try:
@@ -62,7 +73,10 @@ def _change(sight: Sight, ground: Ground, task: Task, binding: Binding) -> dict[
         return {**found, "problem": "only the run has the values that it needs"}
     call = Call("preview", task, 1, "preview", inputs, "", (), {}, env, directory, "", task.timeout, dry=True)
     services = AttemptServices(ground.state_dir, ground.directory, None, env)
-    told = invoke(binding, inputs, Context(call, _Unheard(), lambda: False, services), "the preview", halves=True)
+    try:
+        told = _told(binding, call, services)
+    except Overdue as late:
+        return {**found, "problem": str(late)}
     if not isinstance(told, Outcome):
         return {**found, "problem": "its capability told nothing"}
     if told.failure:

@@ -8,7 +8,7 @@ import os
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files import records
 from planrunner.capabilities.files.beneath import Beneath
-from planrunner.capabilities.files.changes import Change, Planned, fits, merged, stepped
+from planrunner.capabilities.files.changes import Change, Planned, Step, fits, merged, stepped
 from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.naming import artifact_name
 from planrunner.capabilities.files.standing import CHUNK, Standing, at, entries, sha256
@@ -45,15 +45,19 @@ def opened(context: Context, looks: bool = False) -> Beneath:
 
 
 class Verb:
-    """One capability of the family: the same plan is what it shows, what it captures and what it carries out."""
+    """One capability of the family: the same plan is what it shows, what it captures and what it carries out. ``still``
+    says of one that must not act twice whether its work is there although others have gone on with it."""
 
-    __slots__ = ("_defaults", "_name", "_plan")
+    __slots__ = ("_defaults", "_name", "_plan", "_still")
 
-    def __init__(self, name: str, plan: Callable[..., Plan]) -> None:
+    def __init__(
+        self, name: str, plan: Callable[..., Plan], still: Callable[[Beneath, Sequence[Step]], bool] | None = None
+    ) -> None:
         code, defaults = plan.__code__, plan.__defaults__ or ()
         names = code.co_varnames[: code.co_argcount]
         self._name = name
         self._plan = plan
+        self._still = still
         self._defaults = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
 
     def act(self, context: Context, **inputs: Json) -> dict[str, Json]:
@@ -61,7 +65,7 @@ class Verb:
         name = self._record(context, inputs)
         with opened(context) as tree:
             earlier = records.load(context, name)
-            if earlier is not None and settle(tree, earlier.steps):
+            if earlier is not None and (settle(tree, earlier.steps) or self._stands(tree, earlier.steps)):
                 return earlier.outputs
             planned = self._planned(inputs)(context, tree)
             changes = merged(planned.changes)
@@ -98,6 +102,10 @@ class Verb:
             return {**found, "changes": rows}
         kept = context.keep(write_json(rows).encode("ascii"), "changes", "json")
         return {**found, "kept": kept["sha256"]}
+
+    def _stands(self, tree: Beneath, steps: Sequence[Step]) -> bool:
+        """Whether what was done is still there among what others have done since."""
+        return self._still is not None and self._still(tree, steps)
 
     def _planned(self, inputs: Mapping[str, Json]) -> Plan:
         check(inputs)

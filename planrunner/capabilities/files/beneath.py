@@ -46,9 +46,9 @@ def _never() -> bool:
 
 
 class Beneath:
-    """The working directory, open. ``own`` are the steps to the state folder where it lies inside, which nothing may
-    write to; ``cancelled`` says that the attempt should stop. Raises Failure where there is no such directory, policy
-    where it lies in the state folder."""
+    """The working directory, open. ``own`` are the steps to the state folder where it lies inside, in lower case, which
+    nothing may write to; ``cancelled`` says that the attempt should stop. Raises Failure where there is no such
+    directory, policy where it lies in the state folder."""
 
     __slots__ = ("cancelled", "directory", "own", "root")
 
@@ -85,14 +85,17 @@ class Beneath:
         finally:
             self.cancelled = asked
 
+    def is_own(self, parts: Sequence[str]) -> bool:
+        """Whether the steps lead to the state folder or into it."""
+        return bool(self.own) and [part.casefold() for part in parts[: len(self.own)]] == self.own
+
     def writable(self, path: str) -> list[str]:
         """The steps to a path that may be written. Raises Failure (policy) for what is protected or outside."""
         parts = steps(self.directory, path)
         if not parts:
             raise Failure(f"{path} is the working directory itself", "policy")
         guarded = next((part for part in parts if part.casefold() in PROTECTED), "")
-        first = [part.casefold() for part in parts[: len(self.own)]]
-        if guarded or (self.own and first == self.own):
+        if guarded or self.is_own(parts):
             place = guarded or "/".join(parts[: len(self.own)])
             raise Failure(f"plans do not write to `{place}`" + (f": {path}" if path != place else ""), "policy")
         return parts

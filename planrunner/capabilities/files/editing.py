@@ -242,6 +242,6 @@ def edit(
     the lines of context must fit, at one place alone or where the head says. The text to search for must stand there
     once, unless the block says `all: true`. An edit that was applied already changes nothing and succeeds. Diffs that
     set modes, make links, copy files, or are binary are refused with the class `policy`, and so is every path outside
-    the working directory, through a link, in `.git` or in `.planrunner`.
+    the working directory, through a link, in `.git`, in `.planrunner` or of a `planrunner.yaml`.
     """
     return Edited(**_EDIT.act(context, diff=diff, blocks=blocks))

@@ -67,7 +67,7 @@ def _tree(context: Context, tree: Beneath, parts: list[str], what: _Range) -> di
     found = {"": top} if parts else {}
     start = len("/".join(parts)) + 1 if parts else 0
     for entry in matching(tree, parts, (Patterns(what.patterns, True), Patterns(what.exclude, True))):
-        if tree.own and entry.path.split("/")[: len(tree.own)] == tree.own:
+        if tree.is_own(entry.path.split("/")):
             continue
         if not (
             stat.S_ISREG(entry.found.st_mode) or stat.S_ISDIR(entry.found.st_mode) or stat.S_ISLNK(entry.found.st_mode)
@@ -201,7 +201,7 @@ def _restore(snapshot: str, path: str = ".") -> Plan:
                 start = stored.start + stored.offsets[after.sha256]
                 source = partial(_content, context, snapshot, start, after.size)
             changes.append(Change(place, present.get(name), after, source))
-        above = _above(tree, top, changes) if changes else []
+        above = _above(tree, changes) if changes else []
         written = sum(change.after is not None for change in changes)
         outputs = Restored(bool(changes), written, len(changes) - written)
         return Planned((*above, *changes), outputs._asdict())
@@ -209,7 +209,7 @@ def _restore(snapshot: str, path: str = ".") -> Plan:
     return plan
 
 
-def _above(tree: Beneath, top: str, changes: list[Change]) -> list[Change]:
+def _above(tree: Beneath, changes: list[Change]) -> list[Change]:
     """Folders that the paths lie in and that the snapshot does not list: above its own, and where patterns left them
     out."""
     listed = {change.path for change in changes}

@@ -5,15 +5,15 @@ from __future__ import annotations
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files.acting import Verb, undone
-from planrunner.capabilities.files.changes import Change, Planned, ways
+from planrunner.capabilities.files.changes import Change, Planned, Step, ways
 from planrunner.capabilities.files.inputs import permissions
 from planrunner.capabilities.files.reading import decoded
 from planrunner.capabilities.files.standing import content as content_of
-from planrunner.capabilities.files.standing import file_of, look
+from planrunner.capabilities.files.standing import file_of, look, sha256
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Annotated, Any
 
     from planrunner.capabilities.files.acting import Plan
@@ -101,7 +101,8 @@ def write(
     """Write a text file: readers see the old content or the new one, never a part.
 
     The same content already there is left alone (`changed` is false). A path that leads out of the working directory,
-    by `..` or by a link, and one in `.git` or `.planrunner`, is refused with the failure class `policy`.
+    by `..` or by a link, and one in `.git`, in `.planrunner` or of a `planrunner.yaml`, is refused with the failure
+    class `policy`.
     """
     inputs = {"path": path, "content": content, "encoding": encoding, "mode": mode, "parents": parents}
     return Written(**_WRITE.act(context, **inputs))
@@ -116,7 +117,16 @@ def _append(path: str, content: str, encoding: str = "utf-8", parents: bool = Fa
     return _planned(Text(path, encoding, "", parents), make)
 
 
-_APPEND = Verb("files.append", _append)
+def _still_appended(tree: Beneath, steps: Sequence[Step]) -> bool:
+    """Whether others have but added to what an earlier attempt left."""
+    path, after = next((step.change.path, step.change.after) for step in steps if not step.change.way)
+    now = look(tree, path.split("/"))
+    if after is None or now is None or now.kind != "file" or now.size < after.size:
+        return False
+    return sha256(content_of(tree, path.split("/"), _LARGEST)[: after.size]) == after.sha256
+
+
+_APPEND = Verb("files.append", _append, _still_appended)
 
 
 @capability(

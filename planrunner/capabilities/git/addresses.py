@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from planrunner.capabilities.git.command import Git
 
 USUAL = ("https", "http", "ssh")
-KNOWN = (*USUAL, "git", "file")
 PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
 
 _URL = re.compile(

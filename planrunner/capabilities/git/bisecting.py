@@ -37,6 +37,7 @@ class Found(NamedTuple):
     author: Annotated[str, Doc("name of its author")]
     date: Annotated[str, Doc("when it was written")]
     steps: Annotated[list[Step], Doc("each commit that was tried: verdict, exit code, seconds")]
+    candidates: Annotated[list[str], Doc("the commits that are left, where it failed as `undecided`; else none")]
 
 
 class _Checkout(NamedTuple):
@@ -109,7 +110,7 @@ def bisect(
         shutil.rmtree(checkout.folder, ignore_errors=True)
     shape = "--format=%s%x00%an%x00%aI"
     subject, author, date = repository.git.run("log", "-1", "--no-show-signature", shape, first).text.split("\0")
-    return Found(first, subject, author, date.strip(), steps)
+    return Found(first, subject, author, date.strip(), steps, [])
 
 
 class _Range(NamedTuple):

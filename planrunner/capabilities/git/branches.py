@@ -48,12 +48,14 @@ def _preview_branch(
 ) -> Preview:
     repository = open_repository(context)
     full = names.reference(name)
-    commit = commit_of(repository, start)
-    calls = [plain_call("update-ref", f"refs/heads/{full}", commit, "0" * len(commit))]
+    now = value_of(repository, f"refs/heads/{full}") if exists == "use" else ""
+    commit = now or commit_of(repository, start)
+    calls = [] if now else [plain_call("update-ref", f"refs/heads/{full}", commit, "0" * len(commit))]
+    summary = f"{'use' if now else 'make'} the branch {full} at {commit[:12]}"
     if not switch:
-        return Preview(f"make the branch {full} at {commit[:12]}", "", tuple(calls))
+        return Preview(summary, "", tuple(calls))
     diff, moves = _move_preview(repository, commit, f"refs/heads/{full}")
-    return Preview(f"make the branch {full} at {commit[:12]} and switch to it", diff, (*calls, *moves))
+    return Preview(f"{summary} and switch to it", diff, (*calls, *moves))
 
 
 def _move_preview(repository: Repository, commit: str, branch: str) -> tuple[str, tuple[str, ...]]:

@@ -12,13 +12,16 @@ from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.git import names
 from planrunner.capabilities.git.addresses import Address, connected, parsed
 from planrunner.capabilities.git.command import SETTINGS, Git, Refused, plain_call
+from planrunner.capabilities.git.fetching import listed
+from planrunner.capabilities.git.holding import held
 from planrunner.capabilities.git.places import folder_of, is_empty_place
 from planrunner.capabilities.git.remotes import PACKS, Remote
 from planrunner.capabilities.git.repository import Repository, head_of, open_repository, slot
-from planrunner.capabilities.git.status import parsed as status_of
 from planrunner.capabilities.git.undoing import looking, taking_back
 
 MARK = "planrunner.made"
+TAGS = "planrunner-tags"
+"""The file in git's own folder that says which tags came with the clone: those of others hold work of its own."""
 
 
 class Cloned(NamedTuple):
@@ -67,7 +70,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     if outputs and os.path.lexists(place) and not ours:
         raise Failure(f"{before['path']} was made anew since, by somebody else: it is left as it is", "moved")
     if ours:
-        must_hold_nothing_else(open_repository(context, place), before["path"])
+        _must_hold_nothing_else(open_repository(context, place), before["path"])
         os.rename(place, staged)
     changed = ours or os.path.lexists(staged)
     shutil.rmtree(staged, ignore_errors=True)
@@ -101,6 +104,7 @@ def clone(
         shutil.rmtree(staged, ignore_errors=True)
         try:
             remote.ask(*_command(remote.address, branch, depth, tags, name, staged))
+            _note_tags(open_repository(context, staged))
             os.rename(staged, place)
         finally:
             shutil.rmtree(staged, ignore_errors=True)
@@ -124,16 +128,25 @@ def _is_ours(context: Context, place: str, name: str) -> bool:
     return False
 
 
-def must_hold_nothing_else(repository: Repository, path: str) -> None:
-    """Raises Failure (moved) where work would be lost with a working tree: changes, new files, commits that nobody else
-    has. Ignored files count as made by machines."""
-    git = repository.git._replace(directory=repository.top)
-    state = status_of(git.raw("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames"))
-    if not state.clean:
-        raise Failure(f"{path} holds changes: {', '.join(entry['path'] for entry in state.entries[:5])}", "moved")
+def _note_tags(repository: Repository) -> None:
+    with open(os.path.join(repository.folder, TAGS), "w", encoding="ascii") as file:
+        file.writelines(f"^{digest}\n" for digest in listed(repository, "refs/tags/").values())
+
+
+def _must_hold_nothing_else(repository: Repository, path: str) -> None:
+    """Raises Failure (moved) where work would be lost with a clone: changes, new files, commits that nobody else has,
+    the history of further working trees. Ignored files count as made by machines."""
+    if found := held(repository):
+        raise Failure(f"{path} holds changes: {', '.join(found[:5])}", "moved")
+    git, head = repository.git, head_of(repository).commit
     if git.maybe("rev-parse", "--quiet", "--verify", "refs/stash"):
         raise Failure(f"{path} holds stashed changes", "moved")
-    heads = ["--branches", *([state.commit] if state.commit else [])]
-    own = git.text("rev-list", "--max-count=1", *heads, "--not", "--remotes", "--tags") if state.commit else ""
+    if os.path.lexists(os.path.join(repository.shared, "worktrees")):
+        raise Failure(f"{path} has further working trees: see `git worktree list`", "moved")
+    fetched = b""
+    with contextlib.suppress(FileNotFoundError), open(os.path.join(repository.folder, TAGS), "rb") as file:
+        fetched = file.read()
+    refs = ("--branches", "--tags", *([head] if head else ()), "--not", "--remotes")
+    own = git.run("rev-list", "--max-count=1", *refs, "--stdin", stdin=fetched).text.strip()
     if own:
         raise Failure(f"{path} holds commits that are nowhere else, such as {own[:12]}", "moved")

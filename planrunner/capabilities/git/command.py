@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 LIMIT = 64 << 20
 """Bytes of output that are read where all of it is needed."""
-ASKING = 60.0
-"""Seconds for a question that only looks at the repository."""
 
 ENVIRONMENT = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -65,6 +63,9 @@ SETTINGS = (
     ("tag.gpgSign", "false"),
     ("tag.forceSignAnnotated", "false"),
     ("push.gpgSign", "false"),
+    ("push.pushOption", ""),
+    ("i18n.commitEncoding", "UTF-8"),
+    ("i18n.logOutputEncoding", "UTF-8"),
     ("log.showSignature", "false"),
     ("merge.verifySignatures", "false"),
     ("rerere.enabled", "false"),
@@ -108,6 +109,17 @@ class Git(NamedTuple):
     ) -> Ended:
         """Run git; ``index`` is another index than that of the repository. Raises Refused for any exit code that is not
         ``ok``, and Failure where more is printed than ``limit``."""
+        ended = self._ended(arguments, stdin, ok, index, limit)
+        if ended.dropped:
+            raise Failure(f"git {arguments[0]} printed more than {limit} bytes")
+        return ended
+
+    def first(self, limit: int, *arguments: str) -> tuple[bytes, bool]:
+        """The first bytes that git prints, and whether there are more."""
+        ended = self._ended(arguments, b"", (0,), "", limit)
+        return ended.stdout, ended.dropped > 0
+
+    def _ended(self, arguments: tuple[str, ...], stdin: bytes, ok: tuple[int, ...], index: str, limit: int) -> Ended:
         from planrunner.capabilities.programs import Program, run  # late: loads subprocess
 
         variables = {"GIT_INDEX_FILE": index} if index else {}
@@ -119,8 +131,6 @@ class Git(NamedTuple):
         if ended.code not in ok:
             said = shown(b"\n".join((ended.stdout[-2000:].strip(), ended.stderr.strip())).strip())
             raise Refused(f"git {arguments[0]}: {_gist(said) or f'ended with {ended.code}'}", said)
-        if ended.dropped:
-            raise Failure(f"git {arguments[0]} printed more than {limit} bytes")
         return ended
 
     def text(self, *arguments: str, index: str = "") -> str:

@@ -108,7 +108,7 @@ def _is_index_stale(repository: Repository, before: dict[str, Any], done: dict[s
     if "index" not in before or not done or not done.get("staged", True):
         return False
     index.must_have_been(before["index"], done.get("index_before"))
-    return index.can_put_back(repository, before["index"], done["index_sha256"])
+    return index.can_put_back(repository, before["index"], done["index_sha256"], done.get("says", ""))
 
 
 def _reference(before: dict[str, Any], done: dict[str, Any]) -> str:
@@ -186,6 +186,7 @@ def _carry_out(context: Context, repository: Repository, copy: index.Copy | None
     """Index first, then the branch. The note says how far it came where one of them was refused."""
     record = Record(context, slot(context))
     note["index_before"] = copy.before if copy else ""
+    note["says"] = index.says(repository, copy.path) if copy else ""
     record.write(note)
     staged = False
     try:
@@ -229,9 +230,10 @@ def _prepared(repository: Repository, name: str, paths: list[str], everything: b
         tree_from = copy.path
         if paths:
             given = os.fsencode("\0".join(names.path(path) for path in paths))
-            only.clear()
+            only.take()  # files that git was told not to look at stay so
             head = head_of(repository)
-            repository.git.run("read-tree", *([head.commit] if head.commit else ["--empty"]), index=only.path)
+            start = ("-i", "--reset", head.commit) if head.commit else ("--empty",)
+            repository.git.run("read-tree", *start, index=only.path)
             for target in (copy.path, only.path):
                 repository.git.run("add", "--all", *FROM_INPUT, stdin=given, index=target)
             tree_from = only.path

@@ -23,10 +23,12 @@ REFUSED = (
     "filter.*.clean", "filter.*.smudge", "filter.*.process",
     "merge.*.driver",
     "url.*.insteadof", "url.*.pushinsteadof",
+    "remote.*:*.*", "fetch.bundle*",
     "remote.*.vcs", "remote.*.proxy", "remote.*.proxyauthmethod", "remote.*.uploadpack", "remote.*.receivepack",
     "http.*", "hook.*", "credential.*", "bundle.*",
 )  # fmt: skip
-"""Programs, files and addresses for which git has no switch."""
+"""Programs, files and addresses for which git has no switch. A remote whose name is an address stands for another one
+wherever that address is given."""
 
 OVERRIDDEN = (
     "core.hookspath", "core.fsmonitor", "core.sshcommand", "core.pager", "core.editor", "core.askpass",

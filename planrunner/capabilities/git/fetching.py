@@ -1,4 +1,5 @@
-"""Fetching. What comes is put aside under names of the visit's own, then all references are set in one transaction."""
+"""Fetching. What comes is put aside under names of the visit's own, then references are set: first those that are gone,
+since one may stand where others need a folder, then all others at once."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class Fetched(NamedTuple):
     ]
 
 
-def _spec(remote: str, branches: list[str], tags: bool, aside: str) -> list[str]:
+def _spec(branches: list[str], tags: bool, aside: str) -> list[str]:
     found = [f"+refs/heads/{names.reference(name)}:{aside}/heads/{name}" for name in branches]
     found = found or [f"+refs/heads/*:{aside}/heads/*"]
     return [*found, *([f"+refs/tags/*:{aside}/tags/*"] if tags else [])]
@@ -63,7 +64,7 @@ def _preview(
     repository = open_repository(context)
     other = remote_of(context, repository, remote, url)
     aside = f"refs/planrunner/{slot(context)}"
-    calls = (plain_call(*_command(other, _spec(remote, branches or [], tags, aside))), "git update-ref --stdin")
+    calls = (plain_call(*_command(other, _spec(branches or [], tags, aside))), "git update-ref --stdin")
     return Preview(f"fetch from {other.address.text}", "", calls)
 
 
@@ -90,7 +91,8 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
             raise Failure(f"`{ref}` has moved since: expected {wanted}, found {found}. Nothing was taken back", "moved")
         if now != old:
             changes.append(Moved(ref, now, old))
-    apply(context, repository, changes, "undo fetch")
+    for part in _in_turn(changes):
+        _apply(context, repository, part, "undo fetch")
     record.drop()
     return bool(changes)
 
@@ -115,14 +117,15 @@ def fetch(
     repository = open_repository(context)
     other, record = remote_of(context, repository, remote, url), Record(context, slot(context))
     aside = f"refs/planrunner/{slot(context)}"
-    noted: list[Update] = record.read().get("updated", [])
+    told: list[Update] = record.read().get("updated", [])
     _drop_aside(repository, slot(context))
     try:
-        other.ask(*_command(other, _spec(remote, branches or [], tags, aside)))
+        other.ask(*_command(other, _spec(branches or [], tags, aside)))
         changes = _changes(repository, aside, remote, tags, prune and not branches)
-        told = [*noted, *(Update(ref=ref, old=old, new=new) for ref, old, new in changes)]
-        with record.holding({"updated": told}):
-            apply(context, repository, changes, f"fetch {remote}")
+        for part in _in_turn(changes):
+            told = _told(told, part)
+            with record.holding({"updated": told}):
+                _apply(context, repository, part, f"fetch {remote}")
     finally:
         _drop_aside(repository, slot(context))
     return Fetched(remote, other.address.text, told)
@@ -156,10 +159,21 @@ def _changes(repository: Repository, aside: str, remote: str, tags: bool, prune:
     return sorted(changes)
 
 
-def apply(context: Context, repository: Repository, changes: list[Moved], what: str) -> None:
+def _in_turn(changes: list[Moved]) -> list[list[Moved]]:
+    gone, left = ([each for each in changes if (each.new == "") is going] for going in (True, False))
+    return [part for part in (gone, left) if part]
+
+
+def _told(earlier: list[Update], changes: list[Moved]) -> list[Update]:
+    """What an earlier attempt noted and what is done now, as one change of each reference."""
+    found = {each["ref"]: each for each in earlier}
+    for ref, old, new in changes:
+        found[ref] = Update(ref=ref, old=found[ref]["old"] if ref in found else old, new=new)
+    return [each for each in found.values() if each["old"] != each["new"]]
+
+
+def _apply(context: Context, repository: Repository, changes: list[Moved], what: str) -> None:
     """Set references in one transaction, each only from its old value. Raises Failure (moved)."""
-    if not changes:
-        return
     lines = []
     for ref, old, new in changes:
         zero = "0" * len(old or new)

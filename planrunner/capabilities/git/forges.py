@@ -118,13 +118,15 @@ class Gitea(NamedTuple):
     place: Place
 
     def find(self, head: str, base: str) -> Request | None:
-        for page in range(1, 101):
+        seen: set[int] = set()
+        for page in range(1, 101):  # the server may give fewer at once than are asked for
             found = self._call("GET", "", params={"state": "open", "limit": 50, "page": page})
             for each in found:
                 if each["head"]["ref"] == head and each["base"]["ref"] == base:
                     return self._read(each)
-            if len(found) < 50:
+            if seen.issuperset(each["number"] for each in found):
                 break
+            seen.update(each["number"] for each in found)
         return None
 
     def open(self, wanted: Wanted) -> Request:

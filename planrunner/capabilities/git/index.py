@@ -1,7 +1,7 @@
 """The index of a working tree: changed in a copy of our own, put in place as a whole, and put back byte for byte.
 
-The copy is linked to ``index.lock``, which is how git says that it writes the index, and renamed. A lock that a kill
-left behind is ours exactly if it is the same file as the copy; no other is ever removed.
+Meanwhile a file of our own is linked to ``index.lock``, which is how git says that it writes the index. A lock that a
+kill left behind is ours exactly if it is that file; no other is ever removed.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ def keep(context: Context, repository: Repository) -> dict[str, Any]:
 class Copy:
     """A copy of the index to work on, beside it. ``name`` is the visit's, so that leftovers of a kill are found."""
 
-    __slots__ = ("_lock", "_real", "before", "path")
+    __slots__ = ("_held", "_lock", "_real", "before", "path")
 
     def __init__(self, repository: Repository, name: str) -> None:
         self._real = repository.index_path
         self._lock = self._real + ".lock"
+        self._held = f"{self._real}.{name}.held.planrunner"
         self.path = f"{self._real}.{name}.planrunner"
         self.before = ABSENT
 
@@ -72,50 +73,49 @@ class Copy:
         if mtime is not None:
             os.utime(self.path, ns=(mtime, mtime))
 
-    def publish(self) -> str:
-        """Put the copy in the place of the index if that is still what was copied; gives its digest. Raises Failure
-        (transient) where it is not, or somebody else is writing it: another attempt may find it at rest."""
-        self._hold()
+    def hold(self) -> None:
+        """Keep others from writing the index until the copy is published or cleared. Raises Failure (transient) where
+        it is no longer what was copied, or somebody else is writing it: another attempt may find it at rest."""
+        if self._is_held():
+            return
+        with open(self._held, "wb"):
+            pass
         try:
-            if digest(self._real) != self.before:
-                raise Failure("the index was changed meanwhile", "transient")
-            new = digest(self.path)
-            os.rename(self._lock, self._real)
-        except BaseException:
-            os.unlink(self._lock)
-            raise
-        os.unlink(self.path)
-        return new
-
-    def remove(self) -> None:
-        """Take the index away where there was none before. Raises Failure as ``publish`` does."""
-        self.write(b"")
-        self._hold()
-        try:
-            if digest(self._real) != self.before:
-                raise Failure("the index was changed meanwhile", "transient")
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._real)
-        finally:
-            os.unlink(self._lock)
-            os.unlink(self.path)
-
-    def _hold(self) -> None:
-        try:
-            os.link(self.path, self._lock)
+            os.link(self._held, self._lock)
         except FileExistsError:
+            self.clear()
             raise Failure(
                 f"another git process has the index, or one was killed: {self._lock} exists", "transient"
             ) from None
+        if digest(self._real) != self.before:
+            self.clear()
+            raise Failure("the index was changed meanwhile", "transient")
+
+    def publish(self) -> None:
+        """Put the copy in the place of the index. Raises Failure as ``hold`` does."""
+        self.hold()
+        os.rename(self.path, self._real)
+        self.clear()
+
+    def remove(self) -> None:
+        """Take the index away where there was none before. Raises Failure as ``hold`` does."""
+        self.hold()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._real)
+        self.clear()
 
     def clear(self) -> None:
         """Remove the copy and the locks that are provably ours."""
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samefile(self.path, self._lock):
-                os.unlink(self._lock)
-        for leftover in (self.path, self.path + ".lock"):
+        if self._is_held():
+            os.unlink(self._lock)
+        for leftover in (self._held, self.path, self.path + ".lock"):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(leftover)
+
+    def _is_held(self) -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.samefile(self._held, self._lock)
+        return False
 
 
 def must_have_been(before: dict[str, Any], began: str | None) -> None:
@@ -128,13 +128,19 @@ def must_have_been(before: dict[str, Any], began: str | None) -> None:
         )
 
 
-def can_put_back(repository: Repository, before: dict[str, Any], after: str) -> bool:
+def says(repository: Repository, path: str) -> str:
+    """SHA-256 of what an index says, whatever it has learnt about times of files."""
+    git = repository.git._replace(directory=repository.top)
+    return sha256(git.raw("ls-files", "--stage", "-v", "-z", index=path)).hexdigest()
+
+
+def can_put_back(repository: Repository, before: dict[str, Any], after: str, said: str = "") -> bool:
     """Whether the index has to be put back; raises Failure (moved) where neither we nor nobody changed it. ``after`` is
-    the digest that our change left, None-like where that is not known."""
+    the digest that our change left, ``said`` what the index said then; empty where that is not known."""
     now = digest(repository.index_path)
     if now == before["sha256"]:
         return False
-    if now != after:
+    if now != after and not (said and said == says(repository, repository.index_path)):
         raise Failure("the index was changed since, so it is left as it is", "moved")
     return True
 

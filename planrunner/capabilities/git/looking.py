@@ -14,8 +14,11 @@ from planrunner.capabilities.git.repository import commit_of, open_repository
 if TYPE_CHECKING:
     from planrunner.capabilities.git.repository import Repository
 
-PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", "--no-renames")
-"""Options of every difference: no foreign program, no settings of the user in its form."""
+PLAIN = (
+    *("--no-ext-diff", "--no-textconv", "--ignore-submodules=all"),
+    *("--no-color", "--src-prefix=a/", "--dst-prefix=b/", "--no-renames"),
+)
+"""Options of every difference: no foreign program, be it of a submodule, and no settings of the user in its form."""
 
 _FORMAT = "%H%x00%P%x00%an%x00%ae%x00%aI%x00%s%x00%B%x00%x01"
 
@@ -80,9 +83,9 @@ def diff(
         raise Failure("`target` needs a `base` to be compared with")
     wanted = [*(("--cached",) if staged else ()), *(commit_of(repository, name) for name in (base, target) if name)]
     wanted += ["--", *(names.path(path) for path in paths or ())]
-    text = repository.git.raw("diff", *PLAIN, f"-U{max(0, int(context_lines))}", *wanted)
+    text, more = repository.git.first(_bytes(max_bytes), "diff", *PLAIN, f"-U{max(0, int(context_lines))}", *wanted)
     files = _counted(repository.git.items("diff", *PLAIN, "--numstat", "-z", *wanted))
-    return Difference(*_cut(text, _bytes(max_bytes)), files, *_sums(files))
+    return Difference(text.decode("utf-8", "replace"), more, files, *_sums(files))
 
 
 @capability("git.log", effect="read")
@@ -113,9 +116,9 @@ def show(
     found = _commits(repository, ["--max-count=1", commit, "--"])[0]
     first = ("--root", commit) if not found["parents"] else (found["parents"][0], commit)
     asked = ("diff-tree", "-r", *PLAIN, "--no-commit-id")
-    text = repository.git.raw(*asked, "-p", *first)
+    text, _ = repository.git.first(_bytes(max_bytes), *asked, "-p", *first)
     files = _counted(repository.git.items(*asked, "--numstat", "-z", *first))
-    return Shown(**found, diff=_cut(text, _bytes(max_bytes))[0], files=files)
+    return Shown(**found, diff=text.decode("utf-8", "replace"), files=files)
 
 
 def _commits(repository: Repository, arguments: list[str]) -> list[Commit]:
@@ -143,10 +146,6 @@ def _counted(items: list[str]) -> list[Changed]:
 
 def _sums(files: list[Changed]) -> tuple[int, int]:
     return sum(file["added"] or 0 for file in files), sum(file["removed"] or 0 for file in files)
-
-
-def _cut(data: bytes, limit: int) -> tuple[str, bool]:
-    return data[:limit].decode("utf-8", "replace"), len(data) > limit
 
 
 def _bytes(value: int | str) -> int:

@@ -32,6 +32,8 @@ class Merged(NamedTuple):
     previous: Annotated[str, Doc("the commit of HEAD before")]
     how: Annotated[str, Doc("`up_to_date`, `fast_forward` or `merge`")]
     index_sha256: Annotated[str, Doc("SHA-256 of the index")]
+    conflicts: Annotated[list[str], Doc("paths that both sides changed, where it failed as `conflict`; else none")]
+    messages: Annotated[list[str], Doc("what git says about each of them")]
 
 
 class _Result(NamedTuple):
@@ -72,7 +74,7 @@ def _merged_tree(repository: Repository, ours: str, theirs: str) -> str:
     raise Failure(
         f"{_counted(len(conflicts))}: {', '.join(conflicts[:5])}",
         "conflict",
-        {"conflicts": conflicts, "messages": said[:100], "ours": ours, "theirs": theirs},
+        {"conflicts": conflicts, "messages": said[:100]},
     )
 
 
@@ -139,7 +141,7 @@ def merge(
     noted = Record(context, slot(context)).read()
     if noted.get("to") and moving.is_done(repository, noted, Head(*noted["to"])):
         how = "merge" if noted["commits"][1] != noted["to"][1] else "fast_forward"
-        return Merged(noted["to"][1], noted["commits"][0], how, index.digest(repository.index_path))
+        return Merged(noted["to"][1], noted["commits"][0], how, index.digest(repository.index_path), [], [])
     must_be_calm(repository)
     result = _result(repository, ref, ff)
     head, new = result.head, result.tree
@@ -149,4 +151,4 @@ def merge(
         new = make(repository, result.tree, [head.commit, result.theirs], message, people)
     if result.how != "up_to_date":
         moving.go(context, repository, result.tree, Head(head.branch, new), f"merge {ref}: {result.how}")
-    return Merged(new, head.commit, result.how, index.digest(repository.index_path))
+    return Merged(new, head.commit, result.how, index.digest(repository.index_path), [], [])

@@ -57,11 +57,12 @@ def go(context: Context, repository: Repository, new: str, to: Head, what: str) 
     copy.take()
     note: dict[str, Any] = {"commits": [head.commit, new], "branch": head.branch, "to": list(to), "before": copy.before}
     try:
+        copy.hold()
         note["tree"] = trees.keep(context, repository, paths)
         record.write(note)
         _change_files(repository, record, copy, (head.commit, new))
-        record.write({**note, "index": index.digest(copy.path)})
-        _publish(record, copy, note)
+        record.write({**note, "index": index.digest(copy.path), "says": index.says(repository, copy.path)})
+        copy.publish()
     finally:
         copy.clear()
     _set_head(context, repository, head, to, what)
@@ -73,14 +74,6 @@ def _change_files(repository: Repository, record: Record, copy: index.Copy, comm
     except Failure as failure:
         if failure.failure == "dirty":  # nothing was touched
             record.drop()
-        raise
-
-
-def _publish(record: Record, copy: index.Copy, note: dict[str, Any]) -> None:
-    try:
-        copy.publish()
-    except Failure:
-        record.write({**note, "lost": True})
         raise
 
 
@@ -119,12 +112,9 @@ def undo(context: Context, before: dict[str, Any], index_after: str, to: Head | 
     if to is None:
         return False
     was, now = Head(before["branch"], before["commit"]), head_of(repository)
-    if noted.get("lost") and now == to and index.digest(repository.index_path) != noted["before"]:
-        record.drop()
-        return False  # somebody else went to the same place, and has the files
     _must_be_between(repository, noted, was, to)
     index_after = index_after or noted.get("index", "?")
-    stale = index.can_put_back(repository, before["index"], index_after)
+    stale = index.can_put_back(repository, before["index"], index_after, noted.get("says", ""))
     trees.put_back(context, repository, before["tree"], trees.differing(repository, before["commit"], before["new"]))
     if stale:
         index.put_back(context, repository, before["index"], before["slot"])

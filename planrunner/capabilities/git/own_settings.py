@@ -19,7 +19,7 @@ def values(context: Context, key: str) -> list[str]:
 
     names = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
     hidden = {name: None for name in context.environment() if name.startswith(("GIT_", "LD_"))}
-    own = {name: os.environ[name] for name in names if name in os.environ}
+    own = {name: os.environ.get(name) for name in names}  # never what the plan says: it would trust in the user's name
     env: dict[str, str | None] = {**hidden, **own, "GIT_DIR": "/dev/null", "LC_ALL": "C"}
     call = Program((program(), "config", "--includes", "-z", "--get-all", key), "/", env, quiet=True)
     found = run(context, call)

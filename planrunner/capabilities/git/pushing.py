@@ -73,7 +73,9 @@ def _full(repository: Repository, target: str, given: bool) -> str:
 
 
 def _source(repository: Repository, source: str, full: str) -> str:
-    if full.startswith("refs/tags/") and (tag := value_of(repository, f"refs/tags/{source}")):
+    if full.startswith("refs/tags/") and (
+        tag := value_of(repository, f"refs/tags/{source.removeprefix('refs/tags/')}")
+    ):
         return tag
     return commit_of(repository, source or "HEAD")
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.git import configuration, names
 from planrunner.capabilities.git.command import SETTINGS, Git, Refused
 from planrunner.lean import sha256
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
 
@@ -146,9 +143,9 @@ def must_be_calm(repository: Repository) -> None:
 def move(repository: Repository, reference: str, new: str, old: str, why: str) -> None:
     """Set a reference to ``new`` if it is at ``old`` (both may be empty: no such reference). Raises Failure (moved)."""
     zero = "0" * len(new or old)
-    change = ("-d", reference, old) if not new else ("--no-deref", reference, new, old or zero)
+    change = ("-d", reference, old) if not new else (reference, new, old or zero)
     try:
-        repository.git.run("update-ref", "-m", why, *change)
+        repository.git.run("update-ref", "--no-deref", "-m", why, *change)
     except Refused as refused:
         if "but expected" in refused.said or "reference already exists" in refused.said:
             raise Failure(f"{short(reference)} has moved: {refused}", "moved") from None
@@ -173,8 +170,3 @@ def slot(context: Context) -> str:
     """What names the traces of a task's visit: the same in all its attempts, and when one is issued again."""
     call = context.call
     return sha256((call.once or call.key).encode()).hexdigest()[:24]
-
-
-def as_text(values: Mapping[str, str]) -> str:
-    """Names and values in one line, for messages."""
-    return ", ".join(f"{name} {value}" for name, value in values.items())

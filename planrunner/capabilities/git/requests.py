@@ -115,7 +115,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     forge = _forge(context, before["repository"])
     wanted = Wanted(*before["wanted"])
     now = forge.find(wanted.head, wanted.base)
-    found = noted.get("was") or before["found"]
+    found = None if noted.get("opens") else noted.get("was") or before["found"]
     was = Request(*found) if found else None
     if now is None or (was is not None and _says(now, was.title, was.body)):
         return False  # closed, merged or never opened; or as it was

@@ -54,7 +54,9 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
     if not noted and not done.get("changed"):
         return False
     index.must_have_been(before["index"], noted.get("before"))
-    stale = index.can_put_back(repository, before["index"], noted.get("index") or done["index_sha256"])
+    stale = index.can_put_back(
+        repository, before["index"], noted.get("index") or done["index_sha256"], noted.get("says", "")
+    )
     if stale:
         index.put_back(context, repository, before["index"], before["slot"])
     record.drop()
@@ -80,12 +82,13 @@ def add(
     copy.take()
     try:
         _stage(repository, paths, force, copy.path)
-        new = index.digest(copy.path)
-        changed = not _alike(repository, copy.path)
+        new, said = index.digest(copy.path), index.says(repository, copy.path)
+        there = repository.index_path
+        changed = not os.path.exists(there) or said != index.says(repository, there)
         record = Record(context, slot(context))
         noted = record.read()
         if changed:
-            with record.holding({"index": new, "before": noted.get("before", copy.before)}):
+            with record.holding({"index": new, "says": said, "before": noted.get("before", copy.before)}):
                 copy.publish()
         else:
             new, changed = copy.before, noted.get("index") == copy.before != ""
@@ -101,14 +104,6 @@ def _stage(repository: Repository, paths: list[str], force: bool, copy: str) -> 
     options = ("--all", *(("--force",) if force else ()))
     given = "\0".join(names.path(path) for path in paths)
     repository.git.run("add", *options, *FROM_INPUT, stdin=os.fsencode(given), index=copy)
-
-
-def _alike(repository: Repository, copy: str) -> bool:
-    """Whether the copy says the same as the index, whatever it has learnt about times of files."""
-    listed = ("ls-files", "--stage", "-z")
-    return os.path.exists(repository.index_path) and repository.git.items(*listed) == repository.git.items(
-        *listed, index=copy
-    )
 
 
 def _head_tree(repository: Repository) -> str:

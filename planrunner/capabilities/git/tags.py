@@ -140,6 +140,8 @@ def tag_delete(context: Context, name: Annotated[str, Doc("name of the tag")]) -
     record, old = Record(context, slot(context)), value_of(repository, _full(name))
     if not old:
         return Deleted(name, record.read().get("object", ""))
+    if target := repository.git.maybe("symbolic-ref", "--quiet", _full(name)):
+        raise Failure(f"the tag {name} is another name for {short(target)}, and no undo could make it that again")
     with record.holding({"object": old}):
         move(repository, _full(name), "", old, reason(context, f"delete tag {name}"))
     return Deleted(name, old)

@@ -97,13 +97,14 @@ def _look(repository: Repository, path: str) -> tuple[bytes, int] | str | None:
         if os.path.islink(place):
             return os.readlink(place)
         raise
-    with open(handle, "rb") as file:
-        found = os.fstat(file.fileno())
-        if stat.S_ISDIR(found.st_mode):
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        if stat.S_ISDIR(mode):
             return None
-        if not stat.S_ISREG(found.st_mode):
-            raise Failure(f"{path} is neither a file nor a link")
-        return file.read(), stat.S_IMODE(found.st_mode)
+        raise Failure(f"{path} is neither a file nor a link")
+    with open(handle, "rb") as file:
+        return file.read(), stat.S_IMODE(mode)
 
 
 def _is_reached(repository: Repository, path: str) -> bool:
@@ -139,9 +140,10 @@ def _in_the_way(repository: Repository, path: str, known: set[str]) -> bool:
 
 
 def _holds_unknown(repository: Repository, folder: str, known: set[str]) -> bool:
-    for inside, _, files in os.walk(os.path.join(repository.top, folder)):
+    for inside, folders, files in os.walk(os.path.join(repository.top, folder)):
         below = os.path.relpath(inside, repository.top)
-        if any(f"{below}/{name}" not in known for name in files):
+        links = [name for name in folders if os.path.islink(os.path.join(inside, name))]
+        if any(f"{below}/{name}" not in known for name in (*files, *links)):
             return True
     return False
 

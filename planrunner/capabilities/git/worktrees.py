@@ -10,6 +10,7 @@ from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.git import index, names
 from planrunner.capabilities.git.command import plain_call
+from planrunner.capabilities.git.holding import held
 from planrunner.capabilities.git.places import folder_of, is_empty_place
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import (
@@ -23,7 +24,6 @@ from planrunner.capabilities.git.repository import (
     slot,
     value_of,
 )
-from planrunner.capabilities.git.status import parsed as status_of
 from planrunner.capabilities.git.undoing import looking, taking_back
 
 MARK = "planrunner-made"
@@ -100,11 +100,11 @@ def _sign(place: str, name: str) -> None:
 def _mark(place: str) -> str:
     """The file in git's own folder of a working tree that says which visit made it."""
     try:
-        with open(os.path.join(place, ".git"), encoding="utf-8") as file:
-            folder = file.read().removeprefix("gitdir: ").rstrip("\n")
+        with open(os.path.join(place, ".git"), "rb") as file:
+            folder = os.fsdecode(file.read()).removeprefix("gitdir: ").rstrip("\n")
     except OSError:
         return ""
-    return os.path.join(folder, MARK)
+    return os.path.join(place, folder, MARK)
 
 
 def _add_command(place: str, commit: str, name: str) -> list[str]:
@@ -165,16 +165,9 @@ def _undo_add(context: Context, before: dict[str, Any], outputs: dict[str, Any] 
 
 def _must_be_as_made(context: Context, place: str, before: dict[str, Any]) -> None:
     inner = open_repository(context, place)
-    state = _state(inner)
     head = head_of(inner)
-    if not state.clean or head.commit != before["commit"] or head.branch not in ("", before["branch"]):
+    if held(inner) or head.commit != before["commit"] or head.branch not in ("", before["branch"]):
         raise Failure(f"{before['path']} holds work of its own", "moved")
-
-
-def _state(repository: Repository, ignored: bool = False) -> Any:
-    wanted = ["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames"]
-    wanted.append(f"--ignored={'traditional' if ignored else 'no'}")
-    return status_of(repository.git._replace(directory=repository.top).raw(*wanted))
 
 
 @capability("git.worktree_add", effect="idempotent", preview=_preview_add, capture=_capture_add, undo=_undo_add)
@@ -280,8 +273,8 @@ def worktree_remove(
         raise Failure(f"{path} is no further working tree of this repository")
     if os.path.isdir(place):
         inner = open_repository(context, place)
-        if state := [each["path"] for each in _state(inner, ignored=True).entries]:
-            raise Failure(f"{path} holds more than what is committed: {', '.join(state[:5])}", "dirty")
+        if more := held(inner, ignored=True):
+            raise Failure(f"{path} holds more than what is committed: {', '.join(more[:5])}", "dirty")
     if entry.locked:
         raise Failure(f"{path} is locked: {entry.locked}", "busy")
     branch = entry.branch.removeprefix("refs/heads/")

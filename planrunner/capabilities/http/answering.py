@@ -6,9 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.http.charsets import is_charset
 from planrunner.capabilities.http.expected import PASSING, check_schema
 from planrunner.capabilities.http.inputs import Answer
 from planrunner.capabilities.http.received import Received, name_of
+from planrunner.capabilities.soundness import not_json
 
 if TYPE_CHECKING:
     import httpx2
@@ -55,7 +57,7 @@ def _judge(ask: Ask, response: httpx2.Response, answer: Answer, data: Any) -> No
     if not ask.expected.good(answer.status):
         said = " ".join(answer.text.split())[:200]
         reason = f" {response.reason_phrase}" if response.reason_phrase else ""
-        message = f"{ask.shown} answered {answer.status}{reason}{f': {said}' if said else ''}"
+        message = ask.credentials.masked(f"{ask.shown} answered {answer.status}{reason}{f': {said}' if said else ''}")
         raise Failure(message, "transient" if answer.status in PASSING else "logic", answer.brief())
     if ask.expected.schema is None or ask.method == "HEAD":
         return
@@ -94,12 +96,12 @@ def _text(response: httpx2.Response, received: Received) -> str | None:
     if not received.small:
         return ""
     charset = response.charset_encoding or "utf-8"
+    if not is_charset(charset):
+        return received.all().decode("utf-8", "replace")
     try:
         return received.all().decode(charset)
     except UnicodeDecodeError:
         return None
-    except (LookupError, ValueError):  # a charset that Python does not know
-        return received.all().decode("utf-8", "replace")
 
 
 def _data(ask: Ask, response: httpx2.Response, received: Received) -> Any:
@@ -116,10 +118,9 @@ def read_json(data: bytes) -> Any:
     """JSON data that a journal can hold, or ``_NO_DATA``."""
     try:
         found = json.loads(data, parse_constant=_refuse)
-        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
         return _NO_DATA
-    return found
+    return _NO_DATA if not_json({"json": found}) else found
 
 
 def _refuse(constant: str) -> Any:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from planrunner.capabilities.contract import Json
+    from planrunner.capabilities.contract import Context, Json
 
     Provider = Callable[["Search"], "Found"]
 
@@ -38,6 +38,9 @@ class Found(NamedTuple):
     suggestions: list[str] = []
 
 
+LIMIT = 60.0
+"""Seconds for the provider of a plugin, where the task has no timeout."""
+
 _BUILT_IN = {"searxng": "planrunner.capabilities.research.searxng:search"}
 _registered: dict[str, Provider] = {}
 
@@ -47,6 +50,22 @@ def register(name: str, provider: Provider) -> None:
     if name in _BUILT_IN or _registered.get(name, provider) is not provider:
         raise ValueError(f"there is a search provider `{name}` already")
     _registered[name] = provider
+
+
+def ask(name: str, asked: Search, context: Context) -> Found:
+    """What the provider of that name answers. Raises Failure where there is none, or what it raises; as ``timeout``
+    where that of a plugin does not answer in its time."""
+    provider = provider_named(name)
+    if name in _BUILT_IN:
+        return provider(asked)
+    from planrunner.capabilities.bounding import Overdue, within  # late: brings threads
+
+    limit = context.call.timeout or LIMIT
+    try:
+        found: Found = within(limit, f"the search provider `{name}`", lambda _: provider(asked), context.cancelled)
+    except Overdue as late:
+        raise Failure(str(late), "timeout") from None
+    return found
 
 
 def provider_named(name: str) -> Provider:

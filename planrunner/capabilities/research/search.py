@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.research.addresses import canonical
-from planrunner.capabilities.research.providers import Found, Search, provider_named
+from planrunner.capabilities.research.providers import Found, Search, ask, provider_named
 from planrunner.capabilities.research.wire import Wire, now
+from planrunner.capabilities.usage import require_calls
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -58,10 +59,14 @@ def search(
         raise Failure(f"`limit` is 1 to {_MOST}")
     settings = context.settings("research")
     name = provider or str(settings.get("provider", "searxng"))
-    answer = provider_named(name)
+    provider_named(name)  # a name that nobody has fails before anything is opened
+    calls = 0
     with Wire(context) as wire:
 
         def get(address: str, parameters: Mapping[str, str]) -> Json:
+            nonlocal calls
+            require_calls(context, calls + 1)
+            calls += 1
             context.spend(calls=1)
             return wire.json(canonical(address), parameters, _LARGEST_ANSWER)
 
@@ -69,9 +74,11 @@ def search(
         asked = Search(
             words, limit, language, since, tuple(categories or ()), address, settings.get("options", {}), get
         )
-        found = answer(asked)
+        found = ask(name, asked, context)
     results = _tidy(found, words, limit)
-    return Results(words, results, len(results), name, now(), dict(found.silent), list(found.suggestions)[:20])
+    silent = {_line(engine, 100): _line(reason, _LONGEST_TITLE) for engine, reason in found.silent.items()}
+    suggestions = [_line(text, _LONGEST_TITLE) for text in found.suggestions[:20]]
+    return Results(words, results, len(results), name, now(), silent, suggestions)
 
 
 def _tidy(found: Found, query: str, limit: int) -> list[dict[str, Any]]:
@@ -99,5 +106,5 @@ def _tidy(found: Found, query: str, limit: int) -> list[dict[str, Any]]:
 
 
 def _line(text: Json, longest: int) -> str:
-    line = " ".join(str(text or "").split())
+    line = " ".join(str(text or "").encode("utf-8", "replace").decode().split())
     return line if len(line) <= longest else line[: longest - 1] + "…"

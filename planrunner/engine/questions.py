@@ -1,0 +1,104 @@
+"""What capabilities are asked beside their attempts: what the state before is, whether an attempt took effect, whether
+words hold. Each question has its time, and whoever does not answer is left to itself."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from planrunner.capabilities.bounding import overdue
+from planrunner.errors import StorageFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planrunner.engine.poller import Poller
+    from planrunner.engine.rare_effects import Examine, Probe, Save
+    from planrunner.engine.threads import Job, Workers
+
+LOOK = 30.0
+"""Seconds to look at something (``probe``, ``preview``), where the task has no timeout."""
+
+WORK = 600.0
+"""Seconds for what may move contents or think (``capture``, ``undo``, a judge), where the task has no timeout."""
+
+
+class Question(NamedTuple):
+    """``work`` is called in a thread with a function that tells whether to stop, and gives the event that answers, or
+    None where it was stopped. ``unanswered`` gives the event in its place, if there is to be one, from a failure class
+    (timeout or interrupted) and words. ``asked`` says who is asked what, ``limit`` how many seconds that may take."""
+
+    asked: str
+    limit: float
+    work: Callable[[Callable[[], bool]], Any]
+    unanswered: Callable[[str, str], Any]
+
+
+class _Asked:
+    """A question that is under way."""
+
+    __slots__ = ("job", "question", "reason", "timer")
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.job: Job | None = None
+        self.timer = 0
+        self.reason = ""
+
+    def stopped(self) -> bool:
+        return self.reason != ""
+
+    def came_to(self, found: Any) -> Any:
+        """What follows from what it gave; None stands for one that was stopped or given up."""
+        if isinstance(found, StorageFailed) or (found is not None and self.reason != "timeout"):
+            return found
+        question, abandoned = self.question, self.job is not None and self.job.abandoned
+        if self.reason == "timeout":
+            return question.unanswered("timeout", overdue(question.asked, question.limit, abandoned))
+        left = "; it did not stop and was abandoned" if abandoned else ""
+        return question.unanswered("interrupted", f"{question.asked} was stopped before it was done{left}")
+
+
+class Questions:
+    """Those of one run that are under way: ``asking`` gives that of an effect, ``done`` is told what each came to.
+    Belongs to the loop's thread."""
+
+    __slots__ = ("_asking", "_done", "_grace", "_poller", "_under_way")
+
+    def __init__(
+        self, poller: Poller, grace: float, asking: Callable[[Any], Question], done: Callable[[Any], None]
+    ) -> None:
+        self._asking = asking
+        self._poller = poller
+        self._grace = grace
+        self._done = done
+        self._under_way: dict[_Asked, Workers] = {}
+
+    def ask(self, effect: Probe | Save | Examine, workers: Workers) -> None:
+        question = self._asking(effect)
+        asked = _Asked(question)
+        self._under_way[asked] = workers
+        asked.job = workers.submit(partial(question.work, asked.stopped), partial(self._over, asked))
+        asked.timer = self._poller.after(question.limit, partial(self._hurry, asked, "timeout"))
+
+    def stop(self, forced: bool) -> None:
+        for asked in list(self._under_way):
+            self._hurry(asked, "interrupted", forced)
+
+    def _hurry(self, asked: _Asked, reason: str, forced: bool = False) -> None:
+        """Ask one to stop; one that has not after the grace is left to itself."""
+        if asked.reason and not forced:
+            return
+        asked.reason = asked.reason or reason
+        self._poller.cancel(asked.timer)
+        asked.timer = self._poller.after(0.0 if forced else self._grace, partial(self._give_up, asked))
+
+    def _give_up(self, asked: _Asked) -> None:
+        assert asked.job is not None
+        self._under_way[asked].abandon(asked.job)
+        self._over(asked, None)
+
+    def _over(self, asked: _Asked, found: Any) -> None:
+        del self._under_way[asked]
+        self._poller.cancel(asked.timer)
+        self._done(asked.came_to(found))
