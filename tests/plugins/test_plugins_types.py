@@ -214,3 +214,32 @@ def test_values_of_expressions_arrive_as_constants_do_and_what_is_beside_the_cal
     """
     run_plan(plan, str(tmp_path), [wait])
     assert seen == {"capture": (3.0, "7"), "call": (3.0, "7"), "undo": {"wait": 3.0}}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"text": 5, "wait": "4s"}, ""),
+        ({"text": ["a"], "wait": "4s"}, "the inputs of the case do not fit: the input `text` does not fit its type"),
+        ({"text": "a", "wait": "soon"}, "the inputs of the case do not fit: the input `wait`: expected a duration"),
+    ],
+)
+def test_the_conformance_suite_takes_inputs_as_a_run_does(given: dict[str, Any], said: str, tmp_path: Path) -> None:
+    from planrunner.testing.conformance import Case, checks
+
+    @capability("echo.text", effect="pure")
+    def text(text: Annotated[str, Doc("words")], wait: Annotated[float, DURATION]) -> Annotated[str, Doc("both")]:
+        """Give both."""
+        return text * int(wait)
+
+    for number, check in enumerate(checks([Case(text, lambda directory: given)])):
+        if check.aspect not in ("schema", "outcome", "replay") or (said and check.aspect != "schema"):
+            continue
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        try:
+            check(folder)
+        except AssertionError as error:
+            assert said and str(error).startswith(said)
+        else:
+            assert not said
