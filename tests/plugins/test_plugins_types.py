@@ -156,9 +156,10 @@ def test_a_fixed_tuple_takes_as_many_values_each_of_its_own_type() -> None:
 
 
 def test_the_task_to_copy_has_a_value_for_each_place_of_a_fixed_tuple() -> None:
-    from planrunner.app.example import example_task
+    from planrunner.app.example import example_tasks
+    from planrunner.capabilities.descriptions import description_of
 
-    assert 'x: [1, "text"]' in example_task(describe(_taking(tuple[int, str])))
+    assert 'x: [1, "text"]' in example_tasks(describe(_taking(tuple[int, str])), description_of)
 
 
 def test_planrunners_own_capabilities_are_called_as_they_were_without_a_look_at_their_types() -> None:
@@ -220,8 +221,14 @@ def test_values_of_expressions_arrive_as_constants_do_and_what_is_beside_the_cal
     ("given", "said"),
     [
         ({"text": 5, "wait": "4s"}, ""),
-        ({"text": ["a"], "wait": "4s"}, "the inputs of the case do not fit: the input `text` does not fit its type"),
-        ({"text": "a", "wait": "soon"}, "the inputs of the case do not fit: the input `wait`: expected a duration"),
+        (
+            {"text": ["a"], "wait": "4s"},
+            "the inputs of the case do not fit the schema: the input `text` does not fit its type",
+        ),
+        (
+            {"text": "a", "wait": "soon"},
+            "the inputs of the case do not fit the schema: the input `wait`: expected a duration",
+        ),
     ],
 )
 def test_the_conformance_suite_takes_inputs_as_a_run_does(given: dict[str, Any], said: str, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def _arrived(trial: Trial) -> dict[str, Any]:
     try:
         return given if function is None else fitted(function, given)
     except Failure as failure:
-        raise AssertionError(f"the inputs of the case do not fit: {failure}") from None
+        raise AssertionError(f"the inputs of the case do not fit the schema: {failure}") from None
 
 
 def docs(trial: Trial) -> None:
