@@ -159,7 +159,7 @@ def test_the_task_to_copy_has_a_value_for_each_place_of_a_fixed_tuple() -> None:
     from planrunner.app.example import example_tasks
     from planrunner.capabilities.descriptions import description_of
 
-    assert 'x: [1, "text"]' in example_tasks(describe(_taking(tuple[int, str])), description_of)
+    assert "x: [1, text]" in example_tasks(describe(_taking(tuple[int, str])), description_of)
 
 
 def test_planrunners_own_capabilities_are_called_as_they_were_without_a_look_at_their_types() -> None:
