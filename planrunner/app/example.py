@@ -83,11 +83,17 @@ def _value(field: Field) -> Any:
     if named is not None and _is_of(named, field.type):
         return named
     if field.type == "list":
-        item = schema.get("items", {})
-        return [{"string": "text", "integer": 1, "object": {}, "array": []}.get(item.get("type"), "text")]
+        return [_item(each) for each in schema.get("prefixItems", (schema.get("items", {}),))]
     if field.type == "map":
         return dict.fromkeys(schema.get("required", ()), "text")
     return _BY_TYPE.get(field.type, "text")
+
+
+def _item(schema: Any) -> Any:
+    """A member of a list: text where nothing else is known to fit."""
+    words = schema.get("enum")
+    simple: dict[Any, Any] = {"integer": 1, "number": 1.5, "boolean": True, "object": {}, "array": []}
+    return words[0] if words else simple.get(schema["type"], "text") if isinstance(schema.get("type"), str) else "text"
 
 
 def _is_of(value: Any, kind: str) -> bool:

@@ -152,7 +152,9 @@ def located(resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding 
     name, _, part = name.partition("#")
     try:
         function = resolve(name)
-        return bind(name, getattr(declaration_of(function), part) if part else function)
+        if not part:
+            return bind(name, function)
+        return bind(name, getattr(declaration_of(function), part), None if part == "undo" else function)
     except KeyError:
         return Outcome("logic", f"no installed capability is named `{name}`")
     except BaseException as error:  # a plugin that cannot be imported fails its tasks, not the run

@@ -111,7 +111,8 @@ class Bench:
         """Call ``preview``, ``capture`` or ``probe`` with the inputs of the call, or ``undo`` with what is ``given``,
         as the engine does; what it returns is in the outputs."""
         asked = asked if given is None else asked._replace(inputs=given)
-        found = invoke(bind(self.name, function), dict(asked.inputs), self.context(asked))
+        inputs_of = self.function if given is None else None
+        found = invoke(bind(self.name, function, inputs_of), dict(asked.inputs), self.context(asked))
         if not isinstance(found, Outcome):
             raise TypeError(f"{function!r} returned {found!r}")
         return found
