@@ -51,7 +51,7 @@ def _is_amount(parse: Callable[[str], float | None], value: Json) -> bool:
 
 
 _FORMS: dict[str, tuple[Quick, str]] = {
-    **{f"plan-{name}": (partial(_is_amount, parse), words) for name, (parse, words) in _QUANTITIES.items()},
+    **{f"plan-{name}": (partial(_is_amount, parse), words) for name, (parse, words, _) in _QUANTITIES.items()},
     "http-status": (lambda value: parse_status(value) is not None, "a status such as 200, `2xx` or `200-299`"),
     "http-address": (is_address, "an address that starts with `http://` or `https://`"),
 }
