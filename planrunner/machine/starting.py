@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from planrunner.machine.fitting import Fitting
     from planrunner.machine.frame import Frame
     from planrunner.machine.state import State
-    from planrunner.plan.model import Task
 
 _new = tuple.__new__
 

@@ -20,6 +20,7 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
     """
     found = {
         "run_id": state.run_id,
+        **({"dry_run": True} if state.environment.get("dry_run") else {}),
         "plan": state.plan.id,
         "revision": revision,
         "status": state.status,
@@ -125,7 +126,7 @@ def budget_object(state: State, now: float) -> dict[str, Json]:
     a quantity nobody measured has ``used`` null."""
     limits = {name: limit for name, limit in state.plan.budgets._asdict().items() if name in _QUANTITIES}
     used = {
-        "time": round(state.spent_time(now), 3),
+        "time": round(max(0.0, state.spent_time(now)), 3),
         "attempts": sum(
             found.attempts + found.reissues for at, found in enumerate(state.tasks) if at not in state.holders
         ),
