@@ -103,6 +103,10 @@ def reason_text(state: State, found: TaskState) -> str:
     """Why a task stands as it does, for people; empty where nothing is to be said."""
     if shown_status(state, found) != found.status and not is_decided(found):
         return _left_detail(found) if found.inner is not None else f"{_left_reason(found)}: {_left_detail(found)}"
+    if found.gate is not None and found.gate.waits:
+        from planrunner.machine.judging import left_open  # late: few tasks wait for people
+
+        return "; ".join(filter(None, (found.detail, left_open(found.gate))))
     return found.detail or found.reason.replace("_", " ")
 
 
