@@ -150,12 +150,12 @@ def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
 
         hold_to(request.preview, seen, params, request.max_parallel, selected)
     imagined: Effects | None = None
+    here = boot()
+    now = time.time()
     if request.dry_run:
         from planrunner.app.dry import assumed
 
-        plan, traits, imagined = assumed(plan, time.time())
-    here = boot()
-    now = time.time()
+        plan, traits, imagined = assumed(plan, now)
     clock = Clock(now, here["uptime"])
     run_id = new_run_id(now, os.urandom(8))
     started = RunStarted(
@@ -165,7 +165,11 @@ def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
         selected=selected,
         max_parallel=request.max_parallel,
         traits=traits,
-        environment={**_environment(request.plan, directory, seen.env), **judge(directory)},
+        environment={
+            **_environment(request.plan, directory, seen.env),
+            **judge(directory),
+            **({"dry_run": True} if request.dry_run else {}),
+        },
         boot=here,
         attended=is_attended(site.watch),
     )

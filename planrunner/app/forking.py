@@ -173,13 +173,15 @@ def _place(row: RunRow, entries: Sequence[Entry], request: ForkRequest, over: bo
     it may be one that the run ended with."""
     if request.at is None:
         known = named(entries)
-        found = find(
-            row.run, known if request.checkpoint else [one for one in known if not one.ended], request.checkpoint
-        )
+        ahead = [one for one in known if not one.ended]
+        if known and not ahead and not request.checkpoint:
+            message = f"run {row.run} ended with its first checkpoint: nothing is left to go on with"
+            raise UsageError(message, f"planrunner retry {row.run}, or planrunner exec for a new run")
+        found = find(row.run, known if request.checkpoint else ahead, request.checkpoint)
         if found.ended and not over:
             message = f"run {row.run} ended with checkpoint `{found.name}`: nothing is left to go on with"
-            files = f"`planrunner checkpoints {row.run} {found.name} --restore-files` puts its files back"
-            raise UsageError(message, f"choose an earlier one; {files}")
+            files = f"; `planrunner checkpoints {row.run} {found.name} --restore-files` puts its files back"
+            raise UsageError(message, f"choose an earlier one{files if found.files is not None else ''}")
         return found.seq, found.name, found.taken
     if not 0 < request.at <= len(entries):
         raise UsageError(f"run {row.run} has the entries 1 to {len(entries)}, not {request.at}")

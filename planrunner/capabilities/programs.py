@@ -98,6 +98,9 @@ def run(context: Context, program: Program) -> Ended:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
+        folder = os.path.join(context.call.directory, program.cwd)
+        if isinstance(error, OSError) and not os.path.isdir(folder):
+            raise Failure(f"there is no folder `{folder.rstrip('/')}` to work in") from None
         why = error.strerror if isinstance(error, OSError) else str(error)
         kind = "transient" if isinstance(error, (BlockingIOError, MemoryError)) else "logic"
         raise Failure(f"`{program.arguments[0]}` cannot be started: {why}", kind) from None

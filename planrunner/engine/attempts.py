@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
         def end(self) -> None: ...
 
-    Keep = Callable[[str], Mapping[str, Json]]
+    Keep = Callable[[str, str], Mapping[str, Json]]
 
 INTERRUPTED = Outcome("interrupted", "stopped before it was done")
 
@@ -220,12 +220,12 @@ _INCARNATION = f"{os.getpid():x}-{time.time_ns():x}"
 
 
 def keeper(state_dir: str) -> Keep:
-    """Keeps the file of an artifact by content; the store is opened with the first one."""
+    """Keeps the file of an artifact by content, given a working directory and a path in it."""
 
-    def keep(path: str) -> Mapping[str, Json]:
-        from planrunner.knowledge.artifacts import ArtifactStore
+    def keep(directory: str, path: str) -> Mapping[str, Json]:
+        from planrunner.engine.declared import keep_beneath  # late: many tasks declare none
 
-        return ArtifactStore(state_dir).keep(path)
+        return keep_beneath(state_dir, directory, path)
 
     return keep
 
@@ -264,7 +264,9 @@ def _kept(call: Call, keep: Keep | None) -> tuple[dict[str, Json], ...]:
             continue
         for name, path in _files(artifact, call.directory):
             try:
-                record = dict(keep(os.path.join(call.directory, path)))
+                record = dict(keep(call.directory, path))
+            except Failure as failure:
+                raise Failure(f"the artifact `{name}` cannot be kept: {failure}", failure.failure) from None
             except OSError as error:
                 raise Failure(f"the artifact `{name}` is missing: {path}: {error.strerror}") from None
             said = {"retention": artifact.retention} if artifact.retention else {}
@@ -274,6 +276,10 @@ def _kept(call: Call, keep: Keep | None) -> tuple[dict[str, Json], ...]:
 
 def _files(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
     """Name and path of what an artifact keeps: its path, or every file that the path fits as a pattern."""
+    relative = os.path.relpath(os.path.join(directory, artifact.path), directory)
+    if relative.split("/")[0] == "..":
+        message = f"the artifact `{artifact.name}` cannot be kept: {artifact.path} is outside the working directory"
+        raise Failure(message, "policy")
     if not any(sign in artifact.path for sign in "*?[") or os.path.lexists(os.path.join(directory, artifact.path)):
         return [(artifact.name, artifact.path)]
     from glob import glob  # late: loads regular expressions

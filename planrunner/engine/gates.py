@@ -8,18 +8,20 @@ from planrunner.engine.calls import Place, plain_data, prepare, rendered
 from planrunner.engine.evidence import examine
 from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
+from planrunner.machine import instructions
 from planrunner.machine.commands import Start
 from planrunner.machine.events import GateReopened, GateRequested
 from planrunner.machine.gates import digest, spec
 from planrunner.machine.judging import KIND, allowance, judge_of
 from planrunner.machine.scope import TaskScope
+from planrunner.machine.starting import INSTRUCTION
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 
 if TYPE_CHECKING:
     from planrunner.engine.rare_effects import Weigh
     from planrunner.machine.rare_commands import AskPeople
     from planrunner.machine.state import State
-    from planrunner.plan.model import Gate
+    from planrunner.plan.model import Gate, Task
 
 Json = Any
 
@@ -44,13 +46,16 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
     words = _words(state, number, stage)
     asked: dict[str, Json] = {
         "kind": written.kind,
-        "ask": _filled(written.ask, scope) or _question(task.id, stage, words, written),
+        "ask": _filled(written.ask, scope) or _question(task, stage, words, written),
         "inputs": _inputs(state, number, stage, place),
     }
     if words:
         asked["words"] = words
     if written.options:
         asked["options"] = [_option(option._asdict(), scope) for option in written.options]
+    if stage == INSTRUCTION:
+        asked["kind"], asked["form"] = stage, instructions.form(task)
+        asked["ask"] = _filled(asked["ask"], scope)
     if written.form:
         asked["form"] = [_field(field._asdict(), scope) for field in written.form]
     looks = _looks(written, scope)
@@ -99,13 +104,15 @@ def _words(state: State, number: int, stage: str) -> list[str]:
     return [criterion.text for criterion in written if criterion.expression is None]
 
 
-def _question(task: str, stage: str, words: list[str], written: Gate) -> str:
+def _question(task: Task, stage: str, words: list[str], written: Gate) -> str:
+    if stage == INSTRUCTION:
+        return instructions.question(task)
     if stage == "criteria":
         return "a person has to judge: " + "; ".join(words)
     if stage == "preconditions":
         return "a person has to confirm: " + "; ".join(words)
     if stage.startswith("label:"):
-        return f"may `{task}` start? its label `{stage[6:]}` demands a decision"
+        return f"may `{task.id}` start? its label `{stage[6:]}` demands a decision"
     return "; ".join(words) or f"waits for a decision ({written.kind})"
 
 

@@ -64,7 +64,7 @@ class LiveSettings(NamedTuple):
     state_dir: str
     run_id: str
     resolve: Callable[[str], Callable[..., Any]]
-    keep: Callable[[str], Mapping[str, Json]] | None = None
+    keep: Callable[[str, str], Mapping[str, Json]] | None = None
     on_output: Callable[[str, int, str, bytes], None] | None = None
     environment: Mapping[str, str] | None = None
     grace: float = 2.0

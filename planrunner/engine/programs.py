@@ -91,7 +91,7 @@ class Programs:
         if not directory or directory == os.getcwd():
             return ""
         if not os.path.isdir(directory):
-            raise SpawnFailed("logic", f"the working directory {directory} does not exist")
+            raise SpawnFailed("logic", f"there is no folder `{directory}` to work in")
         return directory
 
     def _locate(self, name: str, env: Mapping[str, str], directory: str) -> str:

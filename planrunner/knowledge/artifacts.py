@@ -64,15 +64,22 @@ class ArtifactStore:
         loss on return; with ``later``, a set for many files, once ``settle`` was called with it. Raises ArtifactRefused
         for what cannot be kept, StorageFailed when the store cannot be written.
         """
-        source = _open_source(path)
+        digest, folder = self._copied(_open_source(path), path, later)
+        return _described(digest, name, type or ("directory" if folder else ""))
+
+    def keep_in(self, folder: int, name: str) -> dict[str, str | int]:
+        """Like ``keep`` for what has that name in an open folder, whatever becomes of the path of the folder."""
+        digest, packed = self._copied(_open_source(name, folder), name)
+        return _described(digest, "", "directory" if packed else "")
+
+    def _copied(self, source: int, path: str, later: set[str] | None = None) -> tuple[Digest, bool]:
+        """What was copied from an open file, which is then closed, and whether it was a folder."""
         try:
             folder = stat.S_ISDIR(os.fstat(source).st_mode)
-            digest = self._store(
-                lambda target: _pack(path, source, target) if folder else _copy(path, source, target), later
-            )
+            fill = _pack if folder else _copy
+            return self._store(lambda target: fill(path, source, target), later), folder
         finally:
             os.close(source)
-        return _described(digest, name, type or ("directory" if folder else ""))
 
     def settle(self, later: set[str]) -> None:
         """Make durable where files lie that ``keep`` has put off. Raises StorageFailed."""

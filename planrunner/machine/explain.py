@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrunner.machine import judging
 from planrunner.machine.joins import needs_verdict
 from planrunner.machine.routes import fired, routes_verdict
 from planrunner.machine.scope import TaskScope
@@ -104,6 +105,8 @@ def _gate(found: TaskState) -> list[str]:
             said + (f" with `{vote.choice}`" if vote.choice else "") + (f": {vote.reason}" if vote.reason else "")
         )
     lines.append(f"  for what has the digest {gate.shown}")
+    if judged := judging.left_open(gate):
+        lines.append(f"  {judged}")
     return lines
 
 

@@ -29,7 +29,7 @@ class Position(NamedTuple):
     """A place that a run can be taken up from: after the entry ``seq``, where ``task`` had completed, or a round of it
     (``task#round``), at ``at`` (seconds since 1970). Nothing that was decided with that entry is cut off. ``taken`` is
     the entry that tells of its files, 0 where none were asked for. Where the run ``ended`` with it nothing is left to
-    take up, and it is listed for its files alone."""
+    take up, and it is listed for what it holds."""
 
     task: str
     seq: int
@@ -39,8 +39,7 @@ class Position(NamedTuple):
 
 
 def positions(entries: Sequence[Entry]) -> list[Position]:
-    """Where tasks had completed, and rounds whose files were kept, in the order in which they did; where the run had
-    ended with it only what has files."""
+    """Where tasks had completed, and rounds whose files were kept, in the order in which they did."""
     found = []
     files: dict[str, int] = {}
     for entry in entries:
@@ -56,8 +55,7 @@ def positions(entries: Sequence[Entry]) -> list[Position]:
             continue
         seq = rest_after(entries, entry.seq)
         ended = isinstance(entries[seq - 1].event, RunEnded)
-        if taken or not ended:
-            found.append(Position(task, seq, entry.at, taken, ended))
+        found.append(Position(task, seq, entry.at, taken, ended))
     return found
 
 

@@ -82,4 +82,4 @@ class GateState:
     @property
     def is_behind(self) -> bool:
         """Decided well, with the work of the task still ahead of it."""
-        return self.decision in ("passed", "approved") and self.stage not in ("gate", "criteria")
+        return self.decision in ("passed", "approved") and self.stage not in ("gate", "criteria", "instruction")

@@ -46,6 +46,9 @@ _PEOPLE = frozenset({"approval", "decision", "diff"})
 
 _PLAIN = Gate()
 
+_REASONS = {"criteria": "words", "preconditions": "words", "instruction": "instruction"}
+"""Why a task is blocked, by the stage of its gate."""
+
 
 def spec(state: State, number: int, stage: str) -> Gate:
     """The gate as the plan writes it; one that asks about plain words has nothing but its question."""
@@ -189,6 +192,10 @@ def _decided_by_votes(state: State, number: int, gate: GateState) -> GateDecided
         outputs |= vote.fields if vote.choice == last.choice else {}
     outputs = {**_outputs("approved", ", ".join(names), last.reason), **outputs}
     outputs["decision"] = "approved"
+    if gate.stage == "instruction":
+        from planrunner.machine.instructions import results  # late: few tasks are for people
+
+        outputs = results(state.specs[number], outputs)
     return GateDecided(state.specs[number].id, gate.visit, "approved", names, last.reason, outputs)
 
 
@@ -207,6 +214,8 @@ def sentence(gate: GateState) -> str:
         "failed": "a check failed",
         "expired": "expired",
     }.get(gate.decision, "")
+    if gate.stage == "instruction":
+        text = f"{'done' if (gate.decision or gate.verdict) == 'approved' else 'failed'}, says {who}"
     text = text or f"{gate.decision or gate.verdict} by {who}"
     return f"{text}: {reason}" if reason else text
 
@@ -214,6 +223,10 @@ def sentence(gate: GateState) -> str:
 def _after_decision(state: State, number: int, gate: GateState) -> Command | None:
     task = state.specs[number]
     if gate.decision in ("passed", "approved"):
+        if gate.stage == "instruction":
+            from planrunner.machine.instructions import carried_out  # late: few tasks are for people
+
+            return carried_out(state, number, sentence(gate))
         return Record(TaskSettled(task.id, "completed", "", sentence(gate)))
     written = spec(state, number, gate.stage)
     if gate.decision != "expired" or written.on_expiry != "fail":
@@ -222,6 +235,8 @@ def _after_decision(state: State, number: int, gate: GateState) -> Command | Non
             return back
     failure = "expired" if gate.decision == "expired" and written.on_expiry == "fail" else "rejected"
     reason = {"failed": "checks", "expired": "expired"}.get(gate.decision, "rejected")
+    if gate.stage == "instruction":
+        reason, failure = "failed", "logic"
     return Record(TaskSettled(task.id, "failed", reason, sentence(gate), failure))
 
 
@@ -291,7 +306,7 @@ def _opened(state: State, event: GateOpened, at: float) -> None:
     if found.status != "blocked":
         move(state, number, found, "blocked")
     found.judged = True
-    found.reason = "words" if event.stage in ("criteria", "preconditions") else "gate"
+    found.reason = _REASONS.get(event.stage, "gate")
     found.detail = event.ask
     state.candidates.pop(number, None)
     if event.expires_at is not None:
@@ -339,7 +354,7 @@ def _decided(state: State, event: GateDecided, at: float) -> None:
     state.candidates[number] = None
     if event.decision in ("passed", "approved"):
         found.cleared += (gate.stage,)
-    if gate.stage == "gate":
+    if gate.stage in ("gate", "instruction"):
         found.outcome = Outcome(outputs=event.outputs)
         found.outputs = event.outputs
     elif gate.is_behind:

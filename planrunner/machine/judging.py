@@ -59,6 +59,14 @@ def met(evidence: Sequence[Mapping[str, Json]]) -> Mapping[str, Json] | None:
     return next((item for item in evidence if item.get("kind") == KIND and item.get("verdict") == "met"), None)
 
 
+def left_open(gate: GateState | None) -> str:
+    """Why a judge left to people what they are asked now; empty where none did."""
+    if gate is None or not gate.waits:
+        return ""
+    found = (item for item in gate.evidence if item.get("kind") == KIND and item.get("verdict") != "met")
+    return next((f"judge `{item.get('name')}`: {item.get('text')}" for item in found), "")
+
+
 def unmet(gate: GateState | None, attempt: int) -> Verdict | None:
     """The verdict on an attempt of which a judge found that a criterion is not met."""
     if gate is None or (gate.stage, gate.attempt, gate.decision) != ("criteria", attempt, "failed"):

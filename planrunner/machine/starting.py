@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from planrunner.machine.fitting import Fitting
     from planrunner.machine.frame import Frame
     from planrunner.machine.state import State
-    from planrunner.plan.model import Task
 
 _new = tuple.__new__
+
+INSTRUCTION = "instruction"
+"""The stage of the gate at which a task in plain words waits for whoever carries it out."""
 
 
 def before_attempt(state: State, number: int, now: float, ready: list[int]) -> Command | None:
@@ -101,9 +103,10 @@ def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
 
         if stage := stage_before(state, number):
             return AskPeople(number, stage)
-    waits_for = None if number in state.holders else _by_hand(task)
-    if waits_for:
-        return None if found.status == "blocked" else settle(task, "blocked", waits_for[0], waits_for[1])
+    if not task.uses and number not in state.holders and task.gate is None:
+        from planrunner.machine.rare_commands import AskPeople  # late: few tasks are for people
+
+        return AskPeople(number, INSTRUCTION)
     blocked = found.status == "blocked" and found.reason != "budget"
     return None if blocked else _begin(state, number, ready)
 
@@ -128,17 +131,6 @@ def _begin(state: State, number: int, ready: list[int]) -> Command | None:
             return command
     ready.append(number)
     return None
-
-
-def _by_hand(task: Task) -> tuple[str, str] | None:
-    """Why a task waits for somebody instead of starting."""
-    if task.uses:
-        return None
-    if task.command:
-        return "instruction", "nobody here carries out an instruction in plain words: " + task.command.strip()
-    if task.steps or task.subplan:
-        return "instruction", "its steps are in plain words and nobody here carries them out"
-    return "instruction", "nothing says how to do it: no `uses`, `run` or `command`"
 
 
 def admit(state: State, ready: list[int], commands: list[Command], fitting: Fitting | None = None) -> None:

@@ -156,6 +156,7 @@ def _outputs(draft: Draft, node: Node) -> None:
 def _artifacts(draft: Draft, node: Node) -> None:
     draft.fields["artifacts"] = parts.artifacts(node)
     parts.check_retention(draft.low, node)
+    parts.check_places(draft.low, node)
 
 
 def _on_success(draft: Draft, node: Node) -> None:

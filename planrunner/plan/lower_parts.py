@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from planrunner.plan import lower_values as values
@@ -148,6 +149,19 @@ def check_retention(low: Lowering, node: Node) -> None:
             meant = f", did you mean `{near}`?" if near else ""
             message = f"`{word}` does not say how long an artifact is kept{meant}"
             low.report("PLAN006", message, said.span, "write `forever`, `run`, `7d` or `3 versions`")
+
+
+def check_places(low: Lowering, node: Node) -> None:
+    """Report constant paths of artifacts that lead out of the working directory."""
+    for item in node.items if isinstance(node, Sequence) else ():
+        said = item.get("path") if isinstance(item, Mapping) else item
+        path = values.text(said) if said is not None else ""
+        if said is None or "{{" in path or not path:
+            continue
+        whole = os.path.normpath(path)
+        if whole.startswith("/") or whole.split("/")[0] == "..":
+            message = f"an artifact cannot be `{path}`: it lies outside the working directory"
+            low.report("PLAN006", message, said.span, "copy the file to the working directory first")
 
 
 def _artifact(node: Node) -> Artifact | None:

@@ -26,6 +26,8 @@ ORDER = (
     "queued",
     "pending",
 )
+DRY = "dry run: nothing was done, nothing is kept"
+"""What stands for the id of a run that only happened on paper."""
 _LEFT = ("pending", "queued", "running", "paused", "blocked", "in_doubt")
 
 
@@ -82,7 +84,8 @@ def summary(terminal: Terminal, state: State, run_id: str, now: float | None = N
     took = f" in {duration_text(seconds)}" if seconds else ""
     why = f" ({state.reason})" if state.reason not in ("", state.status) and state.status != "completed" else ""
     head = terminal.paint(f"{state.plan.id} {state.status}", "bold")
-    return f"{terminal.sign(state.status)} {head}{why}{took}: {counts_text(state)} (run {run_id})"
+    which = DRY if state.environment.get("dry_run") else f"run {run_id}"
+    return f"{terminal.sign(state.status)} {head}{why}{took}: {counts_text(state)} ({which})"
 
 
 def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:

@@ -24,8 +24,8 @@ class JsonLinesProgress:
         self._terminal = terminal
         self._lines: list[str] = []
 
-    def started(self, run_id: str, plan: Plan, _state: State) -> None:
-        self._lines.append(header_line(run_id, plan.id))
+    def started(self, run_id: str, plan: Plan, state: State) -> None:
+        self._lines.append(header_line(run_id, plan.id, bool(state.environment.get("dry_run"))))
         self._flush()
 
     def event(self, entry: Entry) -> None:
@@ -48,9 +48,10 @@ class JsonLinesProgress:
             self._lines.clear()
 
 
-def header_line(run_id: str, plan_id: str) -> str:
-    """The first line of a stream of events."""
-    return _encode({"format": FORMAT, "type": "stream", "run_id": run_id, "plan": plan_id})
+def header_line(run_id: str, plan_id: str, dry: bool = False) -> str:
+    """The first line of a stream of events; ``dry`` is a run that only happens on paper."""
+    about = {"dry_run": True} if dry else {}
+    return _encode({"format": FORMAT, "type": "stream", "run_id": run_id, "plan": plan_id, **about})
 
 
 def entry_line(entry: Entry) -> str:

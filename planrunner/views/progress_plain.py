@@ -48,7 +48,8 @@ class PlainProgress:
 
             self._folds = Folds(state)
             self._folds.resumed()
-        self._lines.append(f"run {run_id} of {plan.id}: {plural(len(plan.tasks), 'task')}")
+        which = "dry run" if state.environment.get("dry_run") else f"run {run_id}"
+        self._lines.append(f"{which} of {plan.id}: {plural(len(plan.tasks), 'task')}")
         self._flush()
 
     def event(self, entry: Entry) -> None:

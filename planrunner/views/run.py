@@ -20,6 +20,7 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
     """
     found = {
         "run_id": state.run_id,
+        **({"dry_run": True} if state.environment.get("dry_run") else {}),
         "plan": state.plan.id,
         "revision": revision,
         "status": state.status,
@@ -102,6 +103,10 @@ def reason_text(state: State, found: TaskState) -> str:
     """Why a task stands as it does, for people; empty where nothing is to be said."""
     if shown_status(state, found) != found.status and not is_decided(found):
         return _left_detail(found) if found.inner is not None else f"{_left_reason(found)}: {_left_detail(found)}"
+    if found.gate is not None and found.gate.waits:
+        from planrunner.machine.judging import left_open  # late: few tasks wait for people
+
+        return "; ".join(filter(None, (found.detail, left_open(found.gate))))
     return found.detail or found.reason.replace("_", " ")
 
 
@@ -125,7 +130,7 @@ def budget_object(state: State, now: float) -> dict[str, Json]:
     a quantity nobody measured has ``used`` null."""
     limits = {name: limit for name, limit in state.plan.budgets._asdict().items() if name in _QUANTITIES}
     used = {
-        "time": round(state.spent_time(now), 3),
+        "time": round(max(0.0, state.spent_time(now)), 3),
         "attempts": sum(
             found.attempts + found.reissues for at, found in enumerate(state.tasks) if at not in state.holders
         ),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -114,3 +116,13 @@ def _gone(pid: int) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+@pytest.mark.parametrize("task", [{"run": "echo hi"}, {"run": ["echo", "hi"]}, {"uses": "git.status"}])
+def test_a_folder_to_work_in_that_is_not_there_is_named(tmp_path: Path, task: dict[str, object]) -> None:
+    plan = {"plan": "p", "tasks": [{"id": "t", "timeout": "1m", "cwd": "nowhere", **task}]}
+    (tmp_path / "p.json").write_text(json.dumps(plan))
+    command = [sys.executable, "-m", "planrunner", "--state", "state", "exec", "p.json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert f"there is no folder `{tmp_path}/nowhere`" in done.stderr

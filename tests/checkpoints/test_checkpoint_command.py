@@ -361,3 +361,15 @@ def test_what_is_lost_from_the_store_is_told_and_the_rest_is_put_back(project: P
     assert (project.folder / "src" / "one.txt").read_text() == "two\n"
     whole.unlink()
     project.run("fork", "last", "--from", "make", "--restore-files", "--yes", code=errors.NO_PLAN)
+
+
+def test_the_last_task_of_a_run_is_listed_like_every_other(project: Project) -> None:
+    project.plan({"id": "only", "run": "echo x=1 > $PLANRUNNER_OUTPUT"})
+    project.run("exec", "plan.json")
+    listed = project.run("checkpoints", "last").out
+    assert "cp-only-" in listed and "the end" in listed
+    refused = project.run("fork", "last", code=errors.USAGE).err
+    assert "nothing is left to go on with" in refused
+    project.plan({"id": "only", "run": "exit 1"})
+    project.run("exec", "plan.json", code=errors.FAILED)
+    assert "no task completed" in project.run("checkpoints", "last").err

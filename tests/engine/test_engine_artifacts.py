@@ -80,3 +80,78 @@ def test_what_is_no_name_keeps_nothing(tmp_path: Path, name: str) -> None:
 def test_relative_paths_are_names(tmp_path: Path, name: str) -> None:
     (tmp_path / "state").mkdir()
     assert AttemptServices(str(tmp_path / "state"), str(tmp_path), None, {}).keep(b"x", name, "")["name"] == name
+
+
+@pytest.mark.parametrize("path", ["/etc/hostname", "../../../etc/hostname", "/etc/apt", "sub/../../x", ".."])
+def test_a_constant_path_outside_the_working_directory_is_found_by_lint(tmp_path: Path, path: str) -> None:
+    code, err = code_and_findings(tmp_path, path)
+    assert code == 5
+    assert f"an artifact cannot be `{path}`: it lies outside the working directory" in err
+
+
+def code_and_findings(folder: Path, path: str) -> tuple[int, str]:
+    (folder / "plan.json").write_text(
+        json.dumps(
+            {
+                "plan": "p",
+                "tasks": [{"id": "t", "timeout": "1m", "run": "true", "artifacts": [{"name": "a", "path": path}]}],
+            }
+        )
+    )
+    words = [sys.executable, "-m", "planrunner", "--state", "state"]
+    done = subprocess.run([*words, "exec", "plan.json"], cwd=folder, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", ["{{ '/etc/hostname' }}", "{{ '..' }}/out.txt", "{{ '..' }}/*.txt", "{{ '/etc' }}"])
+def test_a_path_that_leads_out_when_it_is_filled_in_fails_as_policy(tmp_path: Path, path: str) -> None:
+    (tmp_path / "out.txt").write_text("not of the project")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    code, err, kept = run(folder, {"run": "true", "artifacts": [{"name": "a", "path": path}]})
+    assert (code, kept) == (1, [])
+    assert "is outside the working directory" in err
+    assert "policy" in failure_of(folder)
+
+
+def failure_of(folder: Path) -> str:
+    words = [sys.executable, "-m", "planrunner", "--state", "state", "events", "last", "--json"]
+    told = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60).stdout
+    ends = [json.loads(line) for line in told.splitlines() if '"attempt_ended"' in line]
+    return str(ends[-1]["outcome"].get("failure", ""))
+
+
+@pytest.mark.parametrize(
+    ("links", "path"),
+    [
+        ("ln -s .. up", "up/out.txt"),
+        ("ln -s /etc etc", "etc/hostname"),
+        ("ln -s .. up", "up/*.txt"),
+        ("mkdir sub && ln -s ../.. sub/up", "sub/up"),
+    ],
+)
+def test_a_path_that_leads_out_through_a_link_fails_as_policy(tmp_path: Path, links: str, path: str) -> None:
+    (tmp_path / "out.txt").write_text("not of the project")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    code, err, kept = run(folder, {"run": links, "artifacts": [{"name": "a", "path": path}]})
+    assert (code, kept) == (1, []), err
+    assert failure_of(folder) == "policy", err
+
+
+def test_a_link_that_stays_inside_is_a_way_to_an_artifact(tmp_path: Path) -> None:
+    task = {"run": "mkdir v2 && echo hi > v2/a && ln -s v2 now", "artifacts": [{"name": "a", "path": "now/a"}]}
+    code, err, kept = run(tmp_path, task)
+    assert (code, [each["size"] for each in kept]) == (0, [3]), err
+
+
+def test_a_folder_is_kept_whole_unless_it_holds_the_state_of_planrunner(tmp_path: Path) -> None:
+    task = {"run": "mkdir -p a/b && echo hi > a/b/c", "artifacts": [{"name": "a", "path": "a"}]}
+    code, err, kept = run(tmp_path, task)
+    assert (code, [each["type"] for each in kept]) == (0, ["directory"]), err
+    code, err, kept = run(tmp_path, {"run": "true", "artifacts": [{"name": "all", "path": "."}]})
+    assert (code, kept) == (1, [])
+    assert "holds the state folder" in err
+    code, err, kept = run(tmp_path, {"run": "true", "artifacts": [{"name": "all", "path": "state/journal.db"}]})
+    assert (code, kept) == (1, [])
+    assert "lies in the state folder" in err

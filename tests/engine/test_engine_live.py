@@ -397,21 +397,21 @@ class TestResults:
     def test_artifacts_are_kept_when_the_task_completes(self, bench) -> None:
         kept = []
 
-        def keep(path: str) -> dict:
-            kept.append(path)
-            return {"sha256": "abc", "size": os.path.getsize(path)}
+        def keep(directory: str, path: str) -> dict:
+            kept.append((directory, path))
+            return {"sha256": "abc", "size": os.path.getsize(os.path.join(directory, path))}
 
         bench.reopen(keep=keep)
         task = {"artifacts": (Artifact("report", "out/report.txt", "text"), Artifact("upstream", source="other"))}
         outcome = bench.run("mkdir out; echo hi > out/report.txt", task=task)
         record = {"name": "report", "path": "out/report.txt", "type": "text", "sha256": "abc", "size": 3}
         assert outcome.artifacts == (record,)
-        assert kept == [str(bench.folder / "out/report.txt")]
+        assert kept == [(str(bench.folder), "out/report.txt")]
         assert bench.run("exit 1", task=task).artifacts == ()
         assert len(kept) == 1
 
     def test_a_missing_artifact_fails_the_task(self, bench) -> None:
-        bench.reopen(keep=lambda path: {"size": os.path.getsize(path)})
+        bench.reopen(keep=lambda directory, path: {"size": os.path.getsize(os.path.join(directory, path))})
         outcome = bench.run("true", task={"artifacts": (Artifact("report", "report.txt"),)})
         assert (outcome.failure, outcome.message) == (
             "logic",

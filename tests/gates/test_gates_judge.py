@@ -136,6 +136,8 @@ class TestVerdicts:
         write(judged)
         assert judged("exec", "p.yaml").code == 8
         assert "the notes are short" in judged("gates", "last").out
+        assert "the notes are short" in judged("why", "last", "change").out
+        assert "the notes are short" in judged("show", "last").out
         assert judged("approve", "last", "change", "--as", "bo").code == 0
         assert judged("resume", "last").code == 0
         assert len(peer.asked) == 1, "the model is asked once about one attempt"
@@ -151,6 +153,9 @@ class TestVerdicts:
         write(judged)
         assert judged("exec", "p.yaml").code == 8
         assert "the judge could not tell" in judged("gates", "last").out
+        assert "the judge could not tell" in judged("why", "last", "change").out
+        lines = judged("show", "last").out.splitlines()
+        assert any("the judge could not tell" in line for line in lines if "change" in line)
 
     def test_a_project_without_a_judge_asks_people_as_ever(self, project: Any) -> None:
         write(project)

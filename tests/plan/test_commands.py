@@ -207,6 +207,16 @@ def test_a_script_in_a_call_is_written_out_and_gets_values_as_data() -> None:
     ]
 
 
+def test_what_a_script_printed_and_its_exit_code_are_read_from_its_result() -> None:
+    _, found = calls("shell('echo 42') -> c; noop([c.stdout, c.exit_code, c.stderr, c.own]) -> n")
+    assert found.inputs["value"] == [
+        "{{ tasks.c.stdout }}",
+        "{{ tasks.c.exit_code }}",
+        "{{ tasks.c.stderr }}",
+        "{{ tasks.c.outputs.own }}",
+    ]
+
+
 def test_a_verb_alone_finds_the_one_capability_that_has_it() -> None:
     assert calls("glob('*.md') -> files", more=(GLOB,))[0].uses == "files.glob"
     assert errors(plan("glob('*.md') -> files"), GLOB, OTHER) == ["PLAN215 `glob` may be `files.glob` or `tree.glob`"]

@@ -85,6 +85,9 @@ WORDS = [
     "works on Linux, macOS & Windows",
     "at least 3 sources",
     "100% of the links work",
+    "source(s)",
+    "never calls sys.exit()",
+    "main.py (the entry)",
     "it's fine",
     "",
     "…",
@@ -125,6 +128,12 @@ WRONG = [
     ("latency<200ms", "PLAN201"),
     ("count!=0", "PLAN201"),
     ("message is clear to users", "PLAN207"),
+    ("file.exists('nope.txt')", "PLAN208"),
+    ("not file.exists('nope.txt')", "PLAN208"),
+    ("file.exists('a') and dir.exists('b')", "PLAN208"),
+    ("os.path.isfile(nope)", "PLAN208"),
+    ("is_file('nope.txt')", "PLAN208"),
+    ("ready()", "PLAN208"),
 ]
 
 
@@ -147,6 +156,14 @@ def test_an_expression_gone_wrong_never_turns_into_words(text: str, code: str) -
     assert found.code == code, found.message
     assert "judge" in found.help
     assert 0 <= found.start <= found.end <= len(text)
+
+
+def test_a_call_of_what_is_no_function_names_the_nearest_one() -> None:
+    found = classify("not file.exists('nope.txt')", KNOWN)
+    assert isinstance(found, ExpressionError)
+    assert found.message == "there is no function `file.exists`"
+    assert "did you mean `exists`?" in found.help
+    assert (found.start, found.end) == (4, 15)
 
 
 def test_the_nearest_name_is_offered() -> None:

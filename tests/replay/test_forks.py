@@ -91,7 +91,7 @@ def test_a_fork_from_any_place_of_rest_goes_on_and_replays(block: int) -> None:
 def test_a_fork_of_a_calm_run_ends_like_it() -> None:
     for world in worlds(range(100, 140)):
         ran = simulate(world)
-        for position in positions(ran.entries):
+        for position in [place for place in positions(ran.entries) if not place.ended]:
             state, _ = go_on(world, forked(ran.entries, position.seq))
             statuses = {task.id: found.status for task, found in zip(state.specs, state.tasks, strict=True)}
             assert statuses[position.task] == "completed"
@@ -151,7 +151,7 @@ def test_the_time_between_does_not_count_as_time_of_the_run() -> None:
 def test_a_run_that_ended_goes_on_nowhere() -> None:
     entries = rehearse(chain(), params={"stage": "test"}).entries
     assert isinstance(entries[-1].event, RunEnded)
-    assert [position.task for position in positions(entries)] == ["a", "b"]
+    assert [(place.task, place.ended) for place in positions(entries)] == [("a", False), ("b", False), ("c", True)]
     with pytest.raises(IllegalMove):
         fold(chain(), NEW, forked(entries, len(entries)))
 

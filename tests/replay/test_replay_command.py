@@ -144,7 +144,7 @@ def test_a_run_that_was_killed_and_one_that_waits_replay(run: Run, tmp_path: Pat
 def test_checkpoints_are_listed_and_a_run_goes_on_from_one(run: Run, ran: str, tmp_path: Path) -> None:
     listed = json.loads(run("checkpoints", ran, "--json").out)
     assert listed["run_id"] == ran
-    assert [one["task"] for one in listed["checkpoints"]] == ["one", "two"]
+    assert [one["task"] for one in listed["checkpoints"]] == ["one", "two", "three"]
     name = listed["checkpoints"][0]["name"]
     assert name in run("checkpoints", ran).out
     entries = run("events", ran).out
@@ -177,7 +177,7 @@ def test_places_that_are_none_are_refused(run: Run, ran: str) -> None:
         (("--at", "99"), 2, "has the entries 1 to 11"),
         (("--at", "11"), 2, "ended with entry 11"),
         (("--at", "3", "--from", "two"), 2, "not both"),
-        (("--from", "three"), 3, "no checkpoint `three`"),
+        (("--from", "three"), 2, "nothing is left to go on with"),
         (("--from", "two", "-p", "lost=1"), 2, "no parameter `lost`"),
         (("--from", "two", "-p", "lats=1"), 2, "no parameter `lats`; did you mean `last`?"),
     ):

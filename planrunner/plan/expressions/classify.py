@@ -30,6 +30,8 @@ _PATH = r"[A-Za-z_][A-Za-z0-9_.-]*(?:\([^()]*\)|\[[^\[\]]*\])*"
 _COMPARED = re.compile(rf"{_PATH}(?:\s*(?:===?|!=|<=|>=|=~)\s*|\s+[<>]\s+|[<>])[\w\"'\[({{$.+-]")
 _ASSIGNED = re.compile(rf"\s*{_PATH}\s*=\s*(?:[\w.+$%-]+|\"[^\"]*\"|'[^']*')\s*")
 _HEADLESS = re.compile(r"\s*(?:==|!=|<=|>=|<|>)\s*(?:[$0-9][\w.%]*|\"[^\"]*\"|'[^']*')\s*")
+_CALL = r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?=\()|[A-Za-z_]\w*(?=\((?:\)|[\"'])))\([^()]*\)"
+_CALLED = re.compile(rf"\s*(?:not\s+)?{_CALL}(?:\s+(?:and|or)\s+(?:not\s+)?{_CALL})*\s*")
 _TAG = re.compile(r"</?[A-Za-z][\w-]*>")
 _FIRST = re.compile(r"\s*(?:not\s+|\(\s*)*([A-Za-z_][A-Za-z0-9_]*)(\s*[.\[(])?")
 
@@ -41,6 +43,8 @@ def classify(text: str, known: frozenset[str], start: int = 0) -> Expression | s
     looks like one: it begins with a known name or holds ``name operator value``. Its ``code`` is PLAN207 (syntax),
     PLAN201 (name) or PLAN208 (function), its help names both ways out. The text itself where it is plain words.
     """
+    if call := _no_function(text, start):
+        return call
     if is_wording(text) and not _looks_alike(text, known):
         return text
     try:
@@ -51,6 +55,19 @@ def classify(text: str, known: frozenset[str], start: int = 0) -> Expression | s
     if unresolved is None:
         return text if _is_quoted_text(expression) else expression
     return unresolved if _looks_alike(text, known) or _is_certain(expression, known) else text
+
+
+def _no_function(text: str, start: int) -> ExpressionError | None:
+    """What is wrong with a text that is nothing but calls, such as ``file.exists('x')``, of what is no function."""
+    if "(" not in text or not _CALLED.fullmatch(text):
+        return None
+    for found in re.finditer(_CALL, text):
+        name = found[1]
+        if name not in FUNCTIONS and name not in BUILT_IN:
+            meant = nearest(name.rpartition(".")[2], [*FUNCTIONS, *BUILT_IN])
+            node = ("call", start + found.start(1), start + found.end(1), name)
+            return _unknown("PLAN208", f"there is no function `{name}`", node, meant)
+    return None
 
 
 def _with_ways_out(error: ExpressionError) -> ExpressionError:

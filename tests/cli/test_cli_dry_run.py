@@ -1,0 +1,50 @@
+"""What a dry run says of itself: nobody takes it for a run that acted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PLAN = {"plan": "p", "tasks": [{"id": "t", "timeout": "1m", "run": "touch made"}]}
+
+
+def ran(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    (folder / "p.json").write_text(json.dumps(PLAN))
+    command = [sys.executable, "-m", "planrunner", "--state", "state", "exec", "p.json", *words]
+    return subprocess.run(
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("progress", ["plain", "github"])
+def test_a_dry_run_says_so_in_its_last_words(tmp_path: Path, progress: str) -> None:
+    done = ran(tmp_path, "--dry-run", "--progress", progress)
+    assert done.returncode == 0
+    assert "dry run" in done.stderr.splitlines()[-1]
+    assert "(run 20" not in done.stderr
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_dry_run_says_so_in_its_first_line(tmp_path: Path) -> None:
+    assert ran(tmp_path, "--dry-run").stderr.splitlines()[0].startswith("dry run of p: 1 task")
+
+
+def test_the_data_of_a_dry_run_says_so_and_its_time_is_never_less_than_nothing(tmp_path: Path) -> None:
+    done = ran(tmp_path, "--dry-run", "--json")
+    found = json.loads(done.stdout)
+    assert found["dry_run"] is True
+    assert "-0.0" not in done.stdout
+    assert "dry_run" not in json.loads(ran(tmp_path, "--json").stdout)
+
+
+def test_the_lines_of_a_dry_run_say_so_before_everything_else(tmp_path: Path) -> None:
+    lines = ran(tmp_path, "--dry-run", "--progress", "jsonl").stdout.splitlines()
+    assert json.loads(lines[0])["dry_run"] is True

@@ -1,0 +1,89 @@
+"""Instructions in plain words: people carry them out and say so, through the real command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PLAN = """
+plan: words
+defaults: {timeout: 10s}
+tasks:
+  - {id: before, run: "echo n=3 > $PLANRUNNER_OUTPUT"}
+  - id: a
+    needs: [before]
+    command: search for cats and tell me
+    KEYS
+  - {id: after, needs: [a], run: "echo found {{ tasks.a.outputs.text }}"}
+"""
+
+
+def parked(project: Any, keys: str = "") -> Any:
+    project.plan(PLAN.replace("KEYS", keys))
+    ran = project("exec", "p.yaml")
+    assert ran.code == 8, ran.err
+    return ran
+
+
+def test_an_instruction_waits_at_a_gate_that_says_how_to_answer(project: Any) -> None:
+    ran = parked(project)
+    assert "search for cats and tell me" in ran.err
+    assert "planrunner approve" in ran.err
+    listed = project("gates", "last")
+    assert "search for cats and tell me" in listed.out
+    assert "before: {'n': '3'}" in listed.out
+    shown = project("gates", "last", "--json").data["gates"][0]
+    assert (shown["stage"], shown["kind"]) == ("instruction", "instruction")
+    assert "search for cats" in project("why", "last", "a").out
+
+
+def test_who_says_that_it_is_done_lets_the_run_go_on_with_what_they_said(project: Any) -> None:
+    parked(project)
+    said = project("approve", "last", "a", "--reason", "seven cats")
+    assert said.code == 0, said.err
+    done = project("resume", "last", "--json")
+    assert done.code == 0, done.err
+    task = done.data["tasks"]["a"]
+    assert task["outputs"]["text"] == "seven cats"
+    assert task["outputs"]["by"] == "ana"
+    assert done.data["tasks"]["after"]["status"] == "completed"
+    assert "done, says ana: seven cats" in project("why", "last", "a").out
+    assert project("replay", "last").code == 0
+
+
+def test_a_text_of_its_own_is_the_output_rather_than_the_reason(project: Any) -> None:
+    parked(project)
+    assert project("answer", "last", "a", "-f", "text=three tabbies", "--resume").code == 0
+    assert "found three tabbies" in project("logs", "last", "after").out
+
+
+def test_who_says_that_it_failed_fails_the_task(project: Any) -> None:
+    parked(project)
+    assert project("reject", "last", "a", "--reason", "no cats here").code == 0
+    done = project("resume", "last", "--json")
+    assert done.code == 1
+    assert done.data["tasks"]["a"]["status"] == "failed"
+    assert "failed, says ana: no cats here" in project("why", "last", "a").out
+    assert project("replay", "last").code == 0
+
+
+def test_declared_outputs_are_asked_for_and_criteria_hold_for_them(project: Any) -> None:
+    parked(project, "outputs: {count: int}\n    expect: [outputs.count > 3]")
+    assert "-f count=" in project("gates", "last").out
+    refused = project("approve", "last", "a", "--reason", "done")
+    assert refused.code != 0
+    assert "`count` is required" in refused.err
+    assert project("answer", "last", "a", "-f", "count=2").code == 0
+    done = project("resume", "last", "--json")
+    assert (done.code, done.data["tasks"]["a"]["status"]) == (1, "failed")
+    assert "outputs.count > 3" in project("why", "last", "a").out
+
+
+def test_criteria_in_words_are_asked_for_once_it_is_done(project: Any) -> None:
+    parked(project, "expect: [{judge: the cats are real}]")
+    assert project("approve", "last", "a", "--reason", "seven").code == 0
+    assert project("resume", "last").code == 8
+    assert "the cats are real" in project("gates", "last").out
+    assert project("approve", "last", "a").code == 0
+    done = project("resume", "last", "--json")
+    assert (done.code, done.data["tasks"]["a"]["outputs"]["text"]) == (0, "seven")
+    assert project("replay", "last").code == 0
