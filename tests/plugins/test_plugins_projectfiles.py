@@ -130,9 +130,51 @@ class TestTrust:
         (project / "EXECUTED").unlink()
         command("approve", "last", "ask")
         resumed = command("resume", "last")
-        assert resumed.returncode == 1
+        assert resumed.returncode == 5
         assert "has changed since it was trusted" in resumed.stderr
         assert not (project / "EXECUTED").exists()
+
+    @pytest.mark.parametrize("loss", ["changed", "untrusted", "gone", "--no-plugins"])
+    def test_a_run_does_not_go_on_without_a_plugin_it_needs_and_loses_nothing_by_that(
+        self, project: Path, command: Command, loss: str
+    ) -> None:
+        (project / "plan.yaml").write_text(
+            "plan: p\ntasks:\n  - {id: ask, gate: approval}\n"
+            "  - {id: a, needs: [ask], uses: weather.now, with: {city: Rome}, timeout: 10s}\n"
+        )
+        tool = project / "tools" / "weather.py"
+        command("plugins", "trust", "tools/weather.py", "--yes")
+        assert command("exec", "plan.yaml").returncode == 8
+        command("approve", "last", "ask")
+        if loss == "changed":
+            tool.write_text(WEATHER.replace("sunny", "rainy"))
+        elif loss == "untrusted":
+            command("plugins", "untrust", "tools/weather.py")
+        elif loss == "gone":
+            tool.unlink()
+        before = json.loads(command("show", "last", "--json").stdout)
+        resumed = command(*(["--no-plugins"] if loss == "--no-plugins" else []), "resume", "last")
+        assert resumed.returncode == 5, resumed.stderr
+        assert "error[PLAN007] the capability `weather.now` cannot be used" in resumed.stderr
+        assert "plan.yaml:4:" in resumed.stderr
+        now = json.loads(command("show", "last", "--json").stdout)
+        assert now["status"] == before["status"]
+        tool.write_text(WEATHER)
+        command("plugins", "trust", "tools/weather.py", "--yes")
+        assert command("resume", "last").returncode == 0
+
+    def test_a_run_goes_on_without_a_plugin_that_it_needs_no_more(self, project: Path, command: Command) -> None:
+        (project / "plan.yaml").write_text(
+            "plan: p\ntasks:\n  - {id: a, uses: weather.now, with: {city: Rome}, timeout: 10s}\n"
+            "  - {id: ask, needs: [a], gate: approval}\n"
+        )
+        command("plugins", "trust", "tools/weather.py", "--yes")
+        assert command("exec", "plan.yaml").returncode == 8
+        command("plugins", "untrust", "tools/weather.py")
+        command("approve", "last", "ask")
+        assert command("resume", "last").returncode == 0
+        command("plugins", "untrust", "tools/weather.py")
+        assert command("rerun", "last", "a").returncode == 5
 
     def test_trust_lies_outside_the_project_for_this_user_alone_and_others_cannot_forge_it(self, project: Path) -> None:
         path, text = str(project / "tools" / "weather.py"), WEATHER.encode()
