@@ -93,16 +93,6 @@ def check(name: str | None) -> tuple[list[Plugin], list[Verdict]]:
     ]
 
 
-def run_cases(file: str) -> int:
-    """Run the conformance suite on the cases of a file, in a process of its own; gives the exit code."""
-    import subprocess  # late: only this needs a process
-    import sys
-
-    if not os.path.isfile(file):
-        raise NotFound(f"there is no file `{file}`", "name one with a list CASES")
-    return subprocess.run([sys.executable, "-m", "planrunner.testing.conformance", file], check=False).returncode
-
-
 def examine(path: str) -> Examined:
     """A file as somebody should see it before trusting it. Raises NotFound, and UsageError for what is no file of
     Python."""

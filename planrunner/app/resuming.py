@@ -31,8 +31,8 @@ def resume(
 
     ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed`` | ``rollback``). With ``unattended`` nobody
     is there to ask: what is in doubt and can be undone is undone, and fails. Raises NotFound, PlanInvalid for a fault
-    in the project's file or a capability that cannot be used any more, RunHeld, UsageError for a run that has ended or a task that is not in doubt,
-    StorageFailed, Fenced.
+    in the project's file or a capability that cannot be used any more, RunHeld, UsageError for a run that has ended or
+    a task that is not in doubt, StorageFailed, Fenced.
     """
     from planrunner.app.settling import answers, left_alone, with_more  # late: few runs are taken up again
 

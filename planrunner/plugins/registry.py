@@ -259,6 +259,10 @@ class Registry(_Mapping):
         from planrunner.plugins.problems import interrupts, one_line  # late: most runs load no plugin
         from planrunner.plugins.tracing import Loading
 
+        if _alone:
+            from planrunner.plugins.shelter import shelter
+
+            shelter()
         try:
             with Loading(name, what):
                 plugin = load()
@@ -276,6 +280,12 @@ class Registry(_Mapping):
 
 
 _switch: list[bool] = []
+_alone: list[bool] = []
+
+
+def own_process() -> None:
+    """From now on loading a plugin keeps the standard streams of this process away from it: nobody else uses them."""
+    _alone.append(True)
 
 
 def leave_out() -> None:
