@@ -250,12 +250,13 @@ class Registry(_Mapping):
             return
         from planrunner.plugins.projectfiles import load  # late: few projects have such files
 
-        self._take(file.name, f"`{file.name}`", lambda: load(file), "")
+        self._take(file.name, f"`{file.name}`", lambda: load(file), "", f"`{file.command('untrust')}`")
         if fault := self._faults.pop("", ""):
             self._faults |= dict.fromkeys(file.scan().families(), fault)
 
-    def _take(self, name: str, what: str, load: Callable[[], object], family: str) -> None:
-        """Load a plugin and register what it has; whatever loading raises, the run goes on without it."""
+    def _take(self, name: str, what: str, load: Callable[[], object], family: str, without: str = "") -> None:
+        """Load a plugin and register what it has; whatever loading raises, the run goes on without it. ``without`` is
+        for ``Loading``."""
         from planrunner.plugins.problems import interrupts, one_line  # late: most runs load no plugin
         from planrunner.plugins.tracing import Loading
 
@@ -264,7 +265,7 @@ class Registry(_Mapping):
 
             shelter()
         try:
-            with Loading(name, what):
+            with Loading(name, what, without):
                 plugin = load()
                 _check_version(plugin)
             if not hasattr(plugin, _REGISTER) and (family or not _has_hooks(plugin)):

@@ -18,7 +18,8 @@ def odd_rule(rule: object) -> str:
     """Why something cannot be registered as a rule; empty where it can."""
     if not isinstance(rule, Rule):
         return f"it is a {type(rule).__name__}, not a Rule"
-    for field, value in zip(rule._fields, rule):
+    for field in rule._fields:
+        value: object = getattr(rule, field)
         if not isinstance(value, str) or not value:
             return f"its `{field}` is {_shown(value)}, which has to be a text"
     if rule.severity not in _SEVERITIES:
@@ -64,11 +65,12 @@ def _are_labels(value: object) -> bool:
 def _is_fix(value: object) -> bool:
     if not isinstance(value, Fix):
         return value is None
-    return (
-        _is_text(value.title)
-        and isinstance(value.edits, tuple)
-        and all(isinstance(each, Edit) and _is_span(each.span) and _is_text(each.text) for each in value.edits)
-    )
+    title, edits, _ = (getattr(value, field) for field in value._fields)
+    return _is_text(title) and isinstance(edits, tuple) and all(_is_edit(each) for each in edits)
+
+
+def _is_edit(value: object) -> bool:
+    return isinstance(value, Edit) and _is_span(value.span) and _is_text(value.text)
 
 
 _FIELDS: tuple[tuple[str, Callable[[object], bool], str], ...] = (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.plugins import Registry, trust
+from planrunner.plugins import Registry, tracing, trust
 from planrunner.plugins.scanning import scan
 
 ROOT = Path(__file__).parents[2]
@@ -213,6 +213,20 @@ class TestTrust:
 
 
 class TestFinding:
+    def test_an_import_that_takes_long_is_named_with_the_ways_around_it(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (project / "tools" / "weather.py").write_text(f"import time\ntime.sleep(0.5)\n{WEATHER}")
+        path = str(project / "tools" / "weather.py")
+        trust.trust(path, Path(path).read_bytes())
+        monkeypatch.setattr(tracing, "PATIENCE", 0.1)
+        monkeypatch.chdir(project)
+        assert Registry(project=str(project)).find("weather.now")
+        told = capsys.readouterr().err
+        assert "the plugin tools/weather.py has been loading for " in told
+        assert "Ctrl-C stops it, and `planrunner --no-plugins …` does without plugins" in told
+        assert "`planrunner plugins untrust tools/weather.py` for good" in told
+
     def test_files_in_the_state_folder_count_as_well(self, project: Path) -> None:
         folder = project / ".planrunner" / "plugins"
         folder.mkdir(parents=True)
