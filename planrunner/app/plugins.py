@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
+from planrunner.app.sight import check_project
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.plan.nearest import nearest
@@ -55,7 +56,9 @@ class Examined(NamedTuple):
 
 
 def plugins() -> list[Plugin]:
-    """Every plugin there is, with what loading all of them came to."""
+    """Every plugin there is, with what loading all of them came to. Raises PlanInvalid where the project's file, which
+    names some of them, has errors."""
+    check_project(find_project(None))
     registry = Registry()
     registry.described()
     registry.rules()
@@ -141,7 +144,7 @@ def _file(registry: Registry, file: ProjectFile) -> Plugin:
     found = file.scan()
     families = tuple(sorted(found.families()))
     if file.refusal():
-        state: State = "left out" if file.problem else "changed" if file.standing == "changed" else "untrusted"
+        state: State = "left out" if found.problem else "changed" if file.standing == "changed" else "untrusted"
         offered = tuple(sorted(each.name for each in found.capabilities))
         return Plugin(file.name, "", "file", state, families, found.hooks, offered, registry.problems(file.name))
     return _loaded(registry, Plugin(file.name, "", "file", "ready", families, (), (), ()))

@@ -47,8 +47,8 @@ class ProjectFile(NamedTuple):
         from planrunner.views.terminal import harmless  # late: few files are refused
 
         name = harmless(self.name)
-        if self.problem:
-            return f"`{name}` cannot be read: {self.problem}"
+        if problem := self.scan().problem:
+            return f"`{name}` cannot be read: {problem}"
         state = "has changed since it was trusted" if self.standing == "changed" else "is not trusted"
         return f"`{name}` {state}; look at it with `{self.command('trust')}`"
 

@@ -160,6 +160,11 @@ class Registry(_Mapping):
         left_out = {} if self._books is None else self._books.left_out
         return left_out.get(name) or self._faults.get(family, "")
 
+    @property
+    def aside(self) -> str:
+        """What was not looked at although it might have a capability, in words; empty where everything was."""
+        return "" if self._plugins or not left_out() else "plugins are left out by `--no-plugins`"
+
     # The other hooks
 
     def rules(self) -> tuple[tuple[Rule, Check], ...]:

@@ -304,6 +304,7 @@ class TestFinding:
     def test_without_plugins_no_file_is_looked_at(self, project: Path, command: Command) -> None:
         done = command("--no-plugins", "lint", "plan.yaml")
         assert "unknown capability `weather.now`" in done.stdout
+        assert "help: plugins are left out by `--no-plugins`; " in done.stdout
         assert "tools/weather.py" not in done.stdout + done.stderr
 
     def test_the_section_of_the_project_is_checked_with_its_place(self, project: Path, command: Command) -> None:
@@ -315,6 +316,33 @@ class TestFinding:
             done = command("lint", "plan.yaml")
             assert done.returncode == 1
             assert said in done.stdout
+
+    @pytest.mark.parametrize("words", [("plugins",), ("plugins", "check"), ("plugins", "show", "weather")])
+    def test_a_project_file_that_is_not_sound_is_told_instead_of_an_empty_list(
+        self, project: Path, command: Command, words: tuple[str, ...]
+    ) -> None:
+        (project / "planrunner.yaml").write_text("plugins: nonsense\n")
+        done = command(*words)
+        assert done.returncode == 5
+        assert "planrunner.yaml:1:10" in done.stderr
+        assert done.stdout == ""
+
+    def test_a_file_that_is_no_python_is_left_out_and_nobody_is_sent_to_trust_it(
+        self, project: Path, command: Command
+    ) -> None:
+        (project / "tools" / "weather.py").write_text("def broken(:\n")
+        (found,) = json.loads(command("plugins", "--json").stdout)["plugins"]
+        assert found["state"] == "left out"
+        assert found["problems"] == [
+            "a plugin of the project is left out: `tools/weather.py` cannot be read: it is no Python text: "
+            "SyntaxError in line 1"
+        ]
+
+    def test_trust_says_that_more_may_be_registered_than_it_names(self, project: Path, command: Command) -> None:
+        text = "from planrunner.api import capability\n@capability('weather.' + 'now', effect='read')\ndef f(): 'x'\n"
+        (project / "tools" / "weather.py").write_text(text)
+        said = command("plugins", "trust", "tools/weather.py", "--yes").stdout
+        assert "every statement outside its functions runs when it is loaded, and may register more" in said
 
 
 class TestScanning:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import planrunner.api
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label, Rule
 from planrunner.plan.load import load
 from planrunner.plugins import Registry
@@ -28,6 +31,34 @@ def _registry(*rules: tuple[Any, Callable[[Any], Any]]) -> Registry:
     registry = Registry(plugins=False)
     registry.add(SimpleNamespace(planrunner_register_rules=planrunner_register_rules), "robots")
     return registry
+
+
+def test_a_finding_of_a_plugin_has_no_link_that_leads_nowhere() -> None:
+    found = load(Source(TEXT), _registry((RULE, lambda view: [Diagnostic("RB001", "x", HERE)]))).findings
+    text = render_text(found, Source(TEXT))
+    assert "warning[RB001] x" in text
+    assert "planrunner rule" not in text
+    assert '"url": ""' in render_json([(Source(TEXT), found)])
+
+
+def test_the_example_of_the_reference_finds_what_it_says() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/hooks.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(compile(block, "page", "exec", dont_inherit=True), names)
+    registry = Registry(plugins=False)
+    registry.add(SimpleNamespace(planrunner_register_rules=names["planrunner_register_rules"]), "team")
+    (found,) = load(Source(TEXT), registry).findings
+    assert (found.code, found.message, registry.problems()) == ("TEAM001", "`a` has no owner", ())
+
+
+@pytest.mark.parametrize("name", ["Rule", "Diagnostic", "Span", "Label", "Fix", "Edit", "PlanView"])
+def test_the_reference_names_only_fields_that_there_are_and_all_of_small_types(name: str) -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/hooks.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| `{name}` \| (.*) \|$", page, re.MULTILINE)
+    fields = getattr(planrunner.api, name)._fields
+    named = [word for word in re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", row)) if word in fields]
+    assert set(named) == set(fields) - ({"around", "graph", "people"} if name == "PlanView" else set())
 
 
 @pytest.mark.parametrize(
