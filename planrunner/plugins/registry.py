@@ -260,15 +260,11 @@ class Registry(_Mapping):
             self._faults |= dict.fromkeys(file.scan().families(), fault)
 
     def _take(self, name: str, what: str, load: Callable[[], object], family: str, without: str = "") -> None:
-        """Load a plugin and register what it has; whatever loading raises, the run goes on without it. ``without`` is
-        for ``Loading``."""
+        """Load a plugin and register what it has; what that raises stops nothing; ``without`` is for ``Loading``."""
         from planrunner.plugins.problems import interrupts, one_line  # late: most runs load no plugin
         from planrunner.plugins.tracing import Loading
 
-        if _alone:
-            from planrunner.plugins.shelter import shelter
-
-            shelter()
+        _before_plugins()
         try:
             with Loading(name, what, without):
                 plugin = load()
@@ -297,6 +293,14 @@ def own_process() -> None:
 def leave_out() -> None:
     """From now on registries of this process know the built-ins alone (``--no-plugins``)."""
     _switch.append(True)
+
+
+def _before_plugins() -> None:
+    """Keep the standard streams of a process that is ours."""
+    if _alone:
+        from planrunner.plugins.shelter import shelter  # late: most runs load no plugin
+
+        shelter()
 
 
 def left_out() -> bool:

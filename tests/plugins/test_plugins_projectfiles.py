@@ -333,10 +333,7 @@ class TestFinding:
         (project / "tools" / "weather.py").write_text("def broken(:\n")
         (found,) = json.loads(command("plugins", "--json").stdout)["plugins"]
         assert found["state"] == "left out"
-        assert found["problems"] == [
-            "a plugin of the project is left out: `tools/weather.py` cannot be read: it is no Python text: "
-            "SyntaxError in line 1"
-        ]
+        assert found["problems"][0].endswith("cannot be read: it is no Python text: SyntaxError in line 1")
 
     def test_trust_says_that_more_may_be_registered_than_it_names(self, project: Path, command: Command) -> None:
         text = "from planrunner.api import capability\n@capability('weather.' + 'now', effect='read')\ndef f(): 'x'\n"
