@@ -11,7 +11,7 @@ from typing import Literal
 
 from planrunner import __version__
 from planrunner.errors import PlanrunnerError
-from planrunner.journal.workspace import check_state, find_state
+from planrunner.journal.workspace import check_state, find_project, find_state
 from planrunner.record import NamedTuple
 
 Verdict = Literal["ok", "note", "problem"]
@@ -73,6 +73,25 @@ def _tools() -> Iterator[Check]:
         path = shutil.which(name)
         missing: Verdict = "problem" if severity == "problem" else "note"
         yield Check(name, "ok" if path else missing, path or "not on PATH")
+
+
+def _settings() -> Iterator[Check]:
+    """The project's file, where there is one: every finding with its place."""
+    from planrunner.safety.project import FILE, check_project
+
+    try:
+        found = check_project(find_project(None))
+    except PlanrunnerError as error:
+        yield Check("project", "problem", error.message, error.hint)
+        return
+    if found is None:
+        return
+    for finding in found.findings:
+        line, column = found.source.place(finding.span.start)
+        verdict: Verdict = "problem" if finding.severity == "error" else "note"
+        yield Check("project", verdict, f"{FILE}:{line}:{column}: {finding.message}", finding.help)
+    if not found.findings:
+        yield Check("project", "ok", found.source.name)
 
 
 def _plugins() -> Iterator[Check]:
@@ -152,6 +171,7 @@ _LOOKS: tuple[Callable[[], Iterator[Check]], ...] = (
     _yaml,
     _tools,
     _command,
+    _settings,
     _plugins,
     _terminal,
 )

@@ -1,11 +1,12 @@
-"""A task in YAML that calls a capability, made from what the capability says of its inputs."""
+"""Tasks in YAML that call a capability, for people to copy."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from planrunner.app.example_inputs import EARLIER, INPUTS
 from planrunner.plan.model import Capability, Field
 
 _BY_NAME: Mapping[str, Any] = {
@@ -34,20 +35,39 @@ _BY_TYPE: Mapping[str, Any] = {
 }
 
 
-def example_task(found: Capability) -> str:
-    """The task, with every required input; a plan that holds it lints without errors of this task."""
+def example_tasks(found: Capability, named: Callable[[str], Capability]) -> str:
+    """A task of the capability, after those that give it what it takes; ``named`` finds their capabilities. A plan of
+    these tasks lints clean, and runs where the files and services are there that it names."""
+    chain = [found]
+    while earlier := EARLIER.get(chain[0].name):
+        chain.insert(0, named(earlier))
+    needed = ["", *map(_identifier, chain)]
+    return "\n".join(_task(each, need) for each, need in zip(chain, needed))
+
+
+def _task(found: Capability, need: str) -> str:
     lines = [f"- id: {_identifier(found)}", f"  uses: {found.name}"]
-    if found.takes_run and not any(field.required for field in found.inputs):
+    if need:
+        lines.append(f"  needs: [{need}]")
+    given = _given(found)
+    if found.takes_run and not given:
         lines.append("  run: echo hello")
-    given = [field for field in found.inputs if field.required]
     if given:
         lines.append("  with:")
-        lines += [f"    {field.name}: {_written(_value(field))}" for field in given]
+        lines += [f"    {name}: {_written(value)}" for name, value in given.items()]
     if found.spends:
         lines.append(f"  budgets: {{{', '.join(f'{what}: {_spent(what)}' for what in found.spends)}}}")
     if not found.instant:
         lines.append("  timeout: 1m")
     return "\n".join(lines)
+
+
+def _given(found: Capability) -> Mapping[str, Any]:
+    """The inputs that the example shows."""
+    known = INPUTS.get(found.name)
+    if known is not None:
+        return known
+    return {field.name: _value(field) for field in found.inputs if field.required}
 
 
 def _identifier(found: Capability) -> str:
@@ -63,11 +83,17 @@ def _value(field: Field) -> Any:
     if named is not None and _is_of(named, field.type):
         return named
     if field.type == "list":
-        item = schema.get("items", {})
-        return [{"string": "text", "integer": 1, "object": {}, "array": []}.get(item.get("type"), "text")]
+        return [_item(each) for each in schema.get("prefixItems", (schema.get("items", {}),))]
     if field.type == "map":
         return dict.fromkeys(schema.get("required", ()), "text")
     return _BY_TYPE.get(field.type, "text")
+
+
+def _item(schema: Any) -> Any:
+    """A member of a list: text where nothing else is known to fit."""
+    words = schema.get("enum")
+    simple: dict[Any, Any] = {"integer": 1, "number": 1.5, "boolean": True, "object": {}, "array": []}
+    return words[0] if words else simple.get(schema["type"], "text") if isinstance(schema.get("type"), str) else "text"
 
 
 def _is_of(value: Any, kind: str) -> bool:
@@ -79,7 +105,16 @@ def _spent(what: str) -> str:
 
 
 def _written(value: Any) -> str:
-    """JSON is YAML as well; plain words need no quotes."""
-    if isinstance(value, str) and value.replace("/", "").replace(".", "").isalpha():
+    """A value in the flow style of YAML; plain words need no quotes."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_written(name)}: {_written(each)}' for name, each in value.items())}}}"
+    if isinstance(value, str) and value.replace("/", "").replace(".", "").isalpha() and not _is_special(value):
         return value
     return json.dumps(value, ensure_ascii=False)
+
+
+def _is_special(word: str) -> bool:
+    """Whether YAML, or an older reader of it, takes a word for something else than text."""
+    return word.lower() in ("true", "false", "yes", "no", "on", "off", "null", "y", "n") or not word[0].isalpha()

@@ -12,6 +12,7 @@ from planrunner.app.sight import Seen, environment_of, sight
 from planrunner.errors import NotFound, RecordMismatch, UsageError
 from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
+from planrunner.masking import masked_data
 from planrunner.plan.model import Plan
 from planrunner.record import NamedTuple
 
@@ -34,10 +35,11 @@ class Previewed(NamedTuple):
 
 
 def preview_object(path: str, found: Previewed) -> dict[str, Json]:
-    """The preview as data: what ``preview --json`` prints and ``--save`` writes."""
+    """The preview as data: what ``preview --json`` prints and ``--save`` writes. Passwords in addresses are masked; the
+    digests of the plan and its parameters cover them."""
     look = Sight(found.plan, found.params, found.traits, found.env)
     look.selected = None if found.selected is None else frozenset(found.selected)
-    whole = json.loads(stable_json(envelope(look, found.parallel)))
+    whole = masked_data(json.loads(stable_json(envelope(look, found.parallel))))
     return {
         "format": FORMAT,
         "planrunner": __version__,
@@ -47,7 +49,7 @@ def preview_object(path: str, found: Previewed) -> dict[str, Json]:
             "params": _digest(found.params),
             "envelope": _digest(whole),
         },
-        "params": dict(found.params),
+        "params": masked_data(dict(found.params)),
         "envelope": whole,
     }
 
@@ -72,7 +74,8 @@ def changes_of(path: str, found: Previewed, state: str | None = None) -> list[di
     from planrunner.plugins import Registry
 
     look = Sight(found.plan, found.params, found.traits, found.env)
-    return list(changes(look, Ground(find_project(path), find_state(path, state), Registry().resolve)))
+    ground = Ground(find_project(path), find_state(path, state), Registry().resolve)
+    return [masked_data(change) for change in changes(look, ground)]
 
 
 def previewed(path: str, chosen: Choice) -> Previewed:
@@ -148,7 +151,8 @@ def _told(wrong: list[str], saved: dict[str, Json], found: dict[str, Json]) -> l
     if "params" in wrong:
         names = [name for name, value in found["params"].items() if saved["params"].get(name) != value]
         names += [name for name in saved["params"] if name not in found["params"]]
-        said.append(f"other parameters ({', '.join(f'`{name}`' for name in names)})")
+        listed = ", ".join(f"`{name}`" for name in names) or "in what is masked"
+        said.append(f"other parameters ({listed})")
     before = {row["task"]: row for row in saved["envelope"]["tasks"]}
     after = {row["task"]: row for row in found["envelope"]["tasks"]}
     changes = [f"`{task}` is new" for task in after.keys() - before.keys()]

@@ -141,11 +141,24 @@ def _inputs_rule(capability: Capability) -> Schema:
 
 
 def _field_schema(field: Field) -> Schema:
-    found: Schema = dict(field.schema) if isinstance(field.schema, dict) else dict(_TYPES.get(field.type, {}))
-    if isinstance(found.get("type"), str) and found["type"] != "string":
-        found["type"] = [found["type"], "string"]
+    found = _with_templates(field.schema if isinstance(field.schema, dict) else _TYPES.get(field.type, {}))
     if field.description:
         found["description"] = field.description
     if field.default is not None:
         found["default"] = field.default
+    return found
+
+
+def _with_templates(schema: Schema) -> Schema:
+    """The schema with a text wherever something else is wanted: a template may stand there."""
+    found = dict(schema)
+    if isinstance(found.get("type"), str) and found["type"] not in ("string", "null"):
+        found["type"] = [found["type"], "string"]
+    for key in ("items", "additionalProperties"):
+        if isinstance(found.get(key), dict):
+            found[key] = _with_templates(found[key])
+    if "anyOf" in found:
+        found["anyOf"] = [_with_templates(each) for each in found["anyOf"]]
+    if "properties" in found:
+        found["properties"] = {name: _with_templates(each) for name, each in found["properties"].items()}
     return found

@@ -6,7 +6,7 @@ import _collections_abc as _abc  # what `collections.abc` is, without the packag
 
 from planrunner.capabilities.contract import Context, Failure, Pause, Spawn
 from planrunner.capabilities.declare import Declaration, declaration_of
-from planrunner.capabilities.soundness import failed, legible, sound, unfit
+from planrunner.capabilities.soundness import failed, legible, no_process, sound, unfit
 from planrunner.errors import StorageFailed
 from planrunner.machine.events import Outcome
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -17,26 +17,38 @@ if TYPE_CHECKING:
 
     from planrunner.capabilities.contract import Json
 
+_OWN = "planrunner.capabilities."
+"""Modules of capabilities that look at what they are given themselves, with words of their own."""
+
 Result = Outcome | Spawn | Pause | StorageFailed
 """What a call came to; storage that failed while the capability kept something is the engine's to deal with."""
 
 
 class Binding(NamedTuple):
-    """A function ready to be called; ``renamed`` maps inputs named like Python keywords to their parameters."""
+    """A function ready to be called; ``renamed`` maps inputs named like Python keywords to their parameters, ``typed``
+    is the function of a plugin whose annotations the inputs are to fit."""
 
     function: Callable[..., Any]
     declaration: Declaration
     wants_context: bool
     renamed: Mapping[str, str]
+    typed: Callable[..., Any] | None = None
 
 
-def bind(name: str, function: Callable[..., Any]) -> Binding:
-    """Look at the code object rather than the signature: ``inspect`` would cost a short run a third of its start-up."""
+def bind(name: str, function: Callable[..., Any], inputs_of: Callable[..., Any] | None = None) -> Binding:
+    """Look at the code object rather than the signature: ``inspect`` would cost a short run a third of its start-up.
+
+    What is called beside a capability, with its inputs, is bound with ``inputs_of``, the function of the capability.
+    """
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
     first = names[1:2] if names[:1] == ("self",) else names[:1]
     renamed = {parameter[:-1]: parameter for parameter in names if parameter.endswith("_")}
-    return Binding(function, declaration_of(function) or Declaration(name), first == ("context",), renamed)
+    declaration = declaration_of(function)
+    typed = inputs_of if declaration is None else function
+    if typed is not None and getattr(typed, "__module__", "").startswith(_OWN):
+        typed = None
+    return Binding(function, declaration or Declaration(name), first == ("context",), renamed, typed)
 
 
 def invoke(
@@ -53,11 +65,19 @@ def invoke(
     as for ``not_json``.
     """
     try:
-        result = outcome_of(_call(binding, inputs, context))
+        returned = _call(binding, inputs, context)
+        result = outcome_of(returned)
         if isinstance(result, (Spawn, Pause)):
             why = unfit(result)
             return Outcome("logic", why) if why else result
-        return sound(result, what, halves)
+        if binding.declaration.process and result is not returned:
+            return Outcome("logic", no_process(binding.declaration.name, returned))
+        outcome = sound(result, what, halves)
+        if binding.typed is None or binding.typed is not binding.function or outcome.failure:
+            return outcome
+        from planrunner.capabilities.returns import held  # late: calls of plugins alone come here
+
+        return held(binding.function, binding.declaration.name, outcome)
     except StorageFailed as lost:
         return lost
     except BaseException as error:  # a capability's own fault must not reach the engine
@@ -87,7 +107,7 @@ def probe(binding: Binding, context: Context) -> bool | None:
     if binding.declaration.probe is None:
         return None
     try:
-        answer = _call(bind("", binding.declaration.probe), context.call.inputs, context)
+        answer = _call(bind("", binding.declaration.probe, binding.function), context.call.inputs, context)
     except BaseException as error:  # a probe that fails tells nothing
         from planrunner.capabilities.faults import interrupts  # late: hardly any call comes here
 
@@ -99,6 +119,10 @@ def probe(binding: Binding, context: Context) -> bool | None:
 
 def _call(binding: Binding, inputs: dict[str, Json] | None, context: Context | None) -> Any:
     inputs = inputs or {}
+    if inputs and binding.typed is not None:
+        from planrunner.capabilities.arguments import fitted  # late: calls of plugins alone come here
+
+        inputs = fitted(binding.typed, inputs)
     if binding.renamed:
         inputs = {binding.renamed.get(name, name): value for name, value in inputs.items()}
     return binding.function(context, **inputs) if binding.wants_context else binding.function(**inputs)
@@ -116,4 +140,7 @@ def outcome_of(returned: Any) -> Outcome | Spawn | Pause:
         return Outcome("", "", returned._asdict())
     if isinstance(returned, _abc.Mapping):
         return Outcome(outputs=dict(returned))
+    if hasattr(returned, "cr_frame"):
+        returned.close()  # or Python would warn on standard error
+        return Outcome("logic", "the function is an `async def`, which nobody awaits: it has to be a plain function")
     return Outcome(outputs={"value": returned})

@@ -86,6 +86,9 @@ if TYPE_CHECKING:
 
         def environment(self) -> dict[str, str]: ...
 
+        def directory(self) -> str:
+            """The working directory of the run, whatever ``cwd`` the task has."""
+
 
 class Context(NamedTuple):
     """Handed to a capability function whose first parameter is named ``context``."""

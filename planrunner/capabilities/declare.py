@@ -23,15 +23,17 @@ class Doc:
     """What a parameter is for, in an annotation: ``city: Annotated[str, Doc("name of the city")]``.
 
     ``quantity`` names a type of the plan language that Python has no word for: duration, size or money. ``code`` is the
-    media type of an input that is code (application/sql, text/x-python): lint refuses templates in it.
+    media type of an input that is code (application/sql, text/x-python): lint refuses templates in it. ``form`` is what
+    lint knows of a text beside that it is one: http-address or http-status.
     """
 
-    __slots__ = ("code", "quantity", "text")
+    __slots__ = ("code", "form", "quantity", "text")
 
-    def __init__(self, text: str, quantity: str = "", code: str = "") -> None:
+    def __init__(self, text: str, quantity: str = "", code: str = "", form: str = "") -> None:
         self.text = text
         self.quantity = quantity
         self.code = code
+        self.form = form
 
 
 class Declaration(NamedTuple):

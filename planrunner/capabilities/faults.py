@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+_CALLER = "planrunner.capabilities.binding"
+"""The module that calls capabilities; how it does is nothing to whoever looks for a fault."""
+
 
 def interrupts(error: BaseException) -> bool:
     """Whether it is a Ctrl-C rather than a fault: one arrives in the main thread and between two instructions, so what
@@ -30,10 +33,13 @@ def said(error: BaseException) -> str:
 
 
 def traceback_of(error: BaseException) -> str:
-    """The end of its traceback."""
+    """The end of its traceback, from where the capability begins."""
     import traceback  # late: only a capability with a fault needs it
 
+    first = error.__traceback__
+    while first is not None and first.tb_frame.f_globals.get("__name__") == _CALLER:
+        first = first.tb_next
     try:
-        return "".join(traceback.format_exception(error))[-16384:]
+        return "".join(traceback.format_exception(type(error), error, first))[-16384:]
     except Exception:  # a message that cannot be told, a chain without an end
         return ""

@@ -1,16 +1,28 @@
 """What a capability function says about itself: inputs, outputs and texts out of its signature and docstring.
 
-Loads ``inspect`` and so is imported only where somebody asks: listing, lint of a plugin's capability, the caches of
-``plugins.py`` and the test that holds the built-ins' descriptions to it.
+Whatever describes a function loads ``inspect`` and so is called only where somebody asks: listing, lint of a plugin's
+capability, the caches of ``plugins.py`` and the test that holds the built-ins' descriptions to it. A run reads
+annotations alone.
 """
 
 from __future__ import annotations
 
-import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, Union, Unpack, get_args, get_origin, get_type_hints, is_typeddict
+from collections.abc import Callable, Container, Mapping
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    Required,
+    Union,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from planrunner.capabilities.declare import Declaration, Doc, declaration_of
 from planrunner.capabilities.soundness import misdescribed
@@ -29,13 +41,14 @@ _TYPES: dict[Any, tuple[str, Any]] = {
     dict: ("map", {"type": "object"}),
     type(None): ("any", {"type": "null"}),
 }
-_PARTS = ("anyOf", "items", "additionalProperties")
-_QUANTITY = ("string", "number")
+_PARTS = ("anyOf", "items", "prefixItems", "additionalProperties")
 
 
 def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capability:
     """The description of a tagged function. Raises TypeError where there is no tag, no plan could call it or nobody
     could be shown it."""
+    import inspect  # late, as above
+
     declaration = declaration_of(function)
     if declaration is None:
         raise TypeError(f"{getattr(function, '__qualname__', function)!r} is not marked with @capability")
@@ -48,7 +61,7 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
         description=description,
         effect=declaration.effect,
         inputs=inputs,
-        outputs=_outputs(hints.get("return")),
+        outputs=outputs_of(hints.get("return")),
         instant=declaration.instant,
         takes_run=declaration.takes_run,
         open_inputs=declaration.open_inputs or _takes_any(function, hints),
@@ -71,6 +84,8 @@ def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, localns=_NAMES, include_extras=True)
     except Exception:  # an annotation is code, which may raise anything
+        import inspect  # late, as above
+
         whole = inspect.unwrap(function)
         names = getattr(whole, "__globals__", {})
         for name, annotation in inspect.get_annotations(whole).items():
@@ -84,12 +99,14 @@ def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _inputs(function: Callable[..., Any], hints: Mapping[str, Any], texts: Mapping[str, str]) -> list[Field]:
+    import inspect  # late, as above
+
     fields: list[Field] = []
     for name, parameter in inspect.signature(function).parameters.items():
         if name == "context" and not fields:
             continue
         if parameter.kind is parameter.VAR_KEYWORD:
-            fields += (_or_null(field(*each, None, texts.get(each[0], ""))) for each in _unpacked(hints.get(name)))
+            fields += (_or_null(field(*each, None, texts.get(each[0], ""))) for each in unpacked(hints.get(name)))
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
             shown = str(parameter).partition(":")[0]
@@ -97,23 +114,23 @@ def _inputs(function: Callable[..., Any], hints: Mapping[str, Any], texts: Mappi
         required = parameter.default is parameter.empty
         default = None if required else parameter.default
         fields.append(field(name.removesuffix("_"), hints.get(name, Any), required, default, texts.get(name, "")))
-    return [each._replace(schema=_closed(each.schema)) for each in fields]
+    return [each._replace(schema=closed(each.schema)) for each in fields]
 
 
-def _closed(schema: Any) -> Any:
+def closed(schema: Any) -> Any:
     """The schema of what is given: a record takes no keys that it does not name, which lint tells before a run."""
     if isinstance(schema, list):
-        return [_closed(each) for each in schema]
+        return [closed(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    inner = {key: _closed(value) if key in _PARTS else value for key, value in schema.items()}
+    inner = {key: closed(value) if key in _PARTS else value for key, value in schema.items()}
     if "properties" in inner:
-        inner["properties"] = {name: _closed(each) for name, each in inner["properties"].items()}
+        inner["properties"] = {name: closed(each) for name, each in inner["properties"].items()}
         inner["additionalProperties"] = False
     return inner
 
 
-def _unpacked(annotation: Any) -> list[tuple[str, Any, bool]]:
+def unpacked(annotation: Any) -> list[tuple[str, Any, bool]]:
     """Name, annotation and whether it is required of what ``**options: Unpack[…]`` takes; empty where it takes any."""
     if get_origin(annotation) is not Unpack:
         return []
@@ -132,14 +149,16 @@ def _or_null(found: Field) -> Field:
 
 def field(name: str, annotation: Any, required: bool = False, default: Any = None, text: str = "") -> Field:
     """One input or output out of its annotation."""
-    doc = _doc(annotation)
+    doc = doc_of(annotation)
     kind, schema = schema_of(annotation)
     if doc and doc.code:
         schema = {**schema, "contentMediaType": doc.code}
+    if doc and doc.quantity:
+        schema.pop("format")  # the type of the field says it
     return Field(name, kind, required, default, doc.text if doc and doc.text else text, schema)
 
 
-def _doc(annotation: Any) -> Doc | None:
+def doc_of(annotation: Any) -> Doc | None:
     return next((extra for extra in getattr(annotation, "__metadata__", ()) if isinstance(extra, Doc)), None)
 
 
@@ -147,9 +166,14 @@ def schema_of(annotation: Any) -> tuple[str, Any]:
     """The plan language's type and the JSON Schema of an annotation; ("any", {}) where nothing is known."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        doc = _doc(annotation)
+        doc = doc_of(annotation)
         inner = get_args(annotation)[0]
-        return _quantity(doc.quantity, inner) if doc and doc.quantity else schema_of(inner)
+        if doc and doc.quantity:
+            return _quantity(doc.quantity, inner)
+        kind, schema = schema_of(inner)
+        return (kind, _formed(schema, doc.form)) if doc and doc.form else (kind, schema)
+    if origin in (Required, NotRequired):
+        return schema_of(get_args(annotation)[0])
     if origin is Literal:
         return _choice(get_args(annotation))
     if origin in (Union, types.UnionType):
@@ -158,6 +182,9 @@ def schema_of(annotation: Any) -> tuple[str, Any]:
         return "map", _members(annotation)
     kind, schema = _TYPES.get(origin or annotation, ("any", {}))
     arguments = get_args(annotation)
+    if origin is tuple and arguments[-1:] != (Ellipsis,):
+        parts = [schema_of(argument)[1] for argument in arguments]
+        return kind, {**schema, "prefixItems": parts, "minItems": len(parts), "maxItems": len(parts)}
     if kind == "list" and arguments:
         return kind, {**schema, "items": schema_of(arguments[0])[1]}
     if kind == "map" and len(arguments) == 2:
@@ -166,8 +193,16 @@ def schema_of(annotation: Any) -> tuple[str, Any]:
 
 
 def _quantity(kind: str, annotation: Any) -> tuple[str, Any]:
-    nothing = ["null"] if type(None) in get_args(annotation) else []
-    return kind, {"type": [*_QUANTITY, *nothing]}
+    kinds = get_args(annotation) or (annotation,)
+    nothing = ["null"] if type(None) in kinds else []
+    number = "integer" if {*kinds} - {type(None)} == {int} else "number"
+    return kind, {"type": ["string", number, *nothing], "format": f"plan-{kind}"}
+
+
+def _formed(schema: dict[str, Any], form: str) -> dict[str, Any]:
+    """The schema of a text, or of a text or number, that has a form."""
+    types = [each["type"] for each in schema.get("anyOf", [schema])]
+    return {"type": types[0] if len(types) == 1 else types, "format": form}
 
 
 def _choice(values: tuple[Any, ...]) -> tuple[str, Any]:
@@ -186,16 +221,23 @@ def _members(record: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {name: schema_of(hint)[1] for name, hint in hints.items()}}
 
 
-def _outputs(returned: Any) -> tuple[Field, ...]:
+def outputs_of(returned: Any) -> tuple[Field, ...]:
+    """The outputs that a return annotation promises."""
     annotation = get_args(returned)[0] if get_origin(returned) is Annotated else returned
     if annotation is None or annotation is type(None) or is_vehicle(annotation):
         return ()
     if is_typeddict(annotation) or hasattr(annotation, "_fields"):
         hints = get_type_hints(annotation, localns=_NAMES, include_extras=True)
-        return tuple(field(name, hint, required=True) for name, hint in hints.items())
+        optional: Container[str] = getattr(annotation, "__optional_keys__", ())
+        return tuple(field(name, hint, not _is_optional(name, hint, optional)) for name, hint in hints.items())
     if schema_of(annotation)[0] in ("map", "any"):
         return ()
     return (field("value", returned, required=True),)
+
+
+def _is_optional(name: str, hint: Any, optional: Container[str]) -> bool:
+    """Annotations that are kept as text hide their ``NotRequired`` from the class of the record."""
+    return get_origin(hint) is NotRequired or (name in optional and get_origin(hint) is not Required)
 
 
 def is_vehicle(annotation: Any) -> bool:
@@ -209,8 +251,10 @@ def _gives_any(declaration: Declaration, annotation: Any) -> bool:
 
 
 def _takes_any(function: Callable[..., Any], hints: Mapping[str, Any]) -> bool:
+    import inspect  # late, as above
+
     named = [one.name for one in inspect.signature(function).parameters.values() if one.kind is one.VAR_KEYWORD]
-    return any(not _unpacked(hints.get(name)) for name in named)
+    return any(not unpacked(hints.get(name)) for name in named)
 
 
 def _texts(docstring: str) -> tuple[str, str, dict[str, str]]:

@@ -25,6 +25,10 @@ MOST = 5_000_000
 _LONGEST = 14_000
 """Bits of a whole number: Python writes and reads none of more than 4300 digits."""
 
+_LONGEST_CLASS = 64
+_SHOWN = 3
+"""Steps at each end of a long way to a member that stand in a message."""
+
 
 def not_json(value: Json, where: str = "output", halves: bool = False) -> str:
     """Why a value cannot be kept as JSON data, or an empty string; ``halves`` allows text with lone surrogates, which
@@ -47,8 +51,16 @@ def not_json(value: Json, where: str = "output", halves: bool = False) -> str:
         else:
             why = _scalar(item, halves)
         if why:
-            return "".join(part for _, part in around) + f"{name} {why}"
+            return f"{_way([part for _, part in around], name)} {why}"
     return ""
+
+
+def _way(steps: list[str], last: str) -> str:
+    """How to get to a member, from the name of the whole; the middle of a long way is left out."""
+    steps = [*steps, last]
+    if len(steps) > 10 * _SHOWN:
+        steps = [*steps[: 2 + _SHOWN], "…", *steps[-_SHOWN:]]
+    return "".join(steps)
 
 
 def _members(item: Any) -> Iterator[tuple[str, Any]]:
@@ -115,6 +127,9 @@ def sound(given: Any, what: str = "the result", halves: bool = False) -> Outcome
         outcome = outcome._replace(stdout=legible(outcome.stdout), stderr=legible(outcome.stderr))
     if outcome.failure in ("interrupted", "unstarted"):
         outcome = failed(f"failed as `{outcome.failure}`", outcome)
+    elif outcome.failure and not is_class(outcome.failure):
+        shown = outcome.failure if len(outcome.failure) <= _LONGEST_CLASS else f"{outcome.failure[:40]}…"
+        outcome = failed(f"failed with {shown!r}, which is no name of a failure class", outcome)
     if not (outcome.outputs or outcome.artifacts):
         return outcome
     why = not_json(outcome.outputs, what, halves) or not_json(outcome.artifacts, "what it kept", halves)
@@ -123,6 +138,16 @@ def sound(given: Any, what: str = "the result", halves: bool = False) -> Outcome
     if not outcome.failure:
         return Outcome("logic", why, usage=outcome.usage)
     return outcome._replace(message=f"{outcome.message}; {why}", outputs={}, artifacts=())
+
+
+def is_class(word: str) -> bool:
+    """Whether a plan can name a failure class so: letters, digits, ``_``, ``-`` and dots, a letter first."""
+    return (
+        len(word) <= _LONGEST_CLASS
+        and word.isascii()
+        and word[:1].isalpha()
+        and word.replace("-", "_").replace(".", "_").isidentifier()
+    )
 
 
 def failed(why: str, outcome: Outcome) -> Outcome:
@@ -168,6 +193,13 @@ def unfit(asked: Any) -> str:
     if isinstance(asked.directory, str) and isinstance(asked.stdin, bytes) and isinstance(asked.keep, int):
         return ""
     return "it asked for a process whose directory is no text, stdin no bytes or keep no number"
+
+
+def no_process(name: str, given: Any) -> str:
+    """What is wrong where a capability that is a process gave something else."""
+    kind = type(given).__name__
+    shown = "None" if given is None else f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind}"
+    return f"`{name}` is `process=True` and gave {shown}: it has to give a Spawn or a Pause"
 
 
 def misdescribed(found: Any) -> str:

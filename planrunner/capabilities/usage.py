@@ -12,7 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from planrunner.capabilities.contract import Context
+
     Json = Any
+
+
+def require_calls(context: Context, wanted: int) -> None:
+    """Raises Failure (budget) where the attempt has not set aside as many calls as it wants in all."""
+    limit = context.call.reserved.get("calls")
+    if limit is not None and wanted > limit:
+        said = f"the attempt has set aside {limit:g} call{'s' if limit != 1 else ''} and would need {wanted}"
+        raise Failure(f"{said}: say `budgets: {{calls: {wanted}}}` on the task", "budget")
 
 
 def read_usage(path: str) -> dict[str, Json]:

@@ -60,7 +60,8 @@ def _object(found: Capability) -> dict[str, Any]:
 
 
 def _described(found: Capability) -> list[str]:
-    from planrunner.app.example import example_task
+    from planrunner.app.authoring import capability
+    from planrunner.app.example import example_tasks
 
     lines = [f"{found.name}: {found.summary}", f"effect {found.effect}: {_AFTER_A_CRASH[found.effect]}"]
     lines.append(f"preview: {'yes' if found.preview else 'no'}; undo: {_undone(found)}; from {found.plugin}")
@@ -76,7 +77,7 @@ def _described(found: Capability) -> list[str]:
             lines += ["", f"{title}:", *(_field(field, width, title == "inputs") for field in fields)]
     if found.open_outputs:
         lines += ["", "outputs: any that the task declares"]
-    return [*lines, "", "example:", *(f"  {line}" for line in example_task(found).splitlines())]
+    return [*lines, "", "example:", *(f"  {line}" for line in example_tasks(found, capability).splitlines())]
 
 
 _AFTER_A_CRASH = {

@@ -118,6 +118,9 @@ class Attempt:
     def environment(self) -> dict[str, str]:
         return self._served().environment()
 
+    def directory(self) -> str:
+        return self._served().directory()
+
     def _served(self) -> AttemptServices:
         if self._services is None:
             assert self._serve is not None, "a context without services does not come here"
@@ -149,7 +152,9 @@ def located(resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding 
     name, _, part = name.partition("#")
     try:
         function = resolve(name)
-        return bind(name, getattr(declaration_of(function), part) if part else function)
+        if not part:
+            return bind(name, function)
+        return bind(name, getattr(declaration_of(function), part), None if part == "undo" else function)
     except KeyError:
         return Outcome("logic", f"no installed capability is named `{name}`")
     except BaseException as error:  # a plugin that cannot be imported fails its tasks, not the run

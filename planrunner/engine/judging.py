@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.binding import Binding, invoke
-from planrunner.capabilities.contract import Call
+from planrunner.capabilities.contract import Call, Failure
 from planrunner.engine.attempts import Attempt, located
 from planrunner.engine.calls import Place, plain_data
 from planrunner.engine.evidence import examined
@@ -22,6 +21,7 @@ from planrunner.plan.model import Budgets, Task
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from planrunner.capabilities.contract import Context
     from planrunner.engine.rare_effects import Examine
     from planrunner.engine.services import AttemptServices
     from planrunner.machine.state import State
@@ -46,7 +46,8 @@ def judging(state: State, event: GateRequested, place: Place) -> Call | None:
     if room:
         inputs = {
             "criteria": list(event.request["words"]),
-            "material": material(state, number, place),
+            "material": _said(state, number),
+            "artifacts": _outcome(state, number).artifacts,
             "model": state.environment["judge"],
             "fail": False,
         }
@@ -59,30 +60,41 @@ def judging(state: State, event: GateRequested, place: Place) -> Call | None:
     return call._replace(reserved=event.reserved)
 
 
-def material(state: State, number: int, place: Place) -> str:
-    """What an attempt left to be judged: its outputs, what it printed, and its artifacts that are short text."""
-    outcome = state.tasks[number].outcome
-    assert outcome is not None, "only an ended attempt is judged"
+def _said(state: State, number: int) -> list[str]:
+    """What an attempt gave and printed, which is to be judged."""
+    outcome = _outcome(state, number)
     parts = []
     if outcome.outputs:
         parts.append(f"outputs: {stable_json(plain_data(outcome.outputs))}")
     for name, text in (("standard output", outcome.stdout), ("standard error", outcome.stderr)):
         if text.strip():
             parts.append(f"{name}:\n{text}")
-    parts += [f"artifact {record.get('name')}:\n{_text_of(record, place)}" for record in outcome.artifacts]
-    return "\n\n".join(parts) or "(the task left nothing behind)"
+    return parts
 
 
-def _text_of(record: dict[str, Json], place: Place) -> str:
-    path, digest = str(record.get("path", "")), str(record.get("sha256", ""))
-    try:
-        with open(os.path.join(place.directory, path), "rb") as file:
-            data = file.read(_LARGEST + 1)
-    except OSError:
-        return f"(sha256 {digest})"
-    if len(data) > _LARGEST or sha256(data).hexdigest() != digest:
-        return f"({record.get('size')} bytes, sha256 {digest})"
-    return data.decode("utf-8", "replace")
+def _outcome(state: State, number: int) -> Outcome:
+    outcome = state.tasks[number].outcome
+    assert outcome is not None, "only an ended attempt is judged"
+    return outcome
+
+
+def _shown(inputs: dict[str, Json], context: Context) -> dict[str, Json]:
+    """The inputs of the judge, with the text of the artifacts as it was kept, whatever lies at their paths by now."""
+    given = {key: value for key, value in inputs.items() if key != "artifacts"}
+    kept = [f"artifact {record.get('name')}:\n{_text_of(record, context)}" for record in inputs["artifacts"]]
+    return {**given, "material": "\n\n".join([*given["material"], *kept]) or "(the task left nothing behind)"}
+
+
+def _text_of(record: dict[str, Json], context: Context) -> str:
+    """Text of an artifact that the plan names, where it is short. What a capability keeps for itself is named alone."""
+    digest, size = str(record.get("sha256", "")), int(record.get("size") or 0)
+    if record.get("path") and size <= _LARGEST:
+        try:
+            with context.artifact(digest) as file:
+                return file.read(_LARGEST).decode("utf-8")
+        except (Failure, OSError, UnicodeDecodeError):
+            pass
+    return f"({size} bytes, sha256 {digest})"
 
 
 def judged(
@@ -115,8 +127,10 @@ def _answered(
     name: str, found: GateExamined, attempt: Attempt, binding: Binding | Outcome, stopped: Callable[[], bool]
 ) -> GateExamined | StorageFailed | None:
     """What the gate looks at with the verdict of the judge among it; None where the judge was stopped."""
-    inputs = attempt.call.inputs
-    answer = binding if not isinstance(binding, Binding) else invoke(binding, inputs, _listening(attempt, stopped))
+    context = attempt.context._replace(cancelled=stopped)
+    answer: Any = binding
+    if isinstance(binding, Binding):
+        answer = invoke(binding, _shown(context.call.inputs, context), context)
     if isinstance(answer, StorageFailed):
         return answer
     if stopped():
@@ -128,10 +142,6 @@ def _answered(
             evidence=(*found.evidence, _evidence(name, f"the judge could not tell: {why}")), usage=usage
         )
     return found._replace(evidence=(*found.evidence, _verdict(name, answer.outputs)), usage=usage)
-
-
-def _listening(attempt: Attempt, stopped: Callable[[], bool]) -> Any:
-    return attempt.context._replace(cancelled=stopped)
 
 
 def _evidence(name: str, text: str, **more: Json) -> dict[str, Json]:

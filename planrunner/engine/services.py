@@ -68,6 +68,9 @@ class AttemptServices:
     def environment(self) -> dict[str, str]:
         return dict(self._environment)
 
+    def directory(self) -> str:
+        return self._directory
+
 
 def _require_name(name: str) -> None:
     """A name is a relative path such as `report/page one.html`, whoever later makes a file of it. Raises Failure."""

@@ -20,6 +20,7 @@ from planrunner.plan.lower_gate import GATE_KEYS, gate, routes
 from planrunner.plan.lower_links import check_params, linked
 from planrunner.plan.lower_values import Lowering, Pending
 from planrunner.plan.model import Budgets, Loop, Retry, Task
+from planrunner.plan.wording import makes_a_gate
 from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
@@ -141,11 +142,7 @@ def _finish_gate(draft: Draft) -> None:
     if action and "gate" not in nodes:
         what = f"`{keys[0]}`" if keys else "`kind: gate`"
         place = draft.span(keys[0]) if keys else draft.span("kind")
-        label = Label(draft.span(action), f"`{action}` stands here")
-        help_ = f"put `{action}` into a task of its own, before or after the gate"
-        draft.low.report(
-            "PLAN009", f"{what} makes the task a gate, and a gate does nothing itself", place, help_, label
-        )
+        draft.low.findings.append(makes_a_gate(what, place, action, draft.span(action)))
     fields["gate"] = gate(draft.low, nodes)
     draft.edges["gate"] = routes(draft.low, fields["gate"])
     for name in ("timeout", "retry"):

@@ -11,6 +11,7 @@ from collections.abc import Sequence as Row
 from planrunner.diagnostics import Diagnostic
 from planrunner.jsontext import read_json
 from planrunner.plan import wording
+from planrunner.plan.schema_exclusions import both_groups, exclusions
 from planrunner.plan.schema_types import (
     REMEMBERED,
     Check,
@@ -202,9 +203,10 @@ class Compiler:
         checks: list[Check] = [self.compile(part, name) for part in branches[1:] if not _special(part)]
         title = wording.titled(schema.get("title", ""), name)
         checks += [self._alternatives(part["anyOf"], title) for part in branches if "anyOf" in part]
-        pairs = [tuple(part["not"]["required"]) for part in branches if "not" in part]
-        if pairs:
-            checks.append(_exclusions(pairs))
+        refused = [part["not"] for part in branches if "not" in part]
+        if pairs := [tuple(part["required"]) for part in refused if "required" in part]:
+            checks.append(exclusions(pairs))
+        checks += [both_groups(part["allOf"]) for part in refused if "allOf" in part]
         conditions = [part for part in branches if "if" in part]
         choices = [part for part in conditions if _choice(part["if"])]
         if choices:
@@ -348,29 +350,3 @@ def _choice(condition: Schema) -> bool:
         and len(properties) == 1
         and all(value.keys() == {"const"} and isinstance(value["const"], str) for value in properties.values())
     )
-
-
-def _exclusions(pairs: list[tuple[Any, ...]]) -> Check:
-    partners: dict[str, list[str]] = {}
-    for first, second in pairs:
-        partners.setdefault(second, []).append(first)
-    harmless: set[tuple[Any, ...]] = set()
-
-    def check_exclusions(node: Node, walk: Walk) -> None:
-        if not isinstance(node, Mapping):
-            return
-        names = walk.names(node)
-        if names in harmless:
-            return
-        known = len(walk.findings)
-        report(node, {str(name) for name in names}, walk)
-        if len(walk.findings) == known and len(harmless) < REMEMBERED:
-            harmless.add(names)
-
-    def report(node: Mapping, present: set[str], walk: Walk) -> None:
-        for second in sorted(present & partners.keys()):
-            for first in partners[second]:
-                if first in present:
-                    walk.findings.append(wording.conflict(node, first, second))
-
-    return check_exclusions

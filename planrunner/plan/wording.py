@@ -159,6 +159,13 @@ def too_many(title: str, node: Node, most: int) -> Diagnostic:
     return Diagnostic("PLAN006", f"{title} has at most {most} key{'' if most == 1 else 's'}", _head(node))
 
 
+def makes_a_gate(what: str, place: Span, action: str, label: Span) -> Diagnostic:
+    """Something (``what``) makes a gate of a task that says what it does."""
+    help_ = f"put `{action}` into a task of its own, before or after the gate"
+    message = f"{what} makes the task a gate, and a gate does nothing itself"
+    return Diagnostic("PLAN009", message, place, labels=(Label(label, f"`{action}` stands here"),), help=help_)
+
+
 def conflict(node: Node, first: str, second: str) -> Diagnostic:
     """Two keys that exclude each other; the later one in the text is marked, the other one labelled."""
     assert isinstance(node, Mapping)

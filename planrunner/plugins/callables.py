@@ -49,7 +49,22 @@ def faults_of(function: Callable[..., Any]) -> Iterator[str]:
         else:
             yield f"{what} has no annotation, so nobody is told what it takes"
     yield from _annotation(hints.get("return"), "what it returns")
+    if declaration.process and "return" in hints and not _waited_for(hints["return"]):
+        said = "None" if hints["return"] is type(None) else _shown(hints["return"])
+        yield f"it is `process=True` and declares to return `{said}`: it has to return a Spawn or a Pause"
     yield from _companions(declaration, function)
+
+
+def _waited_for(annotation: Any) -> bool:
+    """Whether a return annotation leaves room for what a process gives, and for nothing else."""
+    annotation = _bare(annotation)
+    if get_origin(annotation) in (Union, types.UnionType):
+        return all(map(_waited_for, get_args(annotation)))
+    return annotation is Any or is_vehicle(annotation)
+
+
+def _shown(annotation: Any) -> str:
+    return str(annotation) if get_origin(annotation) else getattr(annotation, "__name__", str(annotation))
 
 
 def _inputs(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:

@@ -10,6 +10,7 @@ from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.source import Span
 from planrunner.syntax.findings import find_unreadable
 from planrunner.syntax.tree import Plain
+from planrunner.syntax.yaml_flow import colon_in_flow
 
 
 def old_yaml(text: str, value: Plain, mistaken: str, span: Span) -> Diagnostic:
@@ -228,6 +229,10 @@ def _after_quote(problem: _Problem, text: str) -> Diagnostic | None:
 
 def _colon(problem: _Problem, text: str) -> Diagnostic | None:
     begin = _start_of_line(text, problem.at)
+    if "found unexpected ':'" in problem.words and "plain scalar" in problem.context:
+        if text[: problem.begin].rstrip().endswith("{{"):
+            return _template(text, text.rfind("{{", 0, problem.begin))
+        return colon_in_flow(text, problem.begin, problem.at)
     if "mapping values are not allowed" in problem.words:
         return _misplaced_colon(problem.at, begin, text)
     if "could not find expected ':'" in problem.words:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
-from planrunner.capabilities.binding import bind, invoke
+from planrunner.capabilities.binding import Binding, bind, invoke
 from planrunner.capabilities.bounding import Overdue, within
 from planrunner.capabilities.contract import Call, Context
 from planrunner.capabilities.declare import Declaration, declaration_of
@@ -115,17 +115,18 @@ class Bench:
         as the engine does; what it returns is in the outputs. Raises AssertionError where it takes longer than
         ``LOOK``: it is named, asked to stop and left to itself."""
         asked = asked if given is None else asked._replace(inputs=given)
+        inputs_of = self.function if given is None else None
+        bound = bind(self.name, function, inputs_of)
         try:
-            found = within(LOOK, self._named(function), lambda stopped: self._told(function, asked, stopped))
+            found = within(LOOK, self._named(function), lambda stopped: self._told(bound, asked, stopped))
         except Overdue as late:
             raise AssertionError(str(late)) from None
         if not isinstance(found, Outcome):
             raise TypeError(f"{function!r} returned {found!r}")
         return found
 
-    def _told(self, function: Function, asked: Asked, stopped: Callable[[], bool]) -> Any:
-        context = self.context(asked)._replace(cancelled=stopped)
-        return invoke(bind(self.name, function), dict(asked.inputs), context)
+    def _told(self, bound: Binding, asked: Asked, stopped: Callable[[], bool]) -> Any:
+        return invoke(bound, dict(asked.inputs), self.context(asked)._replace(cancelled=stopped))
 
     def _named(self, function: Function) -> str:
         """What the function is to the capability."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from planrunner.views.table import table
-from planrunner.views.terminal import Terminal, harmless
+from planrunner.views.terminal import Terminal, harmless, word
 
 Json = Any
 
@@ -22,11 +22,17 @@ def size_text(size: float) -> str:
     return f"{size:.0f}{unit}" if size >= 100 or unit == "B" else f"{size:.1f}{unit}"
 
 
+def ref_text(ref: str) -> str:
+    """The address of a version as people copy it into a command: in quotes where it has spaces or signs of a shell."""
+    shown = harmless(ref)
+    return shown if all(char.isalnum() or char in "/._-@:+,=%[]" for char in shown) else word(shown)
+
+
 def rows(terminal: Terminal, found: Sequence[dict[str, Json]]) -> list[str]:
     """The table of ``planrunner artifacts``; each row is the data of one version with ``when`` as text."""
     header = ("ARTIFACT", "TYPE", "SIZE", "MADE", "RUN")
     cells = [
-        (harmless(one["ref"]), harmless(one["type"]), size_text(one["size"]), one["when"], one["run_id"])
+        (ref_text(one["ref"]), harmless(one["type"]), size_text(one["size"]), one["when"], one["run_id"])
         for one in found
     ]
     return table(terminal, header, cells)
@@ -34,7 +40,7 @@ def rows(terminal: Terminal, found: Sequence[dict[str, Json]]) -> list[str]:
 
 def details(one: dict[str, Json]) -> Iterator[str]:
     """One version with its provenance, a line a fact."""
-    yield harmless(one["ref"])
+    yield ref_text(one["ref"])
     attempt = f", attempt {one['attempt']}" if one["attempt"] > 1 else ""
     facts = (
         ("content", f"sha256:{one['sha256']}"),
@@ -60,7 +66,7 @@ def checked(whole: int, damaged: Sequence[str], lost: Sequence[str], over: int) 
         f"; {over} gone when their time was over" if over else ""
     )
     yield from (f"  damaged  sha256:{sha256}" for sha256 in damaged)
-    yield from (f"  lost     {harmless(ref)}" for ref in lost)
+    yield from (f"  lost     {ref_text(ref)}" for ref in lost)
 
 
 def collected(told: dict[str, Json]) -> Iterator[str]:

@@ -6,9 +6,10 @@ from planrunner.machine.events import Outcome
 from planrunner.machine.owing import mine
 from planrunner.machine.paths import by_its_own, stands
 from planrunner.machine.state import State, TaskState
+from planrunner.masking import masked
 from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.standing import attempt_text
+from planrunner.views.standing import attempt_text, outputs_of
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, cut, harmless, word
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 LINES = 20
 BLOCKS = 10
+GIVEN = 8
+"""Outputs of a failure that its block lists."""
+_LONG = 160
 _INDENT = 11
 _CUT_OFF = ("cancelled", "stopped")
 
@@ -66,6 +70,7 @@ def failure_block(
         ("place", _place(state, number, source)),
         ("command", command_text(task)),
         *_output(found.outcome),
+        ("gave", _given(found)),
         ("then", _consequence(state, number)),
     ]
     lines = [_headline(terminal, task, found)]
@@ -125,22 +130,14 @@ def command_text(task: Task) -> str:
         text = " ".join(task.run)
     else:
         text = task.run or task.command or (f"{task.uses} {_inputs(task.inputs)}" if task.uses else "")
-    lines = _masked(text).strip().splitlines()
+    lines = masked(text).strip().splitlines()
     return "\n".join(lines[:4] + ([f"({len(lines) - 4} more lines)"] if len(lines) > 4 else []))
-
-
-def _masked(text: str) -> str:
-    if "://" not in text or "@" not in text:
-        return text
-    import re  # late: few tasks name such an address
-
-    return re.sub(r"(://[^\s/:@'\"]*):[^\s/'\"]*@", r"\1:***@", text)
 
 
 def _inputs(inputs: object) -> str:
     if not isinstance(inputs, dict):
         return ""
-    text = _masked(" ".join(f"{name}={value!r}" for name, value in inputs.items()))  # whole, before it is cut
+    text = masked(" ".join(f"{name}={value!r}" for name, value in inputs.items()))  # whole, before it is cut
     return text if len(text) <= 120 else text[:119] + "~"
 
 
@@ -152,6 +149,21 @@ def _output(outcome: Outcome | None) -> list[tuple[str, str]]:
     room = LINES - len(errors)
     prints = outcome.stdout.splitlines()[-room:] if room else []
     return [(name, "\n".join(lines)) for name, lines in (("stdout", prints), ("stderr", errors)) if lines]
+
+
+def _given(found: TaskState) -> str:
+    """The outputs of the failure, a line each; of many the first few and how many more there are."""
+    given = outputs_of(found)
+    lines = [f"{name}={_short(value)}" for name, value in list(given.items())[:GIVEN]]
+    return "\n".join([*lines, f"({len(given) - GIVEN} more)"] if len(given) > GIVEN else lines)
+
+
+def _short(value: object) -> str:
+    """A value on one line, masked before it is cut."""
+    import json  # late: few failures give anything
+
+    text = masked(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+    return " ".join(text.split() if len(text) <= _LONG else (*text[:_LONG].split(), "…"))
 
 
 def _consequence(state: State, number: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from planrunner.plan.escapes import escaped, escaped_line
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, cut, harmless
 
@@ -36,11 +37,11 @@ def _changes(screen: Terminal, rows: list[dict[str, Json]]) -> Iterator[str]:
     if not rows:
         yield "no task has a capability that can tell what it would change"
     for row in rows:
-        said = harmless(row["summary"] or row["problem"])
+        said = escaped(row["summary"] or row["problem"])
         yield f"{screen.paint(harmless(row['task']), 'bold')}  {row['uses']}  {said}"
-        yield from (f"  $ {harmless(call)}" for call in row["calls"])
-        for line in row["diff"].splitlines():
-            yield "  " + screen.paint(harmless(line), _COLOURS.get(line[:1], ""))
+        yield from (f"  $ {escaped(call)}" for call in row["calls"])
+        for line in row["diff"].removesuffix("\n").split("\n") if row["diff"] else ():
+            yield "  " + screen.paint(escaped_line(line), _COLOURS.get(line[:1], ""))
 
 
 def _every(rows: list[dict[str, Json]]) -> Iterator[dict[str, Json]]:
@@ -140,5 +141,5 @@ def _amount(name: str, value: float) -> str:
 
 
 def _named(names: list[str]) -> str:
-    every = [harmless(name) for name in dict.fromkeys(names)]
+    every = [escaped(name) for name in dict.fromkeys(names)]
     return ", ".join(every[:8]) + (f" and {len(every) - 8} more" if len(every) > 8 else "")

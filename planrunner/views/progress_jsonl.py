@@ -64,7 +64,8 @@ def entry_text(entry: Entry) -> str:
     for name, value in _filled(entry.event).items():
         value = _filled(value) if hasattr(value, "_asdict") else value
         text = value if isinstance(value, str) else _encode(value)
-        fields.append(f"{name}={harmless(text if len(text) <= LONGEST else text[: LONGEST - 1] + '~')}")
+        text = harmless(text[: 4 * LONGEST])  # before it is cut: half an address would show its password
+        fields.append(f"{name}={text if len(text) <= LONGEST else text[: LONGEST - 1] + '~'}")
     return " ".join([event_type(type(entry.event)), *fields])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.state import State, TaskState
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.standing import is_decided, is_done, pairs, shown_status, waiting
+from planrunner.views.standing import is_decided, is_done, outputs_of, pairs, shown_status, waiting
 
 if TYPE_CHECKING:
     from typing import Any
@@ -69,18 +69,10 @@ def task_object(state: State, found: TaskState) -> dict[str, Json]:
     return {
         "status": status,
         "attempts": found.attempts,
-        "outputs": _given(found),
+        "outputs": outputs_of(found),
         "reason": _left_reason(found) if left else found.reason,
         "detail": _left_detail(found) if left else found.detail,
     }
-
-
-def _given(found: TaskState) -> dict[str, Json]:
-    if found.status != "failed":
-        return found.outputs
-    from planrunner.machine.scope import outputs_of  # late: only failed tasks need it
-
-    return outputs_of(found)
 
 
 def account_object(state: State, number: int) -> dict[str, Json]:

@@ -6,9 +6,12 @@ from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Any
 
     from planrunner.machine.state import State, TaskState
     from planrunner.plan.model import Task
+
+    Json = Any
 
 
 def shown_status(state: State, found: TaskState) -> str:
@@ -34,6 +37,15 @@ def is_decided(found: TaskState) -> bool:
 def is_done(found: TaskState) -> bool:
     """Whether the work of a task is done, and its files were to be kept when the runner died."""
     return found.outcome is not None and not found.outcome.failure
+
+
+def outputs_of(found: TaskState) -> dict[str, Json]:
+    """What a task gave; of one that failed what its last attempt gave all the same, such as counts of tests or the
+    status of an answer, and where another stood in for it what that one gave."""
+    failed = found.status == "failed" or (found.status == "rolled_back" and found.standing == "failed")
+    if found.outcome is None or found.recovered_by or not failed:
+        return found.outputs
+    return found.outcome.outputs
 
 
 def is_resting(state: State) -> bool:

@@ -86,9 +86,17 @@ def _number(name: str) -> int:
 
 
 def harmless(text: str) -> str:
-    """Text of a task or a plan without control characters: it cannot move the cursor or recolour the screen."""
-    if text.isprintable():
+    """Text of a task or a plan as anybody may see it: without control characters, so that it cannot move the cursor or
+    recolour the screen, and without the passwords of addresses."""
+    text = text if text.isprintable() else _printable(text)
+    if "://" not in text:
         return text
+    from planrunner.masking import masked  # late: few texts name an address
+
+    return masked(text)
+
+
+def _printable(text: str) -> str:
     text = text.expandtabs(4)
     kept: list[str] = []
     at = 0

@@ -47,9 +47,11 @@ class Desk:
             folder.mkdir(exist_ok=True)
         self.visit = 0
 
-    def context(self, attempt: int = 1) -> Context:
+    def context(self, attempt: int = 1, cwd: str = "") -> Context:
         key, once = f"run:task:{self.visit}:{attempt}", f"run:task:{self.visit}"
-        call = Call("run", Task("task"), attempt, key, {}, "", (), {}, {}, str(self.root), "", None, once=once)
+        call = Call(
+            "run", Task("task", cwd=cwd), attempt, key, {}, "", (), {}, {}, str(self.root / cwd), "", None, once=once
+        )
         return Context(call, NoLog(), lambda: False, AttemptServices(str(self.state), str(self.root), None, {}))
 
     def do(self, verb: str, attempt: int = 1, **inputs: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@ stand-ins that take the options of the real ones and nothing else."""
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import json
 import os
@@ -111,6 +112,11 @@ def preview(function: Any, context: Context, **inputs: Any) -> Any:
 
 def settings(value: str, name: str = "settings") -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"it": value}}
+
+
+def secret(value: str) -> dict[str, Any]:
+    data = {"password": base64.b64encode(value.encode()).decode()}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": data}
 
 
 def web(image: str, **labels: str) -> dict[str, Any]:
@@ -229,6 +235,62 @@ class TestApply:
         with pytest.raises(Failure, match="Unable to connect") as failed:
             apply(cluster.context(), settings("1"))
         assert failed.value.failure == "transient"
+
+
+class TestSecrets:
+    """What they hold is kept nowhere."""
+
+    @staticmethod
+    def is_kept(cluster: Cluster, value: str) -> bool:
+        wanted = value.encode(), base64.b64encode(value.encode())
+        kept = [path.read_bytes() for path in cluster.project.rglob("*") if path.is_file()]
+        assert kept, "the objects as they were are kept somewhere"
+        return any(each in data for data in kept for each in wanted)
+
+    def test_a_new_one_is_deleted_again(self, cluster: Cluster) -> None:
+        context = cluster.context()
+        before = capture(apply, context, manifest=[secret("hunter2"), web("web:1")])
+        applied = apply(context, [secret("hunter2"), web("web:1")])
+        assert not self.is_kept(cluster, "hunter2")
+        undo(apply, context, before, applied)
+        assert cluster.wanted() == {}
+
+    def test_one_that_stayed_as_it_was_hinders_nothing(self, cluster: Cluster) -> None:
+        apply(cluster.context("earlier"), [secret("hunter2"), web("web:1")])
+        was, context = cluster.wanted(), cluster.context()
+        before = capture(apply, context, manifest=[secret("hunter2"), web("web:2")])
+        undo(apply, context, before, apply(context, [secret("hunter2"), web("web:2")]))
+        assert cluster.wanted() == was
+
+    def test_one_that_was_changed_is_told_before_anything_is_touched(self, cluster: Cluster) -> None:
+        apply(cluster.context("earlier"), [secret("hunter2"), web("web:1")])
+        context = cluster.context()
+        before = capture(apply, context, manifest=[secret("tr0ub4dor"), web("web:2")])
+        applied = apply(context, [secret("tr0ub4dor"), web("web:2")])
+        assert not self.is_kept(cluster, "hunter2") and not self.is_kept(cluster, "tr0ub4dor")
+        now = cluster.wanted()
+        for outputs in (applied, None):
+            with pytest.raises(Failure, match=r"Secret default/s \(v1\) was changed or deleted, .* by hand"):
+                undo(apply, context, before, outputs)
+        assert cluster.wanted() == now
+
+    def test_after_an_attempt_that_was_cut_off_nothing_is_taken_for_ours(self, cluster: Cluster) -> None:
+        context = cluster.context()
+        before = capture(apply, context, manifest=[secret("hunter2"), web("web:1")])
+        assert undo(apply, context, before, None) == {"changed": []}
+        apply(context, [secret("hunter2")])
+        with pytest.raises(Failure, match="a manifest with secrets is not kept: look at Secret"):
+            undo(apply, context, before, None)
+        assert list(cluster.wanted()) == ["Secret/default/s"]
+
+    def test_a_deleted_one_stays_deleted_and_is_told(self, cluster: Cluster) -> None:
+        apply(cluster.context("earlier"), secret("hunter2"))
+        context = cluster.context()
+        before = capture(delete, context, resource="secret/s")
+        deleted = delete(context, resource="secret/s")
+        assert not self.is_kept(cluster, "hunter2")
+        with pytest.raises(Failure, match="what secrets hold is not kept"):
+            undo(delete, context, before, deleted)
 
 
 class TestDelete:

@@ -214,6 +214,7 @@ class TestDiff:
         [
             ("hello", "names no file"),
             ("--- a/song.txt\n+++ b/song.txt\n", "has no hunk"),
+            ("--- a/song.txt\n+++ b/song.txt\n one\n", "line 3 of the diff stands under no head of a hunk: expected a"),
             ("--- a/song.txt\n+++ b/song.txt\n@@ -1 +1 @@\n", "line 3 of the diff is a hunk without lines"),
             ("--- a/song.txt\n+++ b/song.txt\n@@ -1,2 +1,2 @@\n-line 1\n+x\nline 2\n", "line 6 of the diff begins with 'l'"),
             ("--- a/song.txt\n+++ b/other.txt\n@@ -1 +1 @@\n-a\n+b\n", "names two files"),

@@ -176,7 +176,49 @@ class TestSnapshot:
         kept = desk.do("snapshot", path="src")["snapshot"]
         desk.fresh("restore", path="far/away", snapshot=kept)
         assert desk.read("far/away/deep/b.py") == "src/deep/b.py"
-        assert desk.fresh("snapshot", path="far/away")["snapshot"] == kept
+        desk.fresh("delete", path="src", recursive=True)
+        desk.fresh("move", path="far/away", to="src")
+        assert desk.fresh("snapshot", path="src")["snapshot"] == kept
+
+    def test_a_snapshot_is_restored_in_its_own_folder_where_no_other_is_named(self, desk: Desk) -> None:
+        before = desk.tree()
+        kept = desk.do("snapshot", path="src/deep")["snapshot"]
+        desk.write("src/deep/b.py", "new")
+        desk.write("src/deep/more.py", "new")
+        assert "src/deep/more.py" in desk.preview("restore", snapshot=kept).diff
+        assert desk.fresh("restore", snapshot=kept) == {"changed": True, "written": 1, "removed": 1}
+        assert desk.tree() == before
+
+    @pytest.mark.parametrize(("taken", "restored"), [("src", ""), ("", "src"), ("src", "src/deep")])
+    def test_the_own_folder_of_a_snapshot_does_not_depend_on_where_a_task_works(
+        self, desk: Desk, taken: str, restored: str
+    ) -> None:
+        path = os.path.relpath("src/deep", taken) if taken else "src/deep"
+        before = desk.tree()
+        kept = function("snapshot")(desk.context(cwd=taken), path=path).snapshot
+        desk.write("src/deep/b.py", "new")
+        desk.visit += 1
+        function("restore")(desk.context(cwd=restored), snapshot=kept)
+        assert desk.tree() == before
+
+    def test_a_snapshot_of_a_folder_out_of_reach_is_restored_only_where_one_is_named(self, desk: Desk) -> None:
+        kept = desk.do("snapshot", path="src/deep")["snapshot"]
+        before = desk.tree()
+        restore, context = function("restore"), desk.context(cwd=".config")
+        with pytest.raises(Failure, match=r"is of src/deep, outside .* `path` says where to put it") as failed:
+            restore(context, snapshot=kept)
+        assert failed.value.failure == "policy"
+        assert desk.tree() == before
+        assert restore(context, snapshot=kept, path="here").written == 3
+
+    def test_a_snapshot_that_names_no_folder_is_restored_only_where_one_is_named(self, desk: Desk) -> None:
+        head = b'{"entries":[],"exclude":[],"format":1,"offsets":{},"patterns":["**"]}\n'
+        kept = desk.context().keep(head, "snapshot")["sha256"]
+        before = desk.tree()
+        with pytest.raises(Failure, match="`path` says where to put it"):
+            desk.do("restore", snapshot=kept)
+        assert desk.tree() == before
+        assert desk.fresh("restore", snapshot=kept, path=".config")["changed"]
 
     def test_what_is_no_snapshot_is_told(self, desk: Desk) -> None:
         other = desk.context().keep(b"[1, 2]", "other")["sha256"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -172,6 +173,52 @@ class TestGoingOn:
         assert (out["resumed"], out["sha256"]) == (300_000, DIGEST)
         assert peer.requests[-1].headers["range"] == "bytes=300000-"
 
+    @pytest.mark.parametrize("size", [1_000, 200_000])
+    def test_a_server_that_sends_less_than_was_asked_for_is_asked_for_the_rest(
+        self, project: Project, size: int
+    ) -> None:
+        body = BODY[: 20 * size]
+
+        def act(seen: Seen, connection: socket.socket, _: int) -> bytes | None:
+            if "range" not in seen.headers:
+                connection.sendall(answer(200, body, etag='"v1"')[: -len(body) + size])
+                connection.close()
+                return None
+            start = int(seen.headers["range"][6:-1])
+            part = body[start : start + size]
+            span = f"bytes {start}-{start + len(part) - 1}/{len(body)}"
+            return answer(206, part, content_range=span, etag='"v1"')
+
+        with Peer(act) as peer:
+            ended = download(project, peer.url, path="whole", retries={"times": 1, "delay": 0.01})
+        assert (ended.failure, (project.path / "whole").read_bytes()) == ("", body)
+
+    def test_a_server_that_sends_nothing_of_the_rest_is_given_up(self, project: Project) -> None:
+        def act(seen: Seen, *_: Any) -> bytes:
+            if "range" not in seen.headers:
+                return answer(200, BODY, etag='"v1"', connection="close")[: -len(BODY) + 1000]
+            return answer(206, b"", content_range=f"bytes 1000-{len(BODY) - 1}/{len(BODY)}", etag='"v1"')
+
+        with Peer(act) as peer:
+            ended = download(project, peer.url, path="whole", retries={"times": 1, "delay": 0.01})
+        assert (ended.failure, (project.path / "whole").exists()) == ("transient", False)
+        assert len(peer.requests) == 2
+
+    def test_a_disk_that_takes_a_part_of_a_piece_gets_no_file_with_a_hole(self, project: Project) -> None:
+        code = """if True:
+            import resource, sys
+            from types import SimpleNamespace
+            from planrunner.capabilities.http.partial import Partial
+            resource.setrlimit(resource.RLIMIT_FSIZE, (60, resource.RLIM_INFINITY))
+            partial = Partial(SimpleNamespace(cache=lambda name: sys.argv[1]), "x")
+            try:
+                partial.add(bytes(100))
+            except OSError as error:
+                print(partial.size, error.strerror)
+        """
+        done = subprocess.run([sys.executable, "-c", code, str(project.path)], capture_output=True, text=True)
+        assert done.stdout == "60 File too large\n", done.stderr
+
     def test_a_stopped_attempt_keeps_what_it_has(self, project: Project) -> None:
         def slow(seen: Seen, connection: socket.socket, number: int) -> bytes | None:
             if number > 1:
@@ -213,6 +260,16 @@ class TestGoingOn:
 
         with Peer(mix) as peer:
             assert download(project, peer.url, path="x").outputs["sha256"] == hashlib.sha256(other).hexdigest()
+
+    @pytest.mark.parametrize(("sent", "goes_on"), [("07:28:00", False), ("07:28:01", True)])
+    def test_a_time_of_change_tells_nothing_in_the_second_in_which_it_is_sent(
+        self, project: Project, sent: str, goes_on: bool
+    ) -> None:
+        day = "Wed, 21 Oct 2015"
+        files = Files(etag="", drops=(100_000,), last_modified=f"{day} 07:28:00 GMT", date=f"{day} {sent} GMT")
+        with Peer(files) as peer:
+            assert download(project, peer.url, path="file", retries=QUICK).failure == ""
+        assert ("range" in peer.requests[1].headers) is goes_on
 
     def test_without_a_validator_it_starts_anew_unless_the_digest_is_known(self, project: Project) -> None:
         with Peer(Files(etag="", drops=(300_000,))) as peer:

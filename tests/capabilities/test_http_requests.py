@@ -130,6 +130,10 @@ class TestWhatIsSent:
             ({"timeout": {"conect": 1}}, "`timeout` has the part `conect`, expected connect, read, write or total"),
             ({"retries": -1}, "`retries` must be a number from 0 to 100"),
             ({"retries": {"x": 1}}, "`retries` has the part `x`"),
+            (
+                {"expect_status": [200, "300-200"]},
+                "`expect_status` must be a status such as 200, `2xx` or `200-299`, found '300-200'",
+            ),
             ({"expect_status": "ok"}, "`expect_status` must be a status such as 200, `2xx` or `200-299`, found 'ok'"),
             ({"max_bytes": "lots"}, "`max_bytes`: expected a size"),
             ({"follow_redirects": "no"}, "`follow_redirects` must be true or false"),
@@ -199,6 +203,29 @@ class TestWhatComesOut:
             assert project.get(peer.url, expect_schema=schema).failure == "logic"
             for _ in range(2):
                 assert "the answer is no JSON" in project.get(peer.url, expect_schema=schema).message
+
+    @pytest.mark.parametrize(
+        ("body", "why"),
+        [
+            (b'{"a": 1,', "Expecting property name enclosed in double quotes: line 1 column 9 (char 8)"),
+            (b'{"a": NaN}', "NaN is no JSON"),
+            (b'"\xff"', "it is not UTF-8"),
+            (b"[" * 5000 + b"]" * 5000, "it is nested too deeply"),
+            (b'{"a": "\\ud800"}', "answer.json.a is not text that UTF-8 can hold: it has half of a surrogate pair"),
+            (b'{"a": 1}', ""),
+            (b"", ""),
+        ],
+    )
+    def test_an_answer_that_is_json_in_name_alone_says_why_there_is_no_data(
+        self, project: Project, body: bytes, why: str
+    ) -> None:
+        with Peer(lambda *_: answer(200, body, content_type="application/json")) as peer:
+            outputs = project.get(peer.url).outputs
+            assert outputs["json_problem"] == why
+            assert (outputs["json"] is None) == (body != b'{"a": 1}')
+            if why:
+                assert project.get(peer.url, expect_schema={}).message.endswith(f"the answer is no JSON: {why}")
+            assert project.get(peer.url, save="kept.json").outputs["json_problem"] == ""
 
     @pytest.mark.parametrize(
         "body", ["{", "NaN", "[1e999999]", '{"a": Infinity}', '"\\ud800"', "[" * 100_000, "1" * 5000, "\xff"]

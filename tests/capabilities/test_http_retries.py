@@ -105,6 +105,15 @@ class TestTryingAgain:
                 assert (ended.failure, ended.outputs["attempts"]) == ("", 2)
                 assert [seen.headers["idempotency-key"] for seen in peer.requests] == ["once", "once"]
 
+    def test_what_was_answered_by_a_redirect_is_not_sent_again_where_that_leads_to_nobody(
+        self, project: Project
+    ) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            nowhere = f"http://127.0.0.1:{closed.getsockname()[1]}/done"
+        with Peer(sequence(answer(303, location=nowhere))) as peer:
+            assert project.call("http.post", url=peer.url, body="order", retries=QUICK).failure == "transient"
+        assert [seen.method for seen in peer.requests] == ["POST"]
+
     def test_the_key_is_that_of_the_task_or_one_of_the_plan(self, project: Project) -> None:
         with Peer(sequence(answer(201))) as peer:
             for once in ("visit-1", "visit-1", "visit-2"):
@@ -145,7 +154,8 @@ class TestRetryAfter:
     @pytest.mark.parametrize(
         ("value", "seconds"),
         [("0", 0), ("120", 120), (" 5 ", 5), ("-1", None), ("1.5", None), ("soon", None), ("", None), ("٣", None),
-         ("Wed, 21 Oct 2015 07:28:00 GMT", 0), ("Wed, 99 Oct 2015 07:28:00 GMT", None)],
+         ("Wed, 21 Oct 2015 07:28:00 GMT", 0), ("Wed, 99 Oct 2015 07:28:00 GMT", None),
+         ("Wed, 21 Oct 99999999999999999999 07:28:00 GMT", None)],
     )  # fmt: skip
     def test_seconds_and_dates_are_read_and_nothing_else(self, value: str, seconds: float | None) -> None:
         assert retry_after(value) == seconds

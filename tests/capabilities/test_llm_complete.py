@@ -249,6 +249,45 @@ class TestShapes:
         assert "response_format" not in json.loads(odd.requests[0][2])
 
 
+class TestOddReplies:
+    """What nothing can hold does not lose an answer that is paid for."""
+
+    @staticmethod
+    def reply(content: str | None, **message: Any) -> bytes:
+        choice = {"index": 0, "message": {"role": "assistant", "content": content, **message}, "finish_reason": "stop"}
+        return json.dumps(
+            {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+        ).encode()
+
+    def test_halves_of_signs_are_joined_or_replaced(self, odd: Odd, tmp_path: Path) -> None:
+        odd.body = self.reply("a\ud800b \ud83d\ude00")
+        assert complete(Attempt(tmp_path, odd.settings()).context, "hello").text == "a\ufffdb \U0001f600"
+
+    def test_halves_of_signs_come_through_a_stream(self, odd: Odd, tmp_path: Path) -> None:
+        def event(text: str) -> bytes:
+            choice = {"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": None}
+            chunk = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+            return b"data: " + json.dumps(chunk).encode() + b"\n\n"
+
+        odd.kind, odd.body = "text/event-stream", event("a\ud83d") + event("\ude00b") + b"data: [DONE]\n\n"
+        attempt = Attempt(tmp_path, odd.settings())
+        assert complete(attempt.context, "hello", stream=True).text == "a\U0001f600b"
+        assert attempt.log.out == b"a??b\n"
+
+    @pytest.mark.parametrize("value", ['{"a": 1e999}', '{"a": "\\ud800"}', '{"a": ' + "[" * 200 + "]" * 200 + "}"])
+    def test_data_that_nothing_can_hold_does_not_fit(self, odd: Odd, tmp_path: Path, value: str) -> None:
+        odd.body = self.reply(value)
+        with pytest.raises(Failure, match="does not fit the schema") as failed:
+            complete(Attempt(tmp_path, odd.settings()).context, "hello", schema={"type": "object"}, repairs=1)
+        assert (failed.value.failure, len(odd.requests)) == ("schema", 2)
+
+    def test_arguments_that_nothing_can_hold_are_unreadable(self, odd: Odd, tmp_path: Path) -> None:
+        function = {"name": "f", "arguments": '{"a": 1e999}'}
+        odd.body = self.reply(None, tool_calls=[{"id": "c", "type": "function", "function": function}])
+        found = complete(Attempt(tmp_path, odd.settings()).context, "hello", tools=[{"name": "f"}])
+        assert found.tool_calls[0]["arguments"] == {"unreadable": '{"a": 1e999}'}
+
+
 class TestSecrets:
     def test_the_key_goes_to_the_provider_and_nowhere_else(
         self, odd: Odd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -305,6 +344,20 @@ class TestSecrets:
         with pytest.raises(Failure, match=r"answered 401: wrong key \[redacted\]") as raised:
             complete(attempt.context, "x")
         assert_without_key(attempt, raised.value.outputs)
+
+    @pytest.mark.parametrize("key", [f"{CANARY}\nmore", f"{CANARY}\x01more", f"{CANARY}é"])
+    def test_a_key_that_no_header_can_carry_is_refused_untold_and_costs_nothing(
+        self, odd: Odd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+    ) -> None:
+        monkeypatch.setenv("ODD_KEY", key)
+        (tmp_path / "key").write_text(key)
+        for where in ({"key_env": "ODD_KEY"}, {"key_file": str(tmp_path / "key")}):
+            attempt = Attempt(tmp_path, odd.settings(**where))
+            with pytest.raises(Failure, match="the key of `odd` is not one line of ASCII text") as failed:
+                complete(attempt.context, "hello")
+            assert (failed.value.failure, odd.requests) == ("policy", [])
+            assert attempt.log.usage == {"calls": 0, "tokens": 0, "cost": 0}
+            assert CANARY not in f"{failed.value}{failed.value.outputs}{attempt.log.err!r}"
 
     def test_a_prompt_that_holds_the_key_is_kept_without_it(self, odd: Odd, tmp_path: Path) -> None:
         attempt = Attempt(tmp_path, odd.settings(key_env="CANARY"))

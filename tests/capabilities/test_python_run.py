@@ -171,6 +171,38 @@ def test_only_code_of_the_project_runs_and_only_as_it_stands_in_the_plan(
     assert not list(tmp_path.rglob("stolen"))
 
 
+def test_a_package_that_is_not_the_projects_is_not_imported_on_the_way_to_a_module(
+    ran: Callable[..., Tasks], tmp_path: Path
+) -> None:
+    for name in ("foreign", "deep/er"):
+        (tmp_path / "libraries" / name).mkdir(parents=True)
+        (tmp_path / "libraries" / name / "__init__.py").write_text("open('imported', 'w')\n")
+        (tmp_path / "libraries" / name / "b.py").write_text("def f(): pass\n")
+    (tmp_path / "project" / "linked").symlink_to(tmp_path / "libraries" / "foreign")
+    folder = tmp_path / "project" / "own" / "inner"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    (folder / "b.py").write_text("def f(): return 'own'\n")
+    found = ran(
+        {"env": {"PYTHONPATH": str(tmp_path / "libraries")}},
+        package={"function": "foreign.b:f"},
+        missing={"function": "foreign.no_such:f"},
+        deeper={"function": "deep.er.b:f"},
+        linked={"function": "linked.b:f"},
+        own={"function": "own.inner.b:f"},
+        source={"function": "shop.no_such:f"},
+    )
+    assert not list(tmp_path.rglob("imported"))
+    assert {name: task["detail"] for name, task in found.items() if task["status"] == "failed"} == {
+        "package": "foreign.b is outside the working directory",
+        "missing": "foreign.no_such is outside the working directory",
+        "deeper": "deep.er.b is outside the working directory",
+        "linked": "linked.b is outside the working directory",
+        "source": "there is no module `shop.no_such` in the working directory",
+    }
+    assert found["own"]["outputs"] == {"value": "own"}
+
+
 def test_lines_that_were_put_together_while_the_run_went_on_are_refused(tmp_path: Path) -> None:
     task = Task("t", uses="python.run", inputs={"code": "result = {{ params.x }}"})
     call = Call("r", task, 1, "k", {}, "", (), {}, {}, str(tmp_path), "", None)

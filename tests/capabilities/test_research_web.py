@@ -167,6 +167,28 @@ class TestSearch:
         }  # fmt: skip
         assert context.log.spent == [{"calls": 1}, {"calls": 1}]
 
+    def test_no_more_pages_are_asked_for_than_calls_were_set_aside(self, site: Site, here: Any) -> None:
+        site.pages["/search"] = searxng(50)
+        context = here()
+        for aside, total in ((2, 20), (1, 10)):
+            limited = context._replace(call=context.call._replace(reserved={"calls": aside}))
+            context.log.spent.clear()
+            assert search(limited, "anything", limit=50, url=site.url).total == total
+            assert sum(each["calls"] for each in context.log.spent) == aside
+        with pytest.raises(Failure, match="has set aside 0 calls and would need 1") as refused:
+            search(context._replace(call=context.call._replace(reserved={"calls": 0})), "anything", url=site.url)
+        assert refused.value.failure == "budget"
+
+    def test_halves_of_signs_do_not_come_out(self, site: Site, here: Any) -> None:
+        results = '[{"url": "http://a.example/", "title": "x\\ud800"}, {"url": "http://b.example/\\ud800"}]'
+        answer = (
+            f'{{"results": {results}, "unresponsive_engines": [["\\ud800", "\\ud800"]], "suggestions": ["\\ud800"]}}'
+        )
+        site.pages["/search"] = (200, {"Content-Type": "application/json"}, answer.encode())
+        found = search(here(), "anything", url=site.url)
+        assert [result["title"] for result in found.results] == ["x?"]
+        assert (found.silent, found.suggestions) == ({"?": "?"}, ["?"])
+
     def test_nothing_found_is_no_failure(self, site: Site, here: Any) -> None:
         site.pages["/search"] = searxng(0)
         assert search(here(url=site.url), "nothing").results == []
@@ -302,6 +324,23 @@ class TestFetch:
             assert body.read() == whole
         assert ranges == [(None, None), ("bytes=300000-", '"v1"')]
 
+    def test_a_server_that_sends_less_than_was_asked_for_is_asked_for_the_rest(self, site: Site, here: Any) -> None:
+        body = b"0123456789" * 5000
+
+        def answer(request: Handler) -> Answer | None:
+            told = {"Content-Type": "text/plain", "ETag": '"a"'}
+            if "Range" not in request.headers:
+                request.reply(200, told, body, 20_000)
+                return None
+            start = int(request.headers["Range"][6:-1])
+            part = body[start : start + 15_000]
+            span = f"bytes {start}-{start + len(part) - 1}/{len(body)}"
+            return 206, {**told, "Content-Range": span}, part
+
+        site.pages["/page"] = answer
+        found = fetch(here(), [f"{site.url}/page"], delay=0)
+        assert found.docs[0]["characters"] == len(body)
+
     def test_a_page_that_changed_in_between_is_read_from_the_start(self, site: Site, here: Any) -> None:
         def page(request: Handler) -> Answer | None:
             if request.headers["Range"] is None:
@@ -386,6 +425,41 @@ class TestFetch:
             "/x": "logic", "/closed": "transient",
         }  # fmt: skip
         assert next(each for each in found.failed if each["failure"] == "unsupported")["type"] == "application/pdf"
+
+    @pytest.mark.parametrize(
+        ("kind", "body"),
+        [
+            ("text/plain; charset=idna", b"xn--a"),
+            ("text/plain; charset=undefined", b"a"),
+            ("text/plain; charset=utf-7", b"+2AA-"),
+            ("text/html; charset=unicode_escape", b"<p>\\ud800</p>"),
+            ("application/json", b'{"title": "\\ud800"}'),
+        ],
+    )
+    def test_a_page_in_odd_letters_loses_none_of_the_others(
+        self, site: Site, here: Any, kind: str, body: bytes
+    ) -> None:
+        site.pages["/odd"] = (200, {"Content-Type": kind}, body)
+        site.pages["/good"] = (200, {}, TEXT % PROSE)
+        found = fetch(here(), [f"{site.url}/odd", f"{site.url}/good"], delay=0)
+        assert [doc["url"] for doc in found.docs] == [f"{site.url}/odd", f"{site.url}/good"]
+        json.dumps(found, ensure_ascii=False).encode()
+
+    @pytest.mark.parametrize(
+        ("answer", "failure", "reason"),
+        [
+            ((301, {"Location": "http://[::1"}, b""), "policy", "redirects to what is not fetched"),
+            ((503, {"Retry-After": "\u00b2"}, b""), "transient", "answered 503"),
+            ((503, {"Retry-After": "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"}, b""), "transient", "answered 503"),
+        ],
+    )
+    def test_odd_headers_are_told_in_words(
+        self, site: Site, here: Any, answer: Answer, failure: str, reason: str
+    ) -> None:
+        site.pages["/odd"] = answer
+        with pytest.raises(Failure, match=reason) as failed:
+            fetch(here(), [f"{site.url}/odd"], delay=0)
+        assert failed.value.failure == failure
 
     def test_more_failures_than_are_tolerated_fail_the_task_with_what_there_is(self, site: Site, here: Any) -> None:
         site.pages["/a"] = site.pages["/b"] = (200, {}, TEXT % PROSE)

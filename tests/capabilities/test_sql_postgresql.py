@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -114,11 +115,15 @@ def test_values_are_bound_and_take_the_type_of_their_place(here: Any) -> None:
         "EXPLAIN ANALYZE INSERT INTO entry (name) VALUES ('x')",
         "SELECT 1; COMMIT; INSERT INTO entry (name) VALUES ('x')",
         "COPY entry FROM PROGRAM 'true'",
+        "COPY (SELECT 1) TO PROGRAM 'touch {proof}'",
+        "DO $$ BEGIN COPY (SELECT 1) TO PROGRAM 'touch {proof}'; END $$",
     ],
 )
 def test_a_query_cannot_write(here: Any, statement: str) -> None:
+    proof = Path(tempfile.gettempdir()) / f"written-by-postgresql-{os.getpid()}"
     with pytest.raises(Failure) as refused:
-        query(here(), statement)
+        query(here(), statement.replace("{proof}", str(proof)))
+    assert not proof.exists()
     assert refused.value.failure in ("policy", "logic")
     assert query(here(), "SELECT count(*) AS n FROM entry").rows == [{"n": 0}]
     assert query(here(), "SELECT to_regclass('stolen') AS t").rows == [{"t": None}]
@@ -149,6 +154,8 @@ def test_statements_are_one_transaction_and_faults_have_classes(here: Any) -> No
         execute(here(), ["INSERT INTO entry (name) VALUES ('b')", "INSERT INTO nowhere VALUES (1)"])
     assert failed.value.failure == "logic"
     assert query(here(), "SELECT name FROM entry").rows == []
+    done = execute(here(), ["INSERT INTO entry (name) VALUES ('a') RETURNING id", "SELECT generate_series(1, 10)"])
+    assert (done.affected, done.counts) == (1, [1, 10])
 
 
 @pytest.mark.parametrize("statement", ["COMMIT", "/* x */ END", "SELECT 1; COMMIT", "START TRANSACTION", "ROLLBACK"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -14,6 +15,7 @@ from planrunner.capabilities.contract import Call, Context, Failure
 from planrunner.capabilities.declare import declaration_of
 from planrunner.capabilities.sql.execute import execute, script
 from planrunner.capabilities.sql.query import query
+from planrunner.capabilities.sql.text import lines, statements
 from planrunner.plan.model import Task
 
 BOOK = "sqlite:///book.db"
@@ -168,6 +170,17 @@ class TestExecute:
         assert (done.affected, done.counts, done.repeated) == (5, [1, 1, 3], False)
         assert sorted(row["name"] for row in done.rows) == ["a", "b", "rent"]
 
+    def test_rows_that_are_only_read_are_not_counted_as_changed(self, book: Path) -> None:
+        done = execute(context(book), ["DELETE FROM entry WHERE id = 1", "SELECT * FROM entry"], database=BOOK)
+        assert (done.affected, done.counts, len(done.rows)) == (1, [1, 1], 1)
+
+    def test_rows_that_are_not_returned_are_counted_all_the_same(self, book: Path) -> None:
+        numbers = (
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) SELECT 'x' || i FROM n"
+        )
+        done = execute(context(book), f"INSERT INTO entry (name) {numbers} RETURNING id", database=BOOK)
+        assert (done.affected, done.counts, len(done.rows)) == (3000, [3000], 1000)
+
     def test_the_same_task_is_done_once_and_gives_the_same_result(self, book: Path) -> None:
         statement = "INSERT INTO entry (name) VALUES (:n) RETURNING id"
         first = execute(context(book), statement, {"n": "x"}, BOOK)
@@ -246,6 +259,18 @@ class TestScript:
         with pytest.raises(Failure, match="no such table: nowhere"):
             script(context(book, once="other"), "two.sql", BOOK)
         assert query(context(book), "SELECT name FROM sqlite_schema WHERE name = 'more'", database=BOOK).rows == []
+
+    def test_a_long_script_is_read_in_good_time(self, book: Path) -> None:
+        text = "".join(f"INSERT INTO entry (name) VALUES ('{number}');\n" for number in range(20_000))
+        found = statements(text, "sqlite")
+        started = time.monotonic()
+        assert lines(text, found, "sqlite") == list(range(1, 20_001))
+        assert time.monotonic() - started < 2
+
+    def test_a_pipe_is_not_waited_for(self, book: Path) -> None:
+        os.mkfifo(book / "pipe.sql")
+        with pytest.raises(Failure, match=r"pipe\.sql is not a regular file"):
+            script(context(book), "pipe.sql", BOOK)
 
     def test_only_a_file_of_the_project_is_read(self, book: Path) -> None:
         with pytest.raises(Failure, match="outside the working directory"):
@@ -365,6 +390,13 @@ class TestPreview:
         assert shown.summary.endswith("3 rows affected, tried and rolled back")
         assert shown.calls[0] == "DELETE FROM entry  -- 2 rows"
         assert count(book) == 2
+
+    def test_what_would_make_the_file_is_not_tried(self, tmp_path: Path) -> None:
+        here = context(tmp_path, main={"url": "sqlite:///book.db", "preview": "rollback"})
+        shown = self.preview(here, "CREATE TABLE entry (name TEXT)")
+        assert shown.summary.endswith("in one transaction: not tried, as it would make the file")
+        assert shown.calls == ("CREATE TABLE entry (name TEXT)",)
+        assert not (tmp_path / "book.db").exists()
 
 
 class TestMessages:

@@ -58,7 +58,17 @@ def test_a_string_or_comment_without_end_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["COMMIT", "/* x */ commit", "-- x\nEnd", "ROLLBACK TO a", "begin", "SAVEPOINT a", "ATTACH 'x' AS y", "( (abort"],
+    [
+        "COMMIT",
+        "/* x */ commit",
+        "-- x\nEnd",
+        "ROLLBACK TO a",
+        "begin",
+        "SAVEPOINT a",
+        "ATTACH 'x' AS y",
+        "( (abort",
+        "PREPARE /* x */ transaction 'x'",
+    ],
 )
 def test_a_statement_about_the_transaction_is_refused(text: str) -> None:
     with pytest.raises(Failure, match="is not for a plan to say") as refused:
@@ -86,6 +96,8 @@ class TestBinding:
     def test_a_list_after_in_becomes_one_value_each(self) -> None:
         assert bound("x IN :l", "sqlite", {"l": [1, 2]}) == ("x IN (:l__0, :l__1)", {"l__0": 1, "l__1": 2})
         assert bound("x in :l", "sqlite", {"l": []}) == ("x in ()", {})
+        taken = bound("x IN :l AND y = :l__0", "sqlite", {"l": [1], "l__0": 2})
+        assert taken == ("x IN (:l__0_) AND y = :l__0", {"l__0_": 1, "l__0": 2})
         assert bound("x NOT IN :l", "postgresql", {"l": []}) == ("x <> ALL (%(l)s)", {"l": "{}"})
         assert bound("x = ANY(:l)", "postgresql", {"l": [1]}) == ("x = ANY(%(l)s)", {"l": [1]})
         with pytest.raises(Failure, match="`:l` is a list, which SQLite takes after IN alone"):

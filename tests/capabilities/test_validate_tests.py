@@ -15,6 +15,9 @@ from planrunner.capabilities.validate.junit import Case, NoReport, read_cases
 from planrunner.capabilities.validate.tests import example, junit, pytest
 from planrunner.plan.model import Task
 
+ROOT = Path(__file__).parents[2]
+PLUGIN = "planrunner.testing.pytest_plugin"
+
 
 class Log:
     def __init__(self) -> None:
@@ -120,6 +123,18 @@ class TestPytest:
         with real_pytest.raises(Failure, match="--version is no path") as refused:
             pytest(context(project), "--version", python=sys.executable)
         assert refused.value.failure == "policy"
+
+    @real_pytest.mark.parametrize(("python", "there"), [("", False), (sys.executable, True)])
+    def test_planrunners_own_plugin_stays_out_of_a_project_without_a_python(
+        self, tmp_path: Path, python: str, there: bool
+    ) -> None:
+        (tmp_path / "pytest.ini").write_text("[pytest]\n")
+        (tmp_path / "test_plugins.py").write_text(
+            f"def test_plugins(pytestconfig):\n    assert pytestconfig.pluginmanager.hasplugin('{PLUGIN}') == {there}\n"
+        )
+        (tmp_path / "empty").mkdir()
+        here = context(tmp_path, PATH=str(tmp_path / "empty"), PYTEST_PLUGINS=PLUGIN, PYTHONPATH=str(ROOT))
+        assert pytest(here, python=python).counts["passed"] == 1
 
     def test_a_python_without_pytest_tells_what_to_install(self, tmp_path: Path) -> None:
         bare = tmp_path / "python"

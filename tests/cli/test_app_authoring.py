@@ -10,7 +10,9 @@ from planrunner.app import authoring
 from planrunner.app.authoring import Choice, mend_file, registry
 from planrunner.app.linting import decode, diff_text, write_text
 from planrunner.app.planfiles import find_plans
-from planrunner.app.schemas import part
+from planrunner.app.schemas import input_schema, part
+from planrunner.capabilities.descriptions import description_of
+from planrunner.capabilities.jsonschema import faults
 from planrunner.errors import NotFound, UsageError
 from planrunner.plan.fixes import Applied
 
@@ -107,3 +109,15 @@ def test_a_part_of_a_schema_carries_the_definitions_it_refers_to():
     assert part(schema, "a.b") == {"$ref": "#/definitions/y", "definitions": {"y": {"type": "string"}}}
     with pytest.raises(NotFound, match="`a` has no key `c`"):
         part(schema, "a.c")
+
+
+def test_a_template_fits_everywhere_in_the_schema_of_inputs() -> None:
+    schema = input_schema(description_of("http.get"))
+    inputs = {
+        "url": "{{ a }}",
+        "retries": {"times": "{{ a }}"},
+        "timeout": {"total": "{{ a }}"},
+        "expect_status": "{{ a }}",
+    }
+    assert faults(schema, inputs) == []
+    assert faults(schema, {**inputs, "retries": {"tries": 2}}) != []

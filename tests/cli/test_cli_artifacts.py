@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -322,3 +323,29 @@ def test_the_default_is_that_of_the_project_that_the_state_belongs_to(folder: Fo
         path.rename(other / ".planrunner" / path.name)
     told = folder.call("--state", str(other / ".planrunner"), "artifacts", "show", "report", "--json")
     assert (told.returncode, json.loads(told.stdout)["retention"]) == (0, "forever"), told.stderr
+
+
+SPACES = """
+plan: art
+defaults: {timeout: 20s}
+tasks:
+  - id: write
+    run: |
+      echo one > "my report.md"
+    artifacts:
+      - {name: my report, path: my report.md}
+      - {name: it's, path: my report.md}
+      - {name: plain, path: my report.md}
+"""
+
+
+def test_a_name_with_spaces_is_listed_in_quotes_and_found_as_it_is_listed(folder: Folder) -> None:
+    (folder.path / "s.yaml").write_text(SPACES)
+    assert folder.call("exec", "s.yaml").returncode == 0
+    listed = folder.call("artifacts").stdout.splitlines()[1:]
+    assert any(line.startswith("'art/write/my report@1'  ") for line in listed)
+    assert any(line.startswith("art/write/plain@1  ") for line in listed)
+    for line in listed:
+        (ref,) = [word for word in shlex.split(line) if word.startswith("art/")]
+        assert folder.call("artifacts", "get", ref, "-o", "-").stdout == "one\n"
+    assert folder.call("artifacts", "show", "my report").stdout.startswith("'art/write/my report@1'\n")

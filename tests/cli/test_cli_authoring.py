@@ -286,6 +286,41 @@ def test_doctor_finds_a_damaged_journal_and_says_what_to_do(run, plan, tmp_path,
     assert path.read_bytes() == bytes(data)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("network: {private: [\n", "planrunner.yaml:1:"),
+        ("# ours\nnetwork:\n  private: 5\n", "planrunner.yaml:3:12: `private` must be "),
+        ("people: {ana: release}\nnetwrk: {}\n", "planrunner.yaml:2:1: "),
+        (b"people: \xff\n", "planrunner.yaml:1:"),
+    ],
+)
+def test_doctor_says_what_is_wrong_with_the_file_of_the_project_and_where(run, tmp_path, text, told):
+    path = tmp_path / "planrunner.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    ran = run("doctor")
+    assert ran.code == 1
+    [line] = [line for line in ran.out.splitlines() if " project " in line]
+    assert line.startswith(("✘", "x"))
+    assert told in line
+    data = json.loads(run("doctor", "--json").out)
+    assert not data["ok"]
+    assert [each["verdict"] for each in data["checks"] if each["name"] == "project"] == ["problem"]
+
+
+def test_doctor_names_a_file_of_the_project_that_is_sound_or_cannot_be_read(run, tmp_path):
+    path = tmp_path / "planrunner.yaml"
+    assert " project " not in run("doctor").out
+    path.write_text("people: {ana: release}\n")
+    assert run("doctor").code == 0
+    assert f"project        {path}" in run("doctor").out
+    path.unlink()
+    path.mkdir()
+    ran = run("doctor")
+    assert ran.code == 1
+    assert "cannot be read" in ran.out
+
+
 MIXED = """\
 # what it is for
 tasks:

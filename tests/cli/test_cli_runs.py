@@ -354,3 +354,48 @@ def _until(condition, seconds=20.0):
     while not condition():
         assert time.monotonic() < end, "it did not come about"
         time.sleep(0.02)
+
+
+def test_what_a_failure_gave_is_shown_as_data_and_to_people(run, plan):
+    text = (
+        "plan: p\ntasks:\n  - id: check\n    uses: validate.json_schema\n    timeout: 1m\n    with: {data: {port: x}, "
+    )
+    name = plan(text + "schema: {properties: {port: {type: integer}}}}\n")
+    ran = run("exec", name, "--json")
+    assert ran.code == 1
+    given = json.loads(ran.out)["tasks"]["check"]["outputs"]
+    assert given["counts"]["error"] == 1
+    assert json.loads(run("show", "--json").out)["tasks"]["check"]["outputs"] == given
+    shown = run("show").out
+    assert "\n  gave     " in shown
+    assert 'counts={"total": 1' in shown
+
+
+ADDRESS = """\
+plan: p
+params: {db: "postgresql://me:hunter2@h/x"}
+defaults: {timeout: 5s}
+on_failure: continue
+tasks:
+  - id: bad
+    run: "echo {{ params.db }}; echo https://me:hunter2@h/y >&2; false"
+  - id: sign-off
+    gate: approval
+    ask: Go on with {{ params.db }}?
+"""
+
+
+def test_no_password_of_an_address_stands_on_the_screen(run, plan):
+    ran = run("exec", plan(ADDRESS))
+    assert ran.code == 8
+    for told in (
+        ran,
+        run("show"),
+        run("show", "--all", "--timeline"),
+        run("gates"),
+        run("why", "last", "sign-off"),
+        run("why", "last", "bad"),
+        run("events", "last"),
+    ):
+        assert "hunter2" not in told.out + told.err
+    assert "Go on with postgresql://me:***@h/x?" in run("show").out

@@ -85,7 +85,7 @@ def test_a_sound_capability_passes(aspect: str, tmp_path: Path) -> None:
 
 
 def test_inputs_that_do_not_fit_the_schema_are_found(tmp_path: Path) -> None:
-    assert "do not fit the schema" in _fails(_case()._replace(setup=lambda _: {"text": 3}), "schema", tmp_path)
+    assert "do not fit the schema" in _fails(_case()._replace(setup=lambda _: {"text": [3]}), "schema", tmp_path)
     (tmp_path / "b").mkdir()
     assert "text" in _fails(_case()._replace(setup=lambda _: {}), "schema", tmp_path / "b")
 

@@ -107,6 +107,17 @@ class TestVerdicts:
         assert "“every old call still works”" in decided["reason"]
         assert "passed by judge local" in judged("why", "last", "change").out
 
+    def test_an_artifact_that_is_short_text_is_shown_as_it_was_kept(self, judged: Any, peer: Peer) -> None:
+        (judged.path / "sub").mkdir()
+        keys = "cwd: sub\n    artifacts: [{name: notes, path: notes.txt}, {name: picture, path: picture}]"
+        plan = PLAN.replace("KEYS", keys).replace("PLAN", "")
+        make = "printf 'every old %s works' call > notes.txt; printf '\\377\\376' > picture"
+        judged.plan(plan.replace("echo 'every old call still works' | tee -a log", make))
+        peer.answer = lambda count: verdict("yes", quote="every old call works")
+        assert judged("exec", "p.yaml").code == 0
+        assert "artifact notes:\\nevery old call works" in peer.asked[0]
+        assert "artifact picture:\\n(2 bytes, sha256 " in peer.asked[0]
+
     def test_a_no_fails_the_task_like_any_criterion(self, judged: Any, peer: Peer) -> None:
         peer.answer = lambda count: verdict("no", reason="a call was removed")
         write(judged)

@@ -221,6 +221,29 @@ FOUND = {
 """,
         ["PLAN008 no"],
     ),
+    "what can be no address, status, time or number of tries": (
+        """
+  - {id: a, uses: http.get, with: {url: 5, retries: {times: x}, expect_status: "2yy", timeout: banana}}
+  - {id: b, uses: http.get, with: {url: "ftp://a/b", expect_status: [200, "300-200"], timeout: {connect: soon}}}
+  - {id: c, uses: http.get, with: {url: "http://a", retries: {tims: 1}, auth: {bearer: T}, timeout: {conect: 1s}}}
+  - {id: d, uses: http.poll, with: {url: "http://", until: {status: 2zz, in: ok}, fail: {pointr: /a}}}
+""",
+        [
+            *("PLAN008 5", "PLAN008 x", "PLAN008 2yy", "PLAN008 banana"),
+            *("PLAN008 ftp://a/b", "PLAN008 300-200", "PLAN008 soon"),
+            *("PLAN008 tims", "PLAN008 bearer", "PLAN008 conect"),
+            *("PLAN008 http://", "PLAN008 2zz", "PLAN008 ok", "PLAN008 pointr"),
+        ],
+    ),
+    "addresses, statuses, times and numbers of tries as they may be": (
+        """
+  - {id: a, uses: http.get, with: {url: "HTTPS://a:1?b", retries: 3, expect_status: 2xx, timeout: 5}}
+  - {id: b, uses: http.get, with: {url: "{{ run.id }}", expect_status: [200, 3XX, 400-404], timeout: {total: 1m}}}
+  - {id: c, uses: http.get, with: {url: "http://[::1]/", retries: {times: "{{ run.id }}", delay: 0.5}}}
+  - {id: d, uses: http.poll, with: {url: "http://a", until: {status: [2xx, 404], pointer: /a, in: [ok]}, fail: null}}
+""",
+        [],
+    ),
     "a shell without a script": (
         """
   - {id: a, uses: shell}
@@ -588,3 +611,65 @@ def test_checkpoints_of_tasks_and_loops_are_nothing_to_remark_on() -> None:
         "  - {id: a, checkpoint: true, loop: {max: 2, checkpoint: 1, tasks: [{id: b, run: x, checkpoint: false}]}}\n"
     )
     assert findings(text) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        ("{uses: files.delete, with: {path: a, recursive: maybe}}", ["PLAN008 maybe"]),
+        ("{uses: files.delete, with: {path: a, recursive: true}}", []),
+        ("{uses: files.delete, with: {path: 3}}", []),
+        ("{uses: files.delete, with: {path: a, nope: 1}}", ["PLAN008 nope"]),
+        ("{uses: files.delete, with: {pth: a}}", ["PLAN008 pth"]),
+        ("{uses: files.delete}", ["PLAN008 files.delete"]),
+        ("{uses: sleep, with: {duration: soon}, timeout: 1m}", ["PLAN008 soon"]),
+        ('{uses: sleep, with: {duration: "{{ env.T }}"}}', []),
+        ('{timeout: 5s, uses: http.get, with: {url: "http://u", timeout: [soon]}}', ["PLAN008 [soon]"]),
+        ("{uses: files.edit, with: {blocks: [{path: a, serch: b}]}}", ["PLAN008 serch"]),
+        ("{run: rm x}", []),
+        ("{uses: shell, run: rm x}", []),
+        ("{uses: noop}", []),
+    ],
+)
+@pytest.mark.parametrize("key", ["rollback", "degraded"])
+def test_inputs_of_what_undoes_or_replaces_a_task_are_checked_as_those_of_tasks(
+    key: str, action: str, expected: list[str]
+) -> None:
+    assert lint(f"  - id: a\n    run: x maybe soon nope pth\n    {key}: {action}\n") == expected
+
+
+def test_the_finding_about_an_input_says_whose_it_is_and_mends_it() -> None:
+    text = "plan: p\ntasks:\n  - {id: a, run: x, timeout: 1m, rollback: {uses: files.delete, with: {pth: a}}}\n"
+    (finding,) = findings(text)
+    assert finding.message == "`files.delete` takes no input `pth`, did you mean `path`?"
+    assert finding.fix is not None
+    assert findings(text.replace("pth", "path")) == []
+    (finding,) = findings(text.replace(", with: {pth: a}", ""))
+    assert finding.message == "`files.delete` needs the input `path` under `with:` of `rollback`"
+
+
+def test_a_rollback_in_words_names_its_step_and_both_ways_out() -> None:
+    (finding,) = findings("plan: p\ntasks:\n  - {id: tag-it, run: x, timeout: 1m, rollback: by hand}\n")
+    assert finding.code == "PLAN608"
+    assert "`tag-it`" in finding.message
+    for way in ("`rollback: {run: …}`", "`rollback: {uses: …}`", "`irreversible: true`"):
+        assert way in (finding.help or "")
+    said = "plan: p\ntasks:\n  - {id: tag-it, run: x, timeout: 1m, irreversible: true, description: by hand}\n"
+    assert findings(said) == []
+
+
+CONTROL = "a name of an artifact has no control characters: no line breaks, no tabs, no marks of direction"
+
+
+@pytest.mark.parametrize("name", ["a\\tb", "a\\nb", "a\\n", "\\e[2J", "a\\u202eb", "a\\x7f"])
+@pytest.mark.parametrize("form", ['{{name: "{0}", path: a}}', '"{0}"'])
+def test_a_name_of_an_artifact_has_no_control_characters(name: str, form: str) -> None:
+    text = f"plan: p\ntasks:\n  - {{id: a, run: x, timeout: 1m, artifacts: [{form.format(name)}]}}\n"
+    (finding,) = findings(text)
+    assert (finding.severity, finding.help) == ("error", CONTROL)
+
+
+@pytest.mark.parametrize("name", ["my report", "Übersicht 2.pdf", "a/b c.txt", "été", "報告"])
+def test_a_name_of_an_artifact_may_have_spaces_and_letters_of_any_script(name: str) -> None:
+    text = "plan: p\ntasks:\n  - {id: a, run: x, timeout: 1m, artifacts: ['%s', {name: '%s', path: a}]}\n"
+    assert findings(text % (name, name)) == []

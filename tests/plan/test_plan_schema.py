@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,8 +20,10 @@ from planrunner import syntax
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan import schema
 from planrunner.plan.canonical import BUDGET_ALIASES, PLAN_ALIASES, PLAN_ORDER, TASK_ALIASES, TASK_ORDER
+from planrunner.plan.load import load
+from planrunner.plugins import Registry
 from planrunner.source import Source, notation_of
-from planrunner.syntax.tree import Mapping, Scalar, Sequence, to_json
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence, to_json
 
 PUBLISHED = schema.published()
 VALIDATOR = jsonschema.Draft7Validator(PUBLISHED)
@@ -195,6 +198,15 @@ SMALL: list[dict[str, Any]] = [
         "then": {"properties": {"b": {"type": "integer"}}},
     },
     {
+        "not": {
+            "allOf": [
+                {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+                {"anyOf": [{"required": ["c"]}]},
+            ]
+        },
+        "type": "object",
+    },
+    {
         "$ref": "#/definitions/self",
         "definitions": {"self": {"type": ["integer", "array"], "items": {"$ref": "#/definitions/self"}}},
     },
@@ -310,3 +322,40 @@ def test_schema_findings_and_graph_findings_stand_side_by_side() -> None:
         for finding in loaded("plan: p\ntasks:\n  - {id: a, uses: noop, needs: [zz], colour: 1}\n").findings
     }
     assert {"PLAN003", "PLAN101"} <= codes
+
+
+def task_of(**keys: Any) -> Node:
+    return tree_of({"plan": "p", "tasks": [{"id": "a", **keys}]})
+
+
+STEPS = [{"id": "s", "uses": "noop"}]
+EXCLUSIVE: list[dict[str, Any]] = [
+    {"run": "x", "command": "y"},
+    {"using": "noop", "gate": "approval"},
+    {"kind": "gate", "run": "x"},
+    {"kind": "gate", "gate": "approval", "using": "noop"},
+    {"kind": "gate", "approvers": ["ana"], "expires": "1h", "uses": "noop", "ask": "ok?"},
+    {"using": "noop", "subplan": STEPS},
+    {"using": "noop", "loop": {"max": 2, "tasks": STEPS}},
+    {"env": {"A": "1"}, "environment": {"B": "2"}, "run": "x"},
+    *(
+        {key: value, action: "noop"}
+        for key, value in {"ask": "ok?", "approvers": ["ana"], "expires": "1h", "options": ["a", "b"]}.items()
+        for action in ("run", "uses", "using", "command")
+    ),
+]
+
+
+@pytest.mark.parametrize("keys", EXCLUSIVE, ids=lambda keys: "-".join(keys))
+def test_keys_that_exclude_each_other_are_refused_by_the_published_schema_and_found_once(keys: dict[str, Any]) -> None:
+    tree = task_of(**keys)
+    assert not VALIDATOR.is_valid(to_json(tree))
+    (finding,) = schema.check(tree)
+    assert finding.code == "PLAN009"
+    text = json.dumps({"plan": "p", "tasks": [{"id": "a", "timeout": "1m", **keys}]})
+    found = load(Source(text, "p.json", "json"), Registry(plugins=False)).findings
+    assert [each.message for each in found if each.code == "PLAN009"] == [finding.message]
+
+
+def test_an_environment_in_words_may_stand_beside_variables() -> None:
+    assert schema.check(task_of(env={"A": "1"}, environment="a clean room", run="x")) == []

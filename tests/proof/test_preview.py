@@ -345,3 +345,35 @@ def test_what_a_left_out_or_skipped_task_holds_does_not_run_and_is_not_counted(
 
 def every(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [found for row in rows for found in (row, *every(row.get("inner", [])))]
+
+
+PASSWORDS = """
+plan: p
+params: {source: {type: string, default: "https://me:hunter2@example.com/x"}}
+tasks:
+  - id: fetch
+    run: curl {{ params.source }} postgresql://me:hunter2@db/x
+    timeout: 5s
+  - id: note
+    uses: files.write
+    with: {path: note.txt, content: "from {{ params.source }}\\n"}
+    timeout: 5s
+"""
+
+
+def test_no_password_of_an_address_is_shown_or_saved(write: Write, call: Call, tmp_path: Path) -> None:
+    name = write("p.yaml", PASSWORDS)
+    for options in ([], ["--json"], ["--changes"], ["--changes", "--json"], ["--save", "look.json"]):
+        _, out, err = call("preview", name, *options)
+        assert "hunter2" not in out + err, options
+        assert "https://me:***@example.com/x" in out
+    assert "hunter2" not in (tmp_path / "look.json").read_text()
+
+
+def test_a_saved_preview_binds_a_run_to_the_password_that_it_does_not_show(write: Write, call: Call) -> None:
+    name = write("p.yaml", PASSWORDS.replace("curl", "echo"))
+    assert call("preview", name, "--save", "look.json")[0] == 0
+    code, _, err = call("exec", name, "--preview", "look.json", "-p", "source=https://me:other@example.com/x")
+    assert code == 10
+    assert "other parameters (in what is masked)" in err
+    assert call("exec", name, "--preview", "look.json", "--progress", "quiet")[0] == 0

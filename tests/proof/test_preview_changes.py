@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from planrunner.capabilities.files.patch import parse
 
 Write = Callable[[str, str], str]
 Call = Callable[..., tuple[int, str, str]]
@@ -67,3 +70,29 @@ def test_the_same_file_asked_for_again_is_no_change(write: Write, call: Call) ->
     write("notes.txt", "a\nnew\n")
     _, out, _ = call("preview", write("p.yaml", PLAN), "--changes")
     assert "@@" not in out
+
+
+ODD = """
+plan: p
+defaults: {timeout: 10s}
+tasks:
+  - {id: note, uses: files.write, with: {path: "a\\n\\e[31m\\u202e.txt", content: "x\\e[2Ky\\rz\\u2028+w\\té\\n"}}
+  - {id: stage, uses: git.add, with: {paths: ["b\\nc"]}}
+"""
+
+
+def test_what_cannot_be_seen_is_written_out(write: Write, call: Call, data: Data, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    (tmp_path / "b\nc").write_text("d\n")
+    name = write("p.yaml", ODD)
+    code, out, _ = call("preview", name, "--changes")
+    assert code == 0
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    odd = r"a\n\033[31m\342\200\256.txt"
+    assert f'note files.write 1 made: "{odd}"' in lines
+    assert f'+++ "b/{odd}"' in lines
+    assert r"+x\033[2Ky\rz\u2028+w é" in lines
+    assert r"stage git.add stage b\nc" in lines
+    assert any(line.startswith("writes ") and r"a\n\033[31m\u202e.txt" in line for line in lines)
+    diff = {row["task"]: row for row in data("preview", name, "--changes")[1]["changes"]}["note"]["diff"]
+    assert parse(diff)[0].new == "a\n\x1b[31m\u202e.txt"

@@ -294,3 +294,43 @@ def test_a_question_mark_in_braces_is_told_to_be_quoted() -> None:
     finding = parse(Source(text, "p.yaml", "yaml")).findings[0]
     assert finding.message == "a `?` in braces or brackets must be quoted"
     assert finding.help == 'quote the text that has it: "Deploy to production?"'
+
+
+QUOTED = "a text with `:` in it must be quoted in braces or brackets"
+
+
+@pytest.mark.parametrize(
+    ("written", "message", "meant"),
+    [
+        ("{function: m:add}", QUOTED, '{function: "m:add"}'),
+        ("{function: tools.py:add , args: {a: 1}}", QUOTED, '{function: "tools.py:add" , args: {a: 1}}'),
+        ("{url: http://me@host/y?z=1}", QUOTED, '{url: "http://me@host/y?z=1"}'),
+        ("{statement: SELECT :a}", QUOTED, '{statement: "SELECT :a"}'),
+        ('{"function":m:add}', QUOTED, '{"function":"m:add"}'),
+        ("[a, m:add]", QUOTED, '[a, "m:add"]'),
+        ("{a: [b, m:add]}", QUOTED, '{a: [b, "m:add"]}'),
+        ("{value:3}", "a space is missing after `value:`", "{value: 3}"),
+        ("{a: 1, to:b}", "a space is missing after `to:`", "{a: 1, to: b}"),
+        ("{a: [1], to:b}", "a space is missing after `to:`", "{a: [1], to: b}"),
+        ("{a: {b: 1, to:b}}", "a space is missing after `to:`", "{a: {b: 1, to: b}}"),
+    ],
+)
+def test_a_colon_in_braces_is_told_to_be_quoted_or_to_have_a_space(written: str, message: str, meant: str) -> None:
+    text = f"plan: p\ntasks:\n  - id: a\n    with: {written}\n    uses: noop\n"
+    finding = parse(Source(text, "p.yaml", "yaml")).findings[0]
+    assert finding.message == message
+    assert finding.fix is not None
+    (edit,) = finding.fix.edits
+    mended = text[: edit.span.start] + edit.text + text[edit.span.end :]
+    assert mended == text.replace(written, meant)
+    assert parse(Source(mended, "p.yaml", "yaml")).findings == ()
+
+
+def test_a_text_with_a_colon_and_quotes_in_braces_is_left_to_the_writer() -> None:
+    finding = parse(Source('plan: p\nwith: {run: echo :"a"}\n', "p.yaml", "yaml")).findings[0]
+    assert (finding.message, finding.help, finding.fix) == (QUOTED, "quote the whole value", None)
+
+
+def test_a_template_with_a_colon_that_is_not_quoted_is_told_so() -> None:
+    finding = parse(Source("plan: p\ntitle: {{ a:b }}\n", "p.yaml", "yaml")).findings[0]
+    assert finding.message == "a value that starts with `{{` must be quoted"

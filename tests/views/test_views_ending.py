@@ -156,3 +156,24 @@ def test_lines_of_foreign_text_are_cut_and_commands_to_copy_are_not(story, shell
     assert {len(line) for line in lines[1:-2]} == {40}
     assert all(line.endswith("…") for line in lines[1:-2])
     assert {len(line) for line in failure_block(screen()[0], told.state, 0, "r")[1:-2]} == {200}
+
+
+def test_what_a_failure_gave_stands_in_its_block(story, shell_task, screen):
+    told = story(shell_task("test"))
+    rows = [{"name": "été"}]
+    given = {"failed": 2, "url": "https://me:secret@h/", "text": "a\nb", "rows": rows, "long": "x " * 900}
+    _fail(told, "test", Outcome("logic", "2 tests failed at ssh://me:secret@h/", given))
+    block = "\n".join(failure_block(screen()[0], told.state, 0, "r"))
+    assert "  gave     failed=2\n           url=https://me:***@h/\n           text=a b\n" in block
+    assert '           rows=[{"name": "été"}]\n' in block
+    assert " x …\n" in block
+    assert "secret" not in block
+
+
+def test_of_many_outputs_of_a_failure_the_first_are_shown_and_the_rest_counted(story, shell_task, screen):
+    told = story(shell_task("test"))
+    _fail(told, "test", Outcome("logic", "no", {f"n{number}": number for number in range(30)}))
+    block = failure_block(screen()[0], told.state, 0, "r")
+    assert "           n7=7" in block
+    assert "           (22 more)" in block
+    assert not any("n8=" in line for line in block)

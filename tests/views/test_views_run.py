@@ -185,3 +185,20 @@ def test_quiet_progress_says_nothing_of_a_good_run_and_shows_the_failure_of_a_ba
         printed.append(stream.getvalue())
     assert printed[0] == ""
     assert "✘ a failed (logic)" in printed[1]
+
+
+def test_a_task_that_failed_shows_what_its_failure_gave(story, shell_task):
+    told = story(shell_task("a"), shell_task("b"))
+    told.tell(AttemptStarted("a", 1, "k"), AttemptEnded("a", 1, Outcome("logic", "2 tests failed", {"failed": 2})))
+    assert run_object(told.state, "d", None, 0.0)["tasks"]["a"]["outputs"] == {}
+    told.tell(TaskSettled("a", "failed", "attempts", "2 tests failed", "logic"))
+    assert run_object(told.state, "d", None, 0.0)["tasks"]["a"]["outputs"] == {"failed": 2}
+
+
+def test_a_task_that_another_stood_in_for_shows_what_that_one_gave(story, shell_task):
+    told = story(shell_task("a"), shell_task("b"))
+    told.tell(AttemptStarted("a", 1, "k"), AttemptEnded("a", 1, Outcome("logic", "no", {"failed": 2})))
+    told.tell(TaskSettled("a", "failed", "attempts", "no", "logic"))
+    _complete(told, "b", passed=3)
+    told.state.tasks[0].recovered_by, told.state.tasks[0].outputs = "b", told.state.tasks[1].outputs
+    assert run_object(told.state, "d", None, 0.0)["tasks"]["a"]["outputs"] == {"passed": 3}

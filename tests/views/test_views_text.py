@@ -104,3 +104,8 @@ def test_a_table_lines_up_and_is_cut_only_on_a_terminal(monkeypatch):
     assert pipe == ["N     TEXT", "a     long text that goes on and on", "日本  b"]
     live = table(Terminal(io.StringIO(), unicode=True, live=True), ("N", "TEXT"), rows)
     assert live[1] == "a     long text tha…"
+
+
+def test_harmless_text_has_no_password_of_an_address():
+    assert harmless("see https://me:hun\x1b[1mter2@h/ and ssh://me@h") == "see https://me:***@h/ and ssh://me@h"
+    assert harmless("http://h:80/ mail a@b: x") == "http://h:80/ mail a@b: x"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Preview
 from planrunner.capabilities.files.changes import AS_IT_COMES
+from planrunner.plan.escapes import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -41,12 +42,14 @@ def _summary(changes: Sequence[Change]) -> str:
     gone = sum(change.after is None for change in named)
     counts = ((new, "made"), (len(named) - new - gone, "changed"), (gone, "removed"))
     told = [f"{count} {what}" for count, what in counts if count]
-    return f"{', '.join(told)}: {', '.join(change.path for change in named[:3])}{' …' if len(named) > 3 else ''}"
+    return (
+        f"{', '.join(told)}: {', '.join(quoted(change.path) for change in named[:3])}{' …' if len(named) > 3 else ''}"
+    )
 
 
 def _lines(change: Change, read: Callable[[str], Iterable[bytes]]) -> Iterable[str]:
     path, before, after = change.path, change.before, change.after
-    yield f"diff --git a/{path} b/{path}\n"
+    yield f"diff --git {quoted(path, 'a/')} {quoted(path, 'b/')}\n"
     if before is None or after is None:
         word, standing = ("new", after) if before is None else ("deleted", before)
         yield f"{word} {_word(standing)}\n"
@@ -56,7 +59,10 @@ def _lines(change: Change, read: Callable[[str], Iterable[bytes]]) -> Iterable[s
     old, new = _content(before, lambda: read(path)), _content(after, change.source)
     if old == new:
         return
-    names = "/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}"
+    names = (
+        "/dev/null" if before is None else quoted(path, "a/"),
+        "/dev/null" if after is None else quoted(path, "b/"),
+    )
     if old is None or new is None:
         yield f"Files {names[0]} and {names[1]} differ\n"  # too large to compare line by line
         return

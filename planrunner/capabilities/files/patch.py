@@ -128,6 +128,8 @@ def _read_extension(line: str, number: int, section: _Section) -> None:
         if rest in ("120000", "160000"):
             raise Failure(f"line {number} of the diff is about a link or a submodule: `{line}`", "policy")
     elif not line.startswith(("similarity index ", "dissimilarity index ", "Index: ", "======")):
+        if section.old is not None and not section.hunks and line[:1] in (" ", "+", "-"):
+            raise Failure(f"line {number} of the diff stands under no head of a hunk: expected a line `@@` above it")
         if section.old is not None or not section.names:
             raise Failure(
                 f"line {number} of the diff begins with {line[:1]!r}: expected a space, + or -, or the head of a hunk"

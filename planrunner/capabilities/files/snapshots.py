@@ -1,7 +1,8 @@
 """``files.snapshot`` and ``files.restore``: a tree kept in the store of artifacts, and put back exactly.
 
-A snapshot is one artifact: a line of JSON that lists every path with its kind, permissions and the digest of its
-content, then the contents, each once, at the offsets which that line gives. The same tree has the same snapshot.
+A snapshot is one artifact: a line of JSON that says which folder it is of and lists every path with its kind,
+permissions and the digest of its content, then the contents, each once, at the offsets which that line gives. The same
+tree in the same folder has the same snapshot.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 
     Json = Any
 
-_FORMAT = 1
+_FORMAT = 2
+_WITHOUT_FOLDER = 1
+"""The format that did not say which folder it is of."""
 _LONGEST = 256 << 20
 """Bytes of the line that lists a tree."""
 
@@ -123,7 +126,8 @@ def _kept(
             end += standing.size
     rows = [[name, standing.told()] for name, standing in sorted(found.items())]
     offsets = {digest: offset for digest, (offset, _) in contents.items()}
-    head = {"format": _FORMAT, "patterns": what.patterns, "exclude": what.exclude, "entries": rows, "offsets": offsets}
+    head = {"format": _FORMAT, "folder": _from_run(context, parts), "patterns": what.patterns, "exclude": what.exclude}
+    head |= {"entries": rows, "offsets": offsets}
     path = os.path.join(records.place(context), f"{records.mark(context, 'files.snapshot')}.snapshot")
     try:
         with records.storing(path), open(path, "wb") as file:
@@ -151,9 +155,36 @@ def _copy(tree: Beneath, path: str, digest: str, file: IO[bytes]) -> None:
         raise Failure(f"{path}: its content has changed meanwhile", "transient")
 
 
+def _run_directory(context: Context) -> str:
+    services = context.services
+    return os.path.realpath(context.call.directory if services is None else services.directory())
+
+
+def _from_run(context: Context, parts: list[str]) -> str:
+    """The path of a folder from the working directory of the run on: tasks may differ in their ``cwd``."""
+    folder = os.path.join(os.path.realpath(context.call.directory), *parts)
+    return os.path.relpath(folder, _run_directory(context))
+
+
+def _own_folder(context: Context, tree: Beneath, folder: str | None) -> list[str]:
+    """The steps to the folder that a snapshot was taken of. Raises Failure where it does not say, policy where that
+    lies outside the working directory of the task."""
+    if folder is None:
+        raise Failure("the snapshot does not say which folder it is of: `path` says where to put it")
+    place = os.path.normpath(os.path.join(_run_directory(context), folder))
+    path = os.path.relpath(place, os.path.realpath(context.call.directory))
+    if path.split("/")[0] == "..":
+        raise Failure(
+            f"the snapshot is of {folder}, outside the working directory of this task: `path` says where to put it",
+            "policy",
+        )
+    return [] if path == "." else tree.writable(path)
+
+
 class _Stored(NamedTuple):
     """A snapshot as it is kept; ``start`` is where its contents begin."""
 
+    folder: str | None
     what: _Range
     entries: dict[str, Standing]
     offsets: dict[str, int]
@@ -165,11 +196,12 @@ def _read(context: Context, digest: str) -> _Stored:
         line = file.readline(_LONGEST)
     try:
         head = read_json(line.decode("ascii").rstrip("\n"))
-        if head["format"] != _FORMAT:
+        if head["format"] not in (_FORMAT, _WITHOUT_FOLDER):
             raise ValueError
+        folder = None if head["format"] == _WITHOUT_FOLDER else str(head["folder"])
         entries = {name: Standing(**told) for name, told in head["entries"]}
         what = _Range(tuple(head["patterns"]), tuple(head["exclude"]))
-        return _Stored(what, entries, head["offsets"], len(line))
+        return _Stored(folder, what, entries, head["offsets"], len(line))
     except (ValueError, KeyError, TypeError):
         raise Failure(f"the artifact {digest} is no snapshot that this version reads") from None
 
@@ -183,10 +215,12 @@ def _content(context: Context, digest: str, start: int, size: int) -> Iterator[b
             yield data
 
 
-def _restore(snapshot: str, path: str = ".") -> Plan:
+def _restore(snapshot: str, path: str = "") -> Plan:
     def plan(context: Context, tree: Beneath) -> Planned:
-        parts = [] if path == "." else tree.writable(path)
+        parts = [] if path in ("", ".") else tree.writable(path)
         stored = _read(context, snapshot)
+        if not path:
+            parts = _own_folder(context, tree, stored.folder)
         wanted, present = stored.entries, _tree(context, tree, parts, stored.what)
         top = "/".join(parts)
         changes = []
@@ -242,10 +276,11 @@ _RESTORE = Verb("files.restore", _restore)
 def restore(
     context: Context,
     snapshot: Annotated[str, Doc("what `files.snapshot` gave")],
-    path: Annotated[str, Doc("folder to put it in, inside the working directory")] = ".",
+    path: Annotated[str, Doc("another folder to put it in, inside the working directory; else its own")] = "",
 ) -> Restored:
     """Make a folder what it was when a snapshot was taken: contents, permissions, links, nothing that was not there.
 
-    All of it, or nothing. What the snapshot left out is left as it is.
+    All of it, or nothing. What the snapshot left out is left as it is. Without `path` it is the folder that the
+    snapshot was taken of, whatever `cwd` the two tasks have.
     """
     return Restored(**_RESTORE.act(context, snapshot=snapshot, path=path))

@@ -26,7 +26,7 @@ from planrunner.capabilities.git.repository import (
     slot,
     value_of,
 )
-from planrunner.capabilities.git.staging import FROM_INPUT
+from planrunner.capabilities.git.staging import stage
 from planrunner.capabilities.git.undoing import looking, taking_back
 
 if TYPE_CHECKING:
@@ -43,10 +43,12 @@ class Committed(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """A tree to be committed; ``copy`` is the index that goes with it, None where the index stays as it is."""
+    """A tree to be committed; ``copy`` is the index that goes with it, None where the index stays as it is; ``said`` is
+    what the index said before."""
 
     tree: str
     copy: index.Copy | None
+    said: str
 
 
 def _preview(context: Context, **inputs: Any) -> Preview:
@@ -107,7 +109,7 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
 def _is_index_stale(repository: Repository, before: dict[str, Any], done: dict[str, Any]) -> bool:
     if "index" not in before or not done or not done.get("staged", True):
         return False
-    index.must_have_been(before["index"], done.get("index_before"))
+    index.must_have_been(before["index"], done.get("index_before"), done.get("index_said", ""))
     return index.can_put_back(repository, before["index"], done["index_sha256"], done.get("says", ""))
 
 
@@ -172,7 +174,8 @@ def commit(
         new = make(repository, ready.tree, [head.commit] if head.commit else [], message, people)
         after = index.digest(ready.copy.path) if ready.copy else ""
         done = Committed(new, head.name, head.commit, ready.tree, subject.strip(), after)
-        _carry_out(context, repository, ready.copy, {**done._asdict(), "reference": head.branch or "HEAD"})
+        note = {**done._asdict(), "reference": head.branch or "HEAD", "index_said": ready.said}
+        _carry_out(context, repository, ready.copy, note)
     return done
 
 
@@ -227,20 +230,20 @@ def _prepared(repository: Repository, name: str, paths: list[str], everything: b
     copy, only = index.Copy(repository, name), index.Copy(repository, f"{name}-only")
     copy.take()
     try:
-        tree_from = copy.path
+        tree_from, said = copy.path, index.says(repository, copy.path)
         if paths:
-            given = os.fsencode("\0".join(names.path(path) for path in paths))
             only.take()  # files that git was told not to look at stay so
             head = head_of(repository)
             start = ("-i", "--reset", head.commit) if head.commit else ("--empty",)
             repository.git.run("read-tree", *start, index=only.path)
             for target in (copy.path, only.path):
-                repository.git.run("add", "--all", *FROM_INPUT, stdin=given, index=target)
+                stage(repository, paths, target)
             tree_from = only.path
         elif everything:
             repository.git.run("add", "--update", "--", ".", index=copy.path)
         tree = repository.git.text("write-tree", index=tree_from)
-        yield _Prepared(tree, copy if paths or everything else None)
+        changes = (paths or everything) and os.path.exists(copy.path)
+        yield _Prepared(tree, copy if changes else None, said)
     finally:
         copy.clear()
         only.clear()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Context, Failure
@@ -20,23 +21,45 @@ ABSENT = ""
 
 
 def digest(path: str) -> str:
-    """SHA-256 of an index; empty where there is none."""
+    """SHA-256 of an index; empty where there is none. Raises Failure for what is no file."""
     try:
-        with open(path, "rb") as file:
-            return sha256(file.read()).hexdigest()
+        return sha256(_read(path)[0]).hexdigest()
     except FileNotFoundError:
         return ABSENT
 
 
+def _read(path: str) -> tuple[bytes, os.stat_result]:
+    """The bytes of an index. A pipe in its place is not waited for."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # a socket could not even be opened
+        raise _no_file(path)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(handle)
+        raise _no_file(path)
+    with open(handle, "rb") as file:
+        return file.read(), found
+
+
+def _no_file(path: str) -> Failure:
+    return Failure(f"{path} is no file, so there is no index to read")
+
+
 def keep(context: Context, repository: Repository) -> dict[str, Any]:
-    """Keep the bytes of the index; gives what ``put_back`` needs."""
+    """Keep the bytes of the index; gives what ``put_back`` and ``must_have_been`` need."""
     try:
-        with open(repository.index_path, "rb") as file:
-            data, found = file.read(), os.fstat(file.fileno())
+        data, found = _read(repository.index_path)
     except FileNotFoundError:
         return {"sha256": ABSENT}
     kept = context.keep(data, "index", "git-index")
-    return {"sha256": kept["sha256"], "mtime": found.st_mtime_ns, "mode": found.st_mode & 0o777}
+    said = says(repository, repository.index_path)
+    same = digest(repository.index_path) == kept["sha256"]
+    return {
+        "sha256": kept["sha256"],
+        "mtime": found.st_mtime_ns,
+        "mode": found.st_mode & 0o777,
+        "says": said if same else "",
+    }
 
 
 class Copy:
@@ -55,12 +78,10 @@ class Copy:
         """Copy the index, after what an earlier attempt left behind is gone."""
         self.clear()
         try:
-            with open(self._real, "rb") as file:
-                data = file.read()
+            data, found = _read(self._real)
         except FileNotFoundError:
             return
         self.before = sha256(data).hexdigest()
-        found = os.stat(self._real)
         self.write(data, found.st_mtime_ns, found.st_mode & 0o777)
 
     def write(self, data: bytes, mtime: int | None = None, mode: int = 0o644) -> None:
@@ -118,9 +139,10 @@ class Copy:
         return False
 
 
-def must_have_been(before: dict[str, Any], began: str | None) -> None:
-    """Raises Failure (moved) where the task began with another index than what was kept; None: that is not known."""
-    if began is not None and began != before["sha256"]:
+def must_have_been(before: dict[str, Any], began: str | None, said: str = "") -> None:
+    """Raises Failure (moved) where the task began with another index than what was kept; None: that is not known.
+    ``said`` is what it said when the task began: one that was but refreshed in between still says the same."""
+    if began is not None and began != before["sha256"] and not (said and said == before.get("says")):
         raise Failure(
             "the index was changed by somebody else before this task changed it, so it is left as it is: "
             "unstage with `git restore --staged`",

@@ -11,8 +11,10 @@ from planrunner.capabilities.git import names
 def folder_of(directory: str, path: str) -> str:
     """The absolute path of a folder to make. Raises Failure (policy) for one outside, or behind a link."""
     parts = [part for part in names.path(path).split("/") if part not in ("", ".")]
-    if not parts or parts[-1].startswith("-"):
-        raise Failure(f"{path} is no folder to make", "policy")
+    if not parts:
+        raise Failure(f"`{path}` is the working directory itself: name a folder to make in it", "policy")
+    if parts[-1].startswith("-"):
+        raise Failure(f"`{path}` is no folder to make: its name begins with `-`, as options do", "policy")
     at = os.path.realpath(directory)
     for part in parts[:-1]:
         at = os.path.join(at, part)

@@ -20,6 +20,7 @@ from planrunner.capabilities.git.repository import (
     object_of,
     open_repository,
     reason,
+    short,
     slot,
     value_of,
 )
@@ -28,6 +29,12 @@ from planrunner.capabilities.git.undoing import looking, taking_back
 COMMAND = (
     *("push", "--porcelain", "--no-verify", "--no-recurse-submodules", "--no-follow-tags", "--no-signed"),
     *("--receive-pack=git-receive-pack", "--no-progress"),
+)
+
+
+_FIRST = (
+    "; it is the first branch there: a server that makes it the default and does not delete that keeps it, and then "
+    "the push, and what it rests on, cannot be rolled back"
 )
 
 
@@ -104,6 +111,8 @@ def _preview(context: Context, **inputs: Any) -> Preview:
     summary = f"set {plan.ref} at {plan.remote.address.text} from {old[:12] or 'nothing'} to {plan.new[:12]}"
     if old == plan.new:
         return Preview(f"{plan.ref} at {plan.remote.address.text} is at {old[:12]} already")
+    if not old and plan.ref.startswith("refs/heads/") and not plan.remote.has_branches():
+        summary += _FIRST
     return Preview(summary, "", (plain_call(*_command(plan.remote, plan.ref, plan.new, old)),))
 
 
@@ -123,6 +132,21 @@ def _capture(context: Context, **inputs: Any) -> dict[str, Any]:
     }
 
 
+def _put_back(remote: Remote, ref: str, old: str, now: str) -> None:
+    """Raises Failure (rejected) with a way out where the other side keeps the branch that is its default by now."""
+    try:
+        _push(remote, ref, old, now)
+    except Failure as failure:
+        if old or failure.failure != "rejected" or remote.head() != ref:
+            raise
+        raise Failure(
+            f"{remote.address.text} does not delete {short(ref)}, its default branch, so it keeps {now[:12]}: make "
+            "another branch the default there, or let it go with `git config receive.denyDeleteCurrent ignore` there, "
+            f"and roll back again. {failure}",
+            "rejected",
+        ) from None
+
+
 @taking_back
 def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
     record, given = Record(context, before["slot"]), outputs or {}
@@ -140,7 +164,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
             "moved",
         )
     if now != old:
-        _push(remote, ref, old, now)
+        _put_back(remote, ref, old, now)
     tracking, tracked = before["tracking"], before["tracked"]
     if tracking and value_of(repository, tracking) == new != tracked:
         move(repository, tracking, tracked, new, reason(context, "undo push"))
@@ -168,7 +192,9 @@ def push(
     """Push one branch or tag. Hooks of this side do not run.
 
     It fails with the class `moved` where the other side is not where it was last seen, and with `diverged` where it has
-    commits that would be left behind.
+    commits that would be left behind. The undo of a push that made a branch deletes it. Most servers refuse that for
+    their default branch, which the first branch of an empty repository becomes: then the undo fails with the class
+    `rejected`.
     """
     inputs = {"remote": remote, "url": url, "ref": ref, "to": to}
     repository, record = open_repository(context), Record(context, slot(context))

@@ -45,6 +45,16 @@ class Remote(NamedTuple):
         found = [line.split("\t") for line in listed.splitlines()]
         return next((digest for digest, name in found if name == reference), "")
 
+    def has_branches(self) -> bool:
+        """Whether there is any branch there."""
+        return bool(self.ask("ls-remote", "--heads", *PACKS, "--end-of-options", self.address.text))
+
+    def head(self) -> str:
+        """The full name of the default branch there; empty where nobody says."""
+        listed = self.ask("ls-remote", "--symref", *PACKS, "--end-of-options", self.address.text, "HEAD")
+        found = [line.removeprefix("ref: ").split("\t") for line in listed.splitlines() if line.startswith("ref: ")]
+        return next((branch for branch, name in found if name == "HEAD"), "")
+
 
 def kind_of(said: str) -> str:
     """The failure class of what git said about a remote repository."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.git import index, names
-from planrunner.capabilities.git.command import plain_call, shown
+from planrunner.capabilities.git.command import Refused, plain_call, shown
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import open_repository, slot
 from planrunner.capabilities.git.undoing import looking, taking_back
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from planrunner.capabilities.git.repository import Repository
 
 FROM_INPUT = ("--pathspec-from-file=-", "--pathspec-file-nul")
+_IGNORED = "The following paths are ignored by one of your .gitignore files:\n"
+_NAMED = 5
+"""Ignored files that a message names."""
 
 
 class Staged(NamedTuple):
@@ -30,7 +34,7 @@ def _preview(context: Context, paths: list[str], force: bool = False) -> Preview
     copy = index.Copy(repository, f"{slot(context)}-preview")
     copy.take()
     try:
-        _stage(repository, paths, force, copy.path)
+        stage(repository, paths, copy.path, force)
         diff = repository.git.raw("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--cached", index=copy.path)
     finally:
         copy.clear()
@@ -53,7 +57,7 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
     index.Copy(repository, before["slot"]).clear()
     if not noted and not done.get("changed"):
         return False
-    index.must_have_been(before["index"], noted.get("before"))
+    index.must_have_been(before["index"], noted.get("before"), noted.get("said_before", ""))
     stale = index.can_put_back(
         repository, before["index"], noted.get("index") or done["index_sha256"], noted.get("says", "")
     )
@@ -81,14 +85,15 @@ def add(
     copy = index.Copy(repository, slot(context))
     copy.take()
     try:
-        _stage(repository, paths, force, copy.path)
+        began = index.says(repository, copy.path)
+        stage(repository, paths, copy.path, force)
         new, said = index.digest(copy.path), index.says(repository, copy.path)
-        there = repository.index_path
-        changed = not os.path.exists(there) or said != index.says(repository, there)
+        changed = new != index.ABSENT and (copy.before == index.ABSENT or said != began)
         record = Record(context, slot(context))
         noted = record.read()
         if changed:
-            with record.holding({"index": new, "says": said, "before": noted.get("before", copy.before)}):
+            first = noted if "before" in noted else {"before": copy.before, "said_before": began}
+            with record.holding({**first, "index": new, "says": said}):
                 copy.publish()
         else:
             new, changed = copy.before, noted.get("index") == copy.before != ""
@@ -98,12 +103,29 @@ def add(
     return Staged(changed, [os.fsencode(path).decode("utf-8", "replace") for path in entries], new)
 
 
-def _stage(repository: Repository, paths: list[str], force: bool, copy: str) -> None:
+def stage(repository: Repository, paths: list[str], copy: str, force: bool = False) -> None:
+    """Take files as they are into a copy of the index, which stays away where it is missing and nothing is staged.
+    Raises Failure where one of them is ignored, unless by ``force``."""
     if not paths:
         raise Failure("`paths` names nothing to stage")
     options = ("--all", *(("--force",) if force else ()))
     given = "\0".join(names.path(path) for path in paths)
-    repository.git.run("add", *options, *FROM_INPUT, stdin=os.fsencode(given), index=copy)
+    try:
+        repository.git.run("add", *options, *FROM_INPUT, stdin=os.fsencode(given), index=copy)
+    except Refused as refused:
+        raise _ignored(refused.said) or refused from None
+
+
+def _ignored(said: str) -> Failure | None:
+    """What git says about ignored files, in short; None where it says something else."""
+    head, _, rest = said.partition(_IGNORED)
+    if head.strip() or not rest:
+        return None
+    found = list(itertools.takewhile(lambda line: not line.startswith("hint: "), rest.strip("\n").split("\n")))
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    listed = ", ".join(f"`{path}`" for path in found[:_NAMED]) + more
+    are, them = ("are", "them") if len(found) > 1 else ("is", "it")
+    return Failure(f"{listed} {are} ignored; `git.add` with `force: true` takes {them}")
 
 
 def _head_tree(repository: Repository) -> str:

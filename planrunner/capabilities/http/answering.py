@@ -6,9 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.http.charsets import is_charset
 from planrunner.capabilities.http.expected import PASSING, check_schema
 from planrunner.capabilities.http.inputs import Answer
 from planrunner.capabilities.http.received import Received, name_of
+from planrunner.capabilities.soundness import not_json
 
 if TYPE_CHECKING:
     import httpx2
@@ -46,21 +48,24 @@ def answer_of(context: Context, ask: Ask, response: httpx2.Response, received: R
         size=received.size,
         sha256=received.sha256,
         artifact=artifact,
+        json_problem=hide(_problem(response, received)) if inline and data is _NO_DATA else "",
     )
-    _judge(ask, response, answer, data)
+    _judge(ask, response, received, (answer, data))
     return answer
 
 
-def _judge(ask: Ask, response: httpx2.Response, answer: Answer, data: Any) -> None:
+def _judge(ask: Ask, response: httpx2.Response, received: Received, found: tuple[Answer, Any]) -> None:
+    answer, data = found
     if not ask.expected.good(answer.status):
         said = " ".join(answer.text.split())[:200]
         reason = f" {response.reason_phrase}" if response.reason_phrase else ""
-        message = f"{ask.shown} answered {answer.status}{reason}{f': {said}' if said else ''}"
+        message = ask.credentials.masked(f"{ask.shown} answered {answer.status}{reason}{f': {said}' if said else ''}")
         raise Failure(message, "transient" if answer.status in PASSING else "logic", answer.brief())
     if ask.expected.schema is None or ask.method == "HEAD":
         return
     if data is _NO_DATA:
-        raise Failure(f"{ask.shown}: the answer is no JSON", "logic", answer.brief())
+        why = ask.credentials.masked(f": {json_problem(received.all())}") if received.size else ", it is empty"
+        raise Failure(f"{ask.shown}: the answer is no JSON{why}", "logic", answer.brief())
     if why := check_schema(ask.expected.schema, data):
         why = ask.credentials.masked(why)
         raise Failure(f"{ask.shown}: the answer does not fit `expect_schema`: {why}", "logic", answer.brief())
@@ -94,19 +99,17 @@ def _text(response: httpx2.Response, received: Received) -> str | None:
     if not received.small:
         return ""
     charset = response.charset_encoding or "utf-8"
+    if not is_charset(charset):
+        return received.all().decode("utf-8", "replace")
     try:
         return received.all().decode(charset)
     except UnicodeDecodeError:
         return None
-    except (LookupError, ValueError):  # a charset that Python does not know
-        return received.all().decode("utf-8", "replace")
 
 
 def _data(ask: Ask, response: httpx2.Response, received: Received) -> Any:
     """The data of a JSON answer, or ``_NO_DATA``."""
-    kind = _type(response)
-    is_json = kind == "application/json" or kind.endswith("+json")
-    wanted = ask.expected.schema is not None or (is_json and received.small and not ask.save)
+    wanted = ask.expected.schema is not None or (_is_json(response) and received.small and not ask.save)
     if not wanted or not received.size:
         return _NO_DATA
     return read_json(received.all())
@@ -116,10 +119,32 @@ def read_json(data: bytes) -> Any:
     """JSON data that a journal can hold, or ``_NO_DATA``."""
     try:
         found = json.loads(data, parse_constant=_refuse)
-        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
         return _NO_DATA
-    return found
+    return _NO_DATA if not_json({"json": found}) else found
+
+
+def _is_json(response: httpx2.Response) -> bool:
+    kind = _type(response)
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def _problem(response: httpx2.Response, received: Received) -> str:
+    """Why an answer that says it is JSON gives no data; empty for any other, and for one without content."""
+    return json_problem(received.all()) if received.size and _is_json(response) else ""
+
+
+def json_problem(data: bytes) -> str:
+    """Why this is no JSON that a journal can hold."""
+    try:
+        found = json.loads(data, parse_constant=_refuse)
+    except UnicodeDecodeError:
+        return "it is not UTF-8"
+    except RecursionError:
+        return "it is nested too deeply"
+    except ValueError as error:
+        return str(error)
+    return not_json({"json": found}, "answer") or "it cannot be kept"
 
 
 def _refuse(constant: str) -> Any:

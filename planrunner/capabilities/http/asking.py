@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.durations import seconds
 from planrunner.capabilities.durations import size as bytes_of
-from planrunner.capabilities.http.content import Content, content_of
+from planrunner.capabilities.http.content import Content, content_of, plain_values
 from planrunner.capabilities.http.credentials import Credentials, credentials_of
 from planrunner.capabilities.http.expected import Expected, expected_of
 from planrunner.capabilities.http.inputs import INLINE, Creating
+from planrunner.capabilities.http.origins import header_name, is_line
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-_FRAMING = frozenset("content-length transfer-encoding connection upgrade te trailer keep-alive host".split())
 
 
 class Patience(NamedTuple):
@@ -153,9 +153,7 @@ def _url(url: Any, query: Any) -> str:
     if parsed.userinfo:
         raise Failure("the address holds credentials, which would stand in the journal: give them by `auth`")
     if query is not None:
-        if not isinstance(query, Mapping):
-            raise Failure(f"`query` must be a mapping, found {query!r}")
-        parsed = parsed.copy_merge_params(_plain(query, "query"))
+        parsed = parsed.copy_merge_params(plain_values(query, "query"))
     return str(parsed.copy_with(fragment=None))
 
 
@@ -165,26 +163,15 @@ def _shown(url: str) -> str:
     return (f"{before.partition('://')[0]}://***@{after}" if at else url)[:200]
 
 
-def _plain(values: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Texts, numbers, booleans, and lists of these: what a query or a form can say."""
-    for key, value in values.items():
-        each = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
-        if any(one is not None and not isinstance(one, (str, int, float)) for one in each):
-            raise Failure(f"`{name}.{key}` must be text, a number, a boolean or a list of these")
-    return {str(key): value for key, value in values.items()}
-
-
 def _headers(given: Any) -> dict[str, str]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
         raise Failure(f"`headers` must be a mapping, found {given!r}")
     for name, value in given.items():
-        if str(name).lower() in _FRAMING:
-            raise Failure(f"the header `{name}` is set by the request itself")
-        if isinstance(value, (dict, list)) or any(sign in f"{name}{value}" for sign in "\r\n\0"):
-            raise Failure(f"`headers.{name}` must be one line of text")
-    return {str(name).lower(): str(value) for name, value in given.items()}
+        if isinstance(value, (dict, list)) or not is_line(f"{name}{value}"):
+            raise Failure(f"`headers.{name}` must be one line of ASCII text")
+    return {header_name(name): str(value) for name, value in given.items()}
 
 
 def _key(context: Context, given: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -193,6 +180,6 @@ def _key(context: Context, given: Mapping[str, Any]) -> tuple[str, str] | None:
     if not key and not _flag(given, "idempotent", False):
         return None
     key = key or context.call.once or context.call.key
-    if not key.isascii() or any(sign in key for sign in "\r\n\0"):
+    if not is_line(key):
         raise Failure("`idempotency_key` must be one line of ASCII text")
-    return str(given.get("idempotency_header", "Idempotency-Key")).lower(), key
+    return header_name(given.get("idempotency_header", "Idempotency-Key")), key

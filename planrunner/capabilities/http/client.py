@@ -1,7 +1,7 @@
 """Clients for everything that speaks HTTP: the only way by which capabilities reach the network.
 
-Every connection, also after a redirect, goes to an address that ``guard.py`` admitted; proxies and certificates out of
-the environment are not looked at. A request that waits ends within a fraction of a second once the attempt is stopped.
+Every connection, also after a redirect, goes to an address that ``guard.py`` admitted; proxies out of the environment
+are not looked at. A request that waits ends within a fraction of a second once the attempt is stopped.
 """
 
 from __future__ import annotations

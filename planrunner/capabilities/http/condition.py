@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.expected import status_range
-from planrunner.capabilities.http.inputs import Answer
+from planrunner.capabilities.http.inputs import Answer, Code
 from planrunner.capabilities.http.pointer import ABSENT, at, checked_pointer
 
 _TESTS = ("exists", "equals", "in")
+Said = TypedDict(
+    "Said", {"status": Code | list[Code], "pointer": str, "exists": bool, "equals": Any, "in": list[Any]}, total=False
+)
+"""How a plan says it."""
 
 
 class Condition(NamedTuple):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import mimetypes
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.files.beneath import Beneath
+from planrunner.capabilities.inside import open_inside
 
 _CHUNK = 1 << 16
 
@@ -82,12 +81,23 @@ def content_of(context: Context, given: Mapping[str, Any]) -> Content:
     if "body_file" in given:
         return Content(directory, type="application/octet-stream", file=_upload(directory, given["body_file"]))
     form = given.get("form")
-    if form is not None and not isinstance(form, Mapping):
-        raise Failure(f"`form` must be a mapping, found {form!r}")
+    if form is not None:
+        form = plain_values(form, "form")
     files = given.get("files", {})
     if not isinstance(files, Mapping):
         raise Failure(f"`files` must be a mapping of fields to paths, found {files!r}")
     return Content(directory, form=form, files={str(field): _upload(directory, each) for field, each in files.items()})
+
+
+def plain_values(values: Any, name: str) -> dict[str, Any]:
+    """Texts, numbers, booleans, and lists of these: what a query or a form can say. Raises Failure for others."""
+    if not isinstance(values, Mapping):
+        raise Failure(f"`{name}` must be a mapping, found {values!r}")
+    for key, value in values.items():
+        each = value if isinstance(value, (list, tuple)) else [value]
+        if any(one is not None and not isinstance(one, (str, int, float)) for one in each):
+            raise Failure(f"`{name}.{key}` must be text, a number, a boolean or a list of these")
+    return {str(key): value for key, value in values.items()}
 
 
 def _packed(data: Any) -> bytes:
@@ -108,16 +118,3 @@ def _upload(directory: str, given: Any) -> Upload:
     return Upload(
         path, name, str(wanted.get("type") or mimetypes.guess_type(name)[0] or "application/octet-stream"), size
     )
-
-
-def open_inside(directory: str, path: str) -> BinaryIO:
-    """A regular file inside the working directory, to read. Raises Failure: policy for a path that leads outside."""
-    with Beneath(directory) as tree:
-        try:
-            opened = tree.open_to_read(path)
-        except OSError as error:
-            raise Failure(f"{path} cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(opened).st_mode):
-        os.close(opened)
-        raise Failure(f"{path} is not a regular file")
-    return os.fdopen(opened, "rb")

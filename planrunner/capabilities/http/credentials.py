@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.http.origins import header_name, is_line
 
 MASK = "***"
 _WAYS = "`bearer_env`, `basic_env`, or `header` with `header_env`"
@@ -41,7 +42,7 @@ def credentials_of(context: Context, auth: Any) -> Credentials:
         raise Failure(f"`auth` must be {_WAYS}")
     ways = sorted(auth)
     if ways == ["bearer_env"]:
-        token = _variable(context, auth["bearer_env"])
+        token = _line(context, auth["bearer_env"])
         return _made("authorization", "Bearer ", token, (token,))
     if ways == ["basic_env"]:
         pair = _variable(context, auth["basic_env"])
@@ -50,8 +51,8 @@ def credentials_of(context: Context, auth: Any) -> Credentials:
         packed = base64.b64encode(pair.encode()).decode()
         return _made("authorization", "Basic ", packed, (packed, pair, pair.partition(":")[2]))
     if ways == ["header", "header_env"]:
-        value = _variable(context, auth["header_env"])
-        return _made(str(auth["header"]).lower(), "", value, (value,))
+        value = _line(context, auth["header_env"])
+        return _made(header_name(auth["header"]), "", value, (value,))
     raise Failure(f"`auth` must be {_WAYS}, found {', '.join(f'`{way}`' for way in ways)}")
 
 
@@ -61,7 +62,7 @@ def shown_of(context: Context, auth: Any) -> Credentials:
         return credentials_of(context, auth)
     except Unset:
         if "header" in auth:
-            return _made(str(auth["header"]).lower(), "", "", ())
+            return _made(header_name(auth["header"]), "", "", ())
         return _made("authorization", "Bearer " if "bearer_env" in auth else "Basic ", "", ())
 
 
@@ -76,6 +77,11 @@ def _variable(context: Context, name: Any) -> str:
     value = context.call.env.get(str(name)) or os.environ.get(str(name), "")
     if not value.strip():
         raise Unset(f"the environment variable `{name}`, which `auth` names, is not set")
-    if any(sign in value.strip() for sign in "\r\n\0"):
-        raise Failure(f"the environment variable `{name}`, which `auth` names, is more than one line")
     return value.strip()
+
+
+def _line(context: Context, name: Any) -> str:
+    value = _variable(context, name)
+    if not is_line(value):
+        raise Failure(f"the environment variable `{name}`, which `auth` names, is not one line of ASCII text")
+    return value

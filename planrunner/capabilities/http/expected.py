@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
+from planrunner.plan.http_forms import parse_status
 
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Status codes of faults that may pass."""
@@ -31,15 +32,11 @@ def expected_of(status: Any, schema: Any) -> Expected:
 
 
 def status_range(value: Any, name: str) -> tuple[int, int]:
-    """`204`, `2xx` or `200-299` as first and last code."""
-    text = str(value).strip().lower()
-    if len(text) == 3 and text[0] in "12345" and text[1:] == "xx":
-        return int(text[0]) * 100, int(text[0]) * 100 + 99
-    first, _, last = text.partition("-")
-    last = last or first
-    if not all(part.isascii() and part.isdigit() and 100 <= int(part) <= 599 for part in (first, last)):
+    """`204`, `2xx` or `200-299` as first and last code. Raises Failure for anything else."""
+    found = parse_status(value)
+    if found is None:
         raise Failure(f"`{name}` must be a status such as 200, `2xx` or `200-299`, found {value!r}")
-    return int(first), int(last)
+    return found
 
 
 def check_schema(schema: Any, data: Any) -> str:

@@ -6,30 +6,58 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 
 from planrunner.capabilities.declare import Doc
 
-Url = Annotated[str, Doc("address, http or https, without credentials")]
+Url = Annotated[str, Doc("address, http or https, without credentials", form="http-address")]
+_Span = Annotated[int | float | str, Doc("", "duration")]
+Code = Annotated[int | str, Doc("", form="http-status")]
+
+
+class Keys(TypedDict, total=False):
+    """Where credentials are found."""
+
+    bearer_env: str
+    basic_env: str
+    header: str
+    header_env: str
+
+
+class Spans(TypedDict, total=False):
+    """The most time for each part of a request."""
+
+    connect: _Span
+    read: _Span
+    write: _Span
+    total: _Span
+
+
+class Tries(TypedDict, total=False):
+    """How often and how soon to try again."""
+
+    times: int
+    delay: _Span
+    max_delay: _Span
 
 
 Query = Annotated[dict[str, Any], Doc("parameters added to the address; a list repeats its name")]
 Headers = Annotated[dict[str, Any], Doc("headers to send; they stand in the journal, so no secrets")]
 Auth = Annotated[
-    dict[str, str],
+    Keys,
     Doc(
         "credentials by the name of an environment variable: `bearer_env: NAME`, `basic_env: NAME` "
         "(`user:password`) or `header: X-Api-Key` with `header_env: NAME`; sent to the origin of the address only"
     ),
 ]
 Timeout = Annotated[
-    int | float | str | dict[str, Any],
+    _Span | Spans,
     Doc("for each part, or a mapping of `connect` (10s), `read` (30s), `write` (30s) and `total`"),
 ]
 Follow = Annotated[bool, Doc("go where the answer points, ten times at most; default: true")]
 Status = Annotated[
-    int | str | list[Any], Doc("status of a good answer: 201, `2xx`, `200-299` or a list of these; default: 2xx")
+    Code | list[Code], Doc("status of a good answer: 201, `2xx`, `200-299` or a list of these; default: 2xx")
 ]
 Fitting = Annotated[Any, Doc("JSON Schema that the answer has to fit")]
 Limit = Annotated[int | str, Doc("refuse an answer larger than this, unpacked; default: 16MiB", "size")]
 Retries = Annotated[
-    int | dict[str, Any],
+    int | Tries,
     Doc(
         "further tries after a fault that may pass, or a mapping of `times`, `delay` and `max_delay`; default: 2. "
         "Only where a repetition does no harm: methods that are idempotent, or with an idempotency key"
@@ -123,6 +151,7 @@ class Answer(NamedTuple):
     size: Annotated[int, Doc("bytes of the answer, unpacked")]
     sha256: Annotated[str, Doc("digest of the answer, unpacked")]
     artifact: Annotated[dict[str, Any] | None, Doc("record of the artifact, where the answer was kept as one")]
+    json_problem: Annotated[str, Doc("why `json` is null though the answer says that it is JSON; else empty")] = ""
 
     def brief(self) -> dict[str, Any]:
         """As outputs for a failure: without what is too large for a journal."""

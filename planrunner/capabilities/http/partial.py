@@ -61,7 +61,9 @@ class Partial:
 
     def add(self, data: bytes) -> None:
         self._file.seek(0, os.SEEK_END)
-        self._file.write(data)
+        rest = memoryview(data)
+        while rest:  # a disk that is nearly full takes a part
+            rest = rest[self._file.write(rest) :]
 
     def digest(self) -> str:
         self._file.seek(0)

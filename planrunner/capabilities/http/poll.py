@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple, Unpack
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.http.asking import Ask, Patience, asked, seconds_of
-from planrunner.capabilities.http.condition import Condition, condition_of
+from planrunner.capabilities.http.condition import Condition, Said, condition_of
 from planrunner.capabilities.http.expected import PASSING, Expected
 from planrunner.capabilities.http.inputs import INLINE, Answer, Polling, Url
 from planrunner.capabilities.http.sending import opened, send_with
@@ -30,8 +30,8 @@ class Watching(NamedTuple):
 def poll(
     context: Context,
     url: Url,
-    until: Annotated[dict[str, Any], Doc(f"what to wait for: {_CONDITION}; all that is said has to hold")],
-    fail: Annotated[dict[str, Any] | None, Doc("what ends it as a failure, said in the same way")] = None,
+    until: Annotated[Said, Doc(f"what to wait for: {_CONDITION}; all that is said has to hold")],
+    fail: Annotated[Said | None, Doc("what ends it as a failure, said in the same way")] = None,
     interval: Annotated[int | float | str, Doc("time between two requests", "duration")] = "5s",
     within: Annotated[int | float | str, Doc("how long to go on", "duration")] = "5m",
     **options: Unpack[Polling],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.answering import Told, answer_of
@@ -42,7 +42,11 @@ def read_to_end(context: Context, ask: Ask, wanted: Wanted, partial: Partial, co
     while True:
         before = partial.size
         try:
-            return _read(context, ask, wanted, partial, connected)
+            if _read(context, ask, wanted, partial, connected):
+                return
+            if partial.size > before:
+                continue
+            raise Passing(Failure(f"{ask.shown}: nothing of the rest came", "transient"))
         except Passing as trouble:
             if partial.size < before + _PROGRESS or not _resumable(wanted, partial):
                 raise
@@ -54,7 +58,8 @@ def _resumable(wanted: Wanted, partial: Partial) -> bool:
     return bool(partial.size and (partial.validator or wanted.sha256))
 
 
-def _read(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connected: httpx2.Client) -> None:
+def _read(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connected: httpx2.Client) -> bool:
+    """Read as much as one answer gives; tells whether that was the rest, of which a server may send a part."""
     have = partial.size if _resumable(wanted, partial) else 0
     more = {"range": f"bytes={have}-"} if have else {}
     if have and partial.validator:
@@ -63,7 +68,7 @@ def _read(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connecte
         if response.status_code == 416 and have:
             if _total(response) == have:
                 partial.resumed = have
-                return
+                return True
             partial.begin("")
             raise Passing(Failure(f"{ask.shown}: there is nothing after {have} bytes", "transient"), wait=0.0)
         if response.status_code == 206 and have and _is_other(response, partial):
@@ -74,12 +79,13 @@ def _read(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connecte
         elif response.status_code == 206 or not ask.expected.good(response.status_code):
             _refuse(context, ask, response)
         else:
-            partial.begin(validator_of(response))
+            partial.begin(validator_of(response.headers))
         _check_announced(ask, wanted, response, partial.size)
         for part in response.iter_raw():
             if partial.size + len(part) > wanted.limit:
                 raise Failure(f"{ask.shown}: the file is larger than `max_bytes`, which is {wanted.limit}")
             partial.add(part)
+        return response.status_code != 206 or partial.size >= _total(response)
 
 
 def _check_announced(ask: Ask, wanted: Wanted, response: httpx2.Response, have: int) -> None:
@@ -108,17 +114,28 @@ def _refuse(context: Context, ask: Ask, response: httpx2.Response) -> None:
         received.close()
 
 
-def validator_of(response: httpx2.Response) -> str:
+def validator_of(headers: Any) -> str:
     """What tells by a range request whether the file is still the same; empty where nothing does."""
-    etag = str(response.headers.get("etag", "")).strip()
+    etag = str(headers.get("etag", "")).strip()
     if etag.startswith('"'):
         return etag
-    return "" if etag else str(response.headers.get("last-modified", "")).strip()
+    modified = str(headers.get("last-modified", "")).strip()
+    return "" if etag or _is_fresh(modified, str(headers.get("date", ""))) else modified
+
+
+def _is_fresh(modified: str, sent: str) -> bool:
+    """Whether the file was changed in the second in which it was sent: it may have been once more since."""
+    from email.utils import parsedate_to_datetime  # late: only files without a tag
+
+    try:
+        return (parsedate_to_datetime(sent) - parsedate_to_datetime(modified)).total_seconds() < 1
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _is_other(response: httpx2.Response, partial: Partial) -> bool:
     """Whether a part belongs to another file than the one begun, though the server was asked not to send such a one."""
-    validator = validator_of(response)
+    validator = validator_of(response.headers)
     return bool(validator and partial.validator and validator != partial.validator)
 
 

@@ -109,8 +109,8 @@ def _inflated(parts: Iterator[bytes], packing: str) -> Iterator[bytes]:
             except zlib.error as error:
                 if started or packing != "deflate":
                     raise Failure(f"the answer cannot be unpacked: {error}", "transient") from None
-                unpack = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers leave the frame out
-                piece = unpack.decompress(part, _STEP)
+                unpack, packing = zlib.decompressobj(-zlib.MAX_WBITS), ""  # some servers leave the frame out
+                continue
             started = True
             if piece:
                 yield piece

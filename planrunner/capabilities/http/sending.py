@@ -66,15 +66,16 @@ def answered(ask: Ask, connected: httpx2.Client, more: Mapping[str, str] | None 
     """
     import httpx2  # late: the client has loaded it
 
-    try:
-        with ExitStack() as files:
-            response = connected.send(_request(ask, connected, more, files), stream=True)
+    with ExitStack() as files:
+        request = _request(ask, connected, more, files)
+        try:
+            response = connected.send(request, stream=True)
             try:
                 yield response
             finally:
                 response.close()
-    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
-        raise _classified(ask, error) from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
+            raise _classified(ask, request, error) from None
 
 
 def _request(ask: Ask, connected: httpx2.Client, more: Mapping[str, str] | None, files: ExitStack) -> httpx2.Request:
@@ -83,8 +84,9 @@ def _request(ask: Ask, connected: httpx2.Client, more: Mapping[str, str] | None,
     return connected.build_request(ask.method, ask.url, headers=headers, **arguments)
 
 
-def _classified(ask: Ask, error: Exception) -> Exception:
-    """The failure that an error of the library stands for."""
+def _classified(ask: Ask, first: httpx2.Request, error: Exception) -> Exception:
+    """The failure that an error of the library stands for. Where the request that went wrong is not the first one, that
+    one was answered, by a redirect: it took effect."""
     import httpx2  # late, as above
 
     if failure := refusal(error):
@@ -93,8 +95,8 @@ def _classified(ask: Ask, error: Exception) -> Exception:
     if isinstance(error, (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError)):
         if _untrusted(error):
             return Failure(said)
-        sent = not isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout))
-        return Passing(Failure(said, "transient"), sent)
+        opening = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout))
+        return Passing(Failure(said, "transient"), sent=not opening or error.request is not first)
     return Failure(said)
 
 

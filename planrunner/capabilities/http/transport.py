@@ -164,12 +164,12 @@ class WatchedStream(httpcore2.NetworkStream):
             wrapped = ssl_context.wrap_socket(
                 self._socket, server_hostname=server_hostname, do_handshake_on_connect=False
             )
-            stream = WatchedStream(wrapped, self._watch)
-            stream._wait(wrapped.do_handshake, timeout, httpcore2.ConnectTimeout, httpcore2.ConnectError)
+            self._socket = wrapped
+            self._wait(wrapped.do_handshake, timeout, httpcore2.ConnectTimeout, httpcore2.ConnectError)
         except BaseException:
             self.close()
             raise
-        return stream
+        return self
 
     def close(self) -> None:
         self._socket.close()

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from planrunner.capabilities.clients import Request, call, refused
-from planrunner.capabilities.contract import Context, Preview
+from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.kubectl.cluster import (
     MANAGER,
     Cluster,
     described,
     digest,
+    is_secret,
     key,
     live,
     manifest,
@@ -67,13 +68,16 @@ def _capture(
     force: bool = False,
 ) -> dict[str, Any]:
     cluster, stdin = Cluster(kube_context, namespace), _stdin(context, manifest, path)
-    kept = context.keep(stdin, "kubernetes-manifest", "application/yaml")
-    before = noted(context, cluster, named(context, cluster, stdin), live(context, cluster, stdin))
-    return {**before, "manifest": kept["sha256"]}
+    names = named(context, cluster, stdin)
+    before = noted(context, cluster, names, live(context, cluster, stdin))
+    if any(is_secret(each) for each in names):
+        return {**before, "manifest": ""}
+    return {**before, "manifest": context.keep(stdin, "kubernetes-manifest", "application/yaml")["sha256"]}
 
 
 def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> dict[str, Any]:
-    """Ours is what we left behind; where nobody saw that, what applying the manifest again would leave as it is."""
+    """Ours is what we left behind; where nobody saw that, what applying the manifest again would leave as it is. A
+    manifest with secrets is not kept, so that nothing is known to be ours then."""
     cluster = Cluster(before["context"], before["namespace"])
     if outputs is not None:
         left = {each["digest"] for each in outputs["objects"]}
@@ -81,6 +85,8 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     ours: dict[str, Any] = {}
 
     def is_ours(held: dict[str, Any]) -> bool:
+        if not before["manifest"]:
+            raise Failure(f"the attempt was cut off, and a manifest with secrets is not kept: look at {key(held)}")
         if not ours:
             with context.artifact(before["manifest"]) as file:
                 asked = _request(cluster, file.read(), "--force-conflicts", "--dry-run=server")
@@ -113,7 +119,9 @@ def apply(
     """Apply objects to a Kubernetes cluster with `kubectl apply --server-side`.
 
     Everything goes to kubectl on its standard input. An undo deletes the objects that are new and puts the others back
-    as they were; it refuses where somebody else has changed one of them since.
+    as they were; it refuses where somebody else has changed one of them since. What secrets hold is kept nowhere: one
+    that was there before and has been changed cannot be put back, and neither is anything else of the task then, nor
+    after an attempt that was cut off while it applied a manifest with secrets.
     """
     cluster, stdin = Cluster(kube_context, namespace), _stdin(context, manifest, path)
     found = [described(each) for each in objects_in(context, _request(cluster, stdin, *_flags(force)))]

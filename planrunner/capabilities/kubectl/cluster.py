@@ -137,6 +137,11 @@ def identity(found: Object) -> Object:
     }
 
 
+def is_secret(found: Object) -> bool:
+    """Whether what an object holds must not be kept."""
+    return bool(found["kind"] == "Secret")
+
+
 def key(found: Object) -> str:
     """An object in a few words, different for different ones."""
     meta = found["metadata"]

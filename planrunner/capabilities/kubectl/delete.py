@@ -111,7 +111,8 @@ def delete(
 
     An undo makes them again as they were asked for; they are new objects then, with a state of their own. Namespaces,
     volumes and definitions of resources hold more than themselves: they are only deleted with `everything`, and no undo
-    brings them back.
+    brings them back. Neither does one bring back secrets, since what they hold is kept nowhere, and what was deleted
+    with one stays deleted.
     """
     cluster = Cluster(kube_context, namespace)
     found = _checked(_found(context, cluster, _What(manifest, path, resource)), everything)

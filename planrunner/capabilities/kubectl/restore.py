@@ -6,7 +6,17 @@ import json
 
 from planrunner.capabilities.clients import call
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.kubectl.cluster import MANAGER, Cluster, as_list, key, live, wanted
+from planrunner.capabilities.kubectl.cluster import (
+    MANAGER,
+    Cluster,
+    as_list,
+    digest,
+    identity,
+    is_secret,
+    key,
+    live,
+    wanted,
+)
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,9 +26,15 @@ if TYPE_CHECKING:
     from planrunner.capabilities.kubectl.cluster import Object
 
 
+_SEAL = "planrunner.digest"
+"""Where the digest of an object stands of which nothing else was kept."""
+
+
 def noted(context: Context, cluster: Cluster, names: list[Object], found: list[Object]) -> dict[str, Any]:
-    """What an undo has to know: the names, and the objects as they were, in an artifact."""
-    record = context.keep(json.dumps(found, sort_keys=True).encode(), "kubernetes-before.json", "application/json")
+    """What an undo has to know: the names, and the objects as they were, in an artifact; of secrets only the digest, so
+    that what they hold lies nowhere but in the cluster."""
+    kept = json.dumps([_sealed(each) if is_secret(each) else each for each in found], sort_keys=True)
+    record = context.keep(kept.encode(), "kubernetes-before.json", "application/json")
     return {"context": cluster.context, "namespace": cluster.namespace, "names": names, "before": record["sha256"]}
 
 
@@ -31,6 +47,8 @@ def restored(context: Context, before: dict[str, Any], ours: Callable[[Object], 
     now = {key(found): found for found in live(context, cluster, as_list(before["names"]))} if before["names"] else {}
     steps = [(name, was.get(key(name)), now.get(key(name))) for name in reversed(before["names"])]
     steps = [step for step in steps if not _same(step[1], step[2])]
+    if sealed := next((name for name, old, _ in steps if old is not None and _SEAL in old), None):
+        raise Failure(f"{key(sealed)} was changed or deleted, and what secrets hold is not kept: put it back by hand")
     for name, old, held in steps:
         if held is not None and not ours(held):
             raise Failure(f"{key(name)} was changed by somebody else since: put it back by hand")
@@ -44,7 +62,11 @@ def restored(context: Context, before: dict[str, Any], ours: Callable[[Object], 
 def _same(old: Object | None, held: Object | None) -> bool:
     if old is None or held is None:
         return old is held
-    return wanted(old) == wanted(held)
+    return old[_SEAL] == digest(held) if _SEAL in old else wanted(old) == wanted(held)
+
+
+def _sealed(found: Object) -> Object:
+    return {**identity(found), _SEAL: digest(found)}
 
 
 def _step(context: Context, cluster: Cluster, name: Object, old: Object | None, held: Object | None) -> None:

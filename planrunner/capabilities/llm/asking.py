@@ -138,9 +138,11 @@ class Asker:
         shown = Stream(exchange.blinds)
         write = self.context.log.write
         try:
-            reply = await request(made, exchange.model, asked, lambda piece: write(shown.take(piece).encode()))
+            reply = await request(
+                made, exchange.model, asked, lambda piece: write(shown.take(piece).encode("utf-8", "replace"))
+            )
         finally:
-            write((shown.rest() + "\n").encode())
+            write((shown.rest() + "\n").encode("utf-8", "replace"))
         return _blinded(reply, exchange)
 
     def _key(self, model: Model) -> str:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.durations import money, seconds
+from planrunner.capabilities.http.origins import is_line
 
 Json = Any
 
@@ -186,7 +187,7 @@ def key_of(model: Model) -> str:
     if model.key_file:
         try:
             with open(os.path.expanduser(model.key_file), encoding="utf-8") as file:
-                return file.read().strip()
+                return _key(model, file.read().strip())
         except (OSError, UnicodeDecodeError):
             raise Failure(f"the key of `{model.name}` cannot be read from {model.key_file}", "policy") from None
     if not model.key_env:
@@ -194,4 +195,11 @@ def key_of(model: Model) -> str:
     key = os.environ.get(model.key_env, "").strip()
     if not key:
         raise Failure(f"`{model.name}` takes its key from the variable {model.key_env}, which is not set", "policy")
+    return _key(model, key)
+
+
+def _key(model: Model, key: str) -> str:
+    """A key that a header can carry: what is said about another one would hold it."""
+    if not is_line(key):
+        raise Failure(f"the key of `{model.name}` is not one line of ASCII text", "policy")
     return key

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planrunner.capabilities.llm.conversation import Message, Tool, ToolCall
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.wire import NO_KEY
+from planrunner.capabilities.soundness import not_json
 
 if TYPE_CHECKING:
     import httpx2
@@ -195,7 +196,7 @@ def is_shaped(adapter: Adapter, model: Model, asked: Asked) -> bool:
 def _reply(response: ModelResponse) -> Reply:
     from pydantic_ai.messages import TextPart, ToolCallPart
 
-    text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
+    text = _joined("".join(part.content for part in response.parts if isinstance(part, TextPart)))
     calls = [
         ToolCall(part.tool_call_id, part.tool_name, _arguments(part))
         for part in response.parts
@@ -209,6 +210,13 @@ def _reply(response: ModelResponse) -> Reply:
 def _arguments(part: Any) -> dict[str, Json]:
     """What the model wants a tool called with; text that is no JSON comes under the name `unreadable`."""
     try:
-        return dict(part.args_as_dict())
+        found = dict(part.args_as_dict())
     except (ValueError, AssertionError):
         return {"unreadable": str(part.args)}
+    return {"unreadable": str(part.args)} if not_json(found) else found
+
+
+def _joined(text: str) -> str:
+    """The text with surrogate pairs as the signs they stand for, which may have come in halves; lone halves, which
+    nothing can hold, are replaced."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

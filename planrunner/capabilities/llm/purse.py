@@ -15,6 +15,7 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.notes import Noted, Notes
 from planrunner.capabilities.llm.prices import cost, line_to_add
+from planrunner.capabilities.usage import require_calls
 
 USUAL_OUTPUT = 4096
 """Tokens that a reply may have where neither plan nor project say how many."""
@@ -74,11 +75,7 @@ class Purse:
 
     def check_calls(self, more: int) -> None:
         """Raises Failure (budget) where the attempt has not set aside that many calls more."""
-        limit = self._limits.get("calls")
-        if limit is not None and self.calls + more > limit:
-            wanted = self.calls + more
-            said = f"the attempt has set aside {limit:g} call{'s' if limit != 1 else ''} and would need {wanted}"
-            raise Failure(f"{said}: say `budgets: {{calls: {wanted}}}` on the task", "budget")
+        require_calls(self._context, self.calls + more)
 
     def most_output(self, model: Model, size: int) -> int:
         """How long a reply may be where nobody says: as long as what is set aside allows, within reason."""

@@ -12,6 +12,7 @@ from planrunner.capabilities.llm.conversation import Message
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.providers import Asked
 from planrunner.capabilities.schemas import require_schema
+from planrunner.capabilities.soundness import not_json
 
 Json = Any
 
@@ -79,7 +80,8 @@ def read(schema: Json, text: str) -> tuple[Json, list[str]]:
         value = json.loads(_unfenced(text), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         return None, [f"/: it is no JSON: {error}"]
-    return value, faults(schema, value)
+    why = not_json(value, "the value")
+    return value, [f"/: {why}"] if why else faults(schema, value)
 
 
 def _unfenced(text: str) -> str:

@@ -115,16 +115,35 @@ def _imported(place: str, directory: str) -> Any:
     """The module, which is looked for before it is imported: what a plan names runs only if it is the project's."""
     if not all(part.isidentifier() for part in place.split(".")):
         raise Unfit(f"`{place}` is no name of a module")
+    parts = place.split(".")
+    for count in range(1, len(parts)):  # looking for a module imports the packages around it
+        spec = _found(".".join(parts[:count]))
+        if not _is_only_folders(spec):
+            _inside(_origin(spec), directory, place)
+    _inside(_origin(_found(place)), directory, place)
+    return importlib.import_module(place)
+
+
+def _found(name: str) -> Any:
+    """Where a module is, of which the packages around it have been found to be the project's."""
     try:
-        spec = importlib.util.find_spec(place)
+        spec = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
-        if not (error.name and (place == error.name or place.startswith(f"{error.name}."))):
+        if not (error.name and (name == error.name or name.startswith(f"{error.name}."))):
             raise
         spec = None
     if spec is None:
-        raise Unfit(f"there is no module `{place}` in the working directory")
-    _inside(spec.origin or "" if spec.has_location else "", directory, place)
-    return importlib.import_module(place)
+        raise Unfit(f"there is no module `{name}` in the working directory")
+    return spec
+
+
+def _origin(spec: Any) -> str:
+    return spec.origin or "" if spec.has_location else ""
+
+
+def _is_only_folders(spec: Any) -> bool:
+    """Whether a package is nothing but folders, so that importing it runs nothing."""
+    return not _origin(spec) and spec.origin in (None, "namespace") and bool(spec.submodule_search_locations)
 
 
 def _inside(path: str, directory: str, name: str) -> str:

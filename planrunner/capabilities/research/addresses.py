@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 from planrunner.capabilities.contract import Failure
 
@@ -17,6 +17,7 @@ def canonical(url: str) -> str:
     Failure for what is no http address, and (policy) for one with a password in it."""
     text = url.strip()
     try:
+        text.encode()
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
@@ -30,6 +31,14 @@ def canonical(url: str) -> str:
         place = f"{place}:{port}"
     path, query = quote(parts.path or "/", safe=_SAFE), quote(parts.query, safe=_SAFE + "?")
     return urlunsplit((parts.scheme.lower(), place, path, query, ""))
+
+
+def joined(url: str, reference: str) -> str:
+    """The canonical address that a page at ``url`` refers to. Raises as ``canonical``."""
+    try:
+        return canonical(urljoin(url, reference))
+    except ValueError as error:
+        raise Failure(f"`{reference[:200]}` is no address: {error}") from None
 
 
 def _ascii(host: str) -> str:

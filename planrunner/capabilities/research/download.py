@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from urllib.parse import urljoin
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.research.addresses import canonical, host
+from planrunner.capabilities.research.addresses import canonical, host, joined
 from planrunner.capabilities.research.pages import Page
 from planrunner.capabilities.research.wire import TRANSIENT, explained, now, seconds_of
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -119,6 +118,8 @@ def _answered(url: str, answer: Any, part: Part, largest: int) -> tuple[Page, by
         part.restart("")
         raise _refused(url, status, headers)
     body = _read(answer, before, part, largest)
+    if status == 206 and len(body) < _whole(headers.get("content-range", "")):
+        raise _Broken(Failure(f"{url} sent a part of the rest only", "transient"), 0.0)
     kind, charset = _type(headers.get("content-type", ""))
     stamp = now()
     validators = (headers.get("etag", ""), headers.get("last-modified", ""))
@@ -142,7 +143,7 @@ def _target(url: str, headers: Any) -> str:
     if not headers.get("location"):
         raise Failure(f"{url} redirects to nowhere")
     try:
-        return canonical(urljoin(url, headers["location"]))
+        return joined(url, headers["location"])
     except Failure as failure:
         raise Failure(f"{url} redirects to what is not fetched: {failure}", "policy") from None
 
@@ -152,34 +153,31 @@ def _goes_on(told: str, have: int) -> bool:
     return have > 0 and told.strip().lower().startswith(f"bytes {have}-")
 
 
+def _whole(told: str) -> int:
+    """How long the body is of which a part came; 0 where that is not told."""
+    total = told.rpartition("/")[2].strip()
+    return int(total) if total.isascii() and total.isdigit() else 0
+
+
 def _validator(headers: Any) -> str:
     """What says that the rest belongs to the same body; weak tags do not, nor do encoded bodies."""
     if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
         return ""
-    tag = str(headers.get("etag", ""))
-    found = tag if tag and not tag.startswith("W/") else str(headers.get("last-modified", ""))
+    from planrunner.capabilities.http.ranges import validator_of  # late: most pages come from the cache
+
+    found = validator_of(headers)
     return found if len(found) < 900 else ""
 
 
 def _refused(url: str, status: int, headers: Any) -> Exception:
+    from planrunner.capabilities.http.trying import retry_after  # late: most pages come
+
     failed = Failure(f"{url} answered {status}", "transient" if status in TRANSIENT else "logic", {"status": status})
     if status in (404, 410):
         failed.failure = "gone"
     if status in (206, 416):  # the part that is there does not fit what the server has now
         return _Broken(failed, 0.0)
-    return _Broken(failed, _wait(headers.get("retry-after", ""))) if status in TRANSIENT else failed
-
-
-def _wait(told: str) -> float:
-    """Seconds that the server wants us to wait."""
-    if told.strip().isdigit():
-        return float(told)
-    from email.utils import parsedate_to_datetime  # late: hardly ever
-
-    try:
-        return max(0.0, parsedate_to_datetime(told).timestamp() - seconds_of(now()))
-    except (TypeError, ValueError):
-        return 0.0
+    return _Broken(failed, retry_after(headers.get("retry-after", "")) or 0.0) if status in TRANSIENT else failed
 
 
 def _type(told: str) -> tuple[str, str]:

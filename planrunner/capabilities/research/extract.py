@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.http.charsets import is_charset
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -56,10 +57,7 @@ def decoded(body: bytes, charset: str) -> str:
     """Text out of bytes: by the charset that the server names, else UTF-8, with line ends as ``\\n``."""
     if body.startswith(b"\xef\xbb\xbf"):
         body, charset = body[3:], "utf-8"
-    try:
-        text = body.decode(charset or "utf-8", "replace")
-    except LookupError:
-        text = body.decode("utf-8", "replace")
+    text = body.decode(charset if is_charset(charset) else "utf-8", "replace")
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
 
 
@@ -133,10 +131,11 @@ def _json(body: bytes, charset: str, kind: str) -> Extract:
     text = decoded(body, charset)
     try:
         value = json.loads(text)
-    except (ValueError, RecursionError):
+        shown = json.dumps(value, indent=1, ensure_ascii=False)
+        shown.encode()
+    except (ValueError, RecursionError):  # also for half of a surrogate pair
         return Extract(kind, text)
     title = value.get("title") or value.get("name") if isinstance(value, dict) else ""
-    shown = json.dumps(value, indent=1, ensure_ascii=False)
     return Extract(kind, shown, _line(title if isinstance(title, str) else ""))
 
 

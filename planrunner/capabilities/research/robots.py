@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from urllib.parse import urljoin
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.research.addresses import canonical, host, origin
+from planrunner.capabilities.research.addresses import host, joined, origin
 from planrunner.capabilities.research.pages import Page
 from planrunner.capabilities.research.wire import TRANSIENT, bounded, explained, now, seconds_of
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -98,7 +97,7 @@ class Robots:
             status, body, target = self._asked(at)
             if not target:
                 break
-            at = canonical(urljoin(at, target))
+            at = joined(at, target)
         if status in TRANSIENT or status >= 500:
             raise Failure(f"the rules of the site cannot be read: {url} answered {status}", "transient")
         found = 200 if 200 <= status < 300 else 404

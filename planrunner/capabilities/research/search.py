@@ -9,6 +9,7 @@ from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.research.addresses import canonical
 from planrunner.capabilities.research.providers import Found, Search, ask, provider_named
 from planrunner.capabilities.research.wire import Wire, now
+from planrunner.capabilities.usage import require_calls
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -59,9 +60,13 @@ def search(
     settings = context.settings("research")
     name = provider or str(settings.get("provider", "searxng"))
     provider_named(name)  # a name that nobody has fails before anything is opened
+    calls = 0
     with Wire(context) as wire:
 
         def get(address: str, parameters: Mapping[str, str]) -> Json:
+            nonlocal calls
+            require_calls(context, calls + 1)
+            calls += 1
             context.spend(calls=1)
             return wire.json(canonical(address), parameters, _LARGEST_ANSWER)
 
@@ -71,7 +76,9 @@ def search(
         )
         found = ask(name, asked, context)
     results = _tidy(found, words, limit)
-    return Results(words, results, len(results), name, now(), dict(found.silent), list(found.suggestions)[:20])
+    silent = {_line(engine, 100): _line(reason, _LONGEST_TITLE) for engine, reason in found.silent.items()}
+    suggestions = [_line(text, _LONGEST_TITLE) for text in found.suggestions[:20]]
+    return Results(words, results, len(results), name, now(), silent, suggestions)
 
 
 def _tidy(found: Found, query: str, limit: int) -> list[dict[str, Any]]:
@@ -99,5 +106,5 @@ def _tidy(found: Found, query: str, limit: int) -> list[dict[str, Any]]:
 
 
 def _line(text: Json, longest: int) -> str:
-    line = " ".join(str(text or "").split())
+    line = " ".join(str(text or "").encode("utf-8", "replace").decode().split())
     return line if len(line) <= longest else line[: longest - 1] + "…"

@@ -15,14 +15,20 @@ _MOST_PAGES = 10
 
 
 def search(asked: Search) -> Found:
-    """Ask page after page until there are as many results as wanted or no new ones come."""
+    """Ask page after page until there are as many results as wanted, no new ones come, or no further call was set
+    aside."""
     if not asked.address:
         raise Failure("no search server is named: give `url`, or set `research.url` in planrunner.yaml")
     results: dict[str, dict[str, Any]] = {}
     silent: dict[str, str] = {}
     suggestions: list[str] = []
     for page in range(1, _MOST_PAGES + 1):
-        answer = _page(asked, page)
+        try:
+            answer = _page(asked, page)
+        except Failure as failure:
+            if failure.failure == "budget" and results:
+                break
+            raise
         before = len(results)
         for result in answer.get("results") or []:
             if isinstance(result, dict) and isinstance(result.get("url"), str):

@@ -30,6 +30,11 @@ class Database(NamedTuple):
     path: str = ""
     tries: bool = False
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether it is a SQLite file that the first task that writes would make."""
+        return bool(self.path) and not os.path.exists(self.path)
+
     def clean(self, text: str) -> str:
         """A message without the password."""
         from urllib.parse import quote, quote_plus

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import contextmanager
 
 from planrunner.capabilities.contract import Context, Failure, Preview
@@ -160,20 +159,19 @@ def _entry(each: Any, params: Any) -> tuple[str, list[dict[str, Any]]]:
 
 def _read(context: Context, file: str, database: str, timeout: str | float) -> Work:
     """The work of ``sql.script``; raises Failure for a file outside of the working directory."""
-    from planrunner.capabilities.sql.databases import find  # late, as above
+    from io import TextIOWrapper  # late, as above
+
+    from planrunner.capabilities.inside import open_inside
+    from planrunner.capabilities.sql.databases import find
     from planrunner.capabilities.sql.text import lines, single, statements
     from planrunner.capabilities.sql.values import bound
 
     if not isinstance(file, str):
         raise Failure("`file` must be text, a file below the working directory")
-    root = os.path.realpath(context.call.directory)
-    path = os.path.realpath(os.path.join(root, file))
-    if not path.startswith(f"{root.rstrip('/')}/"):
-        raise Failure(f"{file} is outside the working directory", "policy")
     try:
-        with open(path, encoding="utf-8") as opened:
+        with TextIOWrapper(open_inside(context.call.directory, file), encoding="utf-8") as opened:
             text = opened.read(_LARGEST + 1)
-    except (OSError, ValueError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise Failure(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(text) > _LARGEST:
         raise Failure(f"{file} is larger than {_LARGEST >> 20} MiB")
@@ -219,14 +217,17 @@ def _once(session: Session, work: Work, name: str) -> Executed:
 
 
 def _all(session: Session, work: Work) -> Executed:
-    counts, rows = [], []
+    counts, rows, affected = [], [], 0
     for bound, place in zip(work.bounds, work.places, strict=True):
         with _placed(place):
             result = session.run(bound)
+            changed, count = session.changed(result), max(result.rowcount, 0)
             if result.returns_rows:
                 rows = rows_of(session, result, _MOST_ROWS).rows
-        counts.append(max(result.rowcount, len(rows) if result.returns_rows else 0))
-    return Executed(sum(counts), counts, rows, False)
+                count = max(count, len(rows))
+            affected += changed()
+        counts.append(max(count, changed()))
+    return Executed(affected, counts, rows, False)
 
 
 def _previewed(context: Context, work: Work) -> Preview:
@@ -239,12 +240,14 @@ def _previewed(context: Context, work: Work) -> Preview:
     calls = tuple(f"{in_a_line(text, where.dialect)} {values}".rstrip() for text, values in work.texts)
     if not where.tries:
         return Preview(summary, calls=calls)
+    if where.is_missing:
+        return Preview(f"{summary}: not tried, as it would make the file", calls=calls)
     from planrunner.capabilities.sql.session import transaction
 
     try:
         with transaction(context, where, work.seconds, write=True, keep=False) as session:
-            counts = _all(session, work).counts
+            tried = _all(session, work)
     except Failure as failure:
         return Preview(f"{summary}: fails as things are now: {failure}", calls=calls)
-    tried = tuple(f"{text}  -- {count} rows" for text, count in zip(calls, counts, strict=True))
-    return Preview(f"{summary}: {sum(counts)} rows affected, tried and rolled back", calls=tried)
+    calls = tuple(f"{text}  -- {count} rows" for text, count in zip(calls, tried.counts, strict=True))
+    return Preview(f"{summary}: {tried.affected} rows affected, tried and rolled back", calls=calls)

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from planrunner.capabilities.sql.values import Bound
 
 _BATCH = 100
-_WRITES = frozenset("ALTER CREATE DELETE DROP INSERT MERGE REPLACE TRUNCATE UPDATE".split())
+_ONLY_READS = "sql.query only reads: {} is for sql.execute"
+_WRITES = frozenset("DELETE INSERT MERGE REPLACE UPDATE".split())
+_READS = frozenset("EXPLAIN PRAGMA SELECT SHOW TABLE VALUES WITH".split())
+"""What a query may begin with: a read-only transaction of PostgreSQL lets `COPY … TO PROGRAM` and `DO` pass."""
 _STREAMED = ("SELECT", "TABLE", "VALUES", "WITH")
 
 
@@ -62,10 +65,12 @@ def query(
         raise Failure("`params` must be a map of values by name")
     where = find(context, database)
     one = single(statement, where.dialect)
+    word = first_word(one, where.dialect)
+    if word not in _READS:
+        raise Failure(_ONLY_READS.format(word or "this"), "policy")
     call = bound(one, where.dialect, params or {})
     with transaction(context, where, limit(timeout), write=False) as session:
-        stream = where.dialect == "postgresql" and first_word(one, where.dialect) in _STREAMED
-        result = _run(session, call, one, stream)
+        result = _run(session, call, one, stream=where.dialect == "postgresql" and word in _STREAMED)
         found = _kept(context, session, result, max_rows, keep) if keep else rows_of(session, result, max_rows)
     context.log.write(f"{found.row_count} rows{', and there are more' * found.truncated}\n".encode())
     return found
@@ -80,7 +85,7 @@ def _run(session: Session, call: Bound, statement: str, stream: bool) -> CursorR
         wrote = sorted(_WRITES & words(statement, session.dialect)) if failure.failure == "policy" else []
         if not wrote:
             raise
-        raise Failure(f"{failure}; sql.query only reads: {wrote[0]} is for sql.execute", "policy") from None
+        raise Failure(f"{failure}; {_ONLY_READS.format(wrote[0])}", "policy") from None
 
 
 def limit(timeout: str | float) -> float:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+_CHANGING = ("DELETE", "INSERT", "MERGE", "UPDATE")
 _TICK = 0.1
 _CONNECT = 5
 """Seconds that one attempt to reach a server may take."""
@@ -34,6 +35,7 @@ class Session:
         self._context = context
         self._connection = connection
         self._raw: Any = connection.connection.dbapi_connection
+        self._changes = 0
         self._deadline = 0.0
         self._timed_out = False
         self._closed = threading.Event()
@@ -46,6 +48,7 @@ class Session:
 
     def run(self, statement: Bound, stream: bool = False) -> CursorResult[Any]:
         """Execute one statement; the transaction has to be open still when it is done."""
+        self._changes = getattr(self._raw, "total_changes", 0)
         options = {"stream_results": True, "max_row_buffer": 200} if stream else {}
         result = self.guarded(
             lambda: self._connection.exec_driver_sql(statement.text, statement.values, execution_options=options)
@@ -53,6 +56,17 @@ class Session:
         if not self._is_open():
             raise Failure("the statement ended the transaction, which is not for a plan to do", "policy")
         return result
+
+    def changed(self, result: CursorResult[Any]) -> Callable[[], int]:
+        """What tells, when the rows of a result have been read, how many rows its statement changed."""
+        if not result.returns_rows:
+            return lambda: max(result.rowcount, 0)
+        if self.dialect == "postgresql":
+            verb = str(getattr(result.cursor, "statusmessage", "")).partition(" ")[0]
+            count = result.rowcount if verb in _CHANGING else 0
+            return lambda: count
+        before = self._changes  # SQLite counts when the statement is over
+        return lambda: 0 if self._raw.total_changes == before else int(sqlite.own(self._raw, "SELECT changes()")[0])
 
     def say(self, words: str) -> None:
         """What planrunner itself has to say about the transaction."""

@@ -54,11 +54,11 @@ def _is_allowed(writes: bool, action: int, first: str | None, second: str | None
     return action in _READS or (writes and action not in _NEVER)
 
 
-def own(connection: Any, statement: str) -> None:
-    """Say something about the transaction, which statements of a plan may not."""
+def own(connection: Any, statement: str) -> Any:
+    """Say something about the transaction, which statements of a plan may not; gives the first row, if there is one."""
     connection.trusted = True
     try:
-        connection.execute(statement)
+        return connection.execute(statement).fetchone()
     finally:
         connection.trusted = False
 

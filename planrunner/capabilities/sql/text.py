@@ -27,6 +27,8 @@ _OF_THE_TRANSACTION = frozenset(
     ("ABORT", "ATTACH", "BEGIN", "COMMIT", "DETACH", "END", "RELEASE", "ROLLBACK", "SAVEPOINT", "START")
 )
 
+_PREPARED = re.compile(r"PREPARE\s+TRANSACTION\b", re.IGNORECASE)
+
 
 class Piece(NamedTuple):
     """A part of a statement: ``kind`` is code, quoted, comment or end (the semicolon)."""
@@ -127,7 +129,7 @@ def first_word(text: str, dialect: str) -> str:
 
 def lines(text: str, found: list[str], dialect: str) -> list[int]:
     """The line of a script in which each of its ``statements`` begins, comments before it left out."""
-    numbers, at = [], 0
+    numbers, at, line, counted = [], 0, 1, 0
     for statement in found:
         at, skipped = text.index(statement, at), 0
         for piece in pieces(statement, dialect):
@@ -135,7 +137,9 @@ def lines(text: str, found: list[str], dialect: str) -> list[int]:
                 skipped += len(piece.text) - len(piece.text.lstrip())
                 break
             skipped += len(piece.text)
-        numbers.append(text.count("\n", 0, at + skipped) + 1)
+        line += text.count("\n", counted, at + skipped)
+        counted = at + skipped
+        numbers.append(line)
         at += len(statement)
     return numbers
 
@@ -146,6 +150,6 @@ def single(text: str, dialect: str) -> str:
     if len(found) != 1:
         raise Failure("there is no statement" if not found else f"one statement is wanted here, found {len(found)}")
     word = first_word(found[0], dialect)
-    if word in _OF_THE_TRANSACTION:
+    if word in _OF_THE_TRANSACTION or (word == "PREPARE" and _PREPARED.match(in_a_line(found[0], dialect))):
         raise Failure(f"{word} is not for a plan to say: the task is one transaction", "policy")
     return found[0]

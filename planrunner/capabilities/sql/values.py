@@ -62,8 +62,14 @@ class _Binder:
             return self._mark(name, value)
         if not value and self._postgresql:  # an empty list in brackets is no SQL there
             return ("<> ALL (" if found["not"] else "= ANY (") + self._mark(name, "{}") + ")"
-        marks = [self._mark(f"{name}__{number}", each) for number, each in enumerate(value)]
+        marks = [self._mark(self._free(f"{name}__{number}"), each) for number, each in enumerate(value)]
         return f"{after_in}({', '.join(marks)})"
+
+    def _free(self, name: str) -> str:
+        """A name for a part of a list, which no value of the task has."""
+        while name in self._params:
+            name += "_"
+        return name
 
     def _mark(self, name: str, value: Any) -> str:
         self.values[name] = value

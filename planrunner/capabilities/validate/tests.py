@@ -25,6 +25,9 @@ _EXAMPLE = re.compile(
     r"^(?P<in>[ E]*)(?:Falsifying example|Failing test case): (?P<text>[^\n]*?\)$|.*?\n(?P=in)\))",
     re.MULTILINE | re.DOTALL,
 )
+_WITHOUT_OURS = ("-p", "no:planrunner.testing.pytest_plugin")
+"""The plugin with which plugins of planrunner are tested: its fixtures are not those of a project that has no Python of
+its own."""
 _PATHS = "files, folders and tests; default: what the project's settings say"
 _PYTHON = "interpreter of the project; default: `python` on the PATH, else that of planrunner"
 
@@ -72,7 +75,8 @@ def pytest(
 ) -> Tested:
     """Run tests with pytest and read its report, with the failing examples of hypothesis."""
     tool = find(context, "pytest", python)
-    chosen = [f"-k{keyword}"] if keyword else []
+    chosen = [*_WITHOUT_OURS] if tool.borrowed else []
+    chosen += [f"-k{keyword}"] if keyword else []
     chosen += [f"-m{markers}"] if markers else []
     chosen += [f"--maxfail={max_failures}"] if max_failures else []
     chosen += [f"--hypothesis-profile={profile}"] if profile else []

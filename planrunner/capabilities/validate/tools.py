@@ -17,11 +17,12 @@ _ASK = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
 
 
 class Tool(NamedTuple):
-    """The words that start a tool, and its version."""
+    """The words that start a tool, and its version. ``borrowed``: the project has no Python, so it is planrunner's."""
 
     name: str
     words: tuple[str, ...]
     version: str
+    borrowed: bool = False
 
 
 def find(context: Context, name: str, python: str, alone: bool = False) -> Tool:
@@ -33,7 +34,8 @@ def find(context: Context, name: str, python: str, alone: bool = False) -> Tool:
         found = _program(context, name) or _in_python(context, name, sys.executable)
     if found is None:
         raise Failure(f"{name} is not installed: {asked} -m pip install {name}")
-    return found
+    borrowed = not python and found.words[0] == sys.executable and not on_path(context, "python")
+    return found._replace(borrowed=borrowed)
 
 
 def _in_python(context: Context, name: str, path: str) -> Tool | None:

@@ -10,9 +10,9 @@ from planrunner.plan.commands.looks import looks_like_calls
 from planrunner.plan.model import Action, Capability, Field, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.constants import Fault, faults
-from planrunner.plan.rules.places import value_place
+from planrunner.plan.rules.places import Within, value_place
 from planrunner.plan.rules.view import PlanView, find_word, has_key, names, span_of
-from planrunner.record import TYPE_CHECKING
+from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any
@@ -43,7 +43,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
                 elif has_key(task, "command") and looks_like_calls(task.command):
                     yield _beside(task, "command", "the capability is called, and not what the command says")
                 if task.inputs or task.uses in demanding:
-                    yield from _inputs(view, task, capability, task.inputs, task.run)
+                    yield from _inputs(view, _Use(task, capability, task.inputs, task.run))
                 if task.outputs:
                     yield from _outputs(view, task, capability)
         elif (
@@ -65,6 +65,22 @@ def _action(view: PlanView, task: Task, action: Action, key: str) -> Iterable[Di
     elif capability is not None and action.run is not None and not capability.takes_run:
         message = f"`run` and `uses` exclude each other here: `{action.uses}` runs no script"
         yield Diagnostic("PLAN009", message, find_word(view, task, "run", key), help=_KEEP_ONE)
+    elif capability is not None:
+        yield from _inputs(view, _Use(task, capability, action.inputs, action.run, key))
+
+
+class _Use(NamedTuple):
+    """A capability with the inputs that it is given: by a task, or by what undoes or replaces one (``key``)."""
+
+    task: Task
+    capability: Capability
+    inputs: Any
+    run: Any
+    key: str = "with"
+
+    def whole(self) -> Within:
+        """Where the inputs stand."""
+        return Within(self.task, self.key, self.inputs if self.key == "with" else {"with": self.inputs})
 
 
 def _beside(task: Task, key: str, why: str) -> Diagnostic:
@@ -105,24 +121,26 @@ def _unknown(view: PlanView, task: Task, name: str, key: str) -> Diagnostic:
     return Diagnostic("PLAN007", f"unknown capability `{name}`", span, help=way)
 
 
-def _inputs(view: PlanView, task: Task, capability: Capability, inputs: Any, run: Any) -> Iterable[Diagnostic]:
+def _inputs(view: PlanView, use: _Use) -> Iterable[Diagnostic]:
+    task, capability, inputs = use.task, use.capability, use.inputs
     given: Mapping[str, Any] = inputs if isinstance(inputs, dict) else {}
     fields = {field.name: field for field in capability.inputs}
+    judged = use.key == "with" and capability.name in IN_PLAN_SCHEMA and has_key(task, "with")
     meant: set[str | None] = set()
     for name, value in given.items():
         field = fields.get(name)
         if field is not None:
-            if isinstance(value, str) or capability.name not in IN_PLAN_SCHEMA or not has_key(task, "with"):
-                yield from (_unfit(view, task, field, fault) for fault in faults(value, field))
+            if isinstance(value, str) or not judged:
+                yield from (_unfit(view, use, field, fault) for fault in faults(value, field))
         elif not capability.open_inputs:
             close = nearest(str(name), fields)
             meant.add(close)
-            yield _unknown_input(view, task, capability, str(name), close)
+            yield _unknown_input(view, use, str(name), close)
     if isinstance(inputs, dict) or inputs is None:
         for field in capability.inputs:
             absent = field.required and field.name not in given and field.name not in meant
-            if absent and not (capability.takes_run and run is not None):
-                yield _missing(task, capability, field)
+            if absent and not (capability.takes_run and use.run is not None):
+                yield _missing(view, use, field)
 
 
 def _outputs(view: PlanView, task: Task, capability: Capability) -> Iterable[Diagnostic]:
@@ -144,8 +162,9 @@ def _outputs(view: PlanView, task: Task, capability: Capability) -> Iterable[Dia
         yield Diagnostic("PLAN202", f"{message}, did you mean `{close}`?", span, fix=fix)
 
 
-def _unknown_input(view: PlanView, task: Task, capability: Capability, name: str, close: str | None) -> Diagnostic:
-    span = find_word(view, task, name, "with")
+def _unknown_input(view: PlanView, use: _Use, name: str, close: str | None) -> Diagnostic:
+    capability = use.capability
+    span = find_word(view, use.task, name, use.key)
     fields = [field.name for field in capability.inputs]
     if capability.takes_run and not fields:
         message = f"the input `{name}` does not reach the script of `{capability.name}`"
@@ -168,20 +187,24 @@ def _variable(name: str) -> str:
 _TAKEN = frozenset("PATH HOME USER SHELL PWD LANG TERM IFS ENV TMPDIR EDITOR PAGER LOGNAME MAIL TZ CDPATH PS1".split())
 
 
-def _missing(task: Task, capability: Capability, field: Field) -> Diagnostic:
-    span = span_of(task, "with", "uses")
+def _missing(view: PlanView, use: _Use, field: Field) -> Diagnostic:
     about = f"{field.name}: {field.description}" if field.description else f"it is of type {field.type}"
-    where = "" if has_key(task, "with") else "under `with:`"
-    message = f"`{capability.name}` needs the input `{field.name}`" + (f" {where}" if where else "")
-    return Diagnostic("PLAN008", message, span, help=about)
+    message = f"`{use.capability.name}` needs the input `{field.name}`"
+    if use.key != "with":
+        where = "" if use.inputs else " under `with:`"
+        span = find_word(view, use.task, use.capability.name, use.key)
+        return Diagnostic("PLAN008", f"{message}{where} of `{use.key}`", span, help=about)
+    where = "" if has_key(use.task, "with") else " under `with:`"
+    return Diagnostic("PLAN008", message + where, span_of(use.task, "with", "uses"), help=about)
 
 
-def _unfit(view: PlanView, task: Task, field: Field, fault: Fault) -> Diagnostic:
+def _unfit(view: PlanView, use: _Use, field: Field, fault: Fault) -> Diagnostic:
     """The finding about a value that is written out."""
-    span, word = value_place(view, task, (field.name, *fault.path), fault.unknown)
+    inside = () if use.key == "with" else ("with",)
+    span, word = value_place(view, use.whole(), (*inside, field.name, *fault.path), fault.unknown)
     path = fault.path[:-1] if fault.unknown else fault.path
     named = field.name + "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path)
-    message = f"input `{named}` of `{task.uses}` {fault.said}"
+    message = f"input `{named}` of `{use.capability.name}` {fault.said}"
     if not fault.near:
         return Diagnostic("PLAN008", message, span, help=fault.help or field.description)
     fix = Fix(f"write `{fault.near}`", (Edit(span, fault.near),), safe=False) if word else None

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planrunner.lean import partial
 from planrunner.plan.expressions.quantities import parse_duration, parse_money, parse_size
+from planrunner.plan.http_forms import is_address, parse_status
 from planrunner.plan.model import Field
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.reading import is_template
@@ -22,11 +24,38 @@ if TYPE_CHECKING:
     Path = tuple[str | int, ...]
     Quick = Callable[[Json], bool]
 
-_QUANTITIES: dict[str, tuple[Callable[[str], float | None], str]] = {
-    "duration": (parse_duration, "a duration such as `30s` or `5m`"),
-    "size": (parse_size, "a size such as `50MB`"),
-    "money": (parse_money, "an amount such as `$2` or `$0.50`"),
+_QUANTITIES: dict[str, tuple[Callable[[str], float | None], str, str]] = {
+    "duration": (parse_duration, "a duration such as `30s` or `5m`", "seconds"),
+    "size": (parse_size, "a size such as `50MB`", "bytes"),
+    "money": (parse_money, "an amount such as `$2` or `$0.50`", "dollars"),
 }
+
+
+def _amount(value: Json, parse: Callable[[str], float | None]) -> float | None:
+    """The number that a value stands for; None where it is no amount."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        parsed = parse(value)
+        if parsed is not None:
+            return parsed
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    return value if 0 <= value < float("inf") else None
+
+
+def _is_amount(parse: Callable[[str], float | None], value: Json) -> bool:
+    return _amount(value, parse) is not None
+
+
+_FORMS: dict[str, tuple[Quick, str]] = {
+    **{f"plan-{name}": (partial(_is_amount, parse), words) for name, (parse, words, _) in _QUANTITIES.items()},
+    "http-status": (lambda value: parse_status(value) is not None, "a status such as 200, `2xx` or `200-299`"),
+    "http-address": (is_address, "an address that starts with `http://` or `https://`"),
+}
+"""What else a schema may ask of a text or number, under `format`."""
 _SCHEMAS = {
     "string": {"type": "string"},
     "int": {"type": "integer"},
@@ -76,8 +105,11 @@ def faults(value: Json, field: Field) -> Iterator[Fault]:
     if value is None or is_template(value) or value == field.default:
         return
     if known is not None and isinstance(value, (str, int, float)):
-        if isinstance(value, bool) or not _is_amount(value, known[0]):
+        amount = _amount(value, known[0])
+        if amount is None:
             yield Fault((), f"is `{_short(value)}`, expected {known[1]}")
+        elif "integer" in _types(schema) and amount != int(amount):
+            yield Fault((), f"is `{_short(value)}`, expected a whole number of {known[2]}")
     else:
         yield from _look(schema, value, ())
 
@@ -102,12 +134,16 @@ def _making(schema: Json) -> Quick:
         words = frozenset(choice for choice in schema["enum"] if isinstance(choice, str))
         return lambda value: isinstance(value, str) and value in words
     classes = frozenset(each for name in _types(schema) for each in _CLASSES.get(name, ()))
+    if "prefixItems" in schema:
+        return _making_fixed([_making(each) for each in schema["prefixItems"]])
     item, rest = _making(schema.get("items")), schema.get("additionalProperties")
     named = {name: _making(each) for name, each in schema.get("properties", {}).items()}
     other: Quick = (lambda value: False) if rest is False else _making(rest)
 
+    form = _form(schema)
+
     def fits(value: Json) -> bool:
-        if type(value) not in classes:
+        if type(value) not in classes or not (form is None or form[0](value)):
             return False
         if isinstance(value, list):
             return all(map(item, value))
@@ -116,15 +152,13 @@ def _making(schema: Json) -> Quick:
     return fits
 
 
-def _is_amount(value: str | float, parse: Callable[[str], float | None]) -> bool:
-    if isinstance(value, str):
-        if parse(value) is not None:
-            return True
-        try:
-            value = float(value)
-        except ValueError:
+def _making_fixed(parts: list[Quick]) -> Quick:
+    def fits(value: Json) -> bool:
+        if type(value) is not list or len(value) != len(parts):
             return False
-    return 0 <= value < float("inf")
+        return all(part(each) for part, each in zip(parts, value, strict=True))
+
+    return fits
 
 
 def _look(schema: Json, value: Json, path: Path) -> Iterator[Fault]:
@@ -139,9 +173,14 @@ def _look(schema: Json, value: Json, path: Path) -> Iterator[Fault]:
             yield _none_of(schema["enum"], value, path)
     elif not _is_of(value, _types(schema)):
         yield Fault(path, f"is {kind(value)}, expected {_joined([_WORDS.get(each, each) for each in _types(schema)])}")
+    elif (form := _form(schema)) is not None and not form[0](value):
+        yield Fault(path, f"is `{_short(value)}`, expected {form[1]}")
     elif isinstance(value, list):
+        first = schema.get("prefixItems", [])
+        if first and len(first) != len(value):
+            yield Fault(path, f"has {_counted(len(value))}, expected {len(first)}")
         for number, item in enumerate(value):
-            yield from _look(schema.get("items"), item, (*path, number))
+            yield from _look(first[number] if number < len(first) else schema.get("items"), item, (*path, number))
     elif isinstance(value, dict):
         yield from _entries(schema, value, path)
 
@@ -164,12 +203,21 @@ def _any(members: list[Json], value: Json, path: Path) -> Iterator[Fault]:
     found = [list(_look(member, value, path)) for member in members]
     if not all(found):
         return
-    alike = [each for each in found if each[0].path != path or each[0].unknown or "enum" in members[found.index(each)]]
+    alike = [
+        each
+        for each, member in zip(found, members, strict=True)
+        if _of_its_kind(each[0], path) or "enum" in member or (_form(member) and _is_of(value, _types(member)))
+    ]
     if alike:
         yield from alike[0]
         return
     words = [_WORDS.get(each, each) for member in members for each in _types(member) if each != "null"]
     yield Fault(path, f"is {kind(value)}, expected {_joined(list(dict.fromkeys(words)))}")
+
+
+def _of_its_kind(fault: Fault, path: Path) -> bool:
+    """Whether the value itself is what was expected, and wrong in what it holds."""
+    return fault.path != path or fault.said.startswith("has ")
 
 
 def _none_of(choices: list[Json], value: Json, path: Path) -> Fault:
@@ -178,6 +226,14 @@ def _none_of(choices: list[Json], value: Json, path: Path) -> Fault:
     shown = f"`{_short(value)}`" if not isinstance(value, (list, dict)) else kind(value)
     way = f"it takes {', '.join(f'`{word}`' for word in words)}" if len(words) <= SHOWN else ""
     return Fault(path, f"is {shown}, which it does not take", "" if near else way, near)
+
+
+def _form(schema: dict[str, Json]) -> tuple[Quick, str] | None:
+    return _FORMS.get(schema.get("format", ""))
+
+
+def _counted(count: int) -> str:
+    return f"{count} item" if count == 1 else f"{count} items"
 
 
 def _types(schema: Json) -> list[str]:

@@ -8,7 +8,7 @@ from itertools import islice
 from planrunner.plan.model import Task
 from planrunner.plan.rules.reading import Site, Text
 from planrunner.plan.rules.view import PlanView, find_text, region_of, span_of
-from planrunner.record import TYPE_CHECKING
+from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Span
 
 if TYPE_CHECKING:
@@ -66,13 +66,21 @@ def _end_of_line(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def value_place(view: PlanView, task: Task, path: tuple[str | int, ...], key: bool = False) -> tuple[Span, bool]:
-    """The place of a value inside the inputs of a task, or of the last key that leads to it; whether a word stands
-    there and nothing else. With ``key`` the last name of the path itself is meant."""
-    source, within = view.source.text, region_of(view, task, "with")
-    value: Any = task.inputs
+class Within(NamedTuple):
+    """Data that stands under a key of a task."""
+
+    task: Task
+    key: str
+    data: Any
+
+
+def value_place(view: PlanView, whole: Within, path: tuple[str | int, ...], key: bool = False) -> tuple[Span, bool]:
+    """The place of a value inside data of a task, or of the last key that leads to it; whether a word stands there and
+    nothing else. With ``key`` the last name of the path itself is meant."""
+    source, within = view.source.text, region_of(view, whole.task, whole.key)
+    value = whole.data
     before: list[Any] = []
-    found = span_of(task, "with", "uses")
+    found = span_of(whole.task, whole.key, "uses")
     for number, name in enumerate(path):
         around, value = value, value[name]
         if isinstance(name, int):

@@ -15,7 +15,10 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     for task in every_task(view.plan.tasks):
         if isinstance(task.notes, dict) and isinstance(task.notes.get("rollback"), str):
             message = f"how `{task.id}` is undone is said in words, which nobody carries out"
-            help_ = "write `rollback: {run: …}` or `rollback: {uses: …}`"
+            help_ = (
+                "write `rollback: {run: …}` or `rollback: {uses: …}`; where nothing can take it back, say"
+                " `irreversible: true` instead, and the words in `description`"
+            )
             yield Diagnostic("PLAN608", message, span_of(task, "rollback"), help=help_)
     if view.plan.on_failure != "rollback":
         return

@@ -6,6 +6,9 @@ import json
 from typing import Any
 
 from planrunner.app.schemas import input_schema
+from planrunner.capabilities.arguments import fitted
+from planrunner.capabilities.binding import bind
+from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.jsonschema import faults
 from planrunner.plan.load import load
 from planrunner.plugins.callables import faults_of
@@ -22,11 +25,21 @@ def schema(trial: Trial) -> None:
     assert not wrong, "; ".join(wrong)
     if found.takes_run:
         return
-    misfits = faults(input_schema(found), _data(trial.ready.inputs))
+    misfits = faults(input_schema(found), _arrived(trial))
     assert not misfits, f"the inputs of the case do not fit the schema: {'; '.join(misfits)}"
     loaded = load(Source(json.dumps(plan_of(trial)), "case.json", "json"), trial.bench.registry)
     errors = [f"{finding.code} {finding.message}" for finding in loaded.findings if finding.severity == "error"]
     assert not errors, f"a plan with this call does not lint clean: {'; '.join(errors)}"
+
+
+def _arrived(trial: Trial) -> dict[str, Any]:
+    """The inputs as the function gets them: a number is text where text is wanted, as in a run."""
+    given: dict[str, Any] = _data(trial.ready.inputs)
+    function = bind(trial.bench.name, trial.bench.function).typed
+    try:
+        return given if function is None else fitted(function, given)
+    except Failure as failure:
+        raise AssertionError(f"the inputs of the case do not fit the schema: {failure}") from None
 
 
 def docs(trial: Trial) -> None:

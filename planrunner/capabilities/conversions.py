@@ -1,0 +1,165 @@
+"""Conversions of JSON values to what an annotation wants: a number or a bool to the text it is written as, an amount
+such as ``30s`` to its number, a whole number written as ``3.0`` to an int; inside lists, maps and records as well."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NotRequired, Required, Union, Unpack, get_args, get_origin, is_typeddict
+
+from planrunner.capabilities.durations import money, seconds, size
+from planrunner.capabilities.signature import annotations_of, closed, doc_of, schema_of, unpacked
+from planrunner.record import NamedTuple
+
+Json = Any
+Convert = Callable[[Json], Json]
+
+_AMOUNTS: dict[str, tuple[Callable[[object], float], str]] = {
+    "duration": (seconds, "seconds"),
+    "size": (size, "bytes"),
+    "money": (money, "dollars"),
+}
+_NOTHING = type(None)
+_CLASSES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (_NOTHING,),
+}
+
+
+class Input(NamedTuple):
+    """How a value of one input is taken: converted, where there is anything to convert, and held to the schema."""
+
+    convert: Convert | None
+    schema: Json
+
+
+def inputs_of(function: Callable[..., Any]) -> dict[str, Input]:
+    """How to take each input of a function that has a type. Raises TypeError for annotations that cannot be read."""
+    hints: dict[str, Any] = {}
+    for name, hint in annotations_of(function).items():
+        if get_origin(hint) is Unpack:
+            hints.update((each, wanted) for each, wanted, _ in unpacked(hint))
+        elif name not in ("return", "context"):
+            hints[name.removesuffix("_")] = hint
+    found = {name: Input(conversion(hint), closed(schema_of(hint)[1])) for name, hint in hints.items()}
+    return {name: one for name, one in found.items() if one.convert is not None or one.schema}
+
+
+def conversion(annotation: Any) -> Convert | None:
+    """What makes of a value one that the annotation wants; None where there is nothing to convert."""
+    doc = doc_of(annotation)
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if doc is not None and doc.quantity in _AMOUNTS:
+        return _amount(doc.quantity, annotation)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation in (str, int):
+        return _text if annotation is str else _whole
+    if hasattr(annotation, "__supertype__"):
+        return conversion(annotation.__supertype__)
+    if origin in (Required, NotRequired):
+        return conversion(arguments[0])
+    if origin in (Union, types.UnionType):
+        return _either(arguments)
+    if is_typeddict(annotation) or hasattr(annotation, "_fields"):
+        return _entries({name: conversion(hint) for name, hint in annotations_of(annotation).items()}, None)
+    if origin is dict and len(arguments) == 2:
+        return _entries({}, conversion(arguments[1]))
+    if origin in (list, tuple) and arguments:
+        if origin is list or arguments[-1] is Ellipsis:
+            return _items((), conversion(arguments[0]))
+        return _items([conversion(one) for one in arguments], None)
+    return None
+
+
+def _text(value: Json) -> Json:
+    if not isinstance(value, (bool, int, float)):
+        return value
+    from planrunner.plan.expressions.values import text_of  # late: most text is text already
+
+    return text_of(value)
+
+
+def _whole(value: Json) -> Json:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _amount(quantity: str, annotation: Any) -> Convert | None:
+    """Text stays text where the annotation takes it; the number is in seconds, bytes or dollars."""
+    kinds = {*(get_args(annotation) or (annotation,))} - {_NOTHING}
+    if not kinds or not kinds <= {int, float}:
+        return None
+    parse, unit = _AMOUNTS[quantity]
+
+    def convert(value: Json) -> Json:
+        if value is None:
+            return None
+        amount = parse(value)
+        if int not in kinds:
+            return float(amount)
+        if amount == int(amount):
+            return int(amount)
+        if float in kinds:
+            return amount
+        raise ValueError(f"expected a whole number of {unit}, found {value!r}")
+
+    return convert
+
+
+def _either(members: Sequence[Any]) -> Convert | None:
+    """The first member that has values of this class takes the value; else the first that can make one of it."""
+    found = [(_classes(schema_of(member)[1]), conversion(member)) for member in members]
+    if all(convert is None for _, convert in found):
+        return None
+
+    def convert(value: Json) -> Json:
+        for classes, convert in found:
+            if classes is None or type(value) in classes:
+                return value if convert is None else convert(value)
+        made = (convert(value) for _, convert in found if convert is not None)
+        return next((one for one in made if type(one) is not type(value)), value)
+
+    return convert
+
+
+def _classes(schema: Json) -> tuple[type, ...] | None:
+    """The classes of the values that a schema takes; None for all."""
+    if "enum" in schema:
+        return tuple(type(each) for each in schema["enum"])
+    names = schema.get("type")
+    if names is None:
+        return None
+    return tuple(kind for name in ([names] if isinstance(names, str) else names) for kind in _CLASSES[name])
+
+
+def _entries(named: Mapping[str, Convert | None], other: Convert | None) -> Convert | None:
+    if other is None and not any(named.values()):
+        return None
+
+    def convert(value: Json) -> Json:
+        if not isinstance(value, dict):
+            return value
+        return {name: _with(named.get(name, other), item) for name, item in value.items()}
+
+    return convert
+
+
+def _items(first: Sequence[Convert | None], other: Convert | None) -> Convert | None:
+    if not any((*first, other)):
+        return None
+
+    def convert(value: Json) -> Json:
+        if not isinstance(value, list):
+            return value
+        return [_with(first[at] if at < len(first) else other, item) for at, item in enumerate(value)]
+
+    return convert
+
+
+def _with(convert: Convert | None, value: Json) -> Json:
+    return value if convert is None else convert(value)

@@ -1,0 +1,26 @@
+"""Files of the working directory that a task reads from."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.files.beneath import Beneath
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+
+def open_inside(directory: str, path: str) -> BinaryIO:
+    """A regular file inside the working directory, to read. Raises Failure: policy for a path that leads outside."""
+    with Beneath(directory) as tree:
+        try:
+            opened = tree.open_to_read(path)
+        except OSError as error:
+            raise Failure(f"{path} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise Failure(f"{path} is not a regular file")
+    return os.fdopen(opened, "rb")
