@@ -29,10 +29,14 @@ if TYPE_CHECKING:
     from planrunner.capabilities.programs import Ended as Ended
     from planrunner.capabilities.programs import run_program as run_program
     from planrunner.diagnostics import Diagnostic as Diagnostic
+    from planrunner.diagnostics import Edit as Edit
+    from planrunner.diagnostics import Fix as Fix
+    from planrunner.diagnostics import Label as Label
     from planrunner.diagnostics import Rule as Rule
     from planrunner.machine.events import Entry as Entry
     from planrunner.plan.model import Capability as Capability
     from planrunner.plan.rules.view import PlanView as PlanView
+    from planrunner.source import Span as Span
 
 API = 1
 SUPPORTED = (1,)
@@ -41,10 +45,14 @@ SUPPORTED = (1,)
 _LATE = {
     "Capability": "planrunner.plan.model",
     "Diagnostic": "planrunner.diagnostics",
+    "Edit": "planrunner.diagnostics",
     "Ended": "planrunner.capabilities.programs",
     "Entry": "planrunner.machine.events",
+    "Fix": "planrunner.diagnostics",
+    "Label": "planrunner.diagnostics",
     "PlanView": "planrunner.plan.rules.view",
     "Rule": "planrunner.diagnostics",
+    "Span": "planrunner.source",
     "money": "planrunner.capabilities.durations",
     "read_inside": "planrunner.capabilities.files.inside",
     "remove_inside": "planrunner.capabilities.files.inside",

@@ -181,6 +181,8 @@ def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
     with Held(site, state, handle, seen.digest) as held:
         site.watch.started(run_id, plan, state)
         site.watch.event(first)
+        if (observers := site.registry.observer()) is not None:
+            observers(run_id, first)
         effects = imagined or live(site, state, clock, handle.epoch)
         return held.drive(_with_nobody(request), effects)._replace(notices=seen.notices)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
+from planrunner.app.sight import check_project
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.plan.nearest import nearest
@@ -55,7 +56,9 @@ class Examined(NamedTuple):
 
 
 def plugins() -> list[Plugin]:
-    """Every plugin there is, with what loading all of them came to."""
+    """Every plugin there is, with what loading all of them came to. Raises PlanInvalid where the project's file, which
+    names some of them, has errors."""
+    check_project(find_project(None))
     registry = Registry()
     registry.described()
     registry.rules()
@@ -91,16 +94,6 @@ def check(name: str | None) -> tuple[list[Plugin], list[Verdict]]:
         Verdict(each.name, (*unsound(each), *faults_of(registry.resolve(each.name)), *undocumented(each)))
         for each in described(named)
     ]
-
-
-def run_cases(file: str) -> int:
-    """Run the conformance suite on the cases of a file, in a process of its own; gives the exit code."""
-    import subprocess  # late: only this needs a process
-    import sys
-
-    if not os.path.isfile(file):
-        raise NotFound(f"there is no file `{file}`", "name one with a list CASES")
-    return subprocess.run([sys.executable, "-m", "planrunner.testing.conformance", file], check=False).returncode
 
 
 def examine(path: str) -> Examined:
@@ -151,7 +144,7 @@ def _file(registry: Registry, file: ProjectFile) -> Plugin:
     found = file.scan()
     families = tuple(sorted(found.families()))
     if file.refusal():
-        state: State = "left out" if file.problem else "changed" if file.standing == "changed" else "untrusted"
+        state: State = "left out" if found.problem else "changed" if file.standing == "changed" else "untrusted"
         offered = tuple(sorted(each.name for each in found.capabilities))
         return Plugin(file.name, "", "file", state, families, found.hooks, offered, registry.problems(file.name))
     return _loaded(registry, Plugin(file.name, "", "file", "ready", families, (), (), ()))

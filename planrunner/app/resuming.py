@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from planrunner.app.asking import answer_waiting, user
 from planrunner.app.execute import Held, RunResult, Site, directory_of, is_attended, journal_at, live
-from planrunner.app.sight import check_project
+from planrunner.app.sight import capabilities_of, check_project
+from planrunner.capabilities.builtin import TARGETS
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.errors import UsageError
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import RunResumed
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
-from planrunner.machine.statuses import FINAL_STOPS
+from planrunner.machine.statuses import FINAL_STOPS, SETTLED
 from planrunner.plugins import Registry
 from planrunner.record import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from planrunner.app.execute import Watch
     from planrunner.machine.events import Event
+    from planrunner.plan.model import Task
 
 
 def resume(
@@ -29,8 +31,8 @@ def resume(
 
     ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed`` | ``rollback``). With ``unattended`` nobody
     is there to ask: what is in doubt and can be undone is undone, and fails. Raises NotFound, PlanInvalid for a fault
-    in the project's file, RunHeld, UsageError for a run that has ended or a task that is not in doubt,
-    StorageFailed, Fenced.
+    in the project's file or a capability that cannot be used any more, RunHeld, UsageError for a run that has ended or
+    a task that is not in doubt, StorageFailed, Fenced.
     """
     from planrunner.app.settling import answers, left_alone, with_more  # late: few runs are taken up again
 
@@ -75,8 +77,10 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         clock = line.clock(here)
         answer_waiting(site.journal, handle, state, clock.now())
         following = then(state)
-        _reap(run_id)
         site.registry.project = directory_of(state)
+        if reopening != "rollback" and state.stop_reason not in FINAL_STOPS:
+            _check_capabilities(site, state, row.plan_digest, every=reopening != "")
+        _reap(run_id)
         site.watch.started(run_id, state.plan, state)
         first: list[Event] = []
         if state.ended_at is not None:
@@ -86,6 +90,20 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         away = max(0.0, clock.now() - line.last)
         first.append(RunResumed(handle.epoch, user(), here, away, is_attended(site.watch)))
         return held.drive((*first, *following), live(site, state, clock, handle.epoch))
+
+
+def _check_capabilities(site: Site, state: State, digest: str, every: bool) -> None:
+    """Let nothing go on that would fail for want of a plugin: raises PlanInvalid where a task that is still to run (or
+    ``every`` one) names a capability that cannot be used now."""
+    unusable: list[tuple[Task, str]] = []
+    for task, kept in zip(state.plan.tasks, state.tasks):
+        if every or kept.status not in SETTLED:
+            wanted = sorted(capabilities_of((task,)) - TARGETS.keys())
+            unusable += ((task, name) for name in wanted if site.registry.find(name) is None)
+    if unusable:
+        from planrunner.app.unusable import refused  # late: a plugin is rarely lost while a run rests
+
+        raise refused(site.journal.plan(digest).source(), site.registry, unusable)
 
 
 def _reap(run_id: str) -> None:

@@ -109,13 +109,13 @@ def _first_sight(path: str, registry: Registry) -> tuple[Seen, tuple[tuple[str, 
     plan, findings, _, files = load(file.source, registry)
     if plan is None or any(finding.code == "PLAN020" for finding in findings):
         raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
-    traits = {name: _trait(registry.find(name)) for name in sorted(_capabilities(plan.tasks))}
+    traits = {name: _trait(registry.find(name)) for name in sorted(capabilities_of(plan.tasks))}
     env = _env_names(plan, file.source) if not files else _env_read(plan)
     written = compiled.dump(plan).encode()
     return Seen(plan, digest(plan), file.source.text, written, traits, env, len(findings)), files
 
 
-def _capabilities(tasks: tuple[Task, ...]) -> set[str]:
+def capabilities_of(tasks: tuple[Task, ...]) -> set[str]:
     """The capabilities that tasks name, those inside them and what undoes or replaces them included."""
     found: set[str] = set()
     waiting = list(tasks)

@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
     gc.disable()  # nothing becomes garbage while a command starts; a run that lasts switches it on again
     from planrunner.cli.guard import guarded
 
-    return guarded(arguments)
+    return guarded(arguments, own=argv is None)
 
 
 def console() -> None:

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from planrunner import __version__
+from planrunner.plugins.discovery import cache_folder
 
 
 def write_report(error: BaseException, arguments: Sequence[str]) -> str:
     """Write the report and give its path, empty where no place can be written to."""
     name = f"crash-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.txt"
-    for folder in (*_log_folders(arguments), tempfile.gettempdir()):
+    for folder in (*_log_folders(arguments), os.path.join(cache_folder(), "crashes"), tempfile.gettempdir()):
         path = os.path.join(folder, name)
         try:
             os.makedirs(folder, exist_ok=True)

@@ -25,12 +25,12 @@ PIPE_CLOSED = 141
 """What shells report for a program that SIGPIPE ended: the reader went away before everything was written."""
 
 
-def guarded(arguments: list[str]) -> int:
-    """Run the command that ``arguments`` ask for; never raises."""
+def guarded(arguments: list[str], own: bool = False) -> int:
+    """Run the command that ``arguments`` ask for; never raises. With ``own`` the process has nothing else to do."""
     _write_all()
     try:
         try:
-            code = _dispatch(arguments)
+            code = _dispatch(arguments, own)
         finally:
             _tell_of_plugins()
         sys.stdout.flush()
@@ -59,10 +59,14 @@ def _write_all() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def _dispatch(arguments: list[str]) -> int:
+def _dispatch(arguments: list[str], own: bool) -> int:
     from planrunner.cli.quick import read
 
     call = read(arguments)
+    if own:
+        from planrunner.plugins.registry import own_process  # late: a run loads it anyway
+
+        own_process()
     if call is None:
         # Late: click costs more than a short run.
         from planrunner.cli.group import run

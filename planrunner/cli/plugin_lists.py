@@ -71,7 +71,8 @@ def show_one(name: str, as_json: bool) -> int:
 
 def judge(name: str, as_json: bool, cases: str) -> int:
     """What is wrong with the capabilities of one plugin or all, on the cases of a file too; 1 where something is."""
-    from planrunner.app.plugins import check, run_cases
+    from planrunner.app.cases import run_cases
+    from planrunner.app.plugins import check
     from planrunner.plugins import problems
 
     found, verdicts = check(name or None)

@@ -48,6 +48,7 @@ def _examined(examined: Examined) -> list[str]:
         lines.append(f"  imports {', '.join(found.imports)}")
     if not (found.capabilities or found.hooks):
         lines.append("  no capability and no hook is written out in it")
+    lines.append("  every statement outside its functions runs when it is loaded, and may register more than this")
     if hidden := _hidden(file.text.decode("utf-8", "replace")):
         lines.append(f"  characters that do not show: {', '.join(hidden)}")
     if examined.diff:

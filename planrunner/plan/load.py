@@ -128,6 +128,11 @@ class _Table(Table[str, Capability]):
     def __len__(self) -> int:
         return len(self._capabilities.names())
 
+    @property
+    def aside(self) -> str:
+        """What was not looked at, in words; empty where everything was."""
+        return str(getattr(self._capabilities, "aside", ""))
+
     def missing(self, name: str) -> str:
         """Why a capability that could be there is not; empty where nothing is known of it."""
         found: Callable[[str], str] | None = getattr(self._capabilities, "missing", None)

@@ -41,6 +41,8 @@ class Hooks:
         self._manager.add_hookspecs(hookspecs)
         self._names: dict[str, list[object]] = {}
         self._reported: set[tuple[str, str]] = set()
+        self.calling = ""
+        """The plugin whose hook is being called."""
 
     def add(self, plugin: object, name: str) -> bool:
         """Add a plugin; False, and a problem, where it does not fit the hooks."""
@@ -82,6 +84,7 @@ class Hooks:
         for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
             if only is not None and implementation.plugin is not only:
                 continue
+            self.calling = _name(implementation)
             try:
                 implementation.function(*(arguments[name] for name in implementation.argnames))
             except BaseException as error:  # a plugin's fault stays with the plugin

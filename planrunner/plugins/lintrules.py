@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planrunner.capabilities.bounding import Overdue, within
-from planrunner.diagnostics import Diagnostic
+from planrunner.diagnostics import RULES, Diagnostic
 from planrunner.plugins.problems import Problems, interrupts, one_line
+from planrunner.plugins.wellformed import odd_finding, odd_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,32 +29,35 @@ def rules_of(hooks: Hooks, problems: Problems) -> tuple[tuple[Rule, Check], ...]
     found: dict[str, tuple[Rule, Check]] = {}
 
     def register(rule: Rule, check: Check) -> None:
+        if why := odd_rule(rule):
+            raise ValueError(f"a rule is left out: {why}")
         if rule.code.startswith("PLAN") or rule.code in found:
             raise ValueError(f"the code `{rule.code}` is taken")
-        found[rule.code] = (rule, _guarded(rule, check, problems))
+        found[rule.code] = (rule, _guarded(rule, hooks.calling, check, problems))
 
     hooks.call("planrunner_register_rules", register=register)
     return tuple(found.values())
 
 
-def _guarded(rule: Rule, check: Check, problems: Problems) -> Check:
-    """A check that finds nothing where it raises or does not end: the plugin is named and lint goes on."""
+def _guarded(rule: Rule, plugin: str, check: Check, problems: Problems) -> Check:
+    """A check that finds nothing where it raises or does not end, and nothing that is no finding: the plugin is named
+    and lint goes on."""
+    what = f"the rule {rule.code} ({rule.name}) of the plugin {plugin}"
 
     def guarded(view: PlanView) -> Iterable[Diagnostic]:
-        what = f"the rule {rule.code} ({rule.name})"
         try:
             found: list[Any] = within(LIMIT, what, lambda _: list(check(view)))
         except Overdue as late:
-            problems.add("", str(late))
+            problems.add(plugin, str(late))
             return []
         except BaseException as error:  # whatever a plugin raises is its own fault
             if interrupts(error):
                 raise
-            problems.add("", f"{what} raised {one_line(error)}")
+            problems.add(plugin, f"{what} raised {one_line(error)}")
             return []
-        odd = [each for each in found if not isinstance(each, Diagnostic)]
-        if odd:
-            problems.add("", f"{what} gave a {type(odd[0]).__name__}, not a Diagnostic")
-        return [each for each in found if isinstance(each, Diagnostic)]
+        odd = [odd_finding(each, RULES, len(view.source.text)) for each in found]
+        if why := next(filter(None, odd), ""):
+            problems.add(plugin, f"{what} gave {why}")
+        return [each for each, why in zip(found, odd) if not why]
 
     return guarded

@@ -47,10 +47,16 @@ class ProjectFile(NamedTuple):
         from planrunner.views.terminal import harmless  # late: few files are refused
 
         name = harmless(self.name)
-        if self.problem:
-            return f"`{name}` cannot be read: {self.problem}"
+        if problem := self.scan().problem:
+            return f"`{name}` cannot be read: {problem}"
         state = "has changed since it was trusted" if self.standing == "changed" else "is not trusted"
-        return f"`{name}` {state}; look at it with `planrunner plugins trust {harmless(_shown(self.path))}`"
+        return f"`{name}` {state}; look at it with `{self.command('trust')}`"
+
+    def command(self, action: str) -> str:
+        """The command that does something about its trust, as a person would type it here."""
+        from planrunner.views.terminal import harmless  # late, as above
+
+        return f"planrunner plugins {action} {harmless(_shown(self.path))}"
 
 
 def project_files(project: str) -> tuple[ProjectFile, ...]:

@@ -160,6 +160,11 @@ class Registry(_Mapping):
         left_out = {} if self._books is None else self._books.left_out
         return left_out.get(name) or self._faults.get(family, "")
 
+    @property
+    def aside(self) -> str:
+        """What was not looked at although it might have a capability, in words; empty where everything was."""
+        return "" if self._plugins or not left_out() else "plugins are left out by `--no-plugins`"
+
     # The other hooks
 
     def rules(self) -> tuple[tuple[Rule, Check], ...]:
@@ -250,17 +255,18 @@ class Registry(_Mapping):
             return
         from planrunner.plugins.projectfiles import load  # late: few projects have such files
 
-        self._take(file.name, f"`{file.name}`", lambda: load(file), "")
+        self._take(file.name, f"`{file.name}`", lambda: load(file), "", f"`{file.command('untrust')}`")
         if fault := self._faults.pop("", ""):
             self._faults |= dict.fromkeys(file.scan().families(), fault)
 
-    def _take(self, name: str, what: str, load: Callable[[], object], family: str) -> None:
-        """Load a plugin and register what it has; whatever loading raises, the run goes on without it."""
+    def _take(self, name: str, what: str, load: Callable[[], object], family: str, without: str = "") -> None:
+        """Load a plugin and register what it has; what that raises stops nothing; ``without`` is for ``Loading``."""
         from planrunner.plugins.problems import interrupts, one_line  # late: most runs load no plugin
         from planrunner.plugins.tracing import Loading
 
+        _before_plugins()
         try:
-            with Loading(name, what):
+            with Loading(name, what, without):
                 plugin = load()
                 _check_version(plugin)
             if not hasattr(plugin, _REGISTER) and (family or not _has_hooks(plugin)):
@@ -276,11 +282,25 @@ class Registry(_Mapping):
 
 
 _switch: list[bool] = []
+_alone: list[bool] = []
+
+
+def own_process() -> None:
+    """From now on loading a plugin keeps the standard streams of this process away from it: nobody else uses them."""
+    _alone.append(True)
 
 
 def leave_out() -> None:
     """From now on registries of this process know the built-ins alone (``--no-plugins``)."""
     _switch.append(True)
+
+
+def _before_plugins() -> None:
+    """Keep the standard streams of a process that is ours."""
+    if _alone:
+        from planrunner.plugins.shelter import shelter  # late: most runs load no plugin
+
+        shelter()
 
 
 def left_out() -> bool:

@@ -20,19 +20,22 @@ PATIENCE = 5.0
 
 
 class Loading:
-    """Around the import of one plugin; ``what`` says what is imported and for whom."""
+    """Around the import of one plugin; ``what`` says what is imported and for whom, ``without`` how to do without it
+    for good, where it is not by removing a package."""
 
-    __slots__ = ("_began", "_over", "_plugin", "_what")
+    __slots__ = ("_began", "_over", "_plugin", "_what", "_without")
 
-    def __init__(self, plugin: str, what: str) -> None:
+    def __init__(self, plugin: str, what: str, without: str = "") -> None:
         self._plugin = plugin
         self._what = what
+        self._without = without
 
     def __enter__(self) -> Loading:
         import threading  # late: most runs load no plugin
 
         self._began = time.monotonic()
         self._over = threading.Event()
+        trace(f"{self._what} of {self._plugin}: begins")  # an import may end the process
         threading.Thread(target=self._watch, name="planrunner-loading", daemon=True).start()
         return self
 
@@ -43,7 +46,8 @@ class Loading:
 
     def _watch(self) -> None:
         if not self._over.wait(PATIENCE):
-            again = "Ctrl-C stops it, `--no-plugins` leaves plugins out"
+            for_good = f", and {self._without} for good" if self._without else ""
+            again = f"Ctrl-C stops it, and `planrunner --no-plugins …` does without plugins{for_good}"
             _write(f"the plugin {self._plugin} has been loading for {PATIENCE:.0f} s ({self._what}); {again}")
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
-from planrunner.capabilities.binding import bind, invoke
+from planrunner.capabilities.binding import Binding, bind, invoke
+from planrunner.capabilities.bounding import Overdue, within
 from planrunner.capabilities.contract import Call, Context
 from planrunner.capabilities.declare import Declaration, declaration_of
 from planrunner.engine.attempts import Attempt, keeper, markers
@@ -26,6 +27,8 @@ from planrunner.record import NamedTuple
 
 Function = Callable[..., Any]
 
+LOOK = 30.0
+"""Seconds for a function beside a capability, as long as for a call."""
 RUN = f"20260101T000000-conformance-{os.getpid()}"
 
 
@@ -109,13 +112,27 @@ class Bench:
 
     def ask(self, function: Function, asked: Asked, given: Mapping[str, Any] | None = None) -> Outcome:
         """Call ``preview``, ``capture`` or ``probe`` with the inputs of the call, or ``undo`` with what is ``given``,
-        as the engine does; what it returns is in the outputs."""
+        as the engine does; what it returns is in the outputs. Raises AssertionError where it takes longer than
+        ``LOOK``: it is named, asked to stop and left to itself."""
         asked = asked if given is None else asked._replace(inputs=given)
         inputs_of = self.function if given is None else None
-        found = invoke(bind(self.name, function, inputs_of), dict(asked.inputs), self.context(asked))
+        bound = bind(self.name, function, inputs_of)
+        try:
+            found = within(LOOK, self._named(function), lambda stopped: self._told(bound, asked, stopped))
+        except Overdue as late:
+            raise AssertionError(str(late)) from None
         if not isinstance(found, Outcome):
             raise TypeError(f"{function!r} returned {found!r}")
         return found
+
+    def _told(self, bound: Binding, asked: Asked, stopped: Callable[[], bool]) -> Any:
+        return invoke(bound, dict(asked.inputs), self.context(asked)._replace(cancelled=stopped))
+
+    def _named(self, function: Function) -> str:
+        """What the function is to the capability."""
+        parts = ("preview", "capture", "undo", "probe")
+        part = next((part for part in parts if getattr(self.declaration, part) is function), "function")
+        return f"`{part}` of `{self.name}`"
 
     def _serve(self, call: Call) -> AttemptServices:
         return AttemptServices(self.state, self.directory, None, {**call.env, **markers(call, 0)})

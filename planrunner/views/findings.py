@@ -116,7 +116,8 @@ def _notes(finding: Diagnostic, source: Source, gutter: int, paint: Paint) -> It
         yield f"{margin}{paint('help', 'bold')}: {_single(finding.help)}"
     if finding.fix is not None:
         yield from _fix(finding.fix, source, margin, " " * (gutter + 3), paint)
-    yield f"{margin}{paint('docs', 'bold')}: planrunner rule {finding.code}"
+    if finding.code.startswith("PLAN"):  # rules of plugins have no page
+        yield f"{margin}{paint('docs', 'bold')}: planrunner rule {finding.code}"
 
 
 def _fix(fix: Fix, source: Source, margin: str, indent: str, paint: Paint) -> Iterable[str]:

@@ -54,7 +54,9 @@ def range_of(span: Span, source: Source) -> dict[str, dict[str, int]]:
 
 
 def rule_url(code: str) -> str:
-    """Where the explanation of a code stands in the documentation."""
+    """Where the explanation of a code stands in the documentation; empty for rules of plugins."""
+    if not code.startswith("PLAN"):
+        return ""
     return f"docs/reference/rules.md#{code.lower()}-{RULES[code].name.replace('.', '')}"
 
 

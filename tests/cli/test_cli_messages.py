@@ -13,6 +13,7 @@ import pytest
 from planrunner import __version__
 from planrunner.cli import guard, running
 from planrunner.cli.complete import FILES, SCRIPTS, candidates
+from planrunner.cli.crash import write_report
 from planrunner.cli.settings import Settings, terminal
 from planrunner.errors import Fenced, RunHeld, StorageFailed
 
@@ -80,6 +81,15 @@ def test_a_fault_of_our_own_gives_4_and_a_report_without_parameter_values(monkey
     assert str(report) in printed
     assert "Traceback" in text
     assert "s3cret" not in text
+
+
+def test_a_report_lies_with_what_planrunner_keeps_where_there_is_no_state_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PLANRUNNER_STATE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = write_report(ZeroDivisionError("oops"), ["exec", "p.yaml"])
+    assert os.path.dirname(path) == str(tmp_path / "cache" / "planrunner" / "crashes")
+    assert not (tmp_path / ".planrunner").exists()
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly():

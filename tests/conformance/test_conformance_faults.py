@@ -14,6 +14,8 @@ from unittest import SkipTest
 import pytest
 
 from planrunner.api import Context, Doc, Failure, Preview, capability
+from planrunner.capabilities import bounding
+from planrunner.testing import bench
 from planrunner.testing.conformance import ASPECTS, Case, Ready, checks
 from planrunner.testing.conformance.tracing import _audited, can_trace
 
@@ -143,6 +145,55 @@ def test_whoever_does_not_stop_is_found(tmp_path: Path) -> None:
 
 def test_a_case_that_does_not_wait_is_found(tmp_path: Path) -> None:
     assert "ended as ``" in _fails(_case()._replace(waits=True), "timeout", tmp_path)
+
+
+@pytest.mark.parametrize(("aspect", "part"), [("preview", "preview"), ("undo", "capture"), ("undo", "undo")])
+def test_what_never_comes_back_is_found_and_named(
+    aspect: str, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "LOOK", 0.2)
+    monkeypatch.setattr(bounding, "GRACE", 0.2)
+
+    def hang(context: Context, **_: Any) -> Any:
+        time.sleep(60)
+
+    said = _fails(_case(**{part: hang}), aspect, tmp_path)
+    assert said == f"`{part}` of `notes.write` ran longer than 200ms; it did not stop and was abandoned"
+
+
+def test_a_probe_that_never_comes_back_is_found_and_asked_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "LOOK", 0.2)
+
+    def wait(context: Context, text: str) -> bool:
+        while not context.cancelled():
+            time.sleep(0.01)
+        return True
+
+    said = _fails(_case(effect="checkable", probe=wait), "twice", tmp_path)
+    assert said == "`probe` of `notes.write` ran longer than 200ms"
+
+
+@pytest.mark.parametrize("given", ["it would write", 5, Preview("x", calls=(5,)), {"summary": "x"}])  # type: ignore[arg-type]
+def test_a_preview_that_is_none_is_found(given: Any, tmp_path: Path) -> None:
+    said = _fails(_case(preview=lambda context, text: given), "preview", tmp_path)
+    assert said == "the preview of `notes.write` is no Preview of texts"
+
+
+def test_a_process_that_is_left_behind_is_found(tmp_path: Path) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def leave(context: Context, text: str) -> Written:
+        started.append(subprocess.Popen(["sleep", "77"]))
+        return _write(context, text)
+
+    try:
+        said = _fails(_case(leave), "outcome", tmp_path)
+    finally:
+        started[0].kill()
+        started[0].wait()
+    assert said.startswith(f"it left a process behind: `sleep 77` ({started[0].pid}); start programs with run_program")
 
 
 class TestEffects:

@@ -128,6 +128,12 @@ class TestList:
         assert traced.rstrip().endswith(" ms")
         assert command("capabilities", "stocks.price").stderr == ""
 
+    def test_the_trace_names_a_plugin_that_ends_the_process_while_it_is_imported(self, site, command: Command) -> None:
+        site("stocks", "import os\nos._exit(3)\n")
+        done = command("capabilities", "stocks.price", PLANRUNNER_TRACE_PLUGINS="1")
+        assert done.returncode == 3
+        assert done.stderr.rstrip().endswith("plugins: `planrunner_stocks` of planrunner-stocks: begins")
+
 
 BROKEN = """
 from planrunner.api import capability
@@ -219,7 +225,7 @@ class TestNew:
             cwd=root, env=environment, capture_output=True, text=True, timeout=50,
         )  # fmt: skip
         assert tests.returncode == 0, tests.stdout + tests.stderr
-        assert "35 passed" in tests.stdout
+        assert "36 passed" in tests.stdout
         (root / "planrunner.yaml").write_text("plugins: {files: [src/planrunner_lists.py]}\n")
         trusting = ("plugins", "trust", str(root / "src" / "planrunner_lists.py"), "--yes")
         assert command(*trusting).returncode == 0

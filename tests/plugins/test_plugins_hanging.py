@@ -274,5 +274,5 @@ class TestRule:
         registry.add(SimpleNamespace(planrunner_register_rules=planrunner_register_rules), "own")
         given = load(Source("plan: p\ntasks:\n  - {id: a, run: x, timeout: 1m}\n"), registry)
         assert [finding.code for finding in given.findings] == ["OWN2"]
-        words = "the rule OWN1 (never-ends) ran longer than 200ms; it did not stop and was abandoned"
+        words = "the rule OWN1 (never-ends) of the plugin own ran longer than 200ms; it did not stop and was abandoned"
         assert words in registry.problems()

@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 
+from planrunner.app.execute import ExecRequest, execute
 from planrunner.machine.events import AttemptEnded, Entry, Outcome, TaskQueued
 from planrunner.plugins import Registry
 from planrunner.plugins.observing import Observer, Observers, copied
+from planrunner.testing.silent import Silent
 
 ROOT = Path(__file__).parents[2]
 
@@ -158,3 +160,17 @@ def test_a_run_ends_the_same_whatever_an_observer_does(kind: str, tmp_path: Path
     warned = {"exit": "SystemExit", "interrupt": "KeyboardInterrupt", "hang": "could not keep up"}.get(kind)
     assert (f"warning: the plugin hostile {'failed' if kind != 'hang' else 'could'}" in done.stderr) == bool(warned)
     assert warned is None or warned in done.stderr
+
+
+def test_an_observer_sees_a_run_from_its_first_event_to_its_last(tmp_path: Path) -> None:
+    seen: list[tuple[int, str]] = []
+
+    def planrunner_observe_event(run_id: str, entry: Entry) -> None:
+        seen.append((entry.seq, type(entry.event).__name__))
+
+    registry = Registry(plugins=False)
+    registry.add(SimpleNamespace(planrunner_observe_event=planrunner_observe_event), "watch")
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    result = execute(ExecRequest(str(tmp_path / "plan.yaml"), state=str(tmp_path / "state")), Silent(), registry)
+    assert seen[0] == (1, "RunStarted")
+    assert [number for number, _ in seen] == list(range(1, result.entries_seen + 1))

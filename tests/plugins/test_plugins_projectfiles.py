@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.plugins import Registry, trust
+from planrunner.plugins import Registry, tracing, trust
 from planrunner.plugins.scanning import scan
 
 ROOT = Path(__file__).parents[2]
@@ -130,9 +130,51 @@ class TestTrust:
         (project / "EXECUTED").unlink()
         command("approve", "last", "ask")
         resumed = command("resume", "last")
-        assert resumed.returncode == 1
+        assert resumed.returncode == 5
         assert "has changed since it was trusted" in resumed.stderr
         assert not (project / "EXECUTED").exists()
+
+    @pytest.mark.parametrize("loss", ["changed", "untrusted", "gone", "--no-plugins"])
+    def test_a_run_does_not_go_on_without_a_plugin_it_needs_and_loses_nothing_by_that(
+        self, project: Path, command: Command, loss: str
+    ) -> None:
+        (project / "plan.yaml").write_text(
+            "plan: p\ntasks:\n  - {id: ask, gate: approval}\n"
+            "  - {id: a, needs: [ask], uses: weather.now, with: {city: Rome}, timeout: 10s}\n"
+        )
+        tool = project / "tools" / "weather.py"
+        command("plugins", "trust", "tools/weather.py", "--yes")
+        assert command("exec", "plan.yaml").returncode == 8
+        command("approve", "last", "ask")
+        if loss == "changed":
+            tool.write_text(WEATHER.replace("sunny", "rainy"))
+        elif loss == "untrusted":
+            command("plugins", "untrust", "tools/weather.py")
+        elif loss == "gone":
+            tool.unlink()
+        before = json.loads(command("show", "last", "--json").stdout)
+        resumed = command(*(["--no-plugins"] if loss == "--no-plugins" else []), "resume", "last")
+        assert resumed.returncode == 5, resumed.stderr
+        assert "error[PLAN007] the capability `weather.now` cannot be used" in resumed.stderr
+        assert "plan.yaml:4:" in resumed.stderr
+        now = json.loads(command("show", "last", "--json").stdout)
+        assert now["status"] == before["status"]
+        tool.write_text(WEATHER)
+        command("plugins", "trust", "tools/weather.py", "--yes")
+        assert command("resume", "last").returncode == 0
+
+    def test_a_run_goes_on_without_a_plugin_that_it_needs_no_more(self, project: Path, command: Command) -> None:
+        (project / "plan.yaml").write_text(
+            "plan: p\ntasks:\n  - {id: a, uses: weather.now, with: {city: Rome}, timeout: 10s}\n"
+            "  - {id: ask, needs: [a], gate: approval}\n"
+        )
+        command("plugins", "trust", "tools/weather.py", "--yes")
+        assert command("exec", "plan.yaml").returncode == 8
+        command("plugins", "untrust", "tools/weather.py")
+        command("approve", "last", "ask")
+        assert command("resume", "last").returncode == 0
+        command("plugins", "untrust", "tools/weather.py")
+        assert command("rerun", "last", "a").returncode == 5
 
     def test_trust_lies_outside_the_project_for_this_user_alone_and_others_cannot_forge_it(self, project: Path) -> None:
         path, text = str(project / "tools" / "weather.py"), WEATHER.encode()
@@ -171,6 +213,20 @@ class TestTrust:
 
 
 class TestFinding:
+    def test_an_import_that_takes_long_is_named_with_the_ways_around_it(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (project / "tools" / "weather.py").write_text(f"import time\ntime.sleep(0.5)\n{WEATHER}")
+        path = str(project / "tools" / "weather.py")
+        trust.trust(path, Path(path).read_bytes())
+        monkeypatch.setattr(tracing, "PATIENCE", 0.1)
+        monkeypatch.chdir(project)
+        assert Registry(project=str(project)).find("weather.now")
+        told = capsys.readouterr().err
+        assert "the plugin tools/weather.py has been loading for " in told
+        assert "Ctrl-C stops it, and `planrunner --no-plugins …` does without plugins" in told
+        assert "`planrunner plugins untrust tools/weather.py` for good" in told
+
     def test_files_in_the_state_folder_count_as_well(self, project: Path) -> None:
         folder = project / ".planrunner" / "plugins"
         folder.mkdir(parents=True)
@@ -248,6 +304,7 @@ class TestFinding:
     def test_without_plugins_no_file_is_looked_at(self, project: Path, command: Command) -> None:
         done = command("--no-plugins", "lint", "plan.yaml")
         assert "unknown capability `weather.now`" in done.stdout
+        assert "help: plugins are left out by `--no-plugins`; " in done.stdout
         assert "tools/weather.py" not in done.stdout + done.stderr
 
     def test_the_section_of_the_project_is_checked_with_its_place(self, project: Path, command: Command) -> None:
@@ -259,6 +316,30 @@ class TestFinding:
             done = command("lint", "plan.yaml")
             assert done.returncode == 1
             assert said in done.stdout
+
+    @pytest.mark.parametrize("words", [("plugins",), ("plugins", "check"), ("plugins", "show", "weather")])
+    def test_a_project_file_that_is_not_sound_is_told_instead_of_an_empty_list(
+        self, project: Path, command: Command, words: tuple[str, ...]
+    ) -> None:
+        (project / "planrunner.yaml").write_text("plugins: nonsense\n")
+        done = command(*words)
+        assert done.returncode == 5
+        assert "planrunner.yaml:1:10" in done.stderr
+        assert done.stdout == ""
+
+    def test_a_file_that_is_no_python_is_left_out_and_nobody_is_sent_to_trust_it(
+        self, project: Path, command: Command
+    ) -> None:
+        (project / "tools" / "weather.py").write_text("def broken(:\n")
+        (found,) = json.loads(command("plugins", "--json").stdout)["plugins"]
+        assert found["state"] == "left out"
+        assert found["problems"][0].endswith("cannot be read: it is no Python text: SyntaxError in line 1")
+
+    def test_trust_says_that_more_may_be_registered_than_it_names(self, project: Path, command: Command) -> None:
+        text = "from planrunner.api import capability\n@capability('weather.' + 'now', effect='read')\ndef f(): 'x'\n"
+        (project / "tools" / "weather.py").write_text(text)
+        said = command("plugins", "trust", "tools/weather.py", "--yes").stdout
+        assert "every statement outside its functions runs when it is loaded, and may register more" in said
 
 
 class TestScanning:

@@ -138,7 +138,7 @@ def _digest(context: Context, path: str, algorithm: Algorithm) -> str:
         with open(os.path.join(context.call.directory, path), "rb") as file:
             while block := file.read(1 << 20):
                 if context.cancelled():
-                    raise Failure(f"stopped while reading {path}", "interrupted")
+                    raise Failure(f"stopped while reading {path}")
                 digest.update(block)
     except OSError as error:
         raise Failure(f"{path} cannot be read: {error.strerror}") from None

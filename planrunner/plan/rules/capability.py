@@ -116,6 +116,8 @@ def _unknown(view: PlanView, task: Task, name: str, key: str) -> Diagnostic:
     family = name.partition(".")[0] + "."
     members = sorted(known for known in view.capabilities if known.startswith(family))
     way = f"the family has {names(members)}" if members else "`planrunner capabilities` lists the installed ones"
+    if aside := getattr(view.capabilities, "aside", ""):
+        way = f"{aside}; {way}"
     return Diagnostic("PLAN007", f"unknown capability `{name}`", span, help=way)
 
 

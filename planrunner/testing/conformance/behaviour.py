@@ -14,22 +14,26 @@ from planrunner.machine.events import Outcome
 from planrunner.plan.model import Capability
 from planrunner.testing.bench import write_settings
 from planrunner.testing.conformance.declared import plan_of
+from planrunner.testing.conformance.family import children, told
 from planrunner.testing.conformance.trial import Trial
 from planrunner.testing.silent import Silent
 
 SOON = 2.0
 """Seconds that a call may take to end once it is asked to."""
 _SHORT = 0.3
+_STRAY = "start programs with run_program, which ends them with the attempt, or wait for them"
 
 
 def outcome(trial: Trial) -> None:
-    """The call ends as the case says, with the outputs that are declared."""
+    """The call ends as the case says, with the outputs that are declared, and leaves no process behind."""
+    before = children()
     ended = trial.bench.call(trial.asked(30)).outcome
     assert not (wrong := trial.as_said(ended)), wrong
     assert not (why := not_json(ended.outputs, "the outputs")), why
     if not ended.failure:
         wrong = _misfit(trial.bench.description, ended)
         assert not wrong, wrong
+    assert not (left := children() - before), f"it left a process behind: {told(left)}; {_STRAY}"
 
 
 def _misfit(found: Capability, ended: Outcome) -> str:

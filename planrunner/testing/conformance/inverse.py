@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from planrunner.capabilities.contract import Preview
 from planrunner.capabilities.soundness import not_json
 from planrunner.testing.conformance.trial import Trial
 
@@ -21,7 +22,14 @@ def preview(trial: Trial) -> None:
     if trial.case.fails and told.failure:
         return
     assert not told.failure, f"the preview failed: {told.message}\n{told.stderr}"
-    assert any(told.outputs.get(part) for part in ("summary", "diff", "calls")), "the preview says nothing"
+    texts = [told.outputs.get("summary"), told.outputs.get("diff"), *_listed(told.outputs.get("calls"))]
+    is_preview = told.outputs.keys() == set(Preview._fields) and all(isinstance(text, str) for text in texts)
+    assert is_preview, f"the preview of `{bench.name}` is no Preview of texts"
+    assert any(texts), "the preview says nothing"
+
+
+def _listed(calls: Any) -> list[Any]:
+    return list(calls) if isinstance(calls, (list, tuple)) else [None]
 
 
 def undo(trial: Trial) -> None:

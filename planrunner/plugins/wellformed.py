@@ -1,0 +1,92 @@
+"""What the lint rules of plugins are made of and what they give, judged before anything relies on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from planrunner.diagnostics import Diagnostic, Edit, Fix, Label, Rule
+from planrunner.source import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_SEVERITIES = ("error", "warning", "note")
+
+
+def odd_rule(rule: object) -> str:
+    """Why something cannot be registered as a rule; empty where it can."""
+    if not isinstance(rule, Rule):
+        return f"it is a {type(rule).__name__}, not a Rule"
+    for field in rule._fields:
+        value: object = getattr(rule, field)
+        if not isinstance(value, str) or not value:
+            return f"its `{field}` is {_shown(value)}, which has to be a text"
+    if rule.severity not in _SEVERITIES:
+        return f"its severity is `{rule.severity}`, which is none of {', '.join(_SEVERITIES)}"
+    return ""
+
+
+def odd_finding(found: object, codes: Collection[str], size: int) -> str:
+    """Why something is no finding about a plan of ``size`` characters; empty where it is one. ``codes`` are those of
+    all rules."""
+    if not isinstance(found, Diagnostic):
+        return f"a {type(found).__name__}, not a Diagnostic"
+    for field, fits, wanted in _FIELDS:
+        if not fits(getattr(found, field)):
+            return f"a Diagnostic whose `{field}` is {_shown(getattr(found, field))}, which has to be {wanted}"
+    if found.code not in codes:
+        return f"a Diagnostic with the code `{found.code}`, which no rule has"
+    if beyond := next((span for span in _spans(found) if not 0 <= span.start <= span.end <= size), None):
+        return f"a Diagnostic with the place {tuple(beyond)}, and the plan has {size} characters"
+    return ""
+
+
+def _spans(found: Diagnostic) -> Iterable[Span]:
+    yield found.span
+    yield from (label.span for label in found.labels)
+    yield from (edit.span for edit in (found.fix.edits if found.fix is not None else ()))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_span(value: object) -> bool:
+    return isinstance(value, Span) and all(isinstance(offset, int) for offset in value)
+
+
+def _are_labels(value: object) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(each, Label) and _is_span(each.span) and _is_text(each.text) for each in value
+    )
+
+
+def _is_fix(value: object) -> bool:
+    if not isinstance(value, Fix):
+        return value is None
+    title, edits, _ = (getattr(value, field) for field in value._fields)
+    return _is_text(title) and isinstance(edits, tuple) and all(_is_edit(each) for each in edits)
+
+
+def _is_edit(value: object) -> bool:
+    return isinstance(value, Edit) and _is_span(value.span) and _is_text(value.text)
+
+
+_FIELDS: tuple[tuple[str, Callable[[object], bool], str], ...] = (
+    ("code", _is_text, "a text"),
+    ("message", _is_text, "a text"),
+    ("span", _is_span, "a Span"),
+    ("label", _is_text, "a text"),
+    ("labels", _are_labels, "a tuple of Label"),
+    ("help", _is_text, "a text"),
+    ("fix", _is_fix, "a Fix or None"),
+)
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # it is an object of the plugin
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:60]}…"
