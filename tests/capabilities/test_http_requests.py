@@ -120,7 +120,7 @@ class TestWhatIsSent:
             ({"url": 7}, "`url` must be text"),
             ({"heders": {}}, "unknown input `heders`"),
             ({"headers": {"Content-Length": 3}}, "the header `Content-Length` is set by the request itself"),
-            ({"headers": {"X": "a\r\nY: b"}}, "`headers.X` must be one line of text"),
+            ({"headers": {"X": "a\r\nY: b"}}, "`headers.X` must be one line of ASCII text"),
             ({"headers": {"host": "elsewhere"}}, "the header `host` is set by the request itself"),
             ({"headers": ["x"]}, "`headers` must be a mapping"),
             ({"query": {"a": {"b": 1}}}, "`query.a` must be text, a number, a boolean or a list of these"),

@@ -144,7 +144,7 @@ def test_a_new_plugin_is_built_installed_found_and_tested_with_an_installed_plan
     _install(python, root)
     assert "planrunner-lists  0.1.0    lists     ready: 2 capabilities" in _run([command, "plugins"], root, **own)
     assert "lists.add: sound" in _run([command, "plugins", "check", "lists"], root, **own)
-    assert "35 passed" in _run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider"], root, **own)
+    assert "36 passed" in _run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider"], root, **own)
     cases = ["plugins", "check", "lists", "--cases", "tests/test_lists.py"]
     assert "all hold" in _run([command, *cases], root, **own)
     _run([command, "exec", "plans/lists.yaml"], root, **own)

@@ -144,10 +144,10 @@ def append(
     encoding: Annotated[str, Doc("how the text is encoded")] = "utf-8",
     parents: Annotated[bool, Doc("create missing folders")] = False,
 ) -> Written:
-    """Add text at the end of a file, once, however often the task has to be tried. Where others do not only add to the
-    file but rewrite it between two tries, nothing tells whether they kept the text: it is added again.
+    """Add text at the end of a file, once, however often the task has to be tried.
 
-    The file is replaced as a whole: readers see it without the text or with all of it.
+    The file is replaced as a whole: readers see it without the text or with all of it. Where others do not only add to
+    the file but rewrite it between two tries, nothing tells whether they kept the text: it is added again.
     """
     inputs = {"path": path, "content": content, "encoding": encoding, "parents": parents}
     return Written(**_APPEND.act(context, **inputs))
