@@ -232,7 +232,8 @@ def commands(program: str, state: State, number: int, now: float) -> list[str]:
     if gate.expires_at is not None and gate.expires_at <= now:
         return [f"{program} resume {state.run_id}"]
     call, shown = f"{state.run_id} {_quoted(task)}{_who(gate)}", f"--shown {gate.shown[:SHORT]}"
-    fields = "".join(f" -f {field['name']}=…" for field in gate.request.get("form", ()) if field.get("required"))
+    wanted = [each for each in gate.request.get("form", ()) if each.get("required") or gate.stage == "instruction"]
+    fields = "".join(f" -f {field['name']}=…" for field in wanted)
     options = [str(option["name"]) for option in gate.request.get("options", ())]
     if options or fields:
         yes = f"{program} answer {call}{' ' + '|'.join(options) if options else ''}{fields} {shown}"
