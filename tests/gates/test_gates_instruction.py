@@ -1,8 +1,8 @@
 """Instructions in plain words: people carry them out and say so, through the real command line."""
 
-import re
 from __future__ import annotations
 
+import re
 from typing import Any
 
 PLAN = """
