@@ -29,8 +29,12 @@ class Overdue(Exception):
 
 def overdue(what: str, seconds: float, abandoned: bool) -> str:
     """What is said of ``what`` (``"`probe` of `tag.create`"``) that had ``seconds``."""
-    left = "; it did not stop and was abandoned" if abandoned else ""
-    return f"{what} ran longer than {format_duration(seconds)}{left}"
+    return f"{what} ran longer than {format_duration(seconds)}{left_behind(abandoned)}"
+
+
+def left_behind(abandoned: bool) -> str:
+    """What is said at the end of a sentence on what goes on all the same."""
+    return "; it did not stop and was abandoned" if abandoned else ""
 
 
 def within(seconds: float, what: str, work: Work, stopped: Callable[[], bool] | None = None) -> Any:

@@ -30,20 +30,9 @@ def money(value: object) -> float:
 
 
 def _amount(value: object, parse: Callable[[str], float | None], wanted: str) -> float:
-    amount: float | None = None
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        amount = float(value)
-    elif isinstance(value, str):
-        amount = parse(value)
-        if amount is None:
-            amount = _plain(value)
-    if amount is None or not 0 <= amount < float("inf"):
+    from planrunner.plan.expressions.quantities import amount  # late, as above
+
+    found = amount(value, parse)
+    if found is None:
         raise ValueError(f"expected {wanted}, found {value!r}")
-    return amount
-
-
-def _plain(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    return found

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner.capabilities.bounding import overdue
+from planrunner.capabilities.bounding import left_behind, overdue
 from planrunner.errors import StorageFailed
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class _Asked:
         question, abandoned = self.question, self.job is not None and self.job.abandoned
         if self.reason == "timeout":
             return question.unanswered("timeout", overdue(question.asked, question.limit, abandoned))
-        left = "; it did not stop and was abandoned" if abandoned else ""
-        return question.unanswered("interrupted", f"{question.asked} was stopped before it was done{left}")
+        words = f"{question.asked} was stopped before it was done{left_behind(abandoned)}"
+        return question.unanswered("interrupted", words)
 
 
 class Questions:

@@ -213,7 +213,8 @@ def _mark(state: State, debts: Debts, owed: Owed) -> None:
         move(state, number, found, "rolled_back")
         if found.standing in ("completed", "tolerated"):
             found.standing = "cancelled"
-        found.reason, found.detail = "rolled_back", f"it had {was}, and was undone"
+        why = f": {found.detail}" if was == "failed" and found.detail else ""
+        found.reason, found.detail = "rolled_back", f"it had {was}, and was undone{why}"
 
 
 CUT_HALF_WAY = "cut off: whether it was undone is not known"

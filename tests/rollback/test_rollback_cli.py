@@ -137,6 +137,20 @@ def test_what_cannot_be_undone_gives_code_1_and_can_be_tried_again(shell: Shell)
     assert shell.run("rollback", "last").code == 0
 
 
+def test_what_failed_and_was_undone_says_why_it_had_failed(shell: Shell) -> None:
+    task = {
+        "id": "note",
+        "uses": "files.write",
+        "with": {"path": "note", "content": "x"},
+        "expect": ["outputs.size > 3"],
+    }
+    (shell.folder / "plan.json").write_text(json.dumps({"plan": "p", "on_failure": "rollback", "tasks": [task]}))
+    assert shell.run("exec", "plan.json").code == 1
+    assert not (shell.folder / "note").exists()
+    for said in (shell.run("why", "last", "note").out, shell.run("show").out):
+        assert "it had failed, and was undone: `outputs.size > 3` is false: outputs.size is 1" in " ".join(said.split())
+
+
 def test_a_run_that_somebody_holds_is_not_rolled_back(shell: Shell) -> None:
     shell.plan(last={"run": "touch up; sleep 20"})
     process = shell.start("exec", "plan.json")

@@ -88,6 +88,26 @@ def parse_percent(text: str) -> float | None:
     return float(match[1]) / 100 if match else None
 
 
+def amount(value: object, parse: Callable[[str], float | None]) -> float | None:
+    """A number, or a text that is one or that ``parse`` reads, as an amount; None for anything else, and for what is
+    negative or endless."""
+    found: float | None = None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        found = float(value)
+    elif isinstance(value, str):
+        found = parse(value)
+        if found is None:
+            found = _plain(value)
+    return found if found is not None and 0 <= found < float("inf") else None
+
+
+def _plain(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def parse_quantity(text: str) -> Quantity | None:
     """A quantity of any dimension; None for anything else, plain counts included."""
     for dimension, parser in _PARSERS.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planrunner.lean import partial
-from planrunner.plan.expressions.quantities import parse_duration, parse_money, parse_size
+from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_size
 from planrunner.plan.http_forms import is_address, parse_status
 from planrunner.plan.model import Field
 from planrunner.plan.nearest import nearest
@@ -31,23 +31,8 @@ _QUANTITIES: dict[str, tuple[Callable[[str], float | None], str, str]] = {
 }
 
 
-def _amount(value: Json, parse: Callable[[str], float | None]) -> float | None:
-    """The number that a value stands for; None where it is no amount."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, str):
-        parsed = parse(value)
-        if parsed is not None:
-            return parsed
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    return value if 0 <= value < float("inf") else None
-
-
 def _is_amount(parse: Callable[[str], float | None], value: Json) -> bool:
-    return _amount(value, parse) is not None
+    return amount(value, parse) is not None
 
 
 _FORMS: dict[str, tuple[Quick, str]] = {
@@ -94,6 +79,8 @@ class Fault(NamedTuple):
     near: str = ""
     unknown: bool = False
     """It is a key that the map around it does not have."""
+    length: bool = False
+    """It is a list, as expected, of another length."""
 
 
 def faults(value: Json, field: Field) -> Iterator[Fault]:
@@ -105,10 +92,10 @@ def faults(value: Json, field: Field) -> Iterator[Fault]:
     if value is None or is_template(value) or value == field.default:
         return
     if known is not None and isinstance(value, (str, int, float)):
-        amount = _amount(value, known[0])
-        if amount is None:
+        found = amount(value, known[0])
+        if found is None:
             yield Fault((), f"is `{_short(value)}`, expected {known[1]}")
-        elif "integer" in _types(schema) and amount != int(amount):
+        elif "integer" in _types(schema) and found != int(found):
             yield Fault((), f"is `{_short(value)}`, expected a whole number of {known[2]}")
     else:
         yield from _look(schema, value, ())
@@ -178,7 +165,7 @@ def _look(schema: Json, value: Json, path: Path) -> Iterator[Fault]:
     elif isinstance(value, list):
         first = schema.get("prefixItems", [])
         if first and len(first) != len(value):
-            yield Fault(path, f"has {_counted(len(value))}, expected {len(first)}")
+            yield Fault(path, f"has {_counted(len(value))}, expected {len(first)}", length=True)
         for number, item in enumerate(value):
             yield from _look(first[number] if number < len(first) else schema.get("items"), item, (*path, number))
     elif isinstance(value, dict):
@@ -217,7 +204,7 @@ def _any(members: list[Json], value: Json, path: Path) -> Iterator[Fault]:
 
 def _of_its_kind(fault: Fault, path: Path) -> bool:
     """Whether the value itself is what was expected, and wrong in what it holds."""
-    return fault.path != path or fault.said.startswith("has ")
+    return fault.path != path or fault.length
 
 
 def _none_of(choices: list[Json], value: Json, path: Path) -> Fault:
