@@ -308,7 +308,6 @@ class _Observed:
 
 def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
     """Effects on the real world. Raises RunHeld while files are put back where the run works."""
-    from planrunner.engine.attempts import keeper
     from planrunner.engine.live import LiveEffects, LiveSettings
 
     if os.path.lexists(locks.lock_path(site.state_dir, locks.RESTORE)):
@@ -319,7 +318,6 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         state_dir=site.state_dir,
         run_id=state.run_id,
         resolve=site.registry.resolve,
-        keep=keeper(site.state_dir),
         on_output=site.watch.output,
         clock=clock,
         epoch=epoch,

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from planrunner.engine.processes import Process
     from planrunner.engine.services import AttemptServices
     from planrunner.engine.threads import Job, Workers
-    from planrunner.plan.model import Artifact
 
     Json = Any
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
         def end(self) -> None: ...
 
-    Keep = Callable[[str, str], Mapping[str, Json]]
 
 INTERRUPTED = Outcome("interrupted", "stopped before it was done")
 
@@ -219,18 +217,7 @@ _made: set[str] = set()
 _INCARNATION = f"{os.getpid():x}-{time.time_ns():x}"
 
 
-def keeper(state_dir: str) -> Keep:
-    """Keeps the file of an artifact by content, given a working directory and a path in it."""
-
-    def keep(directory: str, path: str) -> Mapping[str, Json]:
-        from planrunner.engine.declared import keep_beneath  # late: many tasks declare none
-
-        return keep_beneath(state_dir, directory, path)
-
-    return keep
-
-
-def settled(call: Call, outcome: Outcome, keep: Keep | None) -> Outcome:
+def settled(call: Call, outcome: Outcome, state_dir: str) -> Outcome:
     """The outcome with its declared outputs typed and its artifacts kept; either may turn it into a failure."""
     task = call.task
     if outcome.failure or not (task.outputs or task.artifacts):
@@ -238,57 +225,14 @@ def settled(call: Call, outcome: Outcome, keep: Keep | None) -> Outcome:
     from planrunner.capabilities.outputs import settle_outputs  # late: many tasks declare none
 
     try:
-        outputs = settle_outputs(task.outputs, outcome.outputs, call.directory)
-        return outcome._replace(outputs=outputs, artifacts=_declared(call, outcome.artifacts) + _kept(call, keep))
+        outcome = outcome._replace(outputs=settle_outputs(task.outputs, outcome.outputs, call.directory))
+        if not task.artifacts:
+            return outcome
+        from planrunner.engine.declared import artifacts  # late, as above
+
+        return outcome._replace(artifacts=artifacts(call, outcome.artifacts, state_dir))
     except Failure as failure:
         return outcome._replace(failure=failure.failure, message=str(failure), outputs=failure.outputs)
-
-
-def _declared(call: Call, records: tuple[dict[str, Json], ...]) -> tuple[dict[str, Json], ...]:
-    """What the capability kept itself, with what the task says of an artifact of that name."""
-    said = {artifact.name: artifact for artifact in call.task.artifacts if not artifact.path}
-    return tuple([_named(record, said.get(str(record.get("name")))) for record in records])
-
-
-def _named(record: dict[str, Json], artifact: Artifact | None) -> dict[str, Json]:
-    if artifact is None:
-        return record
-    told = {"type": artifact.type, "retention": artifact.retention}
-    return {**record, **{key: text for key, text in told.items() if text}}
-
-
-def _kept(call: Call, keep: Keep | None) -> tuple[dict[str, Json], ...]:
-    kept = []
-    for artifact in call.task.artifacts:
-        if not artifact.path or keep is None:
-            continue
-        for name, path in _files(artifact, call.directory):
-            try:
-                record = dict(keep(call.directory, path))
-            except Failure as failure:
-                raise Failure(f"the artifact `{name}` cannot be kept: {failure}", failure.failure) from None
-            except OSError as error:
-                raise Failure(f"the artifact `{name}` is missing: {path}: {error.strerror}") from None
-            said = {"retention": artifact.retention} if artifact.retention else {}
-            kept.append({"name": name, "path": path, "type": artifact.type, **said, **record})
-    return tuple(kept)
-
-
-def _files(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
-    """Name and path of what an artifact keeps: its path, or every file that the path fits as a pattern."""
-    relative = os.path.relpath(os.path.join(directory, artifact.path), directory)
-    if relative.split("/")[0] == "..":
-        message = f"the artifact `{artifact.name}` cannot be kept: {artifact.path} is outside the working directory"
-        raise Failure(message, "policy")
-    if not any(sign in artifact.path for sign in "*?[") or os.path.lexists(os.path.join(directory, artifact.path)):
-        return [(artifact.name, artifact.path)]
-    from glob import glob  # late: loads regular expressions
-
-    found = sorted(path for path in glob(artifact.path, root_dir=directory, recursive=True))
-    files = [path for path in found if os.path.isfile(os.path.join(directory, path))]
-    if not files:
-        raise Failure(f"the artifact `{artifact.name}` is missing: no file fits {artifact.path}")
-    return [(f"{artifact.name}/{path}", path) for path in files]
 
 
 def finished(spawn: Spawn, ended: Exit) -> Outcome:

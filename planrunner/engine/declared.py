@@ -1,4 +1,5 @@
-"""The files that tasks declare as artifacts, kept from below their working directory and from nowhere else."""
+"""The artifacts that tasks declare: files from below their working directory and from nowhere else, and what is said of
+those that their capabilities kept."""
 
 from __future__ import annotations
 
@@ -11,10 +12,59 @@ from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
+    from planrunner.capabilities.contract import Call
+    from planrunner.plan.model import Artifact
+
     Json = Any
+
+
+def artifacts(call: Call, records: tuple[dict[str, Json], ...], state: str) -> tuple[dict[str, Json], ...]:
+    """What an attempt kept, of which its capability told ``records``. Raises Failure for a file that cannot be kept."""
+    said = {artifact.name: artifact for artifact in call.task.artifacts if not artifact.path}
+    told = [_named(record, said.get(str(record.get("name")))) for record in records]
+    return (*told, *_kept(call, state))
+
+
+def _named(record: dict[str, Json], artifact: Artifact | None) -> dict[str, Json]:
+    if artifact is None:
+        return record
+    told = {"type": artifact.type, "retention": artifact.retention}
+    return {**record, **{key: text for key, text in told.items() if text}}
+
+
+def _kept(call: Call, state: str) -> Iterator[dict[str, Json]]:
+    for artifact in call.task.artifacts:
+        if not artifact.path:
+            continue
+        for name, path in _files(artifact, call.directory):
+            try:
+                record = keep_beneath(state, call.directory, path)
+            except Failure as failure:
+                raise Failure(f"the artifact `{name}` cannot be kept: {failure}", failure.failure) from None
+            except OSError as error:
+                raise Failure(f"the artifact `{name}` is missing: {path}: {error.strerror}") from None
+            said = {"retention": artifact.retention} if artifact.retention else {}
+            yield {"name": name, "path": path, "type": artifact.type, **said, **record}
+
+
+def _files(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
+    """Name and path of what an artifact keeps: its path, or every file that the path fits as a pattern."""
+    relative = os.path.relpath(os.path.join(directory, artifact.path), directory)
+    if relative.split("/")[0] == "..":
+        message = f"the artifact `{artifact.name}` cannot be kept: {artifact.path} is outside the working directory"
+        raise Failure(message, "policy")
+    if not any(sign in artifact.path for sign in "*?[") or os.path.lexists(os.path.join(directory, artifact.path)):
+        return [(artifact.name, artifact.path)]
+    from glob import glob  # late: loads regular expressions
+
+    found = sorted(path for path in glob(artifact.path, root_dir=directory, recursive=True))
+    files = [path for path in found if os.path.isfile(os.path.join(directory, path))]
+    if not files:
+        raise Failure(f"the artifact `{artifact.name}` is missing: no file fits {artifact.path}")
+    return [(f"{artifact.name}/{path}", path) for path in files]
 
 
 def keep_beneath(state: str, directory: str, path: str) -> Mapping[str, Json]:

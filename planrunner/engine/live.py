@@ -53,18 +53,16 @@ _REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "termi
 class LiveSettings(NamedTuple):
     """What live effects need to know of the run.
 
-    ``resolve`` gives the function of a capability (KeyError: there is none); ``keep`` stores an artifact's file and
-    gives its record (digest, size …); ``on_output`` is told task, attempt, stream and bytes as they come. Processes get
-    ``environment`` (None: that of this process) below their own, and ``grace`` seconds between TERM and KILL.
-    ``clock`` is the time line of the run (None: one that starts now), ``epoch`` tells this runner from earlier ones,
-    ``directory`` is where the run works. ``own_process`` False is for programs that do other things as well: signals
-    are left to them, orphans to init.
+    ``resolve`` gives the function of a capability (KeyError: there is none); ``on_output`` is told task, attempt,
+    stream and bytes as they come. Processes get ``environment`` (None: that of this process) below their own, and
+    ``grace`` seconds between TERM and KILL. ``clock`` is the time line of the run (None: one that starts now),
+    ``epoch`` tells this runner from earlier ones, ``directory`` is where the run works. ``own_process`` False is for
+    programs that do other things as well: signals are left to them, orphans to init.
     """
 
     state_dir: str
     run_id: str
     resolve: Callable[[str], Callable[..., Any]]
-    keep: Callable[[str, str], Mapping[str, Json]] | None = None
     on_output: Callable[[str, int, str, bytes], None] | None = None
     environment: Mapping[str, str] | None = None
     grace: float = 2.0
@@ -160,7 +158,7 @@ class LiveEffects:
         if declaration.instant and not binding.wants_context:
             result = invoke(binding, call.inputs, None)
             if isinstance(result, Outcome) and not result.usage:
-                self._report(call, settled(call, result, self._settings.keep))
+                self._report(call, settled(call, result, self._settings.state_dir))
                 return
             self._go_on(self._attempt(call), result)
         elif declaration.instant or declaration.process:
@@ -253,7 +251,7 @@ class LiveEffects:
             if problem := record.close():
                 self._supervisor.problems.append(problem)
             outcome = with_texts(attempt, outcome)
-        self._report(attempt.call, settled(attempt.call, outcome, self._settings.keep))
+        self._report(attempt.call, settled(attempt.call, outcome, self._settings.state_dir))
 
     def _report(self, call: Call, outcome: Outcome) -> None:
         self._events.append(AttemptEnded(call.task.id, call.attempt, outcome))

@@ -14,7 +14,7 @@ from planrunner.capabilities.binding import Binding, bind, invoke
 from planrunner.capabilities.bounding import Overdue, within
 from planrunner.capabilities.contract import Call, Context
 from planrunner.capabilities.declare import Declaration, declaration_of
-from planrunner.engine.attempts import Attempt, keeper, markers
+from planrunner.engine.attempts import Attempt, markers
 from planrunner.engine.effects import StartCall
 from planrunner.engine.live import LiveEffects, LiveSettings
 from planrunner.engine.services import AttemptServices
@@ -157,8 +157,7 @@ class Bench:
         )
 
     def _settings(self) -> LiveSettings:
-        resolve, keep = self.registry.resolve, keeper(self.state)
-        return LiveSettings(self.state, RUN, resolve, keep, own_process=False, directory=self.directory)
+        return LiveSettings(self.state, RUN, self.registry.resolve, own_process=False, directory=self.directory)
 
     def _effects(self) -> LiveEffects:
         return LiveEffects(self._settings())

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from planrunner.capabilities.declare import capability
 from planrunner.engine.effects import StartCall
 from planrunner.engine.facts import known, observe
 from planrunner.engine.rare_effects import Observe, Probe
+from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import AttemptEnded, DoubtSettled, FactsObserved, Outcome, StopRequested
 from planrunner.plan.model import Artifact, Output
 
@@ -395,23 +397,17 @@ class TestResults:
         assert (outcome.failure, outcome.message) == ("logic", "the declared output `count` was not given")
 
     def test_artifacts_are_kept_when_the_task_completes(self, bench) -> None:
-        kept = []
-
-        def keep(directory: str, path: str) -> dict:
-            kept.append((directory, path))
-            return {"sha256": "abc", "size": os.path.getsize(os.path.join(directory, path))}
-
-        bench.reopen(keep=keep)
+        (bench.folder / "state").mkdir(exist_ok=True)
         task = {"artifacts": (Artifact("report", "out/report.txt", "text"), Artifact("upstream", source="other"))}
         outcome = bench.run("mkdir out; echo hi > out/report.txt", task=task)
-        record = {"name": "report", "path": "out/report.txt", "type": "text", "sha256": "abc", "size": 3}
-        assert outcome.artifacts == (record,)
-        assert kept == [(str(bench.folder), "out/report.txt")]
-        assert bench.run("exit 1", task=task).artifacts == ()
-        assert len(kept) == 1
+        record = {"name": "report", "path": "out/report.txt", "type": "text", "sha256": sha256(b"hi\n").hexdigest()}
+        assert outcome.artifacts == ({**record, "size": 3},)
+        store = ArtifactStore(str(bench.folder / "state"))
+        assert list(store) == [record["sha256"]]
+        assert bench.run("echo other > out/report.txt; exit 1", task=task).artifacts == ()
+        assert list(store) == [record["sha256"]]
 
     def test_a_missing_artifact_fails_the_task(self, bench) -> None:
-        bench.reopen(keep=lambda directory, path: {"size": os.path.getsize(os.path.join(directory, path))})
         outcome = bench.run("true", task={"artifacts": (Artifact("report", "report.txt"),)})
         assert (outcome.failure, outcome.message) == (
             "logic",
