@@ -133,22 +133,10 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
 
 
 def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
-    plan = seen.plan
     directory = find_project(request.plan)
     check_project(directory)
-    params = _params(request, plan) if plan.params or request.params else {}
-    selected = None
-    if request.only or request.until:
-        from planrunner.app.selection import select
-
-        selected = select(plan, request.only, request.until)
-    if request.max_parallel is not None and request.max_parallel < 1:
-        raise UsageError(f"--max-parallel takes a number from 1, not {request.max_parallel}")
-    traits = seen.traits
-    if request.preview is not None:
-        from planrunner.app.preview import hold_to
-
-        hold_to(request.preview, seen, params, request.max_parallel, selected)
+    params, selected = _asked(request, seen)
+    plan, traits = seen.plan, seen.traits
     imagined: Effects | None = None
     here = boot()
     now = time.time()
@@ -185,6 +173,23 @@ def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
             observers(run_id, first)
         effects = imagined or live(site, state, clock, handle.epoch)
         return held.drive(_with_nobody(request), effects)._replace(notices=seen.notices)
+
+
+def _asked(request: ExecRequest, seen: Seen) -> tuple[dict[str, Json], tuple[str, ...] | None]:
+    """Parameters and selected tasks, None for all. Raises UsageError, and as ``hold_to`` where a preview is given."""
+    params = _params(request, seen.plan) if seen.plan.params or request.params else {}
+    selected = None
+    if request.only or request.until:
+        from planrunner.app.selection import select
+
+        selected = select(seen.plan, request.only, request.until)
+    if request.max_parallel is not None and request.max_parallel < 1:
+        raise UsageError(f"--max-parallel takes a number from 1, not {request.max_parallel}")
+    if request.preview is not None:
+        from planrunner.app.preview import hold_to
+
+        hold_to(request.preview, seen, params, request.max_parallel, selected)
+    return params, selected
 
 
 def _with_nobody(request: ExecRequest) -> tuple[Event, ...]:
