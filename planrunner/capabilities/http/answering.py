@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 _NO_DATA = object()
 
 
+class Parsed(NamedTuple):
+    """Data that a journal can hold, or ``_NO_DATA`` and why what was looked at gives none."""
+
+    data: Any = _NO_DATA
+    problem: str = ""
+
+
 class Told(NamedTuple):
     """How far asking has come: the number of this try, and seconds since the first began."""
 
@@ -30,7 +37,7 @@ class Told(NamedTuple):
 def answer_of(context: Context, ask: Ask, response: httpx2.Response, received: Received, told: Told) -> Answer:
     """The outputs. Raises Failure, with them, for an answer that is not expected."""
     text = _text(response, received)
-    data = _data(ask, response, received)
+    parsed = _parsed(ask, response, received)
     artifact = None
     lasting = ask.expected.good(response.status_code) or response.status_code not in PASSING
     if received.size and lasting and (ask.save or text is None or not received.small):
@@ -40,7 +47,7 @@ def answer_of(context: Context, ask: Ask, response: httpx2.Response, received: R
     answer = Answer(
         status=response.status_code,
         headers={name: hide(value) for name, value in public_headers(response).items()},
-        json=masked(data, hide) if inline and data is not _NO_DATA else None,
+        json=masked(parsed.data, hide) if inline and parsed.data is not _NO_DATA else None,
         text=hide(text) if inline and text is not None else "",
         url=hide(_shown(ask, response)),
         elapsed=told.elapsed,
@@ -48,14 +55,13 @@ def answer_of(context: Context, ask: Ask, response: httpx2.Response, received: R
         size=received.size,
         sha256=received.sha256,
         artifact=artifact,
-        json_problem=hide(_problem(response, received)) if inline and data is _NO_DATA else "",
+        json_problem=hide(parsed.problem) if inline and _is_json(response) else "",
     )
-    _judge(ask, response, received, (answer, data))
+    _judge(ask, response, answer, parsed)
     return answer
 
 
-def _judge(ask: Ask, response: httpx2.Response, received: Received, found: tuple[Answer, Any]) -> None:
-    answer, data = found
+def _judge(ask: Ask, response: httpx2.Response, answer: Answer, parsed: Parsed) -> None:
     if not ask.expected.good(answer.status):
         said = " ".join(answer.text.split())[:200]
         reason = f" {response.reason_phrase}" if response.reason_phrase else ""
@@ -63,10 +69,10 @@ def _judge(ask: Ask, response: httpx2.Response, received: Received, found: tuple
         raise Failure(message, "transient" if answer.status in PASSING else "logic", answer.brief())
     if ask.expected.schema is None or ask.method == "HEAD":
         return
-    if data is _NO_DATA:
-        why = ask.credentials.masked(f": {json_problem(received.all())}") if received.size else ", it is empty"
+    if parsed.data is _NO_DATA:
+        why = ask.credentials.masked(f": {parsed.problem}") if answer.size else ", it is empty"
         raise Failure(f"{ask.shown}: the answer is no JSON{why}", "logic", answer.brief())
-    if why := check_schema(ask.expected.schema, data):
+    if why := check_schema(ask.expected.schema, parsed.data):
         why = ask.credentials.masked(why)
         raise Failure(f"{ask.shown}: the answer does not fit `expect_schema`: {why}", "logic", answer.brief())
 
@@ -107,21 +113,12 @@ def _text(response: httpx2.Response, received: Received) -> str | None:
         return None
 
 
-def _data(ask: Ask, response: httpx2.Response, received: Received) -> Any:
-    """The data of a JSON answer, or ``_NO_DATA``."""
+def _parsed(ask: Ask, response: httpx2.Response, received: Received) -> Parsed:
+    """The data of an answer that is JSON, or that the plan expects to be; nothing is looked for in any other."""
     wanted = ask.expected.schema is not None or (_is_json(response) and received.small and not ask.save)
     if not wanted or not received.size:
-        return _NO_DATA
-    return read_json(received.all())
-
-
-def read_json(data: bytes) -> Any:
-    """JSON data that a journal can hold, or ``_NO_DATA``."""
-    try:
-        found = json.loads(data, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return _NO_DATA
-    return _NO_DATA if not_json({"json": found}) else found
+        return Parsed()
+    return _read(received.all())
 
 
 def _is_json(response: httpx2.Response) -> bool:
@@ -129,22 +126,17 @@ def _is_json(response: httpx2.Response) -> bool:
     return kind == "application/json" or kind.endswith("+json")
 
 
-def _problem(response: httpx2.Response, received: Received) -> str:
-    """Why an answer that says it is JSON gives no data; empty for any other, and for one without content."""
-    return json_problem(received.all()) if received.size and _is_json(response) else ""
-
-
-def json_problem(data: bytes) -> str:
-    """Why this is no JSON that a journal can hold."""
+def _read(content: bytes) -> Parsed:
     try:
-        found = json.loads(data, parse_constant=_refuse)
+        found = json.loads(content, parse_constant=_refuse)
     except UnicodeDecodeError:
-        return "it is not UTF-8"
+        return Parsed(problem="it is not UTF-8")
     except RecursionError:
-        return "it is nested too deeply"
+        return Parsed(problem="it is nested too deeply")
     except ValueError as error:
-        return str(error)
-    return not_json({"json": found}, "answer") or "it cannot be kept"
+        return Parsed(problem=str(error))
+    problem = not_json({"json": found}, "answer")
+    return Parsed(problem=problem) if problem else Parsed(found)
 
 
 def _refuse(constant: str) -> Any:

@@ -11,8 +11,8 @@ from planrunner.capabilities.durations import size as bytes_of
 from planrunner.capabilities.http.content import Content, content_of, plain_values
 from planrunner.capabilities.http.credentials import Credentials, credentials_of
 from planrunner.capabilities.http.expected import Expected, expected_of
+from planrunner.capabilities.http.headers import header_name, is_line
 from planrunner.capabilities.http.inputs import INLINE, Creating
-from planrunner.capabilities.http.origins import header_name, is_line
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.inside import open_inside
+from planrunner.capabilities.files.opening import open_inside
 
 _CHUNK = 1 << 16
 

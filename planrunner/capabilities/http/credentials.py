@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.http.origins import header_name, is_line
+from planrunner.capabilities.http.headers import header_name, is_line
 
 MASK = "***"
 _WAYS = "`bearer_env`, `basic_env`, or `header` with `header_env`"

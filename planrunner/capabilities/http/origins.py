@@ -1,5 +1,4 @@
-"""The headers of a request: which a plan may set, and what follows a redirect to another origin: no credentials, no
-body."""
+"""What may follow a redirect to another origin: neither credentials nor a body."""
 
 from __future__ import annotations
 
@@ -17,22 +16,6 @@ FOLLOWS = frozenset(
     "if-modified-since cache-control".split()
 )
 """Headers that another origin gets to see. Any other may carry a secret, whatever its name is."""
-
-
-_FRAMING = frozenset("content-length transfer-encoding connection upgrade te trailer keep-alive host".split())
-
-
-def header_name(name: Any) -> str:
-    """A header that a plan names, in lower case. Raises Failure for one that is the request's own."""
-    plain = str(name).lower()
-    if plain in _FRAMING:
-        raise Failure(f"the header `{name}` is set by the request itself")
-    return plain
-
-
-def is_line(text: str) -> bool:
-    """Whether a header can carry it."""
-    return text.isascii() and text.replace("\t", " ").isprintable()
 
 
 def keep_to_origin(request: Any) -> None:

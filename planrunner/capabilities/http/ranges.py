@@ -66,7 +66,7 @@ def _read(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connecte
         more["if-range"] = partial.validator
     with answered(ask, connected, more) as response:
         if response.status_code == 416 and have:
-            if _total(response) == have:
+            if total_of(response.headers) == have:
                 partial.resumed = have
                 return True
             partial.begin("")
@@ -85,7 +85,7 @@ def _read(context: Context, ask: Ask, wanted: Wanted, partial: Partial, connecte
             if partial.size + len(part) > wanted.limit:
                 raise Failure(f"{ask.shown}: the file is larger than `max_bytes`, which is {wanted.limit}")
             partial.add(part)
-        return response.status_code != 206 or partial.size >= _total(response)
+        return response.status_code != 206 or partial.size >= total_of(response.headers)
 
 
 def _check_announced(ask: Ask, wanted: Wanted, response: httpx2.Response, have: int) -> None:
@@ -146,6 +146,7 @@ def _start(response: httpx2.Response) -> int:
     return int(first) if unit == "bytes" and first.isascii() and first.isdigit() else -1
 
 
-def _total(response: httpx2.Response) -> int:
-    total = response.headers.get("content-range", "").rpartition("/")[2].strip()
+def total_of(headers: Any) -> int:
+    """How long the file is of which a part came; -1 where that is not told."""
+    total = str(headers.get("content-range", "")).rpartition("/")[2].strip()
     return int(total) if total.isascii() and total.isdigit() else -1

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.durations import money, seconds
-from planrunner.capabilities.http.origins import is_line
+from planrunner.capabilities.http.headers import is_line
 
 Json = Any
 

@@ -69,18 +69,20 @@ class Notes:
             return Noted()
         try:
             with open(self._path, encoding="ascii", errors="replace") as file:
-                lines = [line.split() for line in file if line.endswith("\n")]
+                lines = [_noted(line) for line in file]
         except FileNotFoundError:
             return Noted()
-        found = [Noted(int(each[0]), float(each[1]), int(each[2])) for each in lines if _is_note(each)]
+        found = [each for each in lines if each is not None]
         cost = round(sum(each.cost for each in found), 9)
         return Noted(sum(each.calls for each in found), cost, sum(each.tokens for each in found))
 
 
-def _is_note(words: list[str]) -> bool:
-    """A line that a crash of the machine left in pieces is none."""
+def _noted(line: str) -> Noted | None:
+    """What a line adds; one that a crash of the machine left in pieces adds nothing."""
     try:
-        calls, cost, tokens = int(words[0]), float(words[1]), int(words[2])
-    except (ValueError, IndexError):
-        return False
-    return len(words) == 3 and abs(calls) < 1000 and abs(cost) < 1e6 and abs(tokens) < 1e12
+        calls, cost, tokens = line.split()
+        found = Noted(int(calls), float(cost), int(tokens))
+    except ValueError:
+        return None
+    likely = abs(found.calls) < 1000 and abs(found.cost) < 1e6 and abs(found.tokens) < 1e12
+    return found if likely and line.endswith("\n") else None

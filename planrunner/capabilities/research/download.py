@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 
 from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.http.expected import PASSING
 from planrunner.capabilities.research.addresses import canonical, host, joined
 from planrunner.capabilities.research.pages import Page
-from planrunner.capabilities.research.wire import TRANSIENT, explained, now, seconds_of
+from planrunner.capabilities.research.wire import explained, now, seconds_of
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _answered(url: str, answer: Any, part: Part, largest: int) -> tuple[Page, by
         part.restart("")
         raise _refused(url, status, headers)
     body = _read(answer, before, part, largest)
-    if status == 206 and len(body) < _whole(headers.get("content-range", "")):
+    if status == 206 and _is_cut(headers, len(body)):
         raise _Broken(Failure(f"{url} sent a part of the rest only", "transient"), 0.0)
     kind, charset = _type(headers.get("content-type", ""))
     stamp = now()
@@ -153,10 +154,11 @@ def _goes_on(told: str, have: int) -> bool:
     return have > 0 and told.strip().lower().startswith(f"bytes {have}-")
 
 
-def _whole(told: str) -> int:
-    """How long the body is of which a part came; 0 where that is not told."""
-    total = told.rpartition("/")[2].strip()
-    return int(total) if total.isascii() and total.isdigit() else 0
+def _is_cut(headers: Any, size: int) -> bool:
+    """Whether a partial answer ended before the body did, as far as it tells."""
+    from planrunner.capabilities.http.ranges import total_of  # late: few downloads break
+
+    return size < total_of(headers)
 
 
 def _validator(headers: Any) -> str:
@@ -172,12 +174,12 @@ def _validator(headers: Any) -> str:
 def _refused(url: str, status: int, headers: Any) -> Exception:
     from planrunner.capabilities.http.trying import retry_after  # late: most pages come
 
-    failed = Failure(f"{url} answered {status}", "transient" if status in TRANSIENT else "logic", {"status": status})
+    failed = Failure(f"{url} answered {status}", "transient" if status in PASSING else "logic", {"status": status})
     if status in (404, 410):
         failed.failure = "gone"
     if status in (206, 416):  # the part that is there does not fit what the server has now
         return _Broken(failed, 0.0)
-    return _Broken(failed, retry_after(headers.get("retry-after", "")) or 0.0) if status in TRANSIENT else failed
+    return _Broken(failed, retry_after(headers.get("retry-after", "")) or 0.0) if status in PASSING else failed
 
 
 def _type(told: str) -> tuple[str, str]:

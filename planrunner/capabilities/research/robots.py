@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 
 from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.http.expected import PASSING
 from planrunner.capabilities.research.addresses import host, joined, origin
 from planrunner.capabilities.research.pages import Page
-from planrunner.capabilities.research.wire import TRANSIENT, bounded, explained, now, seconds_of
+from planrunner.capabilities.research.wire import bounded, explained, now, seconds_of
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Robots:
             if not target:
                 break
             at = joined(at, target)
-        if status in TRANSIENT or status >= 500:
+        if status in PASSING or status >= 500:
             raise Failure(f"the rules of the site cannot be read: {url} answered {status}", "transient")
         found = 200 if 200 <= status < 300 else 404
         body = body if found == 200 else b""

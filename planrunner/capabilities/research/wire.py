@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.http.expected import PASSING
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 _TIMES = {"connect": 10.0, "read": 20.0}
 _HTTP_DATE = "%Y-%m-%dT%H:%M:%SZ"
-TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 
 class Wire:
@@ -49,7 +49,7 @@ class Wire:
             address = URL(url).copy_merge_params(dict(parameters))
             with self._client.stream("GET", address, headers={"accept": "application/json"}) as answer:
                 if answer.status_code != 200:
-                    kind = "transient" if answer.status_code in TRANSIENT else "logic"
+                    kind = "transient" if answer.status_code in PASSING else "logic"
                     said = f"{url} answered {answer.status_code}"
                     raise Failure(said, kind, {"status": answer.status_code})
                 data = b"".join(bounded(answer, largest))

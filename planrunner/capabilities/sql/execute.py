@@ -32,15 +32,22 @@ class Executed(NamedTuple):
     repeated: Annotated[bool, Doc("it was done before, under the same key, and this is the result of that time")]
 
 
+class Statement(NamedTuple):
+    """One for the driver, and as text beside its values; ``place`` is what messages call it, empty where there is but
+    one."""
+
+    bound: Bound
+    text: str
+    values: str = ""
+    place: str = ""
+
+
 class Work(NamedTuple):
-    """Statements for the driver and with their values as text, and where they go."""
+    """Statements, and where they go."""
 
     database: Database
-    bounds: list[Bound]
-    texts: list[tuple[str, str]]
+    statements: list[Statement]
     seconds: float
-    places: list[str]
-    """What each is called in messages; empty where there is but one."""
 
 
 @contextmanager
@@ -122,18 +129,18 @@ def _given(context: Context, statement: Any, params: Any, database: str, timeout
     several = statement if isinstance(statement, list) else [statement]
     if isinstance(statement, list) and params:
         raise Failure("values for a list of statements stand in the list: {statement: …, params: …}")
-    bounds, texts, places = [], [], []
+    found = []
     for number, each in enumerate(several, 1):
         place = f"statement {number} of {len(several)}" if len(several) > 1 else ""
         with _placed(place):
             text, values = _entry(each, params)
             one = single(text, where.dialect)
-            for row in values:
-                bounds.append(bound(one, where.dialect, row))
-                texts.append((one, json.dumps(row, ensure_ascii=False, sort_keys=True) if row else ""))
-        rows = [f"values {count} of {len(values)}" if len(values) > 1 else "" for count in range(1, len(values) + 1)]
-        places += [", ".join(filter(None, (place, row))) for row in rows]
-    return Work(where, bounds, texts, seconds, places)
+            for count, row in enumerate(values, 1):
+                here = ", ".join(filter(None, (place, f"values {count} of {len(values)}" * (len(values) > 1))))
+                ready = bound(one, where.dialect, row)
+                shown = json.dumps(row, ensure_ascii=False, sort_keys=True) if row else ""
+                found.append(Statement(ready, one, shown, here))
+    return Work(where, found, seconds)
 
 
 def _require_verbatim(context: Context) -> None:
@@ -161,7 +168,7 @@ def _read(context: Context, file: str, database: str, timeout: str | float) -> W
     """The work of ``sql.script``; raises Failure for a file outside of the working directory."""
     from io import TextIOWrapper  # late, as above
 
-    from planrunner.capabilities.inside import open_inside
+    from planrunner.capabilities.files.opening import open_inside
     from planrunner.capabilities.sql.databases import find
     from planrunner.capabilities.sql.text import lines, single, statements
     from planrunner.capabilities.sql.values import bound
@@ -179,12 +186,12 @@ def _read(context: Context, file: str, database: str, timeout: str | float) -> W
     with _placed(file):
         found = statements(text, where.dialect)
     places = [f"{file}, line {line}" for line in lines(text, found, where.dialect)]
-    texts, bounds = [], []
+    read = []
     for each, place in zip(found, places, strict=True):
         with _placed(place):
-            texts.append(single(each, where.dialect))
-            bounds.append(bound(each, where.dialect, {}))
-    return Work(where, bounds, [(each, "") for each in texts], limit(timeout), places)
+            one = single(each, where.dialect)
+            read.append(Statement(bound(one, where.dialect, {}), one, place=place))
+    return Work(where, read, limit(timeout))
 
 
 def _done(context: Context, work: Work, key: bool) -> Executed:
@@ -207,7 +214,7 @@ def _once(session: Session, work: Work, name: str) -> Executed:
     from planrunner.capabilities.sql import keys  # late, as above
     from planrunner.lean import sha256
 
-    digest = sha256(json.dumps(work.texts).encode()).hexdigest()
+    digest = sha256(json.dumps([(each.text, each.values) for each in work.statements]).encode()).hexdigest()
     before = keys.done_before(session, name, digest)
     if before is not None:
         return Executed(**before)._replace(repeated=True)
@@ -218,15 +225,16 @@ def _once(session: Session, work: Work, name: str) -> Executed:
 
 def _all(session: Session, work: Work) -> Executed:
     counts, rows, affected = [], [], 0
-    for bound, place in zip(work.bounds, work.places, strict=True):
-        with _placed(place):
-            result = session.run(bound)
+    for statement in work.statements:
+        with _placed(statement.place):
+            result = session.run(statement.bound)
             changed, count = session.changed(result), max(result.rowcount, 0)
             if result.returns_rows:
                 rows = rows_of(session, result, _MOST_ROWS).rows
                 count = max(count, len(rows))
-            affected += changed()
-        counts.append(max(count, changed()))
+            changes = changed()
+        affected += changes
+        counts.append(max(count, changes))
     return Executed(affected, counts, rows, False)
 
 
@@ -235,9 +243,9 @@ def _previewed(context: Context, work: Work) -> Preview:
     from planrunner.capabilities.sql.text import in_a_line  # late, as above
 
     where = work.database
-    several = f"{len(work.texts)} statement{'s' * (len(work.texts) != 1)}"
+    several = f"{len(work.statements)} statement{'s' * (len(work.statements) != 1)}"
     summary = f"{several} on {where.name} ({where.dialect}), in one transaction"
-    calls = tuple(f"{in_a_line(text, where.dialect)} {values}".rstrip() for text, values in work.texts)
+    calls = tuple(f"{in_a_line(each.text, where.dialect)} {each.values}".rstrip() for each in work.statements)
     if not where.tries:
         return Preview(summary, calls=calls)
     if where.is_missing:

@@ -51,7 +51,7 @@ def _place(code: str, database: Database) -> str:
     folder = os.path.dirname(database.path)
     if not os.path.isdir(folder):
         return f": {database.path}; there is no folder {folder}"
-    missing = "; it is not there, and the first task that writes makes it" * (not os.path.exists(database.path))
+    missing = "; it is not there, and the first task that writes makes it" * database.is_missing
     return f": {database.path}{missing}"
 
 

@@ -1,4 +1,4 @@
-"""Files of the working directory that a task reads from."""
+"""A file of the working directory, opened for what reads it piece by piece: an upload, a script."""
 
 from __future__ import annotations
 
