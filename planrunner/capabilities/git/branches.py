@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
@@ -202,7 +201,7 @@ def _switch(context: Context, repository: Repository, to: Head) -> str:
         if to.branch and to.branch != head.branch:
             _must_not_be_used(repository, to.branch)
         moving.go(context, repository, to.commit, to, f"switch to {to.name or to.commit[:12]}")
-    return digest(os.path.join(repository.folder, "index"))
+    return digest(repository.index_path)
 
 
 def _destination(repository: Repository, ref: str, detach: bool) -> Head:

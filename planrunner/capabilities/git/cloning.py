@@ -58,7 +58,7 @@ def _preview(context: Context, url: str, path: str, branch: str = "", depth: int
 
 @looking
 def _capture(context: Context, path: str, **_: Any) -> dict[str, Any]:
-    folder_of(context.call.directory, path)
+    folder_of(context.call.directory, path)  # a path that the attempt will refuse is noted so
     return {"slot": slot(context), "path": path}
 
 

@@ -52,7 +52,7 @@ def _preview_tag(context: Context, name: str, ref: str = "HEAD", message: str = 
 
 @looking
 def _capture_tag(context: Context, name: str, **_: Any) -> dict[str, Any]:
-    open_repository(context)
+    open_repository(context)  # one that the attempt will refuse is noted so
     return {"slot": slot(context), "tag": _full(name)}
 
 

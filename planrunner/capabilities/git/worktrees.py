@@ -124,7 +124,7 @@ def _preview_add(context: Context, path: str, ref: str = "HEAD", branch: str = "
 @looking
 def _capture_add(context: Context, path: str, ref: str = "HEAD", branch: str = "") -> dict[str, Any]:
     repository = open_repository(context)
-    folder_of(context.call.directory, path)
+    folder_of(context.call.directory, path)  # a path that the attempt will refuse is noted so
     full = f"refs/heads/{names.reference(branch)}" if branch else ""
     return {"slot": slot(context), "path": path, "branch": full, "commit": commit_of(repository, ref)}
 
