@@ -12,6 +12,8 @@ from git_workbench import Bench, Done, git, repository, standing
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.git import branches, tags
+from planrunner.capabilities.git import commits as committing
 from planrunner.capabilities.git.branches import branch, switch
 from planrunner.capabilities.git.cloning import clone
 from planrunner.capabilities.git.commits import commit
@@ -62,6 +64,17 @@ def takes_back_nothing(done: Done, work: Path) -> None:
     assert standing(work) == now
 
 
+def just_before(monkeypatch: pytest.MonkeyPatch, module: Any, others: Callable[[], Any]) -> None:
+    """Let others act when all is looked at and the reference is about to be set."""
+    set_reference = module.move
+
+    def late(*given: Any) -> None:
+        others()
+        set_reference(*given)
+
+    monkeypatch.setattr(module, "move", late)
+
+
 def commits(work: Path) -> None:
     git(work, "commit", "-q", "-m", "theirs")
 
@@ -83,17 +96,16 @@ class TestAFailedAttempt:
     def test_a_branch_that_another_run_makes_at_the_same_moment_stays(
         self, work: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from planrunner.capabilities.git import branches
-
-        set_reference = branches.move
-
-        def late(*given: Any) -> None:
-            git(work, "branch", "x")
-            set_reference(*given)
-
-        monkeypatch.setattr(branches, "move", late)
+        just_before(monkeypatch, branches, lambda: git(work, "branch", "x"))
         takes_back_nothing(failed(bench, branch, "exists", lambda: None, name="x"), work)
         assert git(work, "rev-parse", "x")
+
+    def test_a_tag_that_another_run_makes_at_the_same_moment_stays(
+        self, work: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        just_before(monkeypatch, tags, lambda: git(work, "tag", "v1"))
+        takes_back_nothing(failed(bench, tag, "exists", lambda: None, name="v1"), work)
+        assert git(work, "rev-parse", "v1")
 
     def test_a_switch_that_local_changes_stopped_leaves_the_switch_of_another_run(
         self, work: Path, bench: Bench
@@ -127,15 +139,7 @@ class TestAFailedAttempt:
     def test_a_commit_that_lost_the_branch_leaves_the_commit_of_another_run(
         self, work: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from planrunner.capabilities.git import commits as module
-
-        set_reference = module.move
-
-        def late(*given: Any) -> None:
-            commits(work)
-            set_reference(*given)
-
-        monkeypatch.setattr(module, "move", late)
+        just_before(monkeypatch, committing, lambda: commits(work))
         takes_back_nothing(failed(bench, commit, "moved", lambda: None, subject="x"), work)
 
     def test_staging_that_lost_the_index_leaves_what_the_other_staged(self, work: Path, bench: Bench) -> None:

@@ -22,7 +22,7 @@ from planrunner.capabilities.builtin import TARGETS, load
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.declare import declaration_of
 from planrunner.capabilities.files import switching
-from planrunner.capabilities.http.partial import forget_old
+from planrunner.capabilities.files.records import forget_old
 
 BODY = os.urandom(700_001)
 DIGEST = hashlib.sha256(BODY).hexdigest()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Json = Any
 
 _KEPT = 30 * 86400.0
-"""Seconds after which a record is of no use: its run has ended or was given up."""
+"""Seconds after which nobody comes back for a file: its run has ended or was given up."""
 
 
 class Record(NamedTuple):
@@ -63,7 +63,7 @@ def save(context: Context, name: str, record: Record) -> None:
     with storing(folder):
         _write(folder, name, write_json([record.outputs, rows]))
     if name.startswith("00"):  # now and then
-        _forget(folder)
+        forget_old(folder)
 
 
 def place(context: Context) -> str:
@@ -107,7 +107,8 @@ def _step(row: Sequence[Json]) -> Step:
     return Step(Change(path, standing_of(before), standing_of(after), None, way, origin), place, aside)
 
 
-def _forget(folder: str) -> None:
+def forget_old(folder: str) -> None:
+    """Remove what has not been touched for long."""
     limit = time.time() - _KEPT
     for name in os.listdir(folder):
         path = os.path.join(folder, name)

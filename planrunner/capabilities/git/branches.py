@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
@@ -14,6 +13,7 @@ from planrunner.capabilities.git.repository import (
     Head,
     commit_of,
     head_of,
+    making,
     move,
     must_be_calm,
     open_repository,
@@ -71,9 +71,10 @@ def _capture_branch(
 ) -> dict[str, Any]:
     repository = open_repository(context)
     full = f"refs/heads/{names.reference(name)}"
-    before: dict[str, Any] = {"slot": slot(context), "made": full, "old": value_of(repository, full)}
+    before: dict[str, Any] = {"slot": slot(context), "made": full}
     if switch:
-        before["move"] = moving.capture(context, repository, before["old"] or commit_of(repository, start))
+        new = value_of(repository, full) or commit_of(repository, start)
+        before["move"] = moving.capture(context, repository, new)
     return before
 
 
@@ -137,20 +138,11 @@ def branch(
         raise Failure(f"the branch {full} exists already, at {now[:12]}", "exists")
     commit, previous = now or commit_of(repository, start), head_of(repository).name
     if not now:
-        _make(context, repository, record, (reference, commit, previous, start))
+        note = {"commit": commit, "previous": previous}
+        with making(f"the branch {short(reference)}"), record.holding(note):
+            move(repository, reference, commit, "", reason(context, f"branch: created from {start}"))
     after = _switch(context, repository, Head(reference, commit)) if switch else ""
     return Branch(full, commit, not now or ours, noted.get("previous", previous), after)
-
-
-def _make(context: Context, repository: Repository, record: Record, new: tuple[str, str, str, str]) -> None:
-    reference, commit, previous, start = new
-    try:
-        with record.holding({"commit": commit, "previous": previous}):
-            move(repository, reference, commit, "", reason(context, f"branch: created from {start}"))
-    except Failure as failure:
-        if failure.failure != "moved":
-            raise
-        raise Failure(f"the branch {short(reference)} was made meanwhile by somebody else", "exists") from None
 
 
 def _preview_switch(context: Context, ref: str, detach: bool = False) -> Preview:
@@ -205,11 +197,11 @@ def _switch(context: Context, repository: Repository, to: Head) -> str:
     noted = Record(context, slot(context)).read()
     if not moving.is_done(repository, noted, to):
         must_be_calm(repository)
-        moving.must_have_commits(repository)
-        if to.branch and to.branch != head_of(repository).branch:
+        head = moving.must_have_commits(repository)
+        if to.branch and to.branch != head.branch:
             _must_not_be_used(repository, to.branch)
         moving.go(context, repository, to.commit, to, f"switch to {to.name or to.commit[:12]}")
-    return digest(os.path.join(repository.folder, "index"))
+    return digest(repository.index_path)
 
 
 def _destination(repository: Repository, ref: str, detach: bool) -> Head:

@@ -58,8 +58,8 @@ def _preview(context: Context, url: str, path: str, branch: str = "", depth: int
 
 @looking
 def _capture(context: Context, path: str, **_: Any) -> dict[str, Any]:
-    place = folder_of(context.call.directory, path)
-    return {"slot": slot(context), "path": path, "there": not is_empty_place(place)}
+    folder_of(context.call.directory, path)  # a path that the attempt will refuse is noted so
+    return {"slot": slot(context), "path": path}
 
 
 @taking_back

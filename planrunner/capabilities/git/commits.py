@@ -80,8 +80,7 @@ def _preview(context: Context, **inputs: Any) -> Preview:
 @looking
 def _capture(context: Context, **inputs: Any) -> dict[str, Any]:
     repository = open_repository(context)
-    head = head_of(repository)
-    before: dict[str, Any] = {"slot": slot(context), "branch": head.branch, "commit": head.commit}
+    before: dict[str, Any] = {"slot": slot(context), "branch": head_of(repository).branch}
     if inputs.get("paths") or inputs.get("all"):
         before["index"] = index.keep(context, repository)
     return before
@@ -122,8 +121,8 @@ def _must_be_last(repository: Repository, before: dict[str, Any], done: dict[str
     branch moved on."""
     reference, new = _reference(before, done), done["commit"]
     now = value_of(repository, reference)
-    detached = reference != "HEAD" or not head_of(repository).branch
-    if now not in (done["parent"], new) or not detached:
+    attached_since = reference == "HEAD" and head_of(repository).branch != ""
+    if now not in (done["parent"], new) or attached_since:
         raise Failure(
             f"{short(reference)} has moved since: expected {new[:12]}, the commit of this task, found "
             f"{now[:12] or 'nothing'}. Nothing was taken back: `git revert {new[:12]}` takes the commit back and keeps "

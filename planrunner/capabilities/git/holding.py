@@ -39,4 +39,5 @@ def _unseen(git: Git) -> Iterator[str]:
             yield path
         elif mode == MODULE:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                yield from [path] * bool(os.listdir(place))
+                if os.listdir(place):
+                    yield path

@@ -128,9 +128,17 @@ def _commits(repository: Repository, arguments: list[str]) -> list[Commit]:
     for record in text.split("\0\x01\n"):
         if record:
             digest, parents, author, email, date, subject, message = record.split("\0")
-            who = {"author": author, "email": email, "date": date}
-            words = {"subject": subject, "message": message.rstrip("\n")}
-            found.append(Commit(commit=digest, parents=parents.split(), **who, **words))  # type: ignore[typeddict-item]
+            found.append(
+                Commit(
+                    commit=digest,
+                    parents=parents.split(),
+                    author=author,
+                    email=email,
+                    date=date,
+                    subject=subject,
+                    message=message.rstrip("\n"),
+                )
+            )
     return found
 
 

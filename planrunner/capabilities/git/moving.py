@@ -111,8 +111,8 @@ def undo(context: Context, before: dict[str, Any], index_after: str, to: Head | 
         to = Head(*noted["to"])
     if to is None:
         return False
-    was, now = Head(before["branch"], before["commit"]), head_of(repository)
-    _must_be_between(repository, noted, was, to)
+    was = Head(before["branch"], before["commit"])
+    now = _must_be_between(repository, noted, was, to)
     index_after = index_after or noted.get("index", "?")
     stale = index.can_put_back(repository, before["index"], index_after, noted.get("says", ""))
     trees.put_back(context, repository, before["tree"], trees.differing(repository, before["commit"], before["new"]))
@@ -124,20 +124,21 @@ def undo(context: Context, before: dict[str, Any], index_after: str, to: Head | 
     return True
 
 
-def _must_be_between(repository: Repository, noted: dict[str, Any], was: Head, to: Head) -> None:
-    """Raises Failure (moved) unless HEAD went from ``was`` to ``to`` by this task alone, and nowhere since."""
+def _must_be_between(repository: Repository, noted: dict[str, Any], was: Head, to: Head) -> Head:
+    """Where HEAD stands. Raises Failure (moved) unless it went from ``was`` to ``to`` by this task alone, and nowhere
+    since."""
     now = head_of(repository)
     began = Head(noted["branch"], noted["commits"][0]) if noted else was
     if began != was:
         raise Failure(
-            f"HEAD had moved when this task began: expected {told(was)}, found {told(began)}. Nothing was taken back: "
-            "look with `git reflog` which one to go back to",
+            f"HEAD had moved when this task began: expected {_told(was)}, found {_told(began)}. Nothing was taken "
+            "back: look with `git reflog` which one to go back to",
             "moved",
         )
     if now not in (was, to):
         raise Failure(
-            f"HEAD has moved since: expected {told(to)}, where this task left it, found {told(now)}. Nothing was taken "
-            f"back: bring it back with `{_way(to)}` and roll back again, or leave it as it is",
+            f"HEAD has moved since: expected {_told(to)}, where this task left it, found {_told(now)}. Nothing was "
+            f"taken back: bring it back with `{_way(to)}` and roll back again, or leave it as it is",
             "moved",
         )
     if was.branch and (stands := value_of(repository, was.branch)) not in (was.commit, to.commit):
@@ -146,10 +147,10 @@ def _must_be_between(repository: Repository, noted: dict[str, Any], was: Head, t
             "Nothing was taken back",
             "moved",
         )
+    return now
 
 
-def told(head: Head) -> str:
-    """Branch and commit, for messages."""
+def _told(head: Head) -> str:
     return f"{short(head.branch) if head.branch else 'a detached HEAD'} at {head.commit[:12] or 'no commit'}"
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.git import configuration, names
 from planrunner.capabilities.git.command import SETTINGS, Git, Refused
 from planrunner.lean import sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
 
@@ -152,6 +156,17 @@ def move(repository: Repository, reference: str, new: str, old: str, why: str) -
         if ".lock': File exists" in refused.said or "Unable to create" in refused.said:
             raise Failure(f"{refused}; another git process has it, or one was killed", "transient") from None
         raise
+
+
+@contextlib.contextmanager
+def making(what: str) -> Iterator[None]:
+    """While a reference is set that has to be new. Raises Failure (exists) where somebody else has just made it."""
+    try:
+        yield
+    except Failure as failure:
+        if failure.failure != "moved":
+            raise
+        raise Failure(f"{what} was made meanwhile by somebody else", "exists") from None
 
 
 def short(reference: str) -> str:

@@ -13,6 +13,7 @@ from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import (
     Repository,
     commit_of,
+    making,
     move,
     object_of,
     open_repository,
@@ -51,8 +52,8 @@ def _preview_tag(context: Context, name: str, ref: str = "HEAD", message: str = 
 
 @looking
 def _capture_tag(context: Context, name: str, **_: Any) -> dict[str, Any]:
-    repository = open_repository(context)
-    return {"slot": slot(context), "tag": _full(name), "old": value_of(repository, _full(name))}
+    open_repository(context)  # one that the attempt will refuse is noted so
+    return {"slot": slot(context), "tag": _full(name)}
 
 
 @taking_back
@@ -89,13 +90,8 @@ def tag(
         raise Failure(f"the tag {name} exists already, at {now[:12]}", "exists")
     commit = commit_of(repository, ref)
     made = _annotated(context, repository, name, commit, message, author) if message else commit
-    try:
-        with record.holding({"object": made, "commit": commit}):
-            move(repository, full, made, "", reason(context, f"tag {name}"))
-    except Failure as failure:
-        if failure.failure != "moved":
-            raise
-        raise Failure(f"the tag {name} was made meanwhile by somebody else", "exists") from None
+    with making(f"the tag {name}"), record.holding({"object": made, "commit": commit}):
+        move(repository, full, made, "", reason(context, f"tag {name}"))
     return Tag(name, made, commit)
 
 

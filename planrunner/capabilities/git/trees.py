@@ -201,7 +201,7 @@ def _stands(repository: Repository, path: str, was: dict[str, Any] | None) -> bo
 def _contents(context: Context, repository: Repository, wanted: list[dict[str, Any] | None]) -> list[bytes]:
     """The contents of files as they were, empty for what was none."""
     blobs = list(dict.fromkeys(was["blob"] for was in wanted if was and "blob" in was))
-    held = dict(zip(blobs, _blobs(repository, blobs), strict=True))
+    held = dict(zip(blobs, _blobs(repository, blobs), strict=True)) if blobs else {}
     found = []
     for was in wanted:
         if was is not None and "sha256" in was:

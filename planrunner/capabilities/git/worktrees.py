@@ -124,18 +124,9 @@ def _preview_add(context: Context, path: str, ref: str = "HEAD", branch: str = "
 @looking
 def _capture_add(context: Context, path: str, ref: str = "HEAD", branch: str = "") -> dict[str, Any]:
     repository = open_repository(context)
-    place = folder_of(context.call.directory, path)
+    folder_of(context.call.directory, path)  # a path that the attempt will refuse is noted so
     full = f"refs/heads/{names.reference(branch)}" if branch else ""
-    old = value_of(repository, full) if full else ""
-    there = not is_empty_place(place)
-    return {
-        "slot": slot(context),
-        "path": path,
-        "there": there,
-        "branch": full,
-        "old": old,
-        "commit": commit_of(repository, ref),
-    }
+    return {"slot": slot(context), "path": path, "branch": full, "commit": commit_of(repository, ref)}
 
 
 @taking_back
@@ -215,7 +206,7 @@ def _capture_remove(context: Context, path: str) -> dict[str, Any]:
     repository = open_repository(context)
     place = folder_of(context.call.directory, path)
     entry = _entry_at(repository, place)
-    before: dict[str, Any] = {"slot": slot(context), "path": path, "there": entry is not None}
+    before: dict[str, Any] = {"slot": slot(context), "path": path}
     if entry is not None and os.path.isdir(place):
         inner = open_repository(context, place)
         before |= {"head": list(head_of(inner)), "index": index.keep(context, inner), "made": _made_by(place)}
@@ -234,9 +225,9 @@ def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, An
     if _entry_at(repository, place) is None:
         if not is_empty_place(place):
             raise Failure(f"{before['path']} was made anew since", "moved")
-        if branch and value_of(repository, branch) != commit:
-            now = value_of(repository, branch)[:12] or "nothing"
-            raise Failure(f"{short(branch)} has moved since: expected {commit[:12]}, found {now}", "moved")
+        if branch and (now := value_of(repository, branch)) != commit:
+            found = now[:12] or "nothing"
+            raise Failure(f"{short(branch)} has moved since: expected {commit[:12]}, found {found}", "moved")
         repository.git.run("worktree", "add", "--detach", "--", place, commit)
         changed = True
         if before["made"]:
@@ -269,7 +260,8 @@ def worktree_remove(
     record = Record(context, slot(context))
     if entry is None:
         if is_empty_place(place):
-            return Removed(path, record.read().get("branch", ""), record.read().get("commit", ""))
+            noted = record.read()
+            return Removed(path, noted.get("branch", ""), noted.get("commit", ""))
         raise Failure(f"{path} is no further working tree of this repository")
     if os.path.isdir(place):
         inner = open_repository(context, place)

@@ -12,10 +12,11 @@ from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files.acting import kept
 from planrunner.capabilities.files.naming import artifact_name
+from planrunner.capabilities.files.records import forget_old
 from planrunner.capabilities.files.standing import Standing, standing_of
 from planrunner.capabilities.http.asking import Ask, asked, size_of
 from planrunner.capabilities.http.inputs import Fetching, Url
-from planrunner.capabilities.http.partial import Partial, forget_old
+from planrunner.capabilities.http.partial import Partial
 from planrunner.capabilities.http.placing import clean, put, standing
 from planrunner.capabilities.http.previewing import call_of, previewed
 from planrunner.capabilities.http.ranges import Wanted, read_to_end

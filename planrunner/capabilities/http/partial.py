@@ -7,17 +7,14 @@ import fcntl
 import hashlib
 import json
 import os
-import time
 import uuid
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
 from planrunner.capabilities.contract import Context
+from planrunner.capabilities.files.records import forget_old
 
 FOLDER = "http-downloads"
-
-_KEPT = 30 * 86400.0
-"""Seconds after which nobody goes on with a download."""
 
 
 class Partial:
@@ -100,16 +97,6 @@ class Partial:
             return str(found["validator"])
         except (OSError, ValueError, KeyError, TypeError):
             return ""
-
-
-def forget_old(folder: str) -> None:
-    """Remove what has not been touched for long."""
-    limit = time.time() - _KEPT
-    for name in os.listdir(folder):
-        path = os.path.join(folder, name)
-        with contextlib.suppress(OSError):
-            if os.stat(path).st_mtime < limit:
-                os.unlink(path)
 
 
 def _locked(opened: BinaryIO) -> bool:
