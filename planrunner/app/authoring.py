@@ -59,17 +59,11 @@ def registry(project: str | None = None) -> Capabilities:
     return found
 
 
-def catalogue() -> list[Capability]:
-    """Every installed capability, by name."""
+def catalogue(family: str | None = None) -> list[Capability]:
+    """Every installed capability, by name, or those of a family such as ``files``; loads every plugin."""
     known = registry()
-    return [found for name in sorted(known.names()) if (found := known.find(name)) is not None]
-
-
-def family(name: str) -> list[Capability]:
-    """The capabilities of a family such as ``files``, by name; empty where none has that name."""
-    known = registry()
-    members = sorted(each for each in known.names() if each.startswith(f"{name}."))
-    return [found for each in members if (found := known.find(each)) is not None]
+    names = sorted(name for name in known.names() if family is None or name.startswith(f"{family}."))
+    return [found for name in names if (found := known.find(name)) is not None]
 
 
 def capability(name: str) -> Capability:

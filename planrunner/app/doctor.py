@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from planrunner import __version__
-from planrunner.errors import PlanrunnerError
+from planrunner.errors import PlanInvalid, PlanrunnerError
 from planrunner.journal.workspace import check_state, find_project, find_state
 from planrunner.record import NamedTuple
 
@@ -97,7 +97,11 @@ def _settings() -> Iterator[Check]:
 def _plugins() -> Iterator[Check]:
     from planrunner.app.plugins import plugins
 
-    for each in plugins():
+    try:
+        found_all = plugins()
+    except PlanInvalid:
+        return  # the project's file is at fault, which is told of it
+    for each in found_all:
         verdict: Verdict = "note" if each.state in ("untrusted", "changed") else "problem" if each.problems else "ok"
         found = each.problems[0] if each.problems else f"{each.version} {', '.join(each.families)}".strip()
         advice = "" if verdict == "ok" else f"`planrunner plugins show {each.name}` tells more"

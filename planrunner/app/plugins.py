@@ -79,9 +79,9 @@ def plugin(name: str) -> Plugin:
     raise NotFound(f"there is no plugin `{name}`", hint)
 
 
-def described(names: Iterable[str]) -> list[Capability]:
+def described(names: Iterable[str], registry: Registry | None = None) -> list[Capability]:
     """The descriptions of capabilities that can be loaded."""
-    registry = Registry()
+    registry = Registry() if registry is None else registry
     return [found for name in names if (found := registry.find(name)) is not None]
 
 
@@ -92,7 +92,7 @@ def check(name: str | None) -> tuple[list[Plugin], list[Verdict]]:
     registry = Registry()
     return found, [
         Verdict(each.name, (*unsound(each), *faults_of(registry.resolve(each.name)), *undocumented(each)))
-        for each in described(named)
+        for each in described(named, registry)
     ]
 
 

@@ -36,6 +36,10 @@ class Doc:
         self.form = form
 
 
+BESIDE = ("preview", "capture", "undo", "probe")
+"""What a declaration may name beside the capability: functions that are called by themselves."""
+
+
 class Declaration(NamedTuple):
     """What the decorator was told. ``process`` functions return a ``Spawn`` at once and are called without a thread;
     ``probe`` takes the same inputs and says whether an earlier attempt took effect (True, False, None: cannot tell)."""

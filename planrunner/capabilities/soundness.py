@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.capabilities.contract import Pause
+from planrunner.capabilities.contract import Pause, Preview
 from planrunner.machine.events import Outcome
 from planrunner.record import TYPE_CHECKING
 
@@ -200,6 +200,14 @@ def no_process(name: str, given: Any) -> str:
     kind = type(given).__name__
     shown = "None" if given is None else f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind}"
     return f"`{name}` is `process=True` and gave {shown}: it has to give a Spawn or a Pause"
+
+
+def no_preview(name: str, given: dict[str, Json]) -> str:
+    """What is wrong with the outputs of a preview that are not the texts of a Preview, or an empty string."""
+    fits = given.keys() == set(Preview._fields) and isinstance(given["calls"], (list, tuple))
+    if fits and all(isinstance(text, str) for text in (given["summary"], given["diff"], *given["calls"])):
+        return ""
+    return f"the preview of `{name}` is no Preview of texts"
 
 
 def misdescribed(found: Any) -> str:

@@ -28,9 +28,9 @@ def command(ctx: click.Context, /, name: str | None, as_json: bool) -> int:
       planrunner capabilities shell
       planrunner capabilities --json
     """
-    from planrunner.app.authoring import capability, catalogue, family
+    from planrunner.app.authoring import capability, catalogue
 
-    found = catalogue() if name is None else family(name)
+    found = catalogue(name) if name is None or "." not in name else []  # for one alone no other plugin is loaded
     is_list = bool(found)
     if not is_list and name is not None:
         found = [capability(name)]

@@ -75,7 +75,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "--to": ("yaml", "plan", "json"),
     "--fail-on": ("error", "warning", "note"),
 }
-_PLUGIN_ACTIONS = ("list", "show", "new", "check", "trust", "untrust")
+PLUGIN_ACTIONS = ("list", "show", "new", "check", "trust", "untrust")
 _GLOBALS = ("--state", "--color", "--no-input", "--no-plugins", "--version", "--help")
 
 
@@ -136,7 +136,7 @@ def _for_command(words: list[str], last: str, state: str | None) -> list[str]:
     if command == "completion":
         return sorted(SCRIPTS)
     if command == "plugins":
-        return [FILES] if given[:1] in (["trust"], ["untrust"]) else list(_PLUGIN_ACTIONS) if not given else []
+        return [FILES] if given[:1] in (["trust"], ["untrust"]) else list(PLUGIN_ACTIONS) if not given else []
     return [FILES] if command in _TAKES_FILES else _looked_up(command, given, last, state)
 
 

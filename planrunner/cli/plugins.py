@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import click
 
+from planrunner.cli.complete import PLUGIN_ACTIONS
 from planrunner.cli.group import given_settings, nearest
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import UsageError
 from planrunner.record import NamedTuple
-
-ACTIONS = ("list", "show", "new", "check", "trust", "untrust")
 
 
 class Options(NamedTuple):
@@ -45,9 +44,9 @@ def command(ctx: click.Context, /, action: str, **options: str | bool) -> int:
       planrunner plugins trust tools/weather.py
     """
     given, chosen = given_settings(ctx), Options(**options)  # type: ignore[arg-type]
-    if action not in ACTIONS:
-        why = f"there is no `plugins {action}`{nearest(action, list(ACTIONS))}"
-        raise UsageError(why, f"it is {', '.join(ACTIONS)}")
+    if action not in PLUGIN_ACTIONS:
+        why = f"there is no `plugins {action}`{nearest(action, list(PLUGIN_ACTIONS))}"
+        raise UsageError(why, f"it is {', '.join(PLUGIN_ACTIONS)}")
     if action not in ("list", "check") and not chosen.name:
         raise UsageError(f"`plugins {action}` needs a name", f"`planrunner plugins {action} NAME`")
     if action == "new":

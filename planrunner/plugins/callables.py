@@ -18,7 +18,7 @@ from typing import (
     is_typeddict,
 )
 
-from planrunner.capabilities.declare import Declaration, Doc, declaration_of
+from planrunner.capabilities.declare import BESIDE, Declaration, Doc, declaration_of
 from planrunner.capabilities.signature import annotations_of, is_vehicle, schema_of
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _companions(declaration: Declaration, function: Callable[..., Any]) -> Itera
     takes = _inputs(function)
     every = [name.removesuffix("_") for name in takes]
     needed = [name.removesuffix("_") for name, one in takes.items() if one.default is one.empty]
-    for part in ("preview", "capture", "undo", "probe"):
+    for part in BESIDE:
         value: object = getattr(declaration, part)
         what = f"its `{part}`"
         if value is None:

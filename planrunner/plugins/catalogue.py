@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from planrunner.capabilities import builtin
 from planrunner.capabilities.declare import declaration_of
+from planrunner.capabilities.faults import interrupts
 from planrunner.capabilities.soundness import misdescribed
 from planrunner.plugins.claims import misnamed
-from planrunner.plugins.problems import Problems, interrupts, one_line
+from planrunner.plugins.problems import Problems, one_line
 from planrunner.record import NamedTuple
 
 if TYPE_CHECKING:

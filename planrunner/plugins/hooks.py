@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 from planrunner import hookspecs
+from planrunner.capabilities.faults import interrupts
 from planrunner.plan.nearest import nearest
-from planrunner.plugins.problems import Problems, fault_of, interrupts, one_line
+from planrunner.plugins.problems import Problems, fault_of, one_line
 from planrunner.plugins.scanning import HOOKS
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planrunner.capabilities.bounding import Overdue, within
+from planrunner.capabilities.faults import interrupts
 from planrunner.diagnostics import RULES, Diagnostic
-from planrunner.plugins.problems import Problems, interrupts, one_line
+from planrunner.plugins.problems import Problems, one_line
 from planrunner.plugins.wellformed import odd_finding, odd_rule
 
 if TYPE_CHECKING:

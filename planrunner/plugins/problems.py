@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.capabilities.faults import interrupts, said
-
-__all__ = ["Problems", "fault_of", "fetch", "interrupts", "one_line", "tell"]
+from planrunner.capabilities.faults import said
 
 _told: dict[str, bool] = {}
 """Sentence to whether somebody has fetched it."""

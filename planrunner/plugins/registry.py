@@ -157,8 +157,8 @@ class Registry(_Mapping):
         for file in self.files():
             if file.refusal() and family in file.scan().families():
                 return file.refusal()
-        left_out = {} if self._books is None else self._books.left_out
-        return left_out.get(name) or self._faults.get(family, "")
+        why = "" if self._books is None else self._books.left_out.get(name)
+        return why or self._faults.get(family, "")
 
     @property
     def aside(self) -> str:
@@ -244,7 +244,8 @@ class Registry(_Mapping):
             return
         self._loaded.add(entry)
         family = entry.name if entry.group == CAPABILITIES else ""
-        self._take(entry.plugin, f"`{entry.target}`", lambda: imported(entry.target), family)
+        if fault := self._take(entry.plugin, f"`{entry.target}`", lambda: imported(entry.target), family):
+            self._faults[family] = fault
 
     def _load_file(self, file: ProjectFile) -> None:
         if file in self._loaded:
@@ -255,13 +256,14 @@ class Registry(_Mapping):
             return
         from planrunner.plugins.projectfiles import load  # late: few projects have such files
 
-        self._take(file.name, f"`{file.name}`", lambda: load(file), "", f"`{file.command('untrust')}`")
-        if fault := self._faults.pop("", ""):
+        if fault := self._take(file.name, f"`{file.name}`", lambda: load(file), "", f"`{file.command('untrust')}`"):
             self._faults |= dict.fromkeys(file.scan().families(), fault)
 
-    def _take(self, name: str, what: str, load: Callable[[], object], family: str, without: str = "") -> None:
-        """Load a plugin and register what it has; what that raises stops nothing; ``without`` is for ``Loading``."""
-        from planrunner.plugins.problems import interrupts, one_line  # late: most runs load no plugin
+    def _take(self, name: str, what: str, load: Callable[[], object], family: str, without: str = "") -> str:
+        """Load a plugin and register what it has; why it is left out where that raises, which stops nothing.
+        ``without`` is for ``Loading``."""
+        from planrunner.capabilities.faults import interrupts  # late: most runs load no plugin
+        from planrunner.plugins.problems import one_line
         from planrunner.plugins.tracing import Loading
 
         _before_plugins()
@@ -277,8 +279,9 @@ class Registry(_Mapping):
             if interrupts(error):
                 raise
             fault = f"the plugin {name} is left out: {one_line(error)}"
-            self._faults[family] = fault
             self._catalogue.problems.add(name, fault)
+            return fault
+        return ""
 
 
 _switch: list[bool] = []

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _ENTRANCES = frozenset(
     {
         ("planrunner.capabilities.binding", "_call"),
+        ("planrunner.capabilities.builtin", "load"),
         ("planrunner.engine.attempts", "finished"),
         ("planrunner.plugins.catalogue", "described"),
         ("planrunner.plugins.catalogue", "take_marked"),

@@ -65,8 +65,8 @@ def _are_labels(value: object) -> bool:
 def _is_fix(value: object) -> bool:
     if not isinstance(value, Fix):
         return value is None
-    title, edits, _ = (getattr(value, field) for field in value._fields)
-    return _is_text(title) and isinstance(edits, tuple) and all(_is_edit(each) for each in edits)
+    edits: object = value.edits
+    return _is_text(value.title) and isinstance(edits, tuple) and all(map(_is_edit, edits))
 
 
 def _is_edit(value: object) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from planrunner.capabilities.binding import Binding, bind, invoke
 from planrunner.capabilities.bounding import Overdue, within
 from planrunner.capabilities.contract import Call, Context
-from planrunner.capabilities.declare import Declaration, declaration_of
+from planrunner.capabilities.declare import BESIDE, Declaration, declaration_of
 from planrunner.engine.attempts import Attempt, markers
 from planrunner.engine.effects import StartCall
 from planrunner.engine.live import LiveEffects, LiveSettings
@@ -130,8 +130,7 @@ class Bench:
 
     def _named(self, function: Function) -> str:
         """What the function is to the capability."""
-        parts = ("preview", "capture", "undo", "probe")
-        part = next((part for part in parts if getattr(self.declaration, part) is function), "function")
+        part = next((part for part in BESIDE if getattr(self.declaration, part) is function), "function")
         return f"`{part}` of `{self.name}`"
 
     def _serve(self, call: Call) -> AttemptServices:

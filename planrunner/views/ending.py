@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.standing import NAMED, listed, shown_counts, waiting
+from planrunner.views.standing import NAMED, is_dry, listed, shown_counts, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal
 
@@ -84,7 +84,7 @@ def summary(terminal: Terminal, state: State, run_id: str, now: float | None = N
     took = f" in {duration_text(seconds)}" if seconds else ""
     why = f" ({state.reason})" if state.reason not in ("", state.status) and state.status != "completed" else ""
     head = terminal.paint(f"{state.plan.id} {state.status}", "bold")
-    which = DRY if state.environment.get("dry_run") else f"run {run_id}"
+    which = DRY if is_dry(state) else f"run {run_id}"
     return f"{terminal.sign(state.status)} {head}{why}{took}: {counts_text(state)} ({which})"
 
 

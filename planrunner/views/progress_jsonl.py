@@ -8,6 +8,7 @@ from typing import Any
 from planrunner.machine.events import Entry
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
+from planrunner.views.standing import is_dry
 from planrunner.views.terminal import Terminal, harmless
 
 FORMAT = 1
@@ -25,7 +26,7 @@ class JsonLinesProgress:
         self._lines: list[str] = []
 
     def started(self, run_id: str, plan: Plan, state: State) -> None:
-        self._lines.append(header_line(run_id, plan.id, bool(state.environment.get("dry_run"))))
+        self._lines.append(header_line(run_id, plan.id, is_dry(state)))
         self._flush()
 
     def event(self, entry: Entry) -> None:

@@ -6,7 +6,7 @@ from time import localtime, monotonic
 
 from planrunner.machine.events import AttemptEnded, AttemptStarted, RunEnded, RunStarted, TaskSettled
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.standing import attempt_text, elapsed
+from planrunner.views.standing import attempt_text, elapsed, is_dry
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, foreign
 
@@ -48,7 +48,7 @@ class PlainProgress:
 
             self._folds = Folds(state)
             self._folds.resumed()
-        which = "dry run" if state.environment.get("dry_run") else f"run {run_id}"
+        which = "dry run" if is_dry(state) else f"run {run_id}"
         self._lines.append(f"{which} of {plan.id}: {plural(len(plan.tasks), 'task')}")
         self._flush()
 

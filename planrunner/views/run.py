@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.state import State, TaskState
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.standing import is_decided, is_done, outputs_of, pairs, shown_status, waiting
+from planrunner.views.standing import is_decided, is_done, is_dry, outputs_of, pairs, shown_status, waiting
 
 if TYPE_CHECKING:
     from typing import Any
@@ -20,7 +20,7 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
     """
     found = {
         "run_id": state.run_id,
-        **({"dry_run": True} if state.environment.get("dry_run") else {}),
+        **({"dry_run": True} if is_dry(state) else {}),
         "plan": state.plan.id,
         "revision": revision,
         "status": state.status,

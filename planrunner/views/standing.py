@@ -48,6 +48,11 @@ def outputs_of(found: TaskState) -> dict[str, Json]:
     return found.outcome.outputs
 
 
+def is_dry(state: State) -> bool:
+    """Whether a run only happens on paper: nothing of it is done, nothing is kept."""
+    return bool(state.environment.get("dry_run"))
+
+
 def is_resting(state: State) -> bool:
     """Whether nobody acts on the run: it is parked, was cut off, or has ended."""
     return state.status not in ("pending", "running")

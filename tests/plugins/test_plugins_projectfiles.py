@@ -271,6 +271,21 @@ class TestFinding:
         assert "the capability `weather.now` cannot be used" in done.stderr
         assert "the plugin tools/weather.py is left out: ZeroDivisionError: division by zero" in done.stderr
 
+    def test_a_package_that_cannot_be_loaded_is_no_fault_of_a_file(
+        self, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        about = tmp_path / "site" / "broken-1.0.dist-info"
+        about.mkdir(parents=True)
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text("[planrunner.plugins]\nbroken = no_such_module\n")
+        monkeypatch.syspath_prepend(str(tmp_path / "site"))
+        monkeypatch.chdir(project)
+        trust.trust(str(project / "tools/weather.py"), WEATHER.encode())
+        registry = Registry()
+        assert "weather.now" in registry.names()
+        assert registry.problems("broken")
+        assert registry.missing("weather.tomorrow") == ""
+
     def test_what_is_no_file_or_too_large_is_named_and_nothing_waits_for_it(self, project: Path) -> None:
         file = project / "tools" / "weather.py"
         file.unlink()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 import os
 import subprocess
@@ -9,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from planrunner.plugins import shelter
 
 ROOT = Path(__file__).parents[2]
 
@@ -114,6 +118,30 @@ def test_results_stand_alone_on_standard_output_whatever_plugins_print(project: 
         for way in ("PRINT", "WRITE", "DUNDER", "BUFFER", "DESCRIPTOR", "CHILD"):
             assert f"{way}-{place}" in done.stderr, f"{way} {place}"
     assert "somebody else's input" not in done.stderr
+
+
+def test_a_module_that_is_imported_when_its_capability_is_called_prints_elsewhere_too(project: Path) -> None:
+    (project / "planrunner.yaml").write_text("plugins: {files: [placed.py]}\n")
+    (project / "placed.py").write_text(
+        "from planrunner.api import Capability, capability\n"
+        "@capability('placed.here', effect='read')\n"
+        "def here(): ...\n"
+        "def planrunner_register_capabilities(register):\n"
+        "    register('placed.go', 'placed_code:go', Capability('placed.go', 'Goes.', '', 'read', (), ()))\n"
+    )
+    (project / "placed_code.py").write_text("print('PRINT-late')\ndef go():\n    return 'x'\n")
+    (project / "plan.yaml").write_text("plan: p\ntasks:\n  - {id: a, uses: placed.go, timeout: 10s}\n")
+    assert command(project, "plugins", "trust", "placed.py", "--yes").returncode == 0
+    done = command(project, "exec", "plan.yaml", "--json")
+    assert json.loads(done.stdout)["status"] == "completed", done.stderr
+    assert "PRINT-late" in done.stderr
+
+
+@pytest.mark.parametrize(("module", "name"), sorted(shelter._ENTRANCES))
+def test_every_entrance_to_code_of_plugins_is_a_function_of_its_module(module: str, name: str) -> None:
+    found = importlib.import_module(module)
+    classes = [value for value in vars(found).values() if inspect.isclass(value) and value.__module__ == module]
+    assert any(inspect.isfunction(vars(place).get(name)) for place in (found, *classes))
 
 
 def test_progress_as_json_lines_is_nothing_but_that(project: Path) -> None:

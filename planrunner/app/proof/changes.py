@@ -11,6 +11,7 @@ from planrunner.app.proof.names import inner, walk
 from planrunner.capabilities.binding import Binding, invoke
 from planrunner.capabilities.bounding import Overdue, within
 from planrunner.capabilities.contract import Call, Context
+from planrunner.capabilities.soundness import no_preview
 from planrunner.engine.attempts import located
 from planrunner.engine.questions import LOOK
 from planrunner.engine.services import AttemptServices
@@ -81,9 +82,6 @@ def _change(sight: Sight, ground: Ground, task: Task, binding: Binding) -> dict[
         return {**found, "problem": "its capability told nothing"}
     if told.failure:
         return {**found, "problem": f"as things are now: {told.message}"}
-    given = {**found, **told.outputs}
-    calls = given["calls"]
-    texts = [given["summary"], given["diff"], *(calls if isinstance(calls, (list, tuple)) else [None])]
-    if told.outputs.keys() != {"summary", "diff", "calls"} or not all(isinstance(text, str) for text in texts):
-        return {**found, "problem": f"the preview of `{task.uses}` is no Preview of texts"}
-    return {**given, "calls": list(calls)}
+    if why := no_preview(task.uses, told.outputs):
+        return {**found, "problem": why}
+    return {**found, **told.outputs, "calls": list(told.outputs["calls"])}

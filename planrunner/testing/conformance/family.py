@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from planrunner.engine.strays import look, pids
+
 
 def children() -> frozenset[int]:
     """The ids of the processes below this one that run, those of its children included; empty where the system does
@@ -28,17 +30,12 @@ def told(processes: Iterable[int]) -> str:
 def _processes() -> Iterable[tuple[int, int]]:
     """Each process that has not ended, and its parent."""
     try:
-        names = os.listdir("/proc")
+        every = pids()
     except OSError:
         return
-    for name in filter(str.isdigit, names):
-        try:
-            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-                state, parent = file.read().rpartition(")")[2].split()[:2]
-        except OSError:
-            continue  # it has ended meanwhile
-        if state not in "ZX":
-            yield int(name), int(parent)
+    for seen in filter(None, map(look, every)):
+        if seen.state not in "ZX":
+            yield seen.pid, seen.parent
 
 
 def _command(process: int) -> str:

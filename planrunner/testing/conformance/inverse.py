@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planrunner.capabilities.contract import Preview
-from planrunner.capabilities.soundness import not_json
+from planrunner.capabilities.soundness import no_preview, not_json
 from planrunner.testing.conformance.trial import Trial
 
 
@@ -22,14 +21,8 @@ def preview(trial: Trial) -> None:
     if trial.case.fails and told.failure:
         return
     assert not told.failure, f"the preview failed: {told.message}\n{told.stderr}"
-    texts = [told.outputs.get("summary"), told.outputs.get("diff"), *_listed(told.outputs.get("calls"))]
-    is_preview = told.outputs.keys() == set(Preview._fields) and all(isinstance(text, str) for text in texts)
-    assert is_preview, f"the preview of `{bench.name}` is no Preview of texts"
-    assert any(texts), "the preview says nothing"
-
-
-def _listed(calls: Any) -> list[Any]:
-    return list(calls) if isinstance(calls, (list, tuple)) else [None]
+    assert not (wrong := no_preview(bench.name, told.outputs)), wrong
+    assert any((told.outputs["summary"], told.outputs["diff"], *told.outputs["calls"])), "the preview says nothing"
 
 
 def undo(trial: Trial) -> None:
