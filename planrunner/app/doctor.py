@@ -98,10 +98,10 @@ def _plugins() -> Iterator[Check]:
     from planrunner.app.plugins import plugins
 
     try:
-        found_all = plugins()
+        listed = plugins()
     except PlanInvalid:
         return  # the project's file is at fault, which is told of it
-    for each in found_all:
+    for each in listed:
         verdict: Verdict = "note" if each.state in ("untrusted", "changed") else "problem" if each.problems else "ok"
         found = each.problems[0] if each.problems else f"{each.version} {', '.join(each.families)}".strip()
         advice = "" if verdict == "ok" else f"`planrunner plugins show {each.name}` tells more"

@@ -305,7 +305,7 @@ def test_doctor_says_what_is_wrong_with_the_file_of_the_project_and_where(run, t
     assert told in line
     data = json.loads(run("doctor", "--json").out)
     assert not data["ok"]
-    assert [each["verdict"] for each in data["checks"] if each["name"] == "project"] == ["problem"]
+    assert [each["name"] for each in data["checks"] if each["verdict"] == "problem"] == ["project"]
 
 
 def test_doctor_names_a_file_of_the_project_that_is_sound_or_cannot_be_read(run, tmp_path):
