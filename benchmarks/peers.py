@@ -100,7 +100,7 @@ def ours() -> Environment:
 
 def versions(packages: Sequence[str]) -> str:
     """The versions of everything that took part, for the line under the table."""
-    known = [f"{name} {Environment(name, os.path.join(CACHE, 'env', name)).version(name)}" for name in packages]
+    known = [f"{name} {peer(name).version(name)}" for name in packages]
     first = _run(["make", "--version"]).splitlines()[0] if make() else ""
     found = re.search(r"[\d.]+$", first)
     return ", ".join([*known, *([f"GNU make {found.group()}"] if found else [])])
