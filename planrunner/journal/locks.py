@@ -204,7 +204,10 @@ class JournalLock:
         deadline = time.monotonic() + _PATIENCE
         while not self._take(fcntl.LOCK_SH):
             if time.monotonic() > deadline:
-                raise StorageFailed(f"another process has kept the journal to itself for {_PATIENCE} seconds")
+                what = f"another process has kept the journal to itself for {_PATIENCE} seconds"
+                raise StorageFailed(
+                    what, "`ps -eo pid,stat,args` shows a stopped planrunner, `kill -CONT PID` wakes it"
+                )
             time.sleep(0.005)
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import signal
@@ -163,11 +164,23 @@ def journal_of(state: Path, run: str) -> list[Entry]:
 
 
 def stopped(process: int, state: Path) -> bool:
-    """Stop a process, unless it has ended. In the middle of a transaction it would keep the lock of the database, so
-    that nobody else could write."""
+    """Stop a process, unless it has ended. In the middle of a transaction, or alone with the database while it moves the
+    log, it would keep everybody else from writing."""
     while True:
         os.kill(process, signal.SIGSTOP)
         if not os.WIFSTOPPED(os.waitpid(process, os.WUNTRACED)[1]):
+            return False
+        if others_can_write(state):
+            return True
+        os.kill(process, signal.SIGCONT)
+        time.sleep(0.002)
+
+
+def others_can_write(state: Path) -> bool:
+    with (state / "locks" / "journal.lock").open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
             return False
         database = sqlite3.connect(state / "journal.db", timeout=0, isolation_level=None)
         try:
@@ -175,8 +188,7 @@ def stopped(process: int, state: Path) -> bool:
             database.execute("ROLLBACK")
             return True
         except sqlite3.OperationalError:
-            os.kill(process, signal.SIGCONT)
-            time.sleep(0.002)
+            return False
         finally:
             database.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import resource
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planrunner.errors import STORAGE, Fenced, NotFound, RunHeld, StorageFailed, UsageError
-from planrunner.journal import database, wal
+from planrunner.journal import database, locks, wal
 from planrunner.journal import sqlite as journal_sqlite
 from planrunner.journal.records import Answer, NewRun, Request
 from planrunner.journal.sqlite import Journal, open_journal
@@ -585,3 +586,16 @@ def test_looking_a_journal_through_is_given_up_after_the_time_it_may_take(state:
     journal.release(handle)
     assert database.check_database(str(state), 60.0)
     assert not database.check_database(str(state), -1.0)
+
+
+def test_a_writer_that_another_keeps_out_says_how_to_find_and_wake_it(
+    journal: Journal, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.close()
+    monkeypatch.setattr(locks, "_PATIENCE", 0.05)
+    with (state / "locks" / "journal.lock").open() as alone:
+        fcntl.flock(alone, fcntl.LOCK_EX)
+        with pytest.raises(StorageFailed, match="kept the journal to itself") as refused:
+            open_journal(str(state))
+    assert "kill -CONT" in refused.value.hint
+    open_journal(str(state)).close()
