@@ -33,6 +33,7 @@ _LONGEST_NAME = 200
 _NAME = "<scanned>"
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\x00-\x08\x0b\x0e-\x1f\x7f]")
 _OUTSIDE = re.compile(r"/[^\s/*]|~|\.\.(?:/|$)|.*/\.\.(?:/|$)|[A-Za-z]:\\|\\\\")
+_CODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _ESCAPE = re.compile(r"\b(?:" + "|".join(sorted(name for name in ESCAPES if name.startswith("__"))) + r")\b")
 _GETTERS = ("getattr", "setattr", "delattr", "hasattr")
 _BY_TEXT = ("operator.attrgetter", "operator.methodcaller")
@@ -57,6 +58,8 @@ def scan(text: str) -> tuple[Found, ...]:
     if len(text) > LARGEST:
         return (_unreadable(text, f"more than {LARGEST >> 10} KiB"),)
     found = [_hidden(text, match) for match in islice(_BIDI.finditer(text), _HIDDEN)]
+    if encoding := _other_encoding(text):
+        found.append(Found("hidden", 1, 1, 0, "", f"the encoding {encoding}", True))
     try:
         tree = _parsed(text)
         found += _Look(text, tree).found()
@@ -70,6 +73,16 @@ def scan(text: str) -> tuple[Found, ...]:
 def _parsed(text: str) -> ast.Module:
     warnings.filterwarnings("ignore", module=re.escape(_NAME))  # the parser tells of doubtful escapes, on our stderr
     return ast.parse(text, _NAME)
+
+
+def _other_encoding(text: str) -> str:
+    """What a comment in the first two lines says that the text is encoded in, where that is not UTF-8: whoever runs the
+    file would read something else there."""
+    for line in re.split(r"\r\n?|\n", text[:2000], maxsplit=2)[:2]:
+        said = _CODING.match(line)
+        if said and said[1].lower().replace("_", "-") not in ("utf-8", "utf8", "utf-8-sig", "ascii", "us-ascii"):
+            return said[1]
+    return ""
 
 
 def _hidden(text: str, match: re.Match[str]) -> Found:
@@ -172,14 +185,12 @@ class _Look:
             yield self._at(node, "dunder", name, name in ("__subclasses__", "__globals__", "__builtins__"))
         elif name == "__dict__":
             yield self._at(node, "dynamic", name)
-        whole = self._dotted(node)
-        rule = rule_of(whole) if whole and isinstance(node.ctx, ast.Load) else ""
-        above = self._parents.get(id(node))
-        if rule and not (isinstance(above, ast.Attribute) and rule_of(f"{whole}.{above.attr}") == rule):
+        whole, above = self._dotted(node), self._parents.get(id(node))
+        if isinstance(above, ast.Attribute) or (isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)):
+            return  # the whole of a dotted name is judged, and a name that is only bound does nothing
+        if rule := rule_of(whole):
             yield self._at(node, rule, whole, rule == "eval" and self._runs_data(node))
-        elif isinstance(node, ast.Attribute) and rule == "" and whole in BUILTINS:
-            yield self._at(node, rule_of(whole), whole)
-        if whole in MIXED and not isinstance(above, (ast.Attribute, ast.Assign)) and not self._is_got_from(node, above):
+        if whole in MIXED and not isinstance(above, ast.Assign) and not self._is_got_from(node, above):
             yield self._at(node, "dynamic", f"{whole} as a value")
 
     def _only_names_a_class(self, node: ast.AST) -> bool:
