@@ -6,7 +6,10 @@ that fits decides, so that ``importlib.metadata`` is harmless though ``importlib
 
 from __future__ import annotations
 
-from planrunner.record import NamedTuple
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Rule(NamedTuple):
@@ -117,3 +120,9 @@ def rule_of(name: str) -> str:
             return BY_NAME[name]
         name = name.rpartition(".")[0]
     return ""
+
+
+def is_one_template(written: Any) -> bool:
+    """Whether a text is one template and nothing else: then nothing is filled into code, the value is the code."""
+    text = written.strip() if isinstance(written, str) else ""
+    return text.startswith("{{") and text.endswith("}}") and text.count("{{") == 1 and "{%" not in text

@@ -126,6 +126,8 @@ class _Look:
 
     def _at(self, node: ast.AST, rule: str, what: str, sure: bool = False) -> Found:
         number, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+        if isinstance(node, ast.Attribute) and what == node.attr:  # the attribute, not what it is taken from
+            number, column = node.end_lineno or number, (node.end_col_offset or 0) - len(what.encode())
         line = self._lines[number - 1] if number <= len(self._lines) else ""
         column = len(line.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "ignore"))
         start = self._starts[min(number, len(self._starts)) - 1] + column

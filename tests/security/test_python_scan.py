@@ -147,7 +147,9 @@ class TestThePolicy:
     def test_a_section_of_another_shape_changes_nothing(self, section: object) -> None:
         assert verdict("eval", "deny", [("x", section, True)]) == ("deny", "")
 
-    @pytest.mark.parametrize("text", ["", "x", "[]", "{}", '{"errors": [], "results": [{}]}', '{"errors": [{}], "results": []}'])
+    @pytest.mark.parametrize(
+        "text", ["", "x", "[]", "{}", '{"errors": [], "results": [{}]}', '{"errors": [{}], "results": []}']
+    )
     def test_what_is_no_report_of_bandit_is_none(self, text: str) -> None:
         assert of_bandit(text, []) is None
 

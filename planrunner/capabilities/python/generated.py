@@ -32,17 +32,12 @@ def require_said(context: Context, work: Work) -> None:
     """Refuse an answer to whether code is made while the run goes on that is itself made while the run goes on, and
     code that a template is filled into, but for a text that is all of it and said to be made. Raises Failure."""
     from planrunner.capabilities.verbatim import require_verbatim  # late: a function is named and not written
+    from planrunner.plan.pythonrules import is_one_template
 
     if work.made is not None:
         require_verbatim(context, "generated", "write true or false")
-    if work.kind == "code" and not (work.made and is_whole(_written(context, "code"))):
+    if work.kind == "code" and not (work.made and is_one_template(_written(context, "code"))):
         require_verbatim(context, "code", "hand values over in `args`")
-
-
-def is_whole(written: Json) -> bool:
-    """Whether a text is one template and nothing else."""
-    text = written.strip() if isinstance(written, str) else ""
-    return text.startswith("{{") and text.endswith("}}") and text.count("{{") == 1 and "{%" not in text
 
 
 def _written(context: Context, name: str) -> Json:
@@ -87,7 +82,7 @@ def _gate(context: Context, path: str) -> str:
     name = task.id.rpartition("/")[2].partition("[")[0]
     needs = ", ".join(task.needs)
     shown = path or f'{{code: "{str(_written(context, "code")).strip()}"}}'
-    line = f"- {{id: review-{name}, needs: [{needs}], gate: approval, ask: Run it?, evidence: [{shown}]}}"
+    line = f"- {{id: review-{name}, needs: [{needs}], gate: approval, ask: Run this code, evidence: [{shown}]}}"
     return f"add `{line}` and let `{name}` need it"
 
 
