@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from planrunner.plan.expressions.problem import TemplateError
     from planrunner.plan.expressions.values import Scope
     from planrunner.plan.model import Artifact, Plan, Task
+    from planrunner.plan.rights import Level
 
     Json = Any
 
@@ -150,7 +151,8 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
         ),
         once=f"{state.run_id}:{task.id}:{state.tasks[start.number].visit}",
         reserved=_limited(state, start) if start.reserved else {},
-        began=state.started_at or 0.0,
+        rights=_rights(state, start.number) if state.restricted else (),
+        began=state.started_at,
         approved=_approved(state, start.number) if task.uses in _ASKS_WHAT_WAS_SEEN else (),
     )
 
@@ -159,6 +161,12 @@ def _approved(state: State, number: int) -> tuple[str, ...]:
     from planrunner.machine.approved import approved  # late: few tasks run code that somebody has to have seen
 
     return approved(state, number)
+
+
+def _rights(state: State, number: int) -> tuple[Level, ...]:
+    from planrunner.machine.governing import levels_of  # late: few plans are restricted
+
+    return levels_of(state, number)
 
 
 def _limited(state: State, start: Start) -> dict[str, Json]:
