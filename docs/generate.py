@@ -86,8 +86,8 @@ REFUSALS_HEAD = """# Refusals
 
 {made}What is refused fails its task with the class `policy`, and the end of the attempt in the journal names the rule
 (`planrunner events last --type attempt_ended --json`, under `outcome.rule`). The message says what was wanted and,
-where something can be done about it, the line to write. This page is made of `planrunner/capabilities/refusals.py`; plugins
-name rules of their own.
+where something can be done about it, the line to write. This page is made of `planrunner/capabilities/refusals.py`;
+plugins name rules of their own.
 
 | rule | refuses | how to allow it, or what to do instead |
 |---|---|---|
