@@ -110,7 +110,7 @@ def narrows(data: Json) -> bool:
     return restricts(data) or (isinstance(data, dict) and data.get("sandbox") is not None)
 
 
-JUDGED = ("capabilities", "files", "network", "env", "dependencies", "tools")
+JUDGED = ("capabilities", "files", "network", "env", "dependencies", "tools", "python")
 """The sections that say what a call may do."""
 
 
