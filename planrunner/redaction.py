@@ -3,8 +3,8 @@
 Every spelling of a value is looked for. Looking for one after the other would take time for each, and a large regular
 expression far more. So a piece of text is read as numbers of eight bytes, one after the other, and those are compared
 with a set in one step: whoever writes fifteen bytes writes one of the eight numbers that can stand in them at such a
-place. Spellings of seven to fourteen bytes are met in the same way with numbers of four bytes. The time does not hang on
-what the text is, nor, by much, on how many secrets there are.
+place. Spellings of seven to fourteen bytes are met in the same way with numbers of four bytes. The time does not hang
+on what the text is, nor, by much, on how many secrets there are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planrunner.spellings import SHORTEST, lines, spellings
+from planrunner.spellings import SHORTEST as SHORTEST
+from planrunner.spellings import lines, spellings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

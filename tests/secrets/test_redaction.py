@@ -17,7 +17,7 @@ from planrunner.redaction import MASK, Redactor
 
 SECRETS = (
     "tok-7Qz91LmX04rVd2",
-    "p/4+s=wd&<\"quoted'\">%$x\\y",
+    'p/4+s=wd&<"quoted\'">%$x\\y',
     "hunter2",
     "naïve-päss-wörd-€12",
     "c0ffee",
