@@ -10,7 +10,7 @@ on what the text is, nor, by much, on how many secrets there are.
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planrunner.spellings import SHORTEST as SHORTEST
 from planrunner.spellings import lines, spellings
@@ -42,7 +42,7 @@ class _Grid(NamedTuple):
     """Spellings found by the numbers of ``step`` bytes that stand in them."""
 
     step: int
-    form: str
+    form: Literal["I", "Q"]
     numbers: frozenset[int]
     where: dict[int, list[tuple[bytes, int]]]
 
@@ -60,16 +60,20 @@ class _Grid(NamedTuple):
 class _Known:
     """The spellings of all values that are looked for. It never changes: another one takes its place."""
 
-    __slots__ = ("_grids", "_heads", "_longest", "_sought", "_starts", "masks")
+    __slots__ = ("_grids", "_heads", "_longest", "_sought", "_starts", "has_numbers", "masks")
 
     def __init__(self, masks: dict[bytes, bytes]) -> None:
         self.masks = masks
+        self.has_numbers = any(not each.strip(b"0123456789.+-e") for each in masks)
         self._longest = max(map(len, masks), default=0)
         long = [each for each in masks if len(each) >= 15]
         middle = [each for each in masks if 7 <= len(each) < 15]
         few = len(middle) <= _FEW
         self._sought = [each for each in masks if len(each) < (15 if few else 7)]
-        grids = ((8, "Q", long), (4, "I", [] if few else middle))
+        grids: tuple[tuple[int, Literal["I", "Q"], list[bytes]], ...] = (
+            (8, "Q", long),
+            (4, "I", [] if few else middle),
+        )
         self._grids = tuple(_grid(step, form, some) for step, form, some in grids if some)
         self._heads: dict[bytes, list[bytes]] = {}
         for each in masks:
@@ -108,7 +112,7 @@ def _by_start_then_longest(place: tuple[int, int]) -> tuple[int, int]:
     return place[0], -place[1]
 
 
-def _grid(step: int, form: str, some: Iterable[bytes]) -> _Grid:
+def _grid(step: int, form: Literal["I", "Q"], some: Iterable[bytes]) -> _Grid:
     where: dict[int, list[tuple[bytes, int]]] = {}
     for each in some:
         rare = [_rarity(each[offset : offset + step]) for offset in range(len(each) - step + 1)]
@@ -154,9 +158,9 @@ class Redactor:
         return found
 
     def add(self, name: str, value: bytes) -> None:
-        """Look for a value from now on, line by line, and write ``[secret:NAME]`` instead. Lines that are shorter than
-        ``SHORTEST`` bytes are left out, unless there are no others."""
-        mask = b"[secret:%s]" % name.encode()
+        """Look for a value from now on, line by line, and write ``[secret:NAME]`` instead, ``***`` for one without a
+        name. Lines that are shorter than ``SHORTEST`` bytes are left out, unless there are no others."""
+        mask = b"[secret:%s]" % name.encode() if name else MASK
         new = {each for line in lines(value) or (value,) for each in spellings(line)}
         with self._lock:
             masks = {**dict.fromkeys(new, mask), **self._masks}
@@ -174,7 +178,8 @@ class Redactor:
         spans = self.known.spans(data)
         if not spans:
             return data
-        parts, at = [], 0
+        parts: list[bytes] = []
+        at = 0
         for span in spans:
             parts += (data[at : span.start], span.mask)
             at = span.end
@@ -196,21 +201,25 @@ class Redactor:
             return {self.text(name): self.data(each) for name, each in value.items()}
         if isinstance(value, (list, tuple)):
             return [self.data(each) for each in value]
-        if isinstance(value, (int, float)) and self.text(written := repr(value)) != written:
-            return self.text(written)
+        if self.known.has_numbers and isinstance(value, (int, float)):
+            written = repr(value)
+            clean = self.text(written)
+            return value if clean == written else clean
         return value
 
 
 class Stream:
     """Bytes that come in pieces, handed on as soon as nothing of them can be the beginning of a value."""
 
-    __slots__ = ("_covered", "_held", "_redactor")
+    __slots__ = ("_covered", "_held", "_redactor", "met")
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._held = b""
         self._covered = 0
         """Bytes at the beginning of what is held for which a mask was written already."""
+        self.met: set[bytes] = set()
+        """The masks that were written."""
 
     def take(self, data: bytes) -> bytes:
         """What can be shown by now."""
@@ -223,12 +232,14 @@ class Stream:
 
     def _shown(self, window: bytes, cut: int) -> bytes:
         """The window up to ``cut`` with masks; the rest is held."""
-        parts, at = [], self._covered
+        parts: list[bytes] = []
+        at = self._covered
         for span in self._redactor.known.spans(window):
             if span.start < at:
                 at = max(at, span.end)
             elif span.start < cut:
                 parts += (window[at : span.start], span.mask)
+                self.met.add(span.mask)
                 at = span.end
         parts.append(window[at:cut])
         self._held, self._covered = window[cut:], max(0, at - cut)

@@ -58,7 +58,8 @@ def readable_by_others(credential: Credential) -> str:
         return ""
     if not mode & 0o077:
         return ""
-    return f"others may read the file of the credential `{credential.id}` (mode {mode:04o}): `chmod 600 {credential.file_path}`"
+    whose = f"the file of the credential `{credential.id}` (mode {mode:04o})"
+    return f"others may read {whose}: `chmod 600 {credential.file_path}`"
 
 
 class _Absent(Exception):

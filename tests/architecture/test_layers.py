@@ -325,6 +325,7 @@ OWN_LIBRARIES = {
     "git": {"httpx2"},
     "http": {"httpx2", "httpcore2", "anyio"},
     "llm": {"httpx2", "pydantic_ai", "genai_prices"},
+    "safety": {"keyring"},
     "research": {"httpx2", "protego", "trafilatura", "tld"},
     "sql": {"sqlalchemy"},
 }
