@@ -61,7 +61,7 @@ def needed(vault: Vault | None, name: str) -> Vault:
         from planrunner.safety.credentials import unknown  # late: only this fault needs it
 
         message = f"the credential `{name}` is asked for, and the project has no `provider_credentials`"
-        raise Failure(f"{message}: {unknown(name, ())}", "policy", rule="secret")
+        raise Failure(f"{message}: {unknown(name, ())}", "policy")
     return vault
 
 
