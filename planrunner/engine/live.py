@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from planrunner.engine.confining import Grounds
     from planrunner.engine.effects import Effect
     from planrunner.engine.questions import Questions
     from planrunner.engine.rare_effects import Cancel, Examine, Probe, Save
@@ -57,7 +58,8 @@ class LiveSettings(NamedTuple):
     stream and bytes as they come. Processes get ``environment`` (None: that of this process) below their own, and
     ``grace`` seconds between TERM and KILL. ``clock`` is the time line of the run (None: one that starts now),
     ``epoch`` tells this runner from earlier ones, ``directory`` is where the run works. ``own_process`` False is for
-    programs that do other things as well: signals are left to them, orphans to init.
+    programs that do other things as well: signals are left to them, orphans to init. A plan from outside the project is
+    ``untrusted``: whatever it starts is shut in. ``unconfined`` says that a person has taken the sandbox away.
     """
 
     state_dir: str
@@ -70,13 +72,50 @@ class LiveSettings(NamedTuple):
     clock: Clock | None = None
     epoch: int = 0
     directory: str = ""
+    untrusted: bool = False
+    unconfined: bool = False
+
+    @property
+    def grounds(self) -> Grounds:
+        """What the sandbox of an attempt is made from."""
+        from planrunner.engine.confining import Grounds  # late: most attempts are shut into nothing
+
+        return Grounds(self.state_dir, self.directory, self.untrusted)
+
+
+def _is_bound(call: Call, settings: LiveSettings) -> bool:
+    """Whether a policy may say what the processes of a call are shut into."""
+    return (call.rights != () or settings.untrusted) and not settings.unconfined
+
+
+def _apart(call: Call, settings: LiveSettings) -> Call:
+    if not _is_bound(call, settings):
+        return call
+    from planrunner.engine.confining import apart  # late: most attempts are shut into nothing
+
+    return apart(call)
+
+
+def _begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: Supervisor, poller: Poller) -> None:
+    """Start the process of an attempt, shut in where the policy says so. Raises SpawnFailed."""
+    if not _is_bound(attempt.call, settings):
+        attempt.process = supervisor.start(launch)
+        return
+    from planrunner.engine.confining import start  # late, as above
+
+    attempt.process, attempt.shut = start(attempt.call, launch, settings.grounds, supervisor, poller)
 
 
 def _services(settings: LiveSettings, call: Call) -> AttemptServices:
     from planrunner.engine.services import AttemptServices  # late: tasks of the shell ask for nothing
 
     own = {**call.env, **markers(call, settings.epoch)}
-    return AttemptServices(settings.state_dir, settings.directory, settings.environment, own)
+    found = AttemptServices(settings.state_dir, settings.directory, settings.environment, own)
+    if _is_bound(call, settings):
+        from planrunner.engine.confining import enclosed  # late: most attempts are shut into nothing
+
+        found.enclose = partial(enclosed, call, settings.grounds)
+    return found
 
 
 def _questions(poller: Poller, settings: LiveSettings, done: Callable[[Any], None]) -> Questions:
@@ -168,7 +207,7 @@ class LiveEffects:
             self._start_thread(binding, self._attempt(call))
 
     def _attempt(self, call: Call) -> Attempt:
-        settings = self._settings
+        settings, call = self._settings, _apart(call, self._settings)
         watcher = partial(settings.on_output, call.task.id, call.attempt) if settings.on_output else None
         attempt = Attempt(call, Record(log_path(settings.state_dir, call), watcher), self._serve)
         self._attempts[call.key] = attempt
@@ -198,11 +237,11 @@ class LiveEffects:
             self._events.append(StopRequested("storage", comment=problem))
             return
         given = markers(call, self._settings.epoch)
-        launch = Launch(spawn, given, call.timeout, record, lambda end: self._end(attempt, exited(call, spawn, end)))
+        launch = Launch(spawn, given, call.timeout, record, lambda end: self._end(attempt, exited(attempt, spawn, end)))
         try:
-            attempt.process = self._supervisor.start(launch)
+            _begin(attempt, launch, self._settings, self._supervisor, self._poller)
         except SpawnFailed as failed:
-            self._end(attempt, Outcome(failed.failure, failed.message))
+            self._end(attempt, Outcome(failed.failure, failed.message, rule=failed.rule))
 
     def _in_threads(self) -> Workers:
         if self._workers is None:

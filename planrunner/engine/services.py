@@ -12,7 +12,9 @@ from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.safety.project import read_data, unsound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from planrunner.capabilities.contract import Enclosed
 
     Json = Any
 
@@ -22,7 +24,7 @@ class AttemptServices:
     ``environment`` that of the runner (None: that of this process), of which a program that the attempt starts gets
     little beside the variables of its ``own``."""
 
-    __slots__ = ("_directory", "_environment", "_lock", "_state_dir", "kept")
+    __slots__ = ("_directory", "_environment", "_lock", "_state_dir", "enclose", "kept")
 
     def __init__(
         self, state_dir: str, directory: str, environment: Mapping[str, str] | None, own: Mapping[str, str]
@@ -32,6 +34,8 @@ class AttemptServices:
         self._environment = {**basic_environment(os.environ if environment is None else environment), **own}
         self._lock = threading.Lock()
         self.kept: list[dict[str, Json]] = []
+        self.enclose: Callable[[Sequence[str], Mapping[str, str], str], Enclosed | None] | None = None
+        """How a program has to be started to be shut in; None where no policy says so."""
 
     def settings(self, section: str) -> dict[str, Json]:
         try:
@@ -70,6 +74,9 @@ class AttemptServices:
 
     def directory(self) -> str:
         return self._directory
+
+    def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
+        return None if self.enclose is None else self.enclose(arguments, env, directory)
 
 
 def _require_name(name: str) -> None:
