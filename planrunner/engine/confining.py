@@ -123,8 +123,8 @@ class Shut:
 
     def came_to(self, outcome: Outcome) -> Outcome:
         """The outcome of the attempt, whose end may be due to the sandbox."""
+        self._keeper.end()
         if self._process is not None and self._process.forced:
-            self._keeper.end()
             remove(self._wrapped)
         left = self._keeper.over()
         breach = self._breach or left

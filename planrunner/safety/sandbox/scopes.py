@@ -48,8 +48,8 @@ def scope(levels: Sequence[Level], root: str, state: str, programs: Iterable[str
     """What these levels let in of the working directory and around it. Raises Refused for a pattern that would have too
     many files looked at."""
     root = os.path.realpath(root)
-    writable = [_Let(root)]
-    readable = [_Let(root)]
+    writable = [_Let(root), *_outside(levels, root, "write")]
+    readable = [_Let(root), *_outside(levels, root, "read", "write")]
     denied: list[str] = [os.path.realpath(state)]
     opened = False
     for level in levels:
@@ -59,10 +59,10 @@ def scope(levels: Sequence[Level], root: str, state: str, programs: Iterable[str
         read, write = files.get("read"), files.get("write")
         if write is not None or read is not None:
             mine = texts(write if write is not None else read)
-            opened = (opened or writable == [_Let(root)]) and write is not None and any(map(_names_git, mine))
-            writable = _both(writable, list(_found(level, mine, root)))
+            opened = (opened or _Let(root) in writable) and write is not None and any(map(_names_git, mine))
+            writable = _both(writable, list(_found(mine, root)))
         if read is not None:
-            readable = _both(readable, list(_found(level, (*texts(read), *texts(write)), root)))
+            readable = _both(readable, list(_found((*texts(read), *texts(write)), root)))
         denied += _denied(texts(files.get("deny")), root)
     guarded = [path for path in (f"{root}/{_OPERATOR}",) if os.path.lexists(path)]
     guarded += () if opened else repositories(root)
@@ -91,17 +91,25 @@ def _both(one: list[_Let], other: list[_Let]) -> list[_Let]:
     return list(dict.fromkeys(found))
 
 
-def _found(level: Level, patterns: Iterable[str], root: str) -> Iterator[_Let]:
-    """What patterns of a level stand for now."""
+def _outside(levels: Sequence[Level], root: str, *ways: str) -> Iterator[_Let]:
+    """What the operator lets in from outside the working directory."""
+    for level in levels:
+        files = level.data.get("files") if level.name == _OPERATOR and isinstance(level.data, dict) else None
+        if isinstance(files, dict):
+            named = _found((each for way in ways for each in texts(files.get(way)) if os.path.isabs(each)), root)
+            yield from (each for each in named if not beneath(each.path, root))
+
+
+def _found(patterns: Iterable[str], root: str) -> Iterator[_Let]:
+    """What patterns stand for now, whatever links lead there."""
     for pattern in patterns:
-        outside = os.path.isabs(pattern) and level.name == _OPERATOR
         plain = pattern.removesuffix("/**").rstrip("/") or "."
-        if not _WILD & set(plain):
-            named = _named(os.path.join(root, plain), pattern != plain)
-            if outside or beneath(named.path, root):
-                yield named
+        if pattern == "**":
+            yield _Let(root)
+        elif not _WILD & set(plain):
+            yield _named(os.path.join(root, plain), pattern != plain)
         else:
-            yield from (_Let(path) for path in _fitting(pattern, root) if beneath(os.path.realpath(path), root))
+            yield from (_Let(os.path.realpath(path)) for path in _fitting(pattern, root))
 
 
 def _named(path: str, folder: bool) -> _Let:
