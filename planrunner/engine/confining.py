@@ -11,7 +11,7 @@ from planrunner.plan.rights import named
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox.choosing import Place, confinement, demand
 from planrunner.safety.sandbox.confinement import Command, Refused
-from planrunner.safety.sandbox.keeping import EVERY, Keeper
+from planrunner.safety.sandbox.keeping import EVERY, Breach, Keeper
 from planrunner.safety.sandbox.scopes import beneath
 from planrunner.safety.sandbox.wrapping import PACKAGE, settled, wrapped
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from planrunner.engine.processes import Launch, Process, Supervisor
     from planrunner.machine.events import Outcome
     from planrunner.safety.sandbox.confinement import Confinement
-    from planrunner.safety.sandbox.keeping import Breach
+    from planrunner.safety.sandbox.proxy import Proxy
     from planrunner.safety.sandbox.wrapping import Wrapped
 
 _OWN = ".own"
@@ -92,14 +92,37 @@ def inherited(shut: Confinement, call: Call, given: Mapping[str, str]) -> dict[s
     return {name: text for name, text in passing.items() if named(call.rights, "env", name).verdict != "deny"}
 
 
+class Prepared(NamedTuple):
+    """A command that is ready to be started shut in, who keeps it to its limits, and its way out, if there is one."""
+
+    keeper: Keeper
+    way: Wrapped
+    proxy: Proxy | None
+
+    def close(self) -> None:
+        if self.proxy is not None:
+            self.proxy.close()
+
+
+def prepared(shut: Confinement, call: Call, grounds: Grounds, command: Command) -> Prepared:
+    """Make what has to be there before a command starts shut in. Raises Refused, and OSError where that fails."""
+    keeper = Keeper(shut)
+    proxy = None
+    if shut.network == "judged":
+        from planrunner.engine.outlets import outlet  # late: few policies name hosts
+
+        proxy = outlet(call.rights, grounds.directory)
+    return Prepared(keeper, wrapped(shut, command._replace(proxy=proxy.path if proxy else "")), proxy)
+
+
 class Shut:
     """One attempt that is shut in, while its process runs."""
 
-    __slots__ = ("_breach", "_keeper", "_parts", "_process", "_record", "_wrapped")
+    __slots__ = ("_breach", "_keeper", "_parts", "_prepared", "_process", "_record")
 
-    def __init__(self, keeper: Keeper, wrapped: Wrapped, launch: Launch, parts: Parts) -> None:
-        self._keeper = keeper
-        self._wrapped = wrapped
+    def __init__(self, prepared: Prepared, launch: Launch, parts: Parts) -> None:
+        self._prepared = prepared
+        self._keeper = prepared.keeper
         self._record = launch.record
         self._parts = parts
         self._breach: Breach | None = None
@@ -125,15 +148,21 @@ class Shut:
         """The outcome of the attempt, whose end may be due to the sandbox."""
         self._keeper.end()
         if self._process is not None and self._process.forced:
-            remove(self._wrapped)
+            remove(self._prepared.way)
+        self._prepared.close()
         left = self._keeper.over()
-        breach = self._breach or left
+        breach = self._breach or left or (self._refused() if outcome.failure else None)
         if breach is not None:
             return outcome._replace(failure="policy", message=breach.message, rule=breach.rule, outputs={})
         said = outcome.stderr.lstrip()
         if outcome.failure and outcome.exit_code in (1, 125) and said.startswith(_FAILED):
             return outcome._replace(failure="policy", message=said.splitlines()[0], rule="sandbox")
         return outcome
+
+    def _refused(self) -> Breach | None:
+        """The host that was asked for and not let out, which a task that failed may have failed for."""
+        refused = self._prepared.proxy.refused if self._prepared.proxy is not None else []
+        return Breach(*refused[0]) if refused else None
 
 
 def start(
@@ -151,16 +180,20 @@ def start(
         if not spawn.arguments or not spawn.arguments[0]:
             raise SpawnFailed("logic", "there is no command to execute")
         program = programs.locate(spawn.arguments[0], env, directory) if shut.kind != "docker" else spawn.arguments[0]
-        keeper = Keeper(shut)
         command = Command((program, *spawn.arguments[1:]), env, directory, container(call))
-        way = wrapped(shut, command)
+        ready = prepared(shut, call, grounds, command)
     except Refused as refused:
         raise SpawnFailed("policy", str(refused), refused.rule) from None
     except OSError as error:
         raise SpawnFailed("logic", f"the sandbox cannot be made: {error}") from None
+    way = ready.way
     inside = spawn._replace(arguments=way.arguments, env=way.env, directory=way.directory)
-    kept = Shut(keeper, way, launch, Parts(supervisor, poller))
-    process = supervisor.start(launch._replace(spawn=inside, inherited={}))
+    kept = Shut(ready, launch, Parts(supervisor, poller))
+    try:
+        process = supervisor.start(launch._replace(spawn=inside, inherited={}))
+    except BaseException:
+        ready.close()
+        raise
     kept.watch(process)
     return process, kept
 
@@ -185,11 +218,11 @@ def remove(way: Wrapped) -> None:
 class Enclosure:
     """A program that a capability runs itself, shut in; see ``capabilities/programs.py``."""
 
-    __slots__ = ("_keeper", "_way", "arguments", "directory", "env")
+    __slots__ = ("_keeper", "_prepared", "arguments", "directory", "env")
 
-    def __init__(self, keeper: Keeper, way: Wrapped) -> None:
-        self._keeper = keeper
-        self._way = way
+    def __init__(self, prepared: Prepared) -> None:
+        self._keeper, way = prepared.keeper, prepared.way
+        self._prepared = prepared
         self.arguments, self.env, self.directory = way.arguments, way.env, way.directory
 
     def check(self, pid: int, printed: int) -> None:
@@ -200,6 +233,7 @@ class Enclosure:
     def over(self) -> None:
         """After the program has ended. Raises Failure (policy) for what it may not leave behind."""
         self._keeper.end()
+        self._prepared.close()
         if (breach := self._keeper.over()) is not None:
             raise Failure(breach.message, "policy", rule=breach.rule)
 
@@ -217,8 +251,8 @@ def enclosed(
         program = arguments[0] if "/" in arguments[0] else search(arguments[0], env.get("PATH", os.defpath), directory)
         if call.scratch:
             os.makedirs(os.path.dirname(call.scratch), mode=0o700, exist_ok=True)
-        keeper = Keeper(shut)
-        return Enclosure(keeper, wrapped(shut, Command((program, *arguments[1:]), given, directory, container(call))))
+        command = Command((program, *arguments[1:]), given, directory, container(call))
+        return Enclosure(prepared(shut, call, grounds, command))
     except Refused as refused:
         raise Failure(str(refused), "policy", rule=refused.rule) from None
     except SpawnFailed as failed:

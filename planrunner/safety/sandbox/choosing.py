@@ -84,7 +84,7 @@ def confinement(levels: Sequence[Level], place: Place, untrusted: bool) -> Confi
         files.denied,
         files.missing,
         place.own,
-        _network(levels, untrusted or wanted.asked),
+        _network(levels, untrusted or wanted.asked, untrusted),
         limits,
         tuple(dict.fromkeys((*_PASSED, *_named(levels)))),
         origins,
@@ -103,19 +103,22 @@ def _limited(levels: Sequence[Level]) -> Iterator[tuple[Level, Mapping[str, Json
             yield level, said
 
 
-def _network(levels: Sequence[Level], closed: bool) -> Network:
-    """Open only where somebody opens it: a sandbox that was asked for has no network by default."""
-    switches = [said["network"] for _, said in _limited(levels) if said.get("network") is not None]
+def _network(levels: Sequence[Level], closed: bool, untrusted: bool) -> Network:
+    """Open only where somebody opens it: a sandbox that was asked for has no network by default. A plan from outside
+    cannot open all of it for itself."""
+    said = [(level.name, said["network"]) for level, said in _limited(levels) if said.get("network") is not None]
+    opened = any(how for name, how in said if not untrusted or name == OPERATOR)
     sections = [level.data["network"] for level in levels if restricts(level.data, "network")]
-    if not all(switches) or any(entries(section, "allow") == () for section in sections):
+    if not all(how for _, how in said) or any(map(_is_empty, sections)):
         return "none"
-    if sections:
-        return "none" if closed and not switches and not any(map(_allows, sections)) else "judged"
-    return "none" if closed and not switches else "open"
+    if closed and not opened and not any(entries(section, "allow") for section in sections):
+        return "none"
+    return "judged" if sections else "open"
 
 
-def _allows(section: Json) -> bool:
-    return bool(entries(section, "allow"))
+def _is_empty(section: Json) -> bool:
+    """Whether it names hosts that may be reached and there are none."""
+    return entries(section, "allow") == () and not entries(section, "ask")
 
 
 def _limits(levels: Sequence[Level], untrusted: bool) -> tuple[Limits, dict[str, str]]:
