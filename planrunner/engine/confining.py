@@ -180,7 +180,7 @@ def start(
         if not spawn.arguments or not spawn.arguments[0]:
             raise SpawnFailed("logic", "there is no command to execute")
         program = programs.locate(spawn.arguments[0], env, directory) if shut.kind != "docker" else spawn.arguments[0]
-        command = Command((program, *spawn.arguments[1:]), env, directory, container(call))
+        command = Command((program, *spawn.arguments[1:]), env, directory, container(call), title=spawn.arguments[0])
         ready = prepared(shut, call, grounds, command)
     except Refused as refused:
         raise SpawnFailed("policy", str(refused), refused.rule) from None
@@ -251,7 +251,7 @@ def enclosed(
         program = arguments[0] if "/" in arguments[0] else search(arguments[0], env.get("PATH", os.defpath), directory)
         if call.scratch:
             os.makedirs(os.path.dirname(call.scratch), mode=0o700, exist_ok=True)
-        command = Command((program, *arguments[1:]), given, directory, container(call))
+        command = Command((program, *arguments[1:]), given, directory, container(call), title=arguments[0])
         return Enclosure(prepared(shut, call, grounds, command))
     except Refused as refused:
         raise Failure(str(refused), "policy", rule=refused.rule) from None

@@ -71,6 +71,8 @@ class Command(NamedTuple):
     directory: str
     name: str = ""
     proxy: str = ""
+    title: str = ""
+    """What the program is called by, where that is not its path."""
 
 
 class Refused(Exception):

@@ -59,10 +59,10 @@ def main() -> None:
         sys.stderr.write(f"sandbox: it cannot be set up: {error}\n")
         os._exit(_FAILED)
     try:
-        os.execvp(command[0], command)  # noqa: S606 - to become the program is what this is for
+        os.execvp(command[0], [order["title"], *command[1:]])  # noqa: S606 - to become the program is what this is for
     except OSError as error:
         missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
-        sys.stderr.write(f"{command[0]}: {'not found' if missing else error.strerror}\n")
+        sys.stderr.write(f"{order['title']}: {'not found' if missing else error.strerror}\n")
         os._exit(127 if missing else 126)
 
 

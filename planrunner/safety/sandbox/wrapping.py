@@ -111,6 +111,7 @@ def _shim(confinement: Confinement, command: Command) -> tuple[str, ...]:
     alone = confinement.kind == "landlock"
     families = (_UNIX[1:] if confinement.network == "none" else (*_UNIX, 2, 10)) if alone else (*_UNIX, 2, 10)
     order: dict[str, Json] = {
+        "title": command.title or command.arguments[0],
         "relay": SOCKET if command.proxy else "",
         "drop": alone,
         "landlock": _rules(confinement),
