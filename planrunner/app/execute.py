@@ -9,7 +9,7 @@ import time
 
 from planrunner import __version__, errors
 from planrunner.app.asking import user
-from planrunner.app.sight import Seen, check_project, environment_of, judge, sight
+from planrunner.app.sight import Seen, at_once, environment_of, settled, sight
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, boot
 from planrunner.engine.drive import Driver
@@ -134,7 +134,8 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
 
 def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
     directory = find_project(request.plan)
-    check_project(directory)
+    settings, most = settled(directory)
+    request = request._replace(max_parallel=at_once(request.max_parallel, seen.plan.max_parallel, most))
     params, selected = _asked(request, seen)
     plan, traits = seen.plan, seen.traits
     imagined: Effects | None = None
@@ -155,7 +156,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
         traits=traits,
         environment={
             **_environment(request.plan, directory, seen.env),
-            **judge(directory),
+            **settings,
             **({"dry_run": True} if request.dry_run else {}),
         },
         boot=here,

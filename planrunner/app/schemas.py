@@ -37,6 +37,12 @@ def plan_schema(capabilities: Sequence[Capability] = ()) -> Schema:
     return schema
 
 
+def project_schema() -> Schema:
+    """The schema of a project's settings."""
+    schema: Schema = json.loads(read_data("schemas", "project.schema.json"))
+    return schema
+
+
 def capabilities_schema(capabilities: Sequence[Capability]) -> Schema:
     """The schema of the inputs of each capability, by name."""
     return {
@@ -59,7 +65,7 @@ def input_schema(capability: Capability) -> Schema:
     }
 
 
-def part(schema: Schema, path: str) -> Schema:
+def part(schema: Schema, path: str, whose: str = "a plan") -> Schema:
     """The part of a schema under a path of keys such as ``tasks.retry``, with the definitions it refers to.
 
     Lists are passed through: ``tasks.retry`` is the retry of one task. Raises NotFound, naming the nearest key.
@@ -72,7 +78,7 @@ def part(schema: Schema, path: str) -> Schema:
                 known.setdefault(key, value)
         if name not in known:
             near = nearest(name, known)
-            where = f"`{'.'.join(path.split('.')[:at])}`" if at else "a plan"
+            where = f"`{'.'.join(path.split('.')[:at])}`" if at else whose
             hint = f"did you mean `{near}`?" if near else f"it has {', '.join(sorted(known)) or 'no keys of its own'}"
             raise NotFound(f"{where} has no key `{name}`", hint)
         here = known[name]

@@ -326,7 +326,8 @@ def has_files(project: str) -> bool:
         return True
     try:
         with open(os.path.join(project, "planrunner.yaml"), "rb") as file:
-            return b"plugins" in file.read()
+            text = file.read()
+            return b"plugins" in text or b"include" in text
     except OSError:
         return False
 

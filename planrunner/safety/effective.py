@@ -1,0 +1,118 @@
+"""The settings that hold, out of all files, the user's and the chosen profile; and where each of them stands."""
+
+from __future__ import annotations
+
+from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.safety import profiles
+from planrunner.safety.layers import beneath, joined, overlaid, plain
+from planrunner.safety.parts import Settings
+from planrunner.syntax.tree import Mapping, Scalar, Sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from collections.abc import Sequence as Row
+    from typing import Any
+
+    from planrunner.safety.parts import Part
+    from planrunner.syntax.tree import Node
+
+    Json = Any
+    Leaf = Callable[[Part, Scalar], Json]
+
+APART = ("include", "profile", "profiles")
+"""Sections that say which others hold, and hold nothing themselves."""
+
+
+class Located(NamedTuple):
+    """A value of the settings and where it stands, such as ``config/models.yaml:3:5``."""
+
+    value: Json
+    place: str
+
+
+def effective(parts: Row[Part], user: Part | None) -> Settings:
+    """What holds, as plain data. Every part has been found sound, and the profile is there."""
+    chosen = chosen_profile(parts)
+    own, over = _own(parts, chosen, _plain_leaf)
+    users = _sections(user, _plain_leaf) if user is not None else {}
+    named = {
+        part.name: said.get("policy") for part, said in ((user, users), (parts[0] if parts else None, own)) if part
+    }
+    policies = {**named, f"profile {chosen}": over.get("policy")}
+    return Settings(
+        data=_over(_below(users, own), over),
+        own=_over(own, over),
+        profile=chosen,
+        levels=tuple((name, policy) for name, policy in policies.items() if policy),
+        files=tuple(part.name for part in parts[1:]),
+    )
+
+
+def located(parts: Row[Part], user: Part | None) -> dict[str, Json]:
+    """The same sections, each leaf with its place; ``policy`` is a list of the levels that hold together."""
+    own, over = _own(parts, chosen_profile(parts), _located_leaf)
+    users = _sections(user, _located_leaf) if user is not None else {}
+    found = _over(_below(users, own), over)
+    policies = [each["policy"] for each in (users, own, over) if "policy" in each]
+    if policies:
+        found["policy"] = policies if len(policies) > 1 else policies[0]
+    return found
+
+
+def chosen_profile(parts: Row[Part]) -> str:
+    """The profile that holds: what was asked for, else what the file says; empty for none."""
+    wanted = profiles.asked()
+    if wanted is not None:
+        return wanted
+    said = next((value for part in parts for key, value in part.sections() if key.value == "profile"), None)
+    name = said.value if isinstance(said, Scalar) else None
+    return name if isinstance(name, str) and name != profiles.NONE else ""
+
+
+def _own(parts: Row[Part], chosen: str, leaf: Leaf) -> tuple[dict[str, Json], dict[str, Json]]:
+    """The sections of the project, and those of its profile."""
+    found: dict[str, Json] = {}
+    for part in parts:
+        for name, value in _sections(part, leaf).items():
+            found[name] = joined(found[name], value) if name in found else value
+    over = found.get("profiles", {}).get(chosen) or {} if chosen else {}
+    return (
+        {name: value for name, value in found.items() if name not in APART},
+        {name: value for name, value in over.items() if name != "description"},
+    )
+
+
+def _sections(part: Part, leaf: Leaf) -> dict[str, Json]:
+    return {str(key.value): tree_data(value, part, leaf) for key, value in part.sections()}
+
+
+def tree_data(node: Node, part: Part, leaf: Leaf) -> Json:
+    """The data of a tree, with ``leaf`` for what its scalars become."""
+    if isinstance(node, Mapping):
+        return {str(key.value): tree_data(value, part, leaf) for key, value in node.entries}
+    if isinstance(node, Sequence):
+        return [tree_data(item, part, leaf) for item in node.items]
+    return leaf(part, node)
+
+
+def _plain_leaf(part: Part, node: Scalar) -> Json:
+    return node.value
+
+
+def _located_leaf(part: Part, node: Scalar) -> Json:
+    return Located(node.value, part.place(node))
+
+
+def _below(users: dict[str, Json], own: dict[str, Json]) -> dict[str, Json]:
+    """The sections of both; the user's policy is a level of its own and stays out."""
+    found = {name: value for name, value in users.items() if name != "policy" and plain(value) is not None}
+    for name, value in own.items():
+        found[name] = beneath(found[name], value) if name in found else value
+    return found
+
+
+def _over(sections: dict[str, Json], over: dict[str, Json]) -> dict[str, Json]:
+    """The sections with those of the profile over them; its policy is a level of its own and stays out."""
+    narrowed = {name: value for name, value in over.items() if name != "policy"}
+    found: dict[str, Json] = overlaid(sections, narrowed)
+    return found
