@@ -39,12 +39,14 @@ def effective(parts: Row[Part], user: Part | None) -> Settings:
         part.name: said.get("policy") for part, said in ((user, users), (parts[0] if parts else None, own)) if part
     }
     policies = {**named, f"profile {chosen}": over.get("policy")}
+    files = tuple(part.name for part in parts[1:])
+    data = _over(_below(users, own), over)
     return Settings(
-        data=_over(_below(users, own), over),
+        data={**data, "include": {"files": list(files)}} if files else data,
         own=_over(own, over),
         profile=chosen,
         levels=tuple((name, policy) for name, policy in policies.items() if policy),
-        files=tuple(part.name for part in parts[1:]),
+        files=files,
     )
 
 

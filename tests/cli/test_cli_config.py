@@ -144,6 +144,33 @@ def test_an_approval_counts_for_the_profile_of_the_run_whatever_the_voter_goes_b
     assert run("resume", "last").code == 0
 
 
+@pytest.mark.parametrize(
+    "task",
+    [
+        "uses: files.write, with: {path: config/models.yaml, content: x}",
+        "uses: files.write, with: {path: config/Models.YAML, content: x}",
+        "uses: files.write, cwd: config, with: {path: models.yaml, content: x}",
+        "uses: files.append, with: {path: ./config//models.yaml, content: x}",
+        "uses: files.delete, with: {path: config, recursive: true}",
+        "uses: files.move, with: {path: config, to: elsewhere}",
+        "uses: files.copy, with: {path: planned.yaml, to: config/models.yaml, replace: true}",
+        "uses: sql.execute, with: {database: 'sqlite:///config/models.yaml', statement: 'create table t (a)'}",
+    ],
+)
+def test_a_plan_does_not_write_to_what_the_settings_include(run, plan, settings, task):
+    plan("models: {}\n", "planned.yaml")
+    name = plan(f"plan: p\ntasks:\n  - {{id: a, timeout: 1m, {task}}}\n")
+    before = (settings.parent / "config/models.yaml").read_bytes()
+    ran = run("exec", name)
+    assert ran.code == 1
+    assert "planrunner.yaml includes it" in ran.err
+    assert (settings.parent / "config/models.yaml").read_bytes() == before
+    beside = plan(
+        "plan: p\ntasks:\n  - {id: a, timeout: 1m, uses: files.write, with: {path: config/b, content: x}}\n", "b.yaml"
+    )
+    assert run("exec", beside).code == 0
+
+
 def test_lint_tells_the_faults_of_included_files_beside_the_plans(run, plan, settings):
     plan(PLAN)
     (settings.parent / "config/models.yaml").write_text("modles: {}\n")

@@ -56,7 +56,7 @@ def test_sections_of_several_files_are_put_together_key_by_key_and_lists_one_aft
     assert list(data["models"]) == ["one", "two"]
     assert [each["id"] for each in data["tools"]] == ["x", "y"]
     assert data["people"] == {"ana": "release"}
-    assert "include" not in data
+    assert data["include"] == {"files": ["config/a.yaml", "config/b.yaml", "config/deep/c.yaml"]}
     assert read_settings(str(root)).files == ("config/a.yaml", "config/b.yaml", "config/deep/c.yaml")
 
 
