@@ -184,6 +184,21 @@ def _has_settings(directory: str) -> bool:
     return any(os.path.lexists(f"{home}/planrunner/config.yaml") for home in homes)
 
 
+def governing(directory: str, seen: Seen, path: str) -> dict[str, Json]:
+    """The operator's levels of policy for the record of a run. Raises Denied where they refuse what the plan wants."""
+    if not _has_settings(directory):
+        return {}
+    from planrunner.safety.policy import levels, policy_records  # late, as above
+
+    records = policy_records(directory)
+    if not records:
+        return {}
+    from planrunner.app.permitted import refuse_denied  # late: few operators say anything
+
+    refuse_denied(seen.plan, levels(records), path)
+    return {"policy": records}
+
+
 def settled(directory: str) -> tuple[dict[str, Json], int | None]:
     """What the settings of a project mean for a run that begins: what goes into its record (the profile; the model that
     judges criteria in plain words and what it may use) and how many tasks may run at once, None for any number. Raises

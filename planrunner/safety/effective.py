@@ -5,11 +5,11 @@ from __future__ import annotations
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety import profiles
 from planrunner.safety.layers import beneath, joined, overlaid, plain
-from planrunner.safety.parts import Settings
-from planrunner.syntax.tree import Mapping, Scalar, Sequence
+from planrunner.safety.parts import Said, Settings
+from planrunner.syntax.tree import Mapping, Scalar, Sequence, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from collections.abc import Sequence as Row
     from typing import Any
 
@@ -35,19 +35,39 @@ def effective(parts: Row[Part], user: Part | None) -> Settings:
     chosen = chosen_profile(parts)
     own, over = _own(parts, chosen, _plain_leaf)
     users = _sections(user, _plain_leaf) if user is not None else {}
-    named = {
-        part.name: said.get("policy") for part, said in ((user, users), (parts[0] if parts else None, own)) if part
-    }
-    policies = {**named, f"profile {chosen}": over.get("policy")}
     files = tuple(part.name for part in parts[1:])
     data = _over(_below(users, own), over)
     return Settings(
         data={**data, "include": {"files": list(files)}} if files else data,
         own=_over(own, over),
         profile=chosen,
-        levels=tuple((name, policy) for name, policy in policies.items() if policy),
+        levels=tuple(_levels(parts, user, chosen)),
         files=files,
     )
+
+
+def _levels(parts: Row[Part], user: Part | None, chosen: str) -> Iterator[Said]:
+    """The user's policy, the project's and its profile's, where they say anything."""
+    if user is not None:
+        yield from _said(user.name, [(user, value) for key, value in user.sections() if key.value == "policy"])
+    if not parts:
+        return
+    named = [(part, str(key.value), value) for part in parts for key, value in part.sections()]
+    yield from _said(parts[0].name, [(part, value) for part, name, value in named if name == "policy"])
+    for part, name, value in named:
+        over = value.get(chosen) if chosen and name == "profiles" and isinstance(value, Mapping) else None
+        policy = over.get("policy") if isinstance(over, Mapping) else None
+        yield from _said(f"profile {chosen}", [] if policy is None else [(part, policy)])
+
+
+def _said(name: str, pieces: Row[tuple[Part, Node]]) -> Iterator[Said]:
+    """A level that one file says, or several together: no key stands in two of them."""
+    pieces = [(part, node) for part, node in pieces if isinstance(node, Mapping) and node.entries]
+    if pieces:
+        entries = [entry for _, node in pieces if isinstance(node, Mapping) for entry in node.entries]
+        whole = Mapping(entries, pieces[0][1].start, pieces[0][1].end)
+        file = pieces[0][0].name
+        yield Said(name, f"{name} of {file}" if name.startswith("profile ") else file, to_json(whole), whole)
 
 
 def located(parts: Row[Part], user: Part | None) -> dict[str, Json]:
@@ -77,10 +97,11 @@ def _own(parts: Row[Part], chosen: str, leaf: Leaf) -> tuple[dict[str, Json], di
     for part in parts:
         for name, value in _sections(part, leaf).items():
             found[name] = joined(found[name], value) if name in found else value
-    over = found.get("profiles", {}).get(chosen) or {} if chosen else {}
+    named = found.get("profiles")
+    over = named.get(chosen) if chosen and isinstance(named, dict) else None
     return (
         {name: value for name, value in found.items() if name not in APART},
-        {name: value for name, value in over.items() if name != "description"},
+        {name: value for name, value in over.items() if name != "description"} if isinstance(over, dict) else {},
     )
 
 

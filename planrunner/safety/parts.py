@@ -33,15 +33,25 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+class Said(NamedTuple):
+    """One level of policy as the settings say it: ``name`` is ``planrunner.yaml``, the path of the user's file, or
+    ``profile ci``; ``file`` where it stands, in words; ``data`` and ``tree`` the same, once as JSON and once as nodes."""
+
+    name: str
+    file: str
+    data: Json
+    tree: Node
+
+
 class Settings(NamedTuple):
     """The settings that hold. ``data`` has the sections, the user's beneath those of the project and the chosen profile
     over both; ``own`` those of the project and its profile alone. ``levels`` are the policies that hold at the same
-    time, each with its name: none widens another. ``files`` are the paths of included files, from the root."""
+    time: none widens another. ``files`` are the paths of included files, from the root."""
 
     data: dict[str, Json] = {}
     own: dict[str, Json] = {}
     profile: str = ""
-    levels: tuple[tuple[str, Json], ...] = ()
+    levels: tuple[Said, ...] = ()
     files: tuple[str, ...] = ()
 
 

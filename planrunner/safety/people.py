@@ -29,7 +29,7 @@ def read_project(directory: str) -> Project:
     data = dict(found.own)
     people = data.pop("people", None)
     if found.profile:
-        over = [policy for name, policy in found.levels if name == f"profile {found.profile}"]
+        over = [level.data for level in found.levels if level.name == f"profile {found.profile}"]
         data["profile"] = [found.profile, *over]
     digest = sha256(stable_json(data).encode("utf-8", "surrogatepass")).hexdigest()[:32] if data else ""
     return Project(None if people is None else _people(people), digest)

@@ -68,14 +68,16 @@ def read_data(directory: str) -> dict[str, Json]:
 def read_settings(directory: str) -> Settings:
     """The settings that hold in a project. Raises UsageError for a file that cannot be read or a profile that is not
     there, and PlanInvalid with every finding of the first file with errors."""
-    from planrunner.safety.parts import Settings  # late: few projects have such a file
+    from planrunner.safety.parts import Said, Settings  # late: few projects have such a file
 
     parts, user = _sound(directory)
     if user is None and not parts:
         return Settings()
     if user is None and len(parts) == 1 and not {"profile", "profiles", "include"} & _keys(parts[0]):
         data = _data(parts[0].tree)
-        return Settings(data, data, "", ((FILE, data["policy"]),) if "policy" in data else ())
+        policy = next((value for key, value in parts[0].sections() if key.value == "policy"), None)
+        said = (Said(FILE, FILE, data["policy"], policy),) if policy is not None and data["policy"] else ()
+        return Settings(data, data, "", said)
     from planrunner.safety.effective import effective  # late: most projects have one plain file
 
     return effective(parts, user)

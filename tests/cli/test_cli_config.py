@@ -137,6 +137,53 @@ def test_a_run_without_a_profile_stays_without_one(run, plan, settings):
     assert "began without a profile" in ran.err
 
 
+SHELL = "plan: p\ntasks:\n  - {id: a, run: 'true', timeout: 1m}\n"
+DENIED = "policy: {capabilities: {deny: [shell]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "arguments", "level"),
+    [
+        (
+            {"planrunner.yaml": "include: config/policy.yaml\n", "config/policy.yaml": DENIED},
+            (),
+            "config/policy.yaml denies",
+        ),
+        (
+            {"planrunner.yaml": f"profiles: {{ci: {{{DENIED.strip()}}}}}\n"},
+            ("--profile", "ci"),
+            "profile ci of planrunner.yaml denies",
+        ),
+        (
+            {"planrunner.yaml": f"profile: ci\nprofiles: {{ci: {{{DENIED.strip()}}}}}\n"},
+            (),
+            "profile ci of planrunner.yaml denies",
+        ),
+        ({"home/planrunner/config.yaml": DENIED}, (), "config.yaml"),
+        (
+            {"home/planrunner/config.yaml": DENIED, "planrunner.yaml": "policy: {capabilities: {allow: [shell]}}\n"},
+            (),
+            "config.yaml",
+        ),
+    ],
+    ids=["included", "profile", "default profile", "user", "user before project"],
+)
+def test_every_level_of_policy_holds_a_run_back(run, plan, tmp_path, files, arguments, level):
+    name = plan(SHELL)
+    assert run("exec", name, XDG_CONFIG_HOME=str(tmp_path / "home")).code == 0
+    for path, text in files.items():
+        plan(text, path)
+    ran = run(*arguments, "exec", name, XDG_CONFIG_HOME=str(tmp_path / "home"))
+    assert ran.code == 12
+    assert level in ran.err
+
+
+def test_a_profile_does_not_widen_what_the_project_denies(run, plan, tmp_path):
+    name = plan(SHELL)
+    plan(f"{DENIED}profiles: {{open: {{policy: {{capabilities: {{allow: ['*']}}}}}}}}\n", "planrunner.yaml")
+    assert run("--profile", "open", "exec", name).code == 12
+
+
 def test_an_approval_counts_for_the_profile_of_the_run_whatever_the_voter_goes_by(run, plan, settings):
     name = plan(GATED)
     assert run("--profile", "ci", "exec", name).code == 8

@@ -67,7 +67,9 @@ def test_without_a_profile_the_sections_hold_as_they_are(project: Path) -> None:
     found = read_settings(str(project))
     assert found.profile == ""
     assert found.data["models"]["fast"]["timeout"] == "10s"
-    assert found.levels == (("planrunner.yaml", {"network": {"allow": ["example.org"]}}),)
+    assert [each[:3] for each in found.levels] == [
+        ("planrunner.yaml", "planrunner.yaml", {"network": {"allow": ["example.org"]}})
+    ]
 
 
 def test_a_profile_goes_before_the_sections_at_any_depth_and_takes_away_what_it_leaves_empty(project: Path) -> None:
@@ -87,10 +89,10 @@ def test_the_policy_of_a_profile_is_one_more_level_and_replaces_none(project: Pa
     profiles.choose("ci")
     found = read_settings(str(project))
     assert found.data["policy"] == {"network": {"allow": ["example.org"]}}
-    assert found.levels == (
-        ("planrunner.yaml", {"network": {"allow": ["example.org"]}}),
-        ("profile ci", {"network": {"allow": []}}),
-    )
+    assert [each[:3] for each in found.levels] == [
+        ("planrunner.yaml", "planrunner.yaml", {"network": {"allow": ["example.org"]}}),
+        ("profile ci", "profile ci of planrunner.yaml", {"network": {"allow": []}}),
+    ]
 
 
 def test_the_file_may_name_the_profile_and_who_asks_for_another_or_none_gets_that(project: Path) -> None:
@@ -164,7 +166,7 @@ def test_the_users_file_lies_beneath_and_its_policy_is_a_level_of_its_own(projec
     assert found.data["models"]["default"] == "fast"
     assert "key_env" not in found.data["models"]["fast"]  # entries are taken whole: no key meets a foreign address
     assert found.data["models"]["mine"] == {"provider": "ollama", "model": "y"}
-    assert [name for name, _ in found.levels] == [str(path), "planrunner.yaml"]
+    assert [each.name for each in found.levels] == [str(path), "planrunner.yaml"]
     assert "network" not in found.own
     digest = read_project(str(project)).digest
     path.write_text("policy: {network: {allow: []}}\n")
