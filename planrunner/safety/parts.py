@@ -35,7 +35,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 class Said(NamedTuple):
     """One level of policy as the settings say it: ``name`` is ``planrunner.yaml``, the path of the user's file, or
-    ``profile ci``; ``file`` where it stands, in words; ``data`` and ``tree`` the same, once as JSON and once as nodes."""
+    ``profile ci``; ``file`` where it stands, in words; ``data`` and ``tree`` are the same, as JSON and as nodes."""
 
     name: str
     file: str

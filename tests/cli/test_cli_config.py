@@ -235,6 +235,24 @@ def test_the_schema_of_the_settings_is_printed_whole_and_in_parts(run):
     assert "did you mean `scheduler`?" in ran.err
 
 
+@pytest.mark.parametrize("path", ["project", "project.agents", "project.policy", "project.models"])
+def test_every_reference_of_the_schema_leads_somewhere(run, path):
+    schema = json.loads(run("schema", path).out)
+
+    def references(value):
+        if isinstance(value, dict):
+            yield from (each for key, each in value.items() if key == "$ref" and isinstance(each, str))
+        for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            yield from references(each)
+
+    found = set(references(schema))
+    assert found
+    for reference in found:
+        here = schema
+        for name in reference.removeprefix("#/").split("/"):
+            here = here[name]
+
+
 def test_completion_offers_the_profiles_and_the_actions(run, settings):
     assert run("__complete", "--profile", "").out.split() == ["dev", "ci", "none"]
     assert run("__complete", "config", "").out.split() == ["show", "check"]
