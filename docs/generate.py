@@ -63,7 +63,7 @@ PROJECT_HEAD = """# The settings of a project
 What holds, from the bottom up; `planrunner config show --origin` tells of each value where it stands:
 
 - `$XDG_CONFIG_HOME/planrunner/config.yaml` of the user, key by key of a section. It has {user} alone.
-- `planrunner.yaml` and the files of `include` together: mappings are put together key by key, lists one after the other,
+- `planrunner.yaml` and the files of `include` together: mappings key by key, lists one after the other,
   and a key in two files is an error.
 - The profile that was chosen, at any depth: entries of lists go by their `id`, an empty value takes a key away.
 - `policy` of each of the three holds at the same time: none widens another.
