@@ -170,13 +170,13 @@ def _paths(value: Json) -> Iterator[tuple[str, ...]]:
 def check_project(directory: str) -> None:
     """Let nothing start in a project whose settings have errors: raises PlanInvalid, and UsageError where they cannot
     be read."""
-    if _has_settings(directory):
+    if has_settings(directory):
         from planrunner.safety.people import read_project  # late: few projects have settings
 
         read_project(directory)
 
 
-def _has_settings(directory: str) -> bool:
+def has_settings(directory: str) -> bool:
     """Whether there may be any: a file of the project, a profile that was asked for, a file of the user."""
     if os.path.lexists(os.path.join(directory, "planrunner.yaml")) or os.environ.get("PLANRUNNER_PROFILE"):
         return True
@@ -186,7 +186,7 @@ def _has_settings(directory: str) -> bool:
 
 def governing(directory: str, seen: Seen, path: str) -> dict[str, Json]:
     """The operator's levels of policy for the record of a run. Raises Denied where they refuse what the plan wants."""
-    if not _has_settings(directory):
+    if not has_settings(directory):
         return {}
     from planrunner.safety.policy import levels, policy_records  # late, as above
 
@@ -203,7 +203,7 @@ def settled(directory: str) -> tuple[dict[str, Json], int | None]:
     """What the settings of a project mean for a run that begins: what goes into its record (the profile; the model that
     judges criteria in plain words and what it may use) and how many tasks may run at once, None for any number. Raises
     as ``check_project``."""
-    if not _has_settings(directory):
+    if not has_settings(directory):
         return {}, None
     from planrunner.safety.project import read_settings  # late, as above
 
@@ -223,7 +223,7 @@ def at_once(asked: int | None, planned: int, most: int | None) -> int | None:
 def keep_profile(directory: str, recorded: str, run: str | None = None) -> None:
     """Let the profile that a run began with hold from now on, empty for none. Raises UsageError where another was asked
     for by whoever goes on with ``run``; who only answers it is not asked."""
-    if recorded or _has_settings(directory):
+    if recorded or has_settings(directory):
         from planrunner.safety import profiles  # late, as above
 
         if run is not None:

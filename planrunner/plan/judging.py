@@ -47,8 +47,7 @@ def judged(levels: Sequence[Level], task: Task) -> Iterator[tuple[Wanted, Right]
     for action in (task.degraded, task.rollback):
         if action is not None and action.uses:
             yield from uses(levels, Use(action.uses, action.inputs, *commands_of(action.run)))
-    for name, _ in task.env:
-        yield Wanted(f"the variable `{name}`", "env", name), named(levels, "env", name)
+    yield from variables(levels, (name for name, _ in task.env))
 
 
 def uses(levels: Sequence[Level], use: Use) -> Iterator[tuple[Wanted, Right]]:
@@ -61,6 +60,15 @@ def uses(levels: Sequence[Level], use: Use) -> Iterator[tuple[Wanted, Right]]:
             yield Wanted(f"the host {entry}", "network", entry), host(levels, name, port)
     for name in _packages(use.inputs):
         yield Wanted(f"the package `{name}`", "dependencies", name), named(levels, "dependencies", name)
+
+
+def variables(levels: Sequence[Level], names: Iterable[str]) -> Iterator[tuple[Wanted, Right]]:
+    """The variables that a plan sets. What ``allow`` names are those of the operator that a task may see; its own
+    values hide nothing, so only what denies or asks is about them."""
+    for name in names:
+        right = named(levels, "env", name)
+        if right.rule != "policy.env.allow":
+            yield Wanted(f"the variable `{name}`", "env", name), right
 
 
 def commands_of(run: str | tuple[str, ...] | None) -> tuple[tuple[tuple[str, ...], ...] | None, bool]:
