@@ -10,7 +10,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.nearest import nearest
 from planrunner.plan.wording import listed
 from planrunner.record import TYPE_CHECKING, NamedTuple
-from planrunner.safety import overlays, profiles
+from planrunner.safety import profiles
 from planrunner.syntax.tree import Mapping, Scalar, Sequence
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ def check(directory: str, parts: list[Part], user: Part | None, wanted: str | No
         piece.part.findings += islice(_references(name, piece.value, known, directory), _MOST)
         piece.part.findings += _idle(name, piece)
         if name == "profiles":
+            from planrunner.safety import overlays  # late: few projects have profiles
+
             overlays.check(piece.part, piece.value, [(each.key, each.value) for each in pieces])
             for _, over in entries(piece.value):
                 for key, value in over.entries if isinstance(over, Mapping) else ():
@@ -66,7 +68,7 @@ def check(directory: str, parts: list[Part], user: Part | None, wanted: str | No
 
 
 def _once(pieces: Iterable[Piece]) -> None:
-    """What stands in two files must be mappings that share no key, or lists."""
+    """What stands in two files must be mappings that share no key, or lists that share no ``id``."""
     first: dict[str, Piece] = {}
     keys: dict[tuple[str, str], str] = {}
     for piece in pieces:
@@ -78,11 +80,22 @@ def _once(pieces: Iterable[Piece]) -> None:
             message = f"`{name}` stands at {where} already, and the two cannot be put together"
             piece.part.findings.append(Diagnostic("PLAN843", message, piece.key.span))
             continue
-        for key, _ in piece.value.entries if isinstance(piece.value, Mapping) else ():
-            where = keys.setdefault((name, str(key.value)), piece.part.place(key))
-            if both and where != piece.part.place(key):
+        for key in _keys(piece.value):
+            here = piece.part.place(key)
+            where = keys.setdefault((name, str(key.value)), here)
+            if where != here and (both or name in ("agents", "tools")):
                 message = f"`{key.value}` of `{name}` stands at {where} already"
                 piece.part.findings.append(Diagnostic("PLAN843", message, key.span, help="keep one of them"))
+
+
+def _keys(node: Node) -> Iterator[Scalar]:
+    """The names of the entries of a section, where they stand."""
+    if isinstance(node, Mapping):
+        yield from (key for key, _ in node.entries)
+    for item in node.items if isinstance(node, Sequence) else ():
+        name = item.get("id") if isinstance(item, Mapping) else None
+        if isinstance(name, Scalar):
+            yield name
 
 
 def entries(node: Node | None) -> Iterator[tuple[str, Node]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -256,3 +257,16 @@ def test_every_reference_of_the_schema_leads_somewhere(run, path):
 def test_completion_offers_the_profiles_and_the_actions(run, settings):
     assert run("__complete", "--profile", "").out.split() == ["dev", "ci", "none"]
     assert run("__complete", "config", "").out.split() == ["show", "check"]
+
+
+@pytest.mark.parametrize("command", [("exec", "p.yaml"), ("lint",), ("config", "check"), ("doctor",), ("plugins",)])
+@pytest.mark.parametrize("kind", ["pipe", "endless"])
+def test_nobody_waits_for_a_file_of_settings_that_never_ends(run, plan, tmp_path, command, kind):
+    plan(PLAN)
+    if kind == "pipe":
+        os.mkfifo(tmp_path / "planrunner.yaml")
+    else:
+        (tmp_path / "planrunner.yaml").symlink_to("/dev/zero")
+    ran = run(*command)
+    assert ran.code in (1, 2)
+    assert "no regular file" in ran.out + ran.err

@@ -128,6 +128,7 @@ def test_all_files_together_are_no_larger_than_a_plan_may_be(write: Write) -> No
         (f"models: {{fast: {OLLAMA}}}\n", f"models: {{fast: {OLLAMA}}}\n", "`fast` of `models` stands at planrunner.yaml:2:10"),
         ("profile: ci\nprofiles: {ci: {}}\n", "profile: ci\n", "cannot be put together"),
         ("tools: []\n", "tools: {}\n", "`tools` stands at planrunner.yaml:2:1 already, and the two cannot be put"),
+        ("tools: [{id: x, uses: noop}]\n", "tools: [{id: x, uses: noop}]\n", "`x` of `tools` stands at planrunner.yaml:2:14"),
         ("policy: {network: {allow: []}}\n", "policy: {network: {allow: ['*']}}\n", "`network` of `policy` stands at"),
     ],
 )  # fmt: skip
