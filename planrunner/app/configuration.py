@@ -16,7 +16,7 @@ from planrunner.plan.nearest import nearest
 from planrunner.record import NamedTuple
 from planrunner.resources import read_data
 from planrunner.safety.consistency import entries
-from planrunner.safety.effective import Located
+from planrunner.safety.effective import EmptyList, Located
 from planrunner.safety.profiles import NONE
 from planrunner.safety.project import SECTIONS, check_files, read_located, read_settings
 from planrunner.syntax.tree import Mapping, Scalar, Sequence
@@ -91,6 +91,8 @@ def configuration(section: str | None = None) -> Configuration:
 def _leaves(value: Json, path: str = "") -> Iterator[tuple[str, Located]]:
     if isinstance(value, Located):
         yield path, value
+    elif isinstance(value, EmptyList):
+        yield path, Located([], value.place)
     elif isinstance(value, dict):
         for key, each in value.items():
             yield from _leaves(each, f"{path}.{key}" if path else key)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from planrunner.syntax.tree import Node
 
     Json = Any
-    Leaf = Callable[[Part, Scalar], Json]
+    Leaf = Callable[[Part, Scalar | Sequence], Json]
 
 APART = ("include", "profile", "profiles")
 """Sections that say which others hold, and hold nothing themselves."""
@@ -28,6 +28,16 @@ class Located(NamedTuple):
 
     value: Json
     place: str
+
+
+class EmptyList(list[str]):
+    """A list with nothing in it, which says much in a policy, and where it stands."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: str) -> None:
+        super().__init__()
+        self.place = place
 
 
 def effective(parts: Row[Part], user: Part | None) -> Settings:
@@ -60,14 +70,13 @@ def _levels(parts: Row[Part], user: Part | None, chosen: str) -> Iterator[Said]:
         yield from _said(f"profile {chosen}", [] if policy is None else [(part, policy)])
 
 
-def _said(name: str, pieces: Row[tuple[Part, Node]]) -> Iterator[Said]:
+def _said(name: str, found: Row[tuple[Part, Node]]) -> Iterator[Said]:
     """A level that one file says, or several together: no key stands in two of them."""
-    pieces = [(part, node) for part, node in pieces if isinstance(node, Mapping) and node.entries]
+    pieces = tuple((part, node) for part, node in found if isinstance(node, Mapping) and node.entries)
     if pieces:
-        entries = [entry for _, node in pieces if isinstance(node, Mapping) for entry in node.entries]
-        whole = Mapping(entries, pieces[0][1].start, pieces[0][1].end)
+        whole = Mapping([entry for _, node in pieces for entry in node.entries], *pieces[0][1].span)
         file = pieces[0][0].name
-        yield Said(name, f"{name} of {file}" if name.startswith("profile ") else file, to_json(whole), whole)
+        yield Said(name, f"{name} of {file}" if name.startswith("profile ") else file, to_json(whole), whole, pieces)
 
 
 def located(parts: Row[Part], user: Part | None) -> dict[str, Json]:
@@ -110,20 +119,21 @@ def _sections(part: Part, leaf: Leaf) -> dict[str, Json]:
 
 
 def tree_data(node: Node, part: Part, leaf: Leaf) -> Json:
-    """The data of a tree, with ``leaf`` for what its scalars become."""
+    """The data of a tree, with ``leaf`` for what its scalars and empty lists become."""
     if isinstance(node, Mapping):
         return {str(key.value): tree_data(value, part, leaf) for key, value in node.entries}
     if isinstance(node, Sequence):
-        return [tree_data(item, part, leaf) for item in node.items]
+        return [tree_data(item, part, leaf) for item in node.items] if node.items else leaf(part, node)
     return leaf(part, node)
 
 
-def _plain_leaf(part: Part, node: Scalar) -> Json:
-    return node.value
+def _plain_leaf(part: Part, node: Scalar | Sequence) -> Json:
+    return node.value if isinstance(node, Scalar) else []
 
 
-def _located_leaf(part: Part, node: Scalar) -> Json:
-    return Located(node.value, part.place(node))
+def _located_leaf(part: Part, node: Scalar | Sequence) -> Json:
+    place = part.place(node)
+    return Located(node.value, place) if isinstance(node, Scalar) else EmptyList(place)
 
 
 def _below(users: dict[str, Json], own: dict[str, Json]) -> dict[str, Json]:

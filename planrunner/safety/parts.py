@@ -35,12 +35,18 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 class Said(NamedTuple):
     """One level of policy as the settings say it: ``name`` is ``planrunner.yaml``, the path of the user's file, or
-    ``profile ci``; ``file`` where it stands, in words; ``data`` and ``tree`` are the same, as JSON and as nodes."""
+    ``profile ci``; ``file`` where it stands, in words; ``data`` and ``tree`` are the same, as JSON and as nodes;
+    ``pieces`` are what each file says of it."""
 
     name: str
     file: str
     data: Json
     tree: Node
+    pieces: tuple[tuple[Part, Mapping], ...] = ()
+
+    def place(self, section: str) -> tuple[Part, Mapping]:
+        """The file that says something of a section such as ``network``, else the first, and what it says."""
+        return next((piece for piece in self.pieces if piece[1].key(section)), self.pieces[0])
 
 
 class Settings(NamedTuple):

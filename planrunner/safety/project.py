@@ -75,9 +75,9 @@ def read_settings(directory: str) -> Settings:
         return Settings()
     if user is None and len(parts) == 1 and not {"profile", "profiles", "include"} & _keys(parts[0]):
         data = _data(parts[0].tree)
-        policy = next((value for key, value in parts[0].sections() if key.value == "policy"), None)
-        said = (Said(FILE, FILE, data["policy"], policy),) if policy is not None and data["policy"] else ()
-        return Settings(data, data, "", said)
+        policy: Any = next((value for key, value in parts[0].sections() if key.value == "policy"), None)
+        said = Said(FILE, FILE, data.get("policy"), policy, ((parts[0], policy),))
+        return Settings(data, data, "", (said,) if said.data else ())
     from planrunner.safety.effective import effective  # late: most projects have one plain file
 
     return effective(parts, user)

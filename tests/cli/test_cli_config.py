@@ -179,6 +179,22 @@ def test_every_level_of_policy_holds_a_run_back(run, plan, tmp_path, files, argu
     assert level in ran.err
 
 
+def test_explain_and_show_tell_the_file_and_the_line_of_each_level(run, plan, tmp_path):
+    name = plan(SHELL)
+    plan("include: config/b.yaml\npolicy: {network: {allow: [a.example]}}\n"
+         "profiles:\n  ci:\n    policy: {network: {allow: []}}\n", "planrunner.yaml")  # fmt: skip
+    plan("policy:\n  capabilities:\n    allow: [shell]\n", "config/b.yaml")
+    told = run("--profile", "ci", "policy", "explain", name).out
+    for place in ("planrunner.yaml:2:27", "planrunner.yaml:5:31", "config/b.yaml:3:13"):
+        assert place in told, told
+    shown = run("--profile", "ci", "config", "show", "policy", "--origin").out
+    assert [line.split() for line in shown.splitlines()] == [
+        ["policy[0].network.allow[0]:", '"a.example"', "planrunner.yaml:2:28"],
+        ["policy[0].capabilities.allow[0]:", '"shell"', "config/b.yaml:3:13"],
+        ["policy[1].network.allow:", "[]", "planrunner.yaml:5:31"],
+    ]
+
+
 def test_a_profile_does_not_widen_what_the_project_denies(run, plan, tmp_path):
     name = plan(SHELL)
     plan(f"{DENIED}profiles: {{open: {{policy: {{capabilities: {{allow: ['*']}}}}}}}}\n", "planrunner.yaml")
@@ -210,7 +226,7 @@ def test_a_plan_does_not_write_to_what_the_settings_include(run, plan, settings,
     name = plan(f"plan: p\ntasks:\n  - {{id: a, timeout: 1m, {task}}}\n")
     before = (settings.parent / "config/models.yaml").read_bytes()
     ran = run("exec", name)
-    assert ran.code == 1
+    assert ran.code == 12
     assert "planrunner.yaml includes it" in ran.err
     assert (settings.parent / "config/models.yaml").read_bytes() == before
     beside = plan(

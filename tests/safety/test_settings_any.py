@@ -18,7 +18,7 @@ from planrunner.safety.project import SECTIONS, check_files, read_located, read_
 from planrunner.syntax import write
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
-ROUNDS = 30 if "PLANRUNNER_PATIENCE" not in os.environ else 2000
+ROUNDS = int(os.environ.get("PLANRUNNER_SETTINGS", "30"))
 
 WORDS = st.sampled_from(
     [*SECTIONS, "ci", "dev", "none", "fast", "id", "uses", "default", "fallback", "description", "task_store", "a.yaml",
