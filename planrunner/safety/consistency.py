@@ -110,7 +110,7 @@ def entries(node: Node | None) -> Iterator[tuple[str, Node]]:
 
 def _known(pieces: Iterable[Piece], user: Part | None) -> dict[str, Names]:
     """The names that each section has, with those that a profile or the user adds."""
-    found: dict[str, Names] = {name: {} for name in ("models", "tools", "profiles", "memory")}
+    found: dict[str, Names] = {name: {} for name in _CALLED}
     sections = [(str(piece.key.value), piece.value) for piece in pieces]
     if user is not None:
         sections += [(str(key.value), value) for key, value in user.sections()]
@@ -140,6 +140,9 @@ def _references(section: str, value: Node, known: dict[str, Names], directory: s
             yield from _named(f"`{key}` of `models`", _value(value, key), "models", known)
         for model, body in entries(value):
             yield from _named(f"the model `{model}`", _value(body, "fallback"), "models", known)
+            yield from _named(f"the model `{model}`", _value(body, "credential"), "provider_credentials", known)
+    elif section == "forge":
+        yield from _named("`forge`", _value(value, "credential"), "provider_credentials", known)
     elif section == "profile" and isinstance(value, Scalar) and value.value != profiles.NONE:
         yield from _named("`profile`", value, "profiles", known)
     elif section == "workflow":
@@ -150,7 +153,14 @@ def _value(node: Node, key: str) -> Node | None:
     return node.get(key) if isinstance(node, Mapping) else None
 
 
-_CALLED = {"models": "model", "tools": "tool", "profiles": "profile", "memory": "layer of memory"}
+_CALLED = {
+    "models": "model",
+    "tools": "tool",
+    "profiles": "profile",
+    "memory": "layer of memory",
+    "provider_credentials": "credential",
+}
+"""What an entry of a section is called that others name."""
 
 
 def _named(whose: str, node: Node | None, section: str, known: dict[str, Names]) -> Iterator[Diagnostic]:

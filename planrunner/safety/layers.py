@@ -57,7 +57,7 @@ def without_empty(value: Json) -> Json:
     """A value whose mappings have no empty keys: there is nothing that they could take away."""
     if isinstance(value, dict):
         return {key: without_empty(each) for key, each in value.items() if plain(each) is not None}
-    return value
+    return [without_empty(each) for each in value] if isinstance(value, list) and value else value
 
 
 def id_of(entry: Json) -> str | None:

@@ -98,6 +98,8 @@ def _of_one(name: str, over: Mapping, base: dict[str, Json], room: _Room) -> Ite
 
 def _said(node: Node) -> Node:
     """The tree without empty values, which only take something away."""
+    if isinstance(node, Sequence):
+        return Sequence([_said(item) for item in node.items], node.start, node.end, node.flow)
     if not isinstance(node, Mapping):
         return node
     kept = [(key, _said(value)) for key, value in node.entries if not _is_empty(value)]

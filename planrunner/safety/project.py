@@ -31,7 +31,9 @@ SECTIONS = (
 )
 """What the file may hold."""
 
-_LINKED = frozenset({"include", "profile", "profiles", "agents", "tools", "memory", "workflow", "scheduler", "models"})
+_LINKED = frozenset(
+    {"include", "profile", "profiles", "agents", "tools", "memory", "workflow", "scheduler", "models", "forge"}
+)
 """Sections that name what stands elsewhere, or that say more than this version does."""
 
 
@@ -182,6 +184,10 @@ def _faults(
         if key.value not in sections:
             yield unknown_key(whose, key, sections, tree)
     yield from _held_against_schema(tree)
+    if (credentials := tree.get("provider_credentials")) is not None:
+        from planrunner.safety.entries import faults  # late: few projects have the section
+
+        yield from faults(credentials)
     people = tree.get("people")
     if people is None:
         return

@@ -286,3 +286,28 @@ def test_nobody_waits_for_a_file_of_settings_that_never_ends(run, plan, tmp_path
     ran = run(*command)
     assert ran.code in (1, 2)
     assert "no regular file" in ran.out + ran.err
+
+
+SECRET = """\
+plan: p
+tasks:
+  - {id: a, run: 'test ${#TOKEN} = %s', secrets: {TOKEN: key}, timeout: 1m}
+"""
+
+
+def test_a_profile_and_a_user_may_say_where_a_credential_comes_from(run, plan, tmp_path):
+    (tmp_path / "prod.key").write_text("a longer secret for prod")
+    (tmp_path / "prod.key").chmod(0o600)
+    plan(
+        "provider_credentials: [{id: key, auth: {source: env, env_var: OUR_KEY}}]\nprofiles:\n  prod:\n"
+        "    provider_credentials: [{id: key, auth: {source: file, env_var: null, file_path: prod.key}}]\n",
+        "planrunner.yaml",
+    )
+    assert run("exec", plan(SECRET % 12), OUR_KEY="a-dev-secret").code == 0
+    assert run("--profile", "prod", "exec", plan(SECRET % 24)).code == 0
+    ran = run("exec", plan(SECRET % 12))
+    assert ran.code in (1, 12)
+    assert "planrunner.yaml:1)" in ran.err
+    (tmp_path / "planrunner.yaml").unlink()
+    plan("provider_credentials: [{id: key, auth: {source: env, env_var: MINE}}]\n", "home/planrunner/config.yaml")
+    assert run("exec", plan(SECRET % 8), MINE="mine-own", XDG_CONFIG_HOME=str(tmp_path / "home")).code == 0

@@ -12,7 +12,7 @@ SOUND = """\
 models:
   default: fast
   judge: careful
-  fast: {provider: ollama, model: m, fallback: [careful]}
+  fast: {provider: openai, model: m, credential: key, fallback: [careful]}
   careful: {provider: ollama, model: small}
 agents:
   editor: {model: fast, fallback: [careful], tools: [read], memory: [project], policy: strict, context: {tokens: 4000}}
@@ -24,6 +24,8 @@ profile: strict
 profiles:
   strict: {policy: {network: {allow: []}}}
 workflow: {plan: plans/edit.yaml}
+forge: {kind: github, credential: key}
+provider_credentials: [{id: key, auth: {source: env, env_var: OUR_KEY}}]
 """
 
 
@@ -56,6 +58,8 @@ def test_settings_whose_names_are_all_there_have_only_notes(found) -> None:
         ("memory: [project]", "memory: [projekt]", "projekt", "the layer of memory `projekt`, which is not there, did you mean `project`?"),
         ("memory: [project]", "memory: [global]", "global", "the layer of memory `global`"),
         ("policy: strict", "policy: strikt", "strikt", "the profile `strikt`, which is not there, did you mean `strict`?"),
+        ("credential: key,", "credential: kye,", "kye", "the model `fast` names the credential `kye`"),
+        ("credential: key}", "credential: keys}", "keys", "`forge` names the credential `keys`"),
         ("profile: strict", "profile: prod", "prod", "`profile` names the profile `prod`"),
         ("plans/edit.yaml", "plans/edti.yaml", "plans/edti.yaml", "the plan `plans/edti.yaml`"),
     ],
