@@ -9,7 +9,7 @@ import time
 
 from planrunner import __version__, errors
 from planrunner.app.asking import user
-from planrunner.app.sight import Seen, check_project, environment_of, governing, judge, sight
+from planrunner.app.sight import Seen, at_once, environment_of, governing, has_settings, settled, sight
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, boot
 from planrunner.engine.drive import Driver
@@ -139,7 +139,8 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
 
 def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
     directory = find_project(request.plan)
-    check_project(directory)
+    settings, most = settled(directory)
+    request = request._replace(max_parallel=at_once(request.max_parallel, seen.plan.max_parallel, most))
     policy = governing(directory, seen, request.plan)
     params, selected = _asked(request, seen)
     plan, traits = seen.plan, seen.traits
@@ -161,7 +162,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
         traits=traits,
         environment={
             **_environment(request.plan, directory, seen.env),
-            **judge(directory),
+            **settings,
             **policy,
             **({"dry_run": True} if request.dry_run else {}),
             **({"sandbox": {"off": True, "by": user()}} if request.unconfined else {}),
@@ -330,7 +331,7 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         refuse_restoring(site.state_dir, state.run_id, directory_of(state))
     directory = directory_of(state)
     vault: Vault | None = None
-    if os.path.lexists(os.path.join(directory, "planrunner.yaml")):
+    if has_settings(directory):
         from planrunner.app.secrets import vault_of  # late: few projects have such a file
 
         vault = vault_of(state, directory)

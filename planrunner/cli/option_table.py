@@ -232,6 +232,12 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--plan", "Replay with an edited plan instead of the run's own."),
         ("--json", "Print JSON."),
     ),
+    "config": (
+        ("--origin", "With show: one value a line, with the file, line and column it is from."),
+        ("--format", "How to print."),
+        ("--json", "The same as --format json."),
+        ("--fail-on", "With check: what gives code 1."),
+    ),
     "capabilities": (
         ("--json", "Print JSON, with the schema of the inputs."),
     ),
