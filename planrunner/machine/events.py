@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from planrunner.machine.limit_events import BudgetRefused as BudgetRefused
     from planrunner.machine.limit_events import BudgetWarned as BudgetWarned
     from planrunner.machine.limit_events import PeopleAwaited as PeopleAwaited
+    from planrunner.machine.limit_events import PolicyChanged as PolicyChanged
     from planrunner.machine.limit_events import Warned as Warned
     from planrunner.machine.undo_events import (
         BackupAsked as BackupAsked,
@@ -330,6 +331,7 @@ if TYPE_CHECKING:
         BudgetExtended,
         BudgetRefused,
         PeopleAwaited,
+        PolicyChanged,
         Warned,
         AttemptStopping,
         GateRequested,
@@ -354,7 +356,9 @@ _ANEW = frozenset(
     "RunForked RunReopened TasksReset ResetPlanned FreshnessAsked FreshnessSeen TaskDelayed LeftAlone".split()
 )
 _UNDO = frozenset("BackupAsked BackupMade RollbackStarted UndoStarted UndoScheduled UndoSettled RollbackEnded".split())
-_LIMIT = frozenset("BudgetWarned BudgetExtended BudgetRefused PeopleAwaited Warned AttemptStopping".split())
+_LIMIT = frozenset(
+    "BudgetWarned BudgetExtended BudgetRefused PeopleAwaited PolicyChanged Warned AttemptStopping".split()
+)
 _GATE = frozenset("GateRequested GateExamined GateOpened GateReopened GateVoted GateEscalated GateDecided".split())
 _CHECKPOINT = frozenset({"CheckpointAsked", "CheckpointTaken"})
 """Kinds that few runs meet, by the module that holds them; it is loaded when one of them is asked for here."""

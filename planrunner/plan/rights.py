@@ -110,6 +110,9 @@ def narrows(data: Json) -> bool:
     return restricts(data) or (isinstance(data, dict) and data.get("sandbox") is not None)
 
 
+AS_BEGUN = " as the run began"
+"""Ends the name of a level that holds for a run although its file says something else by now."""
+
 JUDGED = ("capabilities", "files", "network", "env", "dependencies", "tools", "python")
 """The sections that say what a call may do."""
 
