@@ -123,7 +123,7 @@ def _both(one: list[_Let], other: list[_Let]) -> list[_Let]:
 def _outside(levels: Sequence[Level], root: str, *ways: str) -> Iterator[_Let]:
     """What the operator lets in from outside the working directory."""
     for level in levels:
-        files = level.data.get("files") if level.name == _OPERATOR and isinstance(level.data, dict) else None
+        files = level.data.get("files") if level.is_operators and isinstance(level.data, dict) else None
         if isinstance(files, dict):
             named = _found((each for way in ways for each in texts(files.get(way)) if os.path.isabs(each)), root)
             yield from (each for each in named if not beneath(each.path, root))
