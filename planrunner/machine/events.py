@@ -135,9 +135,9 @@ class Outcome(NamedTuple):
 class RunStarted(NamedTuple):
     """The run exists. ``selected`` names the tasks of ``--only`` or ``--until`` (None: all); ``traits`` gives for each
     capability the plan uses its effect class, whether it is instant and whether it has a probe; ``environment`` holds
-    engine and schema versions, plugin versions, host, python and platform. ``boot`` ties the time of this event to a
-    clock that nobody can set: ``id`` of the boot and ``uptime`` in seconds. An
-    ``attended`` run has somebody there who answers gates: it waits for them and does not park."""
+    engine and schema versions, plugin versions, host, python and platform, policy and profile. ``boot`` ties the time
+    of this event to a clock that nobody can set: ``id`` of the boot and ``uptime`` in seconds. An ``attended`` run has
+    somebody there who answers gates: it waits for them and does not park."""
 
     plan_digest: str
     params: dict[str, Json]

@@ -32,6 +32,11 @@ class Level(NamedTuple):
     data: Json
     file: str = ""
 
+    @property
+    def is_operators(self) -> bool:
+        """Whether it is the project's, its profile's or the user's own: no plan gives itself such a name."""
+        return self.name == "planrunner.yaml" or self.name.startswith(("/", "profile "))
+
 
 class Right(NamedTuple):
     """What a policy says: ``rule`` names the section and its list, ``entry`` is the line of it that decided ("" where
