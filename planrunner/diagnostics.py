@@ -149,4 +149,8 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN701", "criterion-in-words", "warning", "a criterion that only a person or a judge can decide"),
     ("PLAN703", "criterion-always-true", "warning", "a criterion that cannot fail"),
     ("PLAN801", "denied-by-policy", "error", "something that a policy refuses"),
+    ("PLAN821", "unknown-secret", "error", "a secret that the project does not have, or the task does not declare"),
+    ("PLAN822", "secret-in-a-template", "error", "a secret that would be written into a text"),
+    ("PLAN823", "secret-as-an-argument", "warning", "a secret among the arguments of a program"),
+    ("PLAN824", "secret-for-nothing", "warning", "a secret that its task cannot receive"),
 )

@@ -36,7 +36,7 @@ def values() -> list[str]:
     """Everything that came by variable, by file or by descriptor."""
     found = []
     for name, value in os.environ.items():
-        if name.startswith("CANARY_FILE") or name.startswith("CANARY_FD"):
+        if name.startswith(("CANARY_FILE", "CANARY_FD")):
             with open(value, encoding="utf-8") as file:
                 found.append(file.read())
         elif name.startswith("CANARY"):

@@ -151,8 +151,12 @@ def project(tmp_path: Path) -> Path:
 def environment(project: Path) -> dict[str, str]:
     return {
         **os.environ,
-        **{"PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(project / "state"), "ACME_TOKEN": TOKEN, "X": "command"},
-        **{"PLAIN_TOKEN": PLAIN, "PYTHONDONTWRITEBYTECODE": "1"},
+        "PYTHONPATH": str(ROOT),
+        "PLANRUNNER_STATE": str(project / "state"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "ACME_TOKEN": TOKEN,
+        "PLAIN_TOKEN": PLAIN,
+        "X": "command",
     }
 
 
