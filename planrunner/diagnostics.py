@@ -153,4 +153,6 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN822", "secret-in-a-template", "error", "a secret that would be written into a text"),
     ("PLAN823", "secret-as-an-argument", "warning", "a secret among the arguments of a program"),
     ("PLAN824", "secret-for-nothing", "warning", "a secret that its task cannot receive"),
+    ("PLAN831", "code-runs-values", "warning", "Python in a plan that runs its values as code"),
+    ("PLAN832", "unseen-code", "warning", "Python that is made while the run goes on, without a gate that shows it"),
 )

@@ -47,7 +47,9 @@ def _kept(call: Call, state: str, redactor: Redactor | None) -> Iterator[dict[st
             try:
                 record = keep_beneath(state, call.directory, path, redactor)
             except Failure as failure:
-                raise Failure(f"the artifact `{name}` cannot be kept: {failure}", failure.failure) from None
+                raise Failure(
+                    f"the artifact `{name}` cannot be kept: {failure}", failure.failure, rule=failure.rule
+                ) from None
             except SecretFound as refused:
                 message = f"the artifact `{name}` cannot be kept: {path}: {refused.strerror}"
                 raise Failure(message, "policy", rule="secret") from None
@@ -62,7 +64,7 @@ def _files(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
     relative = os.path.relpath(os.path.join(directory, artifact.path), directory)
     if relative.split("/")[0] == "..":
         message = f"the artifact `{artifact.name}` cannot be kept: {artifact.path} is outside the working directory"
-        raise Failure(message, "policy")
+        raise Failure(message, "policy", rule="files.beneath")
     if not any(sign in artifact.path for sign in "*?[") or os.path.lexists(os.path.join(directory, artifact.path)):
         return [(artifact.name, artifact.path)]
     from glob import glob  # late: loads regular expressions
@@ -95,6 +97,8 @@ def keep_beneath(state: str, directory: str, path: str, redactor: Redactor | Non
 def _leave_the_state(state: str, path: str, said: str) -> None:
     """Raises Failure where a path is, holds or lies in the state folder: its contents change while they are kept."""
     if path == state or path.startswith(f"{state}/"):
-        raise Failure(f"{said} lies in the state folder of planrunner", "policy")
+        raise Failure(f"{said} lies in the state folder of planrunner", "policy", rule="files.state")
     if state.startswith(f"{path.rstrip('/')}/"):
-        raise Failure(f"{said} holds the state folder of planrunner: name what is to be kept in it", "policy")
+        raise Failure(
+            f"{said} holds the state folder of planrunner: name what is to be kept in it", "policy", rule="files.state"
+        )
