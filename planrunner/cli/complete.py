@@ -135,6 +135,8 @@ def _for_command(words: list[str], last: str, state: str | None) -> list[str]:
         return _options(command)
     if command == "completion":
         return sorted(SCRIPTS)
+    if command == "secrets":
+        return [FILES] if given else ["list", "check"]
     if command == "plugins":
         return [FILES] if given[:1] in (["trust"], ["untrust"]) else list(PLUGIN_ACTIONS) if not given else []
     return [FILES] if command in _TAKES_FILES else _looked_up(command, given, last, state)
