@@ -10,11 +10,10 @@ from planrunner.plan.model import Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.places import Within, place_of, value_place
 from planrunner.plan.rules.reading import expressions_of, texts_of
-from planrunner.plan.rules.secrets import named_credential
 from planrunner.plan.rules.view import PlanView, find_word, names, span_of
 from planrunner.plan.shellargs import passed_on
 from planrunner.plan.template import references
-from planrunner.plan.wishes import Wish, wishes
+from planrunner.plan.wishes import Wish, named_credential, wishes
 from planrunner.source import Span
 
 _RECEIVERS = frozenset(("shell", "python", "git", "docker", "kubectl", "helm", "validate", "http"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.model import Task
 from planrunner.plan.rules.view import PlanView
+from planrunner.plan.wishes import named_credential
 
 CODES = ("PLAN821", "PLAN822", "PLAN823", "PLAN824")
 
@@ -17,10 +17,3 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     from planrunner.plan.rules.secret_checks import judged  # late: few plans have secrets
 
     return judged(view)
-
-
-def named_credential(task: Task) -> str:
-    """The credential that the inputs of a task name; empty where they name none that is known before the run."""
-    auth = task.inputs.get("auth") if isinstance(task.inputs, dict) else None
-    name = auth.get("credential") if isinstance(auth, dict) else None
-    return name if isinstance(name, str) and "{{" not in name else ""
