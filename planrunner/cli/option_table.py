@@ -248,6 +248,9 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--into", "With new: the folder to make the package in."),
         ("--cases", "With check: run the conformance suite on the cases of a file."),
     ),
+    "secrets": (
+        ("--json", "Print JSON."),
+    ),
     "doctor": (
         ("--json", "Print JSON, for reports of faults."),
         ("--sandbox", "Try from inside whether the sandbox of processes holds."),
