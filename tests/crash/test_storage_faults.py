@@ -39,7 +39,7 @@ MAKES = r"openat\(.*O_CREAT"
 TAKES_ROOM = set(WRITES) - {"unlink", "unlinkat", "fsync", "fdatasync"}
 """What goes on failing on a disk that stays full."""
 ALL = os.environ.get("PLANRUNNER_FAULTS") == "all"
-EVERY = 1 if ALL else int(os.environ.get("AUD_EVERY", "37"))
+EVERY = 1 if ALL else 37
 FAULTS = [("ENOSPC", True), ("EIO", False), *([("ENOSPC", False), ("EIO", True)] if ALL else [])]
 """An error, and whether the disk stays so."""
 
