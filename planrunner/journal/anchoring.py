@@ -9,7 +9,6 @@ import stat
 from planrunner.errors import RecordMismatch, StorageFailed
 from planrunner.journal.chain import KEY_VARIABLE, Chain, read_key
 
-
 _NO_HOME = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT)
 
 

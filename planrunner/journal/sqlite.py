@@ -8,12 +8,11 @@ from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
 from planrunner.journal import locks, runids
 from planrunner.journal.chain import Chain, first_link, key_path, read_key
 from planrunner.journal.codec import decode_rows, encode_rows
-from planrunner.journal.database import FILE, Connection, open_database, sqlite3
+from planrunner.journal.database import FILE, Connection, failure, open_database, sqlite3
 from planrunner.journal.locks import JournalLock
 from planrunner.journal.records import Answer, NewRun, RunHandle, RunRow, StoredPlan, check_order, ending
 from planrunner.journal.requests import Requests
 from planrunner.journal.wal import WriteAheadLog
-from planrunner.journal.workspace import check_state, mend_modes, prepare_state, unusable
 from planrunner.machine.events import Entry
 from planrunner.record import TYPE_CHECKING
 
@@ -55,7 +54,7 @@ def open_journal(state: str, *, readonly: bool = False) -> Journal:
     Raises StorageFailed for a place or a database that cannot be used, NotFound for a read-only opening of nothing.
     """
     state = os.path.abspath(state)
-    lock, notices = _open_lock(state, readonly)
+    lock, notices = locks.open_lock(state, readonly)
     chain = None
     try:
         if readonly:
@@ -96,27 +95,6 @@ def _begin(connection: Connection, chain: Chain) -> None:
     from planrunner.journal.adopting import begin  # late: once in the life of a journal
 
     begin(connection, chain)
-
-
-def _open_lock(state: str, readonly: bool) -> tuple[JournalLock | None, tuple[str, ...]]:
-    """The lock, and what is to be told of the directory. A reader has none: it never moves the log, so it need not keep
-    others from doing so."""
-    try:
-        check_state(state)
-        if readonly:
-            return None, ()
-        notices = mend_modes(state)
-        return JournalLock(state), notices
-    except FileNotFoundError as error:
-        if readonly:
-            raise NotFound(f"there are no runs in `{state}`", "start one with `planrunner exec PLAN`") from error
-    except OSError as error:
-        raise unusable(state, error) from error
-    prepare_state(state)
-    try:
-        return JournalLock(state), ()
-    except OSError as error:
-        raise unusable(state, error) from error
 
 
 class Journal(Requests):
@@ -266,6 +244,15 @@ class Journal(Requests):
             raise
         self._chain.note(handle)
         return handle
+
+    def prove(self, run: str) -> None:
+        """Before what a run did is made use of: raises RecordMismatch where it is not what was written."""
+        from planrunner.journal.takeover import prove  # late, as in ``_take_over``
+
+        try:
+            prove(self._connection, self._chain, run)
+        except sqlite3.Error as error:
+            raise failure(error, self._path) from error
 
     def release(self, run: RunHandle) -> None:
         """Let go of a run. Nothing can be appended through the handle afterwards."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.errors import RecordMismatch
 from planrunner.journal.breaks import breaks_of
-from planrunner.journal.walking import sealed_rows
+from planrunner.journal.walking import Sealed, sealed_rows
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,17 +19,23 @@ def take_up(connection: Connection, chain: Chain, handle: RunHandle) -> None:
     Raises RecordMismatch for a run that is not what was written, or was written under another key; StorageFailed for
     damaged heads; the errors of SQLite.
     """
-    row = sealed_rows(connection, handle.run)[0]
-    if chain.key is not None:
-        head = chain.head(row.number)
-        walked, found = breaks_of(connection, chain, row, head)
-        handle.link = walked.link
-        if found:
-            raise refused(handle.run, found[0].message)
+    row, handle.link = prove(connection, chain, handle.run)
     handle.number, handle.epoch = row.number, row.epoch + 1
     handle.row = row[:6]
     seal = chain.seal(*handle.row, handle.epoch, row.status, row.ended)
     connection.execute("UPDATE runs SET epoch = ?, seal = ? WHERE number = ?", (handle.epoch, seal, row.number))
+
+
+def prove(connection: Connection, chain: Chain, run: str) -> tuple[Sealed, bytes]:
+    """The row and the last link of a run that is what was written; raises as ``take_up``. Without a key nothing is
+    compared."""
+    row = sealed_rows(connection, run)[0]
+    if chain.key is None:
+        return row, b""
+    walked, found = breaks_of(connection, chain, row, chain.head(row.number))
+    if found:
+        raise refused(run, found[0].message)
+    return row, walked.link
 
 
 def refused(run: str, why: str) -> RecordMismatch:
