@@ -161,6 +161,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
             **judge(directory),
             **policy,
             **({"dry_run": True} if request.dry_run else {}),
+            **({"unchained": site.journal.unchained} if site.journal.unchained else {}),
         },
         boot=here,
         attended=is_attended(site.watch),

@@ -29,11 +29,13 @@ class MemoryJournal:
         "_writes",
         "fault",
         "notices",
+        "unchained",
     )
 
     def __init__(self, fault: Fault | None = None) -> None:
         self.fault = fault
         self.notices: tuple[str, ...] = ()
+        self.unchained = ""
         self._writes = 0
         self._rows: dict[str, RunRow] = {}
         self._entries: dict[str, list[Entry]] = {}

@@ -13,6 +13,7 @@ class JournalPort(Protocol):
     """The methods are described at ``planrunner.journal.sqlite.Journal``."""
 
     notices: tuple[str, ...]
+    unchained: str
 
     def create_run(self, new: NewRun, entries: Sequence[Entry] = ()) -> RunHandle: ...
 

@@ -100,13 +100,14 @@ def _begin(connection: Connection, chain: Chain) -> None:
 class Journal(Requests):
     """One connection; use it from the thread that opened it."""
 
-    __slots__ = ("_chain", "_lock", "_state", "_wal", "notices")
+    __slots__ = ("_chain", "_lock", "_state", "_wal", "notices", "unchained")
 
     def __init__(self, state: str, connection: Connection, lock: JournalLock | None, chain: Chain) -> None:
         super().__init__(connection, os.path.join(state, FILE))
         self._chain = chain
         self.notices: tuple[str, ...] = ()
-        """What whoever opened it should be told."""
+        """What whoever opened it should be told; ``unchained`` is why it cannot be proven later, empty where it can."""
+        self.unchained = chain.unchained
         self._state = state
         self._lock = lock
         self._wal = WriteAheadLog(f"{self._path}-wal")
