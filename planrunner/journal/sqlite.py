@@ -98,7 +98,7 @@ def _begin(connection: Connection, chain: Chain) -> None:
 
 
 class Journal(Requests):
-    """One connection; use it from the thread that opened it."""
+    """One connection; use it from the thread that opened it. ``notices`` are for people; ``unchained`` is one of them."""
 
     __slots__ = ("_chain", "_lock", "_state", "_wal", "notices", "unchained")
 
@@ -106,7 +106,6 @@ class Journal(Requests):
         super().__init__(connection, os.path.join(state, FILE))
         self._chain = chain
         self.notices: tuple[str, ...] = ()
-        """What whoever opened it should be told; ``unchained`` is why it cannot be proven later, empty where it can."""
         self.unchained = chain.unchained
         self._state = state
         self._lock = lock

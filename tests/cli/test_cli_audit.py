@@ -74,14 +74,14 @@ def test_nothing_acts_on_a_run_that_was_changed(ran, tmp_path, words):
 def test_a_fork_of_a_changed_run_is_refused(ran, tmp_path):
     name = json.loads(ran("checkpoints", "last", "--json").out)["checkpoints"][0]["name"]
     change(tmp_path, "UPDATE entries SET at = at + 0.5 WHERE id & 65535 = 3")
-    done = ran("fork", "last", name)
+    done = ran("fork", "last", "--from", name)
     assert done.code == MISMATCH and "audit verify" in done.err, done
 
 
 def test_forks_reruns_and_collection_leave_the_journal_what_was_written(ran):
     name = json.loads(ran("checkpoints", "last", "--json").out)["checkpoints"][0]["name"]
     first = json.loads(ran("runs", "--json").out)["runs"][0]["run_id"]
-    assert ran("fork", "last", name).code == OK
+    assert ran("fork", "last", "--from", name).code == OK
     ran("rerun", first, "--task", "b")
     ran("retry", first)
     ran("rollback", first, "--yes")
