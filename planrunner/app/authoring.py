@@ -15,6 +15,7 @@ from planrunner.plan.fixes import apply
 from planrunner.plan.load import File, Loaded, load, named
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
+from planrunner.plan.rules.view import Project
 from planrunner.record import NamedTuple
 from planrunner.source import Source
 from planrunner.syntax.tree import Mapping as MappingNode
@@ -83,30 +84,32 @@ def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checke
     """The findings about one plan."""
     if file.findings:  # the bytes are no text: there is nothing to load
         return Checked(file.source, _chosen(arrange(file.findings), choice), file.source.text)
-    loaded = load(file.source, capabilities, _people(file.source.name))
+    loaded = load(file.source, capabilities, _project(file.source.name))
     _latest[:] = [loaded]
     return Checked(file.source, _chosen(loaded.findings, choice), file.source.text)
 
 
-def check_project_of(path: str, choice: Choice) -> Checked | None:
-    """The findings about the project's file that a plan belongs to; None where there is none to read."""
-    from planrunner.safety.project import check_project
+def check_project_of(path: str, choice: Choice) -> tuple[Checked, ...]:
+    """The findings about each file of the settings of the project that a plan belongs to. Raises as ``check_files``."""
+    from planrunner.safety.project import check_files
 
-    found = check_project(find_project(path))
-    if found is None:
-        return None
-    return Checked(found.source, _chosen(found.findings, choice), found.source.text)
+    return tuple(
+        Checked(found.source, _chosen(found.findings, choice), found.source.text)
+        for found in check_files(find_project(path))
+    )
 
 
-def _people(path: str) -> Mapping[str, tuple[str, ...]] | None:
-    """The people of the project that a plan belongs to; None where it lists nobody, or its list is not sound, which
+def _project(path: str) -> Project:
+    """What the project that a plan belongs to holds it to; nothing where its file is not sound, which
     ``check_project_of`` finds."""
     from planrunner.safety.people import read_project
+    from planrunner.safety.policy import levels, policy_records
 
+    directory = find_project(path)
     try:
-        return read_project(find_project(path)).people
+        return Project(read_project(directory).people, levels(policy_records(directory)))
     except (UsageError, PlanInvalid):
-        return None
+        return Project()
 
 
 def mend_file(file: File, choice: Choice, capabilities: Capabilities, unsafe: bool) -> Checked:
@@ -250,11 +253,15 @@ def plan_schema_text() -> str:
 
 
 def schema_for(path: str | None, complete: bool) -> dict[str, Any]:
-    """The schema of plans, of ``capabilities``, or of what stands under a path of keys; ``complete`` adds the inputs of
-    the installed capabilities. Raises NotFound for a key that plans do not have."""
-    from planrunner.app.schemas import capabilities_schema, part, plan_schema
+    """The schema of plans, of ``capabilities``, of ``project`` (the file of settings), or of what stands under a path
+    of keys such as ``tasks.retry`` or ``project.models``; ``complete`` adds the inputs of the installed capabilities.
+    Raises NotFound for a key that there is not."""
+    from planrunner.app.schemas import capabilities_schema, part, plan_schema, project_schema
 
     if path == "capabilities":
         return capabilities_schema(catalogue())
+    whose, _, rest = (path or "").partition(".")
+    if whose == "project":
+        return part(project_schema(), rest, "the project's file") if rest else project_schema()
     schema = plan_schema(catalogue() if complete else ())
     return part(schema, path) if path else schema
