@@ -138,7 +138,9 @@ def _mode(given: Settings, mode: str) -> str:
 
 
 def report(result: RunResult, as_json: bool) -> int:
-    """Print the object of a run where it is asked for; the exit code."""
+    """Tell of the state directory, print the object of a run where it is asked for; the exit code."""
+    for warning in result.warnings:
+        sys.stderr.write(f"note: {warning}\n")
     if as_json:
         from json import dumps
 
