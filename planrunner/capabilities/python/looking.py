@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from planrunner.capabilities.contract import Context
     from planrunner.plan.rights import Level
 
-OPERATOR = "planrunner.yaml"
-"""The level that may let pass what is denied where nobody says anything."""
+_OF_PLANS = ("the plan", "task ")
+"""How the levels are named that a plan has; all others are the operator's."""
 
 
 class Judged(NamedTuple):
@@ -43,7 +43,7 @@ class Judged(NamedTuple):
 def levels_of(rights: Iterable[Level]) -> list[list[Any]]:
     """The levels of policy that say something about the scan, as ``verdict`` takes them."""
     found = ((level, level.data.get("python")) for level in rights if isinstance(level.data, dict))
-    return [[level.name, section, level.name == OPERATOR] for level, section in found if section]
+    return [[level.name, section, not level.name.startswith(_OF_PLANS)] for level, section in found if section]
 
 
 def judge(text: str, levels: Any) -> list[Judged]:
