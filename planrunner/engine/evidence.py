@@ -283,4 +283,9 @@ def _git(directory: str, *arguments: str) -> bytes:
     return done.stdout
 
 
-_LOOKS = {"file": _files, "text": _text, "junit": _junit, "schema": _schema, "diff": _diff}
+def _told(look: Record, directory: str) -> Iterator[Record]:
+    """What was found out before anybody looked at the world."""
+    yield {"kind": look["kind"], "name": look["name"], "digest": "", "problem": look["problem"]}
+
+
+_LOOKS = {"file": _files, "text": _text, "junit": _junit, "schema": _schema, "diff": _diff, "taint": _told}

@@ -38,6 +38,7 @@ class Trait(NamedTuple):
     probe: bool = False
     spends: tuple[str, ...] = ()
     undo: bool = False
+    taint: Json = None
 
 
 class TaskState:
@@ -166,6 +167,7 @@ class State:
         "environment",
         "epoch",
         "failing",
+        "foreign",
         "freshness",
         "held",
         "holders",
@@ -227,7 +229,7 @@ class State:
         """What was seen of tasks that may be done already."""
         self.unattended = False
         """Nobody is there to ask what became of an attempt."""
-        self.saves = False
+        self.saves = self.foreign = False
         self.checkpoints: Checkpointed | None = None
         self.ledger: Ledger | None = None
         """What is spent and set aside; None while nothing is limited and nothing was spent."""

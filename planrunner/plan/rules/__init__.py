@@ -28,6 +28,7 @@ from planrunner.plan.rules import (
     sizes,
     spending,
     staff,
+    taint,
     targets,
     templates,
     timeouts,
@@ -68,6 +69,7 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (labelled.CODES, labelled.check),
     (staff.CODES, staff.check),
     (sizes.CODES, sizes.check),
+    (taint.CODES, taint.check),
 )
 
 
