@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from planrunner.plan.expressions.problem import TemplateError
     from planrunner.plan.expressions.values import Scope
     from planrunner.plan.model import Artifact, Plan, Task
+    from planrunner.plan.rights import Level
 
     Json = Any
 
@@ -89,8 +90,9 @@ class Prepared(NamedTuple):
     outcome: Outcome | None = None
 
 
-def prepare(state: State, start: Start, place: Place) -> Prepared:
-    """Render the task of ``start``; a template that fails gives a logic failure, never an exception."""
+def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Prepared:
+    """Render the task of ``start``; a template that fails gives a logic failure, never an exception. ``shown``: the
+    call is put before people, who judge what is in it."""
     number, attempt, reissue, reserved, degraded = start
     task = state.specs[number]
     name = task.id
@@ -103,7 +105,7 @@ def prepare(state: State, start: Start, place: Place) -> Prepared:
     refusal: Outcome | None = None
     try:
         call = call_of(state, task, start, place, key)
-        if state.foreign:
+        if state.foreign and not shown:
             refusal = _refused(state, number, place, "degraded" if degraded or number in state.degraded else "")
     except no_value() as error:
         hint = "" if state.selected is None else "; tasks that were not selected for this run have no results"
@@ -158,7 +160,14 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
         ),
         once=f"{state.run_id}:{task.id}:{state.tasks[start.number].visit}",
         reserved=_limited(state, start) if start.reserved else {},
+        rights=_rights(state, start.number) if state.restricted else (),
     )
+
+
+def _rights(state: State, number: int) -> tuple[Level, ...]:
+    from planrunner.machine.governing import levels_of  # late: few plans are restricted
+
+    return levels_of(state, number)
 
 
 def _limited(state: State, start: Start) -> dict[str, Json]:

@@ -12,6 +12,7 @@ from planrunner.machine import instructions
 from planrunner.machine.commands import Start
 from planrunner.machine.events import GateReopened, GateRequested
 from planrunner.machine.gates import digest, spec
+from planrunner.machine.governing import STAGE
 from planrunner.machine.judging import KIND, allowance, judge_of
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.starting import INSTRUCTION
@@ -121,6 +122,8 @@ def _question(task: Task, stage: str, words: list[str], written: Gate) -> str:
         return "a person has to confirm: " + "; ".join(words)
     if stage.startswith("label:"):
         return f"may `{task.id}` start? its label `{stage[6:]}` demands a decision"
+    if stage == STAGE:
+        return f"may `{task.id}` start? a policy says to ask first"
     return "; ".join(words) or f"waits for a decision ({written.kind})"
 
 
@@ -135,7 +138,7 @@ def _inputs(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         shown["stdout"] = outcome.stdout
         return {name: _short(value) for name, value in shown.items() if value not in (None, "", {}, [])}
     if stage != "gate" and task.uses:
-        prepared = prepare(state, Start(number, found.attempts + 1), place)
+        prepared = prepare(state, Start(number, found.attempts + 1), place, shown=True)
         call = prepared.call
         if call is None:
             return {"problem": prepared.outcome.message if prepared.outcome is not None else ""}

@@ -7,6 +7,7 @@ import os
 import re
 
 from planrunner.machine.events import Outcome
+from planrunner.machine.governing import STAGE, levels_of
 from planrunner.machine.scope import TaskScope
 from planrunner.plan.rights import entries, host_fits
 from planrunner.plan.taint.findings import judged, told
@@ -40,6 +41,8 @@ def refused(state: State, number: int, directory: str, part: str = "") -> Outcom
     """The outcome of a call in which foreign text would become what it may not; None where the call may be made.
     ``part`` says which of the task's calls it is: its own (empty), ``degraded`` or ``rollback``. Raises TemplateError
     and EvaluationError as the call itself would."""
+    if STAGE in state.tasks[number].cleared and not part:
+        return None  # a policy says to ask about this call, and whoever was asked saw it
     for found, spot in _judged(state, number, part):
         if found.sink.use != "approval" and (why := _becomes(state, number, found, directory)):
             rule = f"taint.{_RULES.get(found.sink.use, found.sink.use)}"
@@ -150,22 +153,10 @@ def _may_reach(state: State, number: int, address: str, bare: bool) -> bool:
         host, port = host_of(f"any://{address}")
     if not host:
         return not os.path.isabs(address) and ".." not in address.split("/")
-    listed = [entry for policy in _policies(state, number) for entry in _listed(policy)]
+    listed = [entry for level in levels_of(state, number) for entry in _listed(level.data)]
     return any(host_fits(str(entry), host, port) for entry in listed)
 
 
 def _listed(policy: Json) -> tuple[Json, ...]:
     network = policy.get("network") if isinstance(policy, dict) else None
     return (entries(network, "allow") or ()) if network is not None else ()
-
-
-def _policies(state: State, number: int) -> Iterator[Json]:
-    """What the project, the plans and the task say, as it was recorded."""
-    yield state.environment.get("policy")
-    yield state.plan.policy
-    yield state.specs[number].policy
-    while number >= 0:
-        frame = state.tasks[number].frame
-        if frame.linked is not None:
-            yield frame.linked.policy
-        number = frame.owner

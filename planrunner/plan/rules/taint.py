@@ -64,14 +64,14 @@ def _judged(view: PlanView) -> Iterator[Diagnostic]:
     flow = Flow(view.plan, {name: known(found) for name, found in rows.items()})
     for place in flow.levels.every():
         for each in judged(flow, place):
-            if each.sink.use not in LOOKED_AT or (each.sink.use in _CODE and not _allows_hosts(place)):
+            if each.sink.use not in LOOKED_AT or (each.sink.use in _CODE and not _allows_hosts(view, place)):
                 yield _finding(view, flow, place, each)
 
 
-def _allows_hosts(place: Place) -> bool:
+def _allows_hosts(view: PlanView, place: Place) -> bool:
     """Whether a policy lists the hosts that may be reached: then the run looks at the very host."""
     assert place.task is not None
-    policies = [place.task.policy, place.level.plan.policy]
+    policies = [place.task.policy, place.level.plan.policy, *(level.data for level in view.levels)]
     networks = [policy.get("network") for policy in policies if isinstance(policy, dict)]
     return any(isinstance(each, list) or (isinstance(each, dict) and each.get("allow")) for each in networks)
 
