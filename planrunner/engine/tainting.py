@@ -13,7 +13,8 @@ from planrunner.plan.rights import entries, host_fits
 from planrunner.plan.taint.findings import judged, told
 from planrunner.plan.taint.flow import Flow
 from planrunner.plan.taint.hosts import host_of
-from planrunner.plan.taint.known import known
+from planrunner.plan.taint.known import known, makes_rules
+from planrunner.plan.taint.sinks import LOOKED_AT
 from planrunner.plan.template import render
 from planrunner.record import TYPE_CHECKING
 
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
     Json = Any
 
-_HOSTS = ("url", "host", "page")
-_RULES = {"url": "host", "page": "host", "script": "code", "manifest": "image"}
+_SAID = dict.fromkeys(("plan", "capability"), "text from outside would choose what runs")
+_SAID["approval"] = "text from outside would approve"
+_SAID["rules"] = "text from outside would become the rules of the project"
+_RULES = {"url": "host", "page": "host", "script": "code", "manifest": "image", "written": "rules"}
 
 _last: tuple[Plan, dict[str, Trait], Flow] | None = None
 """The flow of the run that was judged last; it follows from plan and traits."""
@@ -44,7 +47,7 @@ def refused(state: State, number: int, directory: str, part: str = "") -> Outcom
     if STAGE in state.tasks[number].cleared and not part:
         return None  # a policy says to ask about this call, and whoever was asked saw it
     for found, spot in _judged(state, number, part):
-        if found.sink.use != "approval" and (why := _becomes(state, number, found, directory)):
+        if found.sink.key != "checks" and (why := _becomes(state, number, found, directory)):
             rule = f"taint.{_RULES.get(found.sink.use, found.sink.use)}"
             message = f"{why}: {told(_flow(state), spot, found)}; a person has to see it first, or a closed choice"
             return Outcome("policy", message, rule=rule)
@@ -54,7 +57,7 @@ def refused(state: State, number: int, directory: str, part: str = "") -> Outcom
 def decides(state: State, number: int) -> dict[str, Json] | None:
     """What stands against a gate whose checks look for something in foreign text, as a look for its evidence."""
     for found, spot in _judged(state, number, ""):
-        if found.sink.use == "approval":
+        if found.sink.key == "checks":
             problem = f"text from outside would decide: {told(_flow(state), spot, found)}"
             return {"kind": "taint", "name": "taint.approval", "problem": problem}
     return None
@@ -117,8 +120,8 @@ def _approved(state: State, number: int) -> bool:
 def _becomes(state: State, number: int, found: Found, directory: str) -> str:
     """What the value would become, by what it is in the end; empty where that is fine."""
     use = found.sink.use
-    if use not in (*_HOSTS, "path", "option"):
-        return "text from outside would run" if use not in ("plan", "capability") else "text from outside would choose"
+    if use not in LOOKED_AT:
+        return _SAID.get(use, "text from outside would run")
     values = list(_texts(render(found.sink.value, TaskScope(state, number))))
     if use == "path":
         strange = [value for value in values if not _inside(directory, value)]
@@ -126,6 +129,9 @@ def _becomes(state: State, number: int, found: Found, directory: str) -> str:
     if use == "option":
         strange = [value for value in values if re.match(r"--?[A-Za-z]", value)]
         return f"text from outside would be taken for the option `{strange[0][:80]}`" if strange else ""
+    if use == "written":
+        strange = [value for value in values if makes_rules(value)]
+        return f"text from outside would become the rules of the project, in `{strange[0][:80]}`" if strange else ""
     bare = found.sink.key not in ("with", "rollback", "degraded") or not found.sink.name
     strange = [value for value in values if not _may_reach(state, number, value, bare)]
     return f"text from outside would choose the host of `{strange[0][:200]}`" if strange else ""

@@ -113,8 +113,8 @@ def prepare_save(state: State, number: int, place: Place) -> tuple[BackupAsked, 
         if not task.backup:
             start = Start(number, state.tasks[number].attempts + 1)
             call = call_of(state, task, start, place, f"{state.run_id}:{task.id}:capture:{visit}")
-            if (refusal := _refused(state, number, place, "")) is not None:
-                return BackupAsked(task.id, visit, ()), BackupMade(task.id, visit, (), (), refusal.message)
+            if _refused(state, number, place, "") is not None:  # the attempt is refused as well: nothing is to be saved
+                return BackupAsked(task.id, visit, ()), BackupMade(task.id, visit, ())
             return BackupAsked(task.id, visit, ()), Save(task.id, visit, place.directory, (), call)
         directory = os.path.join(place.directory, str(rendered(task.cwd, scope))) if task.cwd else place.directory
         given = tuple(inside(place.directory, directory, rendered(pattern, scope)) for pattern in task.backup)

@@ -18,12 +18,19 @@ if TYPE_CHECKING:
 
 CODES = ("PLAN811", "PLAN812", "PLAN813", "PLAN814")
 
-_CODE = {"url": "PLAN812", "host": "PLAN812", "page": "PLAN812", "plan": "PLAN813", "capability": "PLAN813"}
+_CODE = {
+    "url": "PLAN812",
+    "host": "PLAN812",
+    "page": "PLAN812",
+    "plan": "PLAN813",
+    "capability": "PLAN813",
+    "rules": "PLAN813",
+}
 _CODE |= {"approval": "PLAN814"}
 _WHAT = {
     "PLAN811": "text from outside would run",
     "PLAN812": "text from outside would choose a host",
-    "PLAN813": "text from outside would choose what is run",
+    "PLAN813": "text from outside would choose what may be run",
     "PLAN814": "text from outside would decide a gate",
 }
 
@@ -111,8 +118,11 @@ def _way_out(flow: Flow, task: Task, found: Found) -> str:
     if found.sink.use == "approval":
         ways.append("compare the whole value (`==`), or let a person decide: `gate: approval`")
     else:
-        file = "{{" not in found.sink.template
-        shown = f"{{file: {found.sink.template}}}" if file else f"{{value: '{found.sink.template}'}}"
+        shown = (
+            f"{{value: '{found.sink.template}'}}" if "{{" in found.sink.template else f"{{file: {found.sink.template}}}"
+        )
+        if found.sink.use == "rules" and written is not None:  # there is no such file before
+            shown = f"{{value: '{{{{ tasks.{written.id}.outputs.{first.name} }}}}'}}"
         gate = f"- {{id: look, gate: approval, ask: …, evidence: [{shown}]}}"
         ways.append(f"show it to a person first: `{gate}`, and let `{task.id}` need `look`")
     return "; or ".join(ways)

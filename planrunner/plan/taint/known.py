@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ USES = {
     "plan": "a plan",
     "capability": "the name of a capability",
     "approval": "an approval",
+    "rules": "the rules of the project",
+    "written": "the rules of the project",
     "prompt": "the prompt of an agent that acts",
     "option": "an option",
 }
@@ -36,6 +40,9 @@ where it is foreign as a whole. ``digest`` is no danger: what has to have it was
 
 CLOSED = frozenset({"int", "number", "bool", "duration", "size", "money"})
 """Types of the plan language whose values cannot carry text."""
+
+_RULES = ("planrunner.yaml", ".planrunner", ".git")
+"""Files, and folders of files, that say what may be done or what runs by itself."""
 
 _MEDIA = {"application/sql": "statement", "text/x-python": "code"}
 _SCALARS = frozenset({"integer", "number", "boolean", "null"})
@@ -74,6 +81,12 @@ def known(found: Row | None) -> Known:
         return Known()
     texts = {name: tuple(found.get(name, ())) for name in ("foreign", "own", "closed", "writes")}
     return Known(**texts, shaped=found.get("shaped", {}), uses=found.get("uses", {}))
+
+
+def makes_rules(path: str) -> bool:
+    """Whether a file, by its path from the working directory, says what may be done in the project."""
+    parts = posixpath.normpath(path).split("/")
+    return parts[0] in _RULES or parts[-1] == _RULES[0] or ".git" in parts
 
 
 def is_closed(schema: Json) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from planrunner.plan.taint.commands import HOLE, VARIABLE, Position, in_arguments, in_script
 from planrunner.plan.taint.flow import actions_of, placed, read, texts
 from planrunner.plan.taint.hosts import in_authority
+from planrunner.plan.taint.known import makes_rules
 from planrunner.plan.taint.levels import Cell, Place, meant
 from planrunner.plan.taint.reads import holes, searched
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
     Json = Any
 
-LOOKED_AT = frozenset({"url", "host", "page", "path", "option"})
-"""Uses that hang on what the value is in the end: the run judges them by it."""
+LOOKED_AT = frozenset({"url", "host", "page", "path", "option", "written"})
+"""Uses that hang on what the value is in the end: the run judges them by it. ``written`` is a file whose name is not
+known before, with content from outside."""
 
 
 class Sink(NamedTuple):
@@ -101,11 +103,25 @@ def _inputs(flow: Flow, place: Place, part: str, action: Action) -> Iterator[Sin
     """What becomes of the inputs of a capability, as it declares."""
     if not isinstance(action.inputs, dict):
         return
+    for name in flow.known(action.uses).writes:
+        if isinstance(path := action.inputs.get(name), str) and path:
+            yield from _written(place, (part, name, path), action)
     for name, use in flow.known(action.uses).uses.items():
         value = action.inputs.get(name)
         if value is not None and use != "digest":
             for text, template, cells in _counting(place, use, value):
                 yield Sink(use, part, part or "with", name, text, template, cells, value)
+
+
+def _written(place: Place, at: tuple[str, str, str], action: Action) -> Iterator[Sink]:
+    """A file that says what may be done in the project, or may turn out to be one."""
+    part, name, path = at
+    task = place.task
+    assert task is not None
+    if holes(path):
+        yield Sink("written", part, part or "with", name, path, path, read(place, action.inputs), path)
+    elif makes_rules(placed(task, path)):
+        yield Sink("rules", part, part or "with", name, path, path, (Cell("file", (), placed(task, path)),))
 
 
 def _counting(place: Place, use: str, value: Json) -> Iterator[tuple[str, str, tuple[Cell, ...]]]:
