@@ -153,4 +153,6 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN812", "foreign-host", "error", "text from outside that would choose the host that is reached"),
     ("PLAN813", "foreign-plan", "error", "text from outside that would choose a plan or a capability"),
     ("PLAN814", "foreign-approval", "error", "text from outside that would decide a gate"),
+    ("PLAN831", "code-runs-values", "warning", "Python in a plan that runs its values as code"),
+    ("PLAN832", "unseen-code", "warning", "Python that is made while the run goes on, without a gate that shows it"),
 )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from planrunner.engine.effects import Effects
+    from planrunner.engine.vault import Vault
     from planrunner.journal.port import JournalPort
     from planrunner.machine.events import Event
     from planrunner.plan.model import Plan
@@ -226,9 +227,10 @@ def _environment(path: str, directory: str, names: tuple[str, ...]) -> dict[str,
         "system": f"{system.sysname} {system.release} {system.machine}",
         "host": system.nodename,
         "user": user(),
+        "uid": os.getuid(),
         "plan": os.path.abspath(path),
         "directory": directory,
-        "env": environment_of(names),
+        "env": environment_of(names, directory),
     }
 
 
@@ -321,6 +323,12 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         from planrunner.app.occupancy import refuse_restoring  # late: nearly never is that file there
 
         refuse_restoring(site.state_dir, state.run_id, directory_of(state))
+    directory = directory_of(state)
+    vault: Vault | None = None
+    if os.path.lexists(os.path.join(directory, "planrunner.yaml")):
+        from planrunner.app.secrets import vault_of  # late: few projects have such a file
+
+        vault = vault_of(state, directory)
     settings = LiveSettings(
         state_dir=site.state_dir,
         run_id=state.run_id,
@@ -328,7 +336,9 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         on_output=site.watch.output,
         clock=clock,
         epoch=epoch,
-        directory=directory_of(state),
+        environment=None if vault is None else vault.environment,
+        directory=directory,
+        vault=vault,
     )
     return LiveEffects(settings)
 

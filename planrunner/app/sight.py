@@ -107,7 +107,7 @@ def _first_sight(path: str, registry: Registry) -> tuple[Seen, tuple[tuple[str, 
     if file.findings:
         raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
     plan, findings, _, files = load(file.source, registry)
-    if plan is None or any(finding.code == "PLAN020" for finding in findings):
+    if plan is None or any(finding.code in ("PLAN020", "PLAN801") for finding in findings):
         raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
     capabilities = {name: registry.find(name) for name in sorted(capabilities_of(plan.tasks))}
     traits = {name: _trait(capability) for name, capability in capabilities.items()}
@@ -234,6 +234,10 @@ def _amounts(given: dict[str, Json]) -> dict[str, Json]:
     return found
 
 
-def environment_of(names: tuple[str, ...]) -> dict[str, str]:
-    """The values of environment variables that are set."""
+def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:
+    """The values of environment variables that are set, without those that are a secret of the project."""
+    if names and os.path.lexists(os.path.join(directory, "planrunner.yaml")):
+        from planrunner.app.secrets import without_hidden  # late, as above
+
+        names = without_hidden(names, directory)
     return {name: os.environ[name] for name in names if name in os.environ}

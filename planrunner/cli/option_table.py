@@ -142,6 +142,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--all", "Every rule."),
         ("--json", "Print JSON."),
     ),
+    "policy": (),
     "preview": (
         ("--param", "Set a parameter."),
         ("--params-file", "Read parameters from a YAML or JSON file; -p comes before it."),
@@ -216,6 +217,14 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--force", "Let `get` write over a file."),
         ("--dry-run", "Let `gc` only tell what it would remove."),
         ("--older-than", "How long `gc` spares what nothing refers to (1d)."),
+        ("--json", "Print JSON."),
+    ),
+    "audit": (
+        ("--head", "`verify`: compare with this, or a file of such."),
+        ("--export", "`verify`: an exported file instead of the journal."),
+        ("--format", "`export`: lines for programs or people."),
+        ("--output", "`export`: where to write; must not exist."),
+        ("--because", "`accept`: why, for whoever looks later."),
         ("--json", "Print JSON."),
     ),
     "replay": (

@@ -4,10 +4,12 @@ its rule. Where lint would not let the plan begin, the gate that satisfies it is
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hostile_peer import Ended, Project
+from hostile_peer import Ended, Peer, Project, serving
 
 MODEL = pytest.mark.skipif(importlib.util.find_spec("pydantic_ai") is None, reason="the extra `llm` is not installed")
 PAGE = """
@@ -18,6 +20,17 @@ ASK = """
 """
 LOOK = '  - {id: look, needs: page, gate: approval, ask: "May this be done? {{ VALUE }}"}\n'
 ORDER = "touch done-by-page"
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    with serving() as found:
+        yield found
+
+
+@pytest.fixture
+def project(tmp_path: Path, peer: Peer) -> Project:
+    return Project(tmp_path, peer)
 
 
 class Case(NamedTuple):
