@@ -12,6 +12,8 @@ from planrunner.plan.rules.view import PlanView, every_task, span_of
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from planrunner.plan.taint.findings import Found
     from planrunner.plan.taint.flow import Flow
     from planrunner.plan.taint.levels import Place
@@ -42,15 +44,29 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
 
 
 def meets_foreign(plan: Plan, capabilities: Mapping[str, Capability | None]) -> bool:
-    """Whether anything of a plan, or of those it links, gives foreign text; most plans have none."""
+    """Whether anything of a plan, or of those it links, may give foreign text; most plans have none."""
+    if _says_foreign(plan.policy):
+        return True
     for task in every_task(plan.tasks):
-        if task.gate is not None or task.command or (isinstance(task.policy, dict) and task.policy.get("foreign")):
+        if task.gate is not None or task.command or _says_foreign(task.policy) or _may_ask(task.run):
             return True
         for name in (task.uses, task.degraded.uses if task.degraded is not None else ""):
             found = capabilities.get(name) if name else None
             if found is not None and found.foreign:
                 return True
+        if task.sub is not None and _says_foreign(task.sub.policy):
+            return True
     return False
+
+
+def _says_foreign(policy: Any) -> bool:
+    return isinstance(policy, dict) and policy.get("foreign") is True
+
+
+def _may_ask(run: Any) -> bool:
+    """Whether a command may ask a server; the flow looks closer."""
+    text = run if isinstance(run, str) else run[0] if run else ""
+    return any(name in text for name in ("curl", "wget", "http", "xh", "aria2c", "lynx", "w3m", "gh", "glab"))
 
 
 def _judged(view: PlanView) -> Iterator[Diagnostic]:

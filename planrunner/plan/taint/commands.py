@@ -34,7 +34,8 @@ _CARRIERS = frozenset(
 )
 _TAKING = frozenset("-u -g -h -p -C -n -P -d -L -s -k -I -E -a -c -o -e --user --signal --kill-after".split())
 """Options of these that take the next word."""
-_ASKING = frozenset("curl wget http https xh aria2c".split())
+ASKING = frozenset("curl wget http https xh aria2c lynx w3m gh glab".split())
+"""Programs that print, or keep, what a server answers."""
 _CURL = frozenset("-d -H -o -u -A -e -F -X -b -c -T -w -m -K -O -P --data --data-raw --data-binary --header".split())
 _CURL |= frozenset("--data-urlencode --output --user --form --request --cookie --write-out --max-time --retry".split())
 _VOTES = frozenset("approve reject answer done vote".split())
@@ -100,6 +101,15 @@ def in_arguments(arguments: Sequence[str], variables: Iterable[str] = ()) -> lis
         word.text += argument[at:]
         words.append(word)
     return list(dict.fromkeys(in_words(words, tuple(variables))))
+
+
+def asks(text: str) -> bool:
+    """Whether a script has a command that asks a server."""
+    if not any(name in text for name in ASKING):
+        return False
+    reader = _Reader(text)
+    reader.run()
+    return any(os.path.basename(words[0].text) in ASKING for words in reader.found)
 
 
 def _with_variables(text: str, variables: Iterable[str]) -> str:
@@ -216,7 +226,7 @@ def _reaching(name: str, words: list[Word], plain: list[Word]) -> list[Position]
         return _all("host", plain[:1]) + _all("command", plain[1:])
     if name in ("nc", "ncat", "telnet", "ping"):
         return _all("host", plain[:1])
-    if name in _ASKING:
+    if name in ASKING:
         before = ["", *(word.text for word in words)]
         asked = [word for word, option in zip(words, before, strict=False) if option not in _CURL]
         return _hosts([word for word in asked if not word.text.startswith("-")])

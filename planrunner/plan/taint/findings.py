@@ -29,17 +29,26 @@ def judged(
     flow: Flow, place: Place, part: str | None = None, passed: Callable[[Key], bool] | None = None
 ) -> Iterator[Found]:
     """What of a task foreign text may not become, and may. ``part`` and ``passed`` as in ``sinks`` and ``shown``."""
-    task = place.task
-    assert task is not None
-    before = shown(place, passed)
-    found = [] if part else list(votes(place))
-    seen = call_shown(place)
-    if task.uses:
-        found += [sink for sink in sinks(flow, place, part) if sink.part or not seen]
+    found = near(flow, place, part)
+    if not found:
+        return
+    before, seen = shown(place, passed), call_shown(place)
     for sink in found:
+        if seen and sink.key != "checks" and not sink.part:
+            continue
         way = whence(flow, sink, before)
         if way:
             yield Found(sink, way)
+
+
+def near(flow: Flow, place: Place, part: str | None = None) -> tuple[Sink, ...]:
+    """The places of a task that foreign text comes to, whoever looks at it before."""
+    known = flow.near.get((place.key, part))
+    if known is None:
+        found = (*sinks(flow, place, part), *(() if part else votes(place)))
+        known = tuple(sink for sink in found if whence(flow, sink, frozenset()))
+        flow.near[place.key, part] = known
+    return known
 
 
 def whence(flow: Flow, sink: Sink, seen: frozenset[Cell]) -> tuple[Cell, ...]:

@@ -6,6 +6,7 @@ import posixpath
 
 from planrunner.plan.blocks import Action
 from planrunner.plan.model import Plan, Task
+from planrunner.plan.taint.commands import ASKING, asks
 from planrunner.plan.taint.known import CLOSED, Known, is_closed, member
 from planrunner.plan.taint.levels import TOLD, Cell, Levels, Place, meant
 from planrunner.plan.taint.reads import expressed, holes
@@ -14,6 +15,8 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
+
+    from planrunner.plan.taint.levels import Key
 
     Json = Any
 
@@ -35,6 +38,8 @@ class Flow:
     def __init__(self, plan: Plan, known: Mapping[str, Known]) -> None:
         self.levels = Levels(plan)
         self._known = known
+        self.near: dict[tuple[Key, str | None], tuple[Any, ...]] = {}
+        """What was found out about tasks and their calls (``findings.py``)."""
         self._steps: dict[Cell, Step] = {}
         self._files: dict[str, list[tuple[tuple[str, ...], bool]]] | None = None
 
@@ -100,7 +105,7 @@ class Flow:
         actions = [(task.uses, task.inputs)]
         if task.degraded is not None:
             actions.append((task.degraded.uses, task.degraded.inputs))
-        foreign, passes = _declared(task), False
+        foreign, passes = _declared(place) or _reaches(task), False
         for uses, inputs in actions:
             found = self.known(uses)
             if _is_own(found, cell) or _is_shaped(found, inputs, cell):
@@ -248,8 +253,17 @@ def _is_chosen(task: Task, name: str) -> bool:
     return name not in ("reason", "comment")
 
 
-def _declared(task: Task) -> bool:
-    return isinstance(task.policy, dict) and task.policy.get("foreign") is True
+def _declared(place: Place) -> bool:
+    """Whether the plan says that somebody outside writes what its tasks, or this one, give."""
+    policies = (place.task.policy if place.task is not None else None, place.level.plan.policy)
+    return any(isinstance(policy, dict) and policy.get("foreign") is True for policy in policies)
+
+
+def _reaches(task: Task) -> bool:
+    """Whether a command asks a server, as ``curl`` does."""
+    if isinstance(task.run, str):
+        return asks(task.run)
+    return task.run is not None and bool(task.run) and posixpath.basename(task.run[0]) in ASKING
 
 
 def _is_own(found: Known, cell: Cell) -> bool:

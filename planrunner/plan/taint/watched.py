@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from planrunner.plan.taint.findings import whence
+from planrunner.plan.taint.findings import near
 from planrunner.plan.taint.flow import Flow
 from planrunner.plan.taint.known import known, row
-from planrunner.plan.taint.sinks import sinks, votes
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +20,6 @@ def watched(plan: Plan, capabilities: Mapping[str, Capability | None]) -> dict[s
     rows = {name: row(found) for name, found in capabilities.items() if found is not None}
     flow = Flow(plan, {name: known(found) for name, found in rows.items()})
     for place in flow.levels.every():
-        if any(whence(flow, sink, frozenset()) for sink in (*sinks(flow, place), *votes(place))):
+        if near(flow, place):
             return {name: found or {"foreign": []} for name, found in rows.items()}
     return {}
