@@ -27,7 +27,10 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "sandbox.*": Refusal("a command that needs a sandbox where none works", "See `planrunner doctor --sandbox`."),
     "trust.*": Refusal("a plan that nobody vouches for", "The message has the command."),
-    "taint.*": Refusal("a value that came from outside where it would decide something", "Put a gate before it."),
+    "taint.*": Refusal(
+        "a value that came from outside where it would decide something",
+        "Bind it to closed choices, or let a person see it at a gate; `planrunner lint` has the lines.",
+    ),
     "template.code": Refusal(
         "a template in an input that is code, other than one that is all of it with `generated: true`",
         "Hand the value over beside the code.",
