@@ -9,7 +9,7 @@ import time
 
 from planrunner import __version__, errors
 from planrunner.app.asking import user
-from planrunner.app.sight import Seen, check_project, environment_of, governing, judge, sight
+from planrunner.app.sight import Seen, at_once, environment_of, governing, has_settings, settled, sight
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, boot
 from planrunner.engine.drive import Driver
@@ -55,6 +55,8 @@ class ExecRequest(NamedTuple):
     """A saved preview that the run must be held to."""
     unattended: bool = False
     """Nobody is there to ask: what is in doubt and can be undone is undone, and fails."""
+    unconfined: bool = False
+    """A person has taken the sandbox away: nothing is shut in, whatever policies say."""
 
 
 class RunResult(NamedTuple):
@@ -108,18 +110,20 @@ def execute(request: ExecRequest, watch: Watch, registry: Registry | None = None
     journal = journal_at(state_dir, request.dry_run)
     try:
         seen = sight(request.plan, journal, registry)
-        return _begin(request, Site(journal, registry, state_dir, watch), seen)
+        return _begin(request, Site(journal, registry, state_dir, watch, request.unconfined), seen)
     finally:
         journal.close()
 
 
 class Site(NamedTuple):
-    """Where a run takes place: its journal and state directory, the plugins, and who watches it."""
+    """Where a run takes place: its journal and state directory, the plugins, and who watches it; ``unconfined`` where a
+    person has taken the sandbox away."""
 
     journal: JournalPort
     registry: Registry
     state_dir: str
     watch: Watch
+    unconfined: bool = False
 
 
 def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
@@ -135,7 +139,8 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
 
 def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
     directory = find_project(request.plan)
-    check_project(directory)
+    settings, most = settled(directory)
+    request = request._replace(max_parallel=at_once(request.max_parallel, seen.plan.max_parallel, most))
     policy = governing(directory, seen, request.plan)
     params, selected = _asked(request, seen)
     plan, traits = seen.plan, seen.traits
@@ -157,9 +162,10 @@ def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
         traits=traits,
         environment={
             **_environment(request.plan, directory, seen.env),
-            **judge(directory),
+            **settings,
             **policy,
             **({"dry_run": True} if request.dry_run else {}),
+            **({"sandbox": {"off": True, "by": user()}} if request.unconfined else {}),
         },
         boot=here,
         attended=is_attended(site.watch),
@@ -325,7 +331,7 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         refuse_restoring(site.state_dir, state.run_id, directory_of(state))
     directory = directory_of(state)
     vault: Vault | None = None
-    if os.path.lexists(os.path.join(directory, "planrunner.yaml")):
+    if has_settings(directory):
         from planrunner.app.secrets import vault_of  # late: few projects have such a file
 
         vault = vault_of(state, directory)
@@ -339,8 +345,16 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         environment=None if vault is None else vault.environment,
         directory=directory,
         vault=vault,
+        untrusted=_is_from_outside(state),
+        unconfined=site.unconfined,
     )
     return LiveEffects(settings)
+
+
+def _is_from_outside(state: State) -> bool:
+    """Whether nobody of the project vouches for the plan."""
+    trust = state.environment.get("trust")
+    return isinstance(trust, dict) and trust.get("origin") == "outside"
 
 
 _REST_CODES = {"interrupted": errors.INTERRUPTED, "terminated": errors.TERMINATED, "storage": errors.STORAGE}
