@@ -30,8 +30,10 @@ REFUSALS: dict[str, Refusal] = {
     "sandbox.*": Refusal("what the sandbox of a task does not let it do; the rest of the name says what", _WAY),
     "trust": Refusal("a plan that nobody vouches for", _WAY),
     "trust.*": Refusal("what a plan that nobody vouches for may not do", _WAY),
-    "taint": Refusal("a value that came from outside, where it would decide something", _WAY),
-    "taint.*": Refusal("a value that came from outside, where it would decide what the rest of the name says", _WAY),
+    "taint.*": Refusal(
+        "a value that came from outside, where it would decide what the rest of the name says",
+        "Bind it to closed choices, or let a person see it at a gate; `planrunner lint` has the lines.",
+    ),
     "secret": Refusal(
         "a credential that there is not, that its source does not give, or that would end where it can be read",
         "Mend `provider_credentials` in planrunner.yaml, or `secrets` of the task.",
