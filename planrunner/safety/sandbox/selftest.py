@@ -81,7 +81,8 @@ def _put_outside(stack: contextlib.ExitStack) -> _Outside:
         "token": token, "mark": mark, "daemon": f"planrunner-daemon-{secrets.token_hex(8)}", "victim": victim.pid,
         "namespace": os.readlink("/proc/self/ns/pid"), "port": ports[0], "port6": ports[1], "abstract": abstract,
         "socket": f"{outside}/socket", "secret_file": f"{outside}/secret", "outside": outside, "state": state,
-        "journal": f"{state}/journal.db", "workspace": workspace, "home": os.path.expanduser("~"),
+        "journal": f"{state}/journal.db", "workspace": workspace,
+        "home_file": os.path.join(os.path.expanduser("~"), f".{mark}"),
     }  # fmt: skip
     return _Outside(order, datagrams, victim, folder)
 
@@ -129,6 +130,9 @@ def _seen_outside(outside: _Outside) -> dict[str, str]:
         found["send_datagram"] = "a datagram arrived outside"
     if outside.victim.poll() is not None:
         found["signal_everybody"] = "a process outside was ended"
+    if os.path.lexists(outside.order["home_file"]):
+        found["write_home"] = "a file was written into the home directory"
+        os.unlink(outside.order["home_file"])
     if set(os.listdir(outside.order["outside"])) != {"secret", "socket"}:
         found["link_out"] = "a file was written outside"
     deadline = time.monotonic() + 1
