@@ -25,7 +25,14 @@ REFUSALS: dict[str, Refusal] = {
         "name is the section and its list",
         "The message has the line; the strictest level counts.",
     ),
-    "sandbox.*": Refusal("a command that needs a sandbox where none works", "See `planrunner doctor --sandbox`."),
+    "sandbox": Refusal("a command that needs a sandbox where none works", "See `planrunner doctor --sandbox`."),
+    "sandbox.*": Refusal(
+        "going on past a limit of the sandbox: cpu, memory, processes, time, output", "The message has the line."
+    ),
+    "sandbox.files": Refusal(
+        "work outside the working directory in a sandbox, and making what rules over it: planrunner.yaml, .git",
+        "The message has the line, where there is one.",
+    ),
     "trust.*": Refusal("a plan that nobody vouches for", "The message has the command."),
     "taint.*": Refusal("a value that came from outside where it would decide something", "Put a gate before it."),
     "template.code": Refusal(

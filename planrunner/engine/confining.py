@@ -106,7 +106,7 @@ class Prepared(NamedTuple):
 
 def prepared(shut: Confinement, call: Call, grounds: Grounds, command: Command) -> Prepared:
     """Make what has to be there before a command starts shut in. Raises Refused, and OSError where that fails."""
-    keeper = Keeper(shut)
+    keeper = Keeper(shut, os.path.join(grounds.state_dir, "refused"))
     proxy = None
     if shut.network == "judged":
         from planrunner.engine.outlets import outlet  # late: few policies name hosts

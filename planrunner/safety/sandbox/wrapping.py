@@ -24,7 +24,7 @@ SOCKET = "/run/proxy"
 """Where the proxy's socket is seen inside."""
 NOBODY = "65534"
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"))
-_UNIX = (1, 16)
+_NETLINK = 16
 _SLACK = (1.25, 64 << 20)
 """One process may hold a little more than all may together: so what is too much is seen before it fails by itself."""
 
@@ -109,7 +109,8 @@ def _with_proxy(files: tuple[str, ...], proxy: tuple[str, ...]) -> tuple[str, ..
 
 def _shim(confinement: Confinement, command: Command) -> tuple[str, ...]:
     alone = confinement.kind == "landlock"
-    families = (_UNIX[1:] if confinement.network == "none" else (*_UNIX, 2, 10)) if alone else (*_UNIX, 2, 10)
+    # Landlock does not keep a process from a socket file, behind which a daemon with more rights may listen.
+    families = ((_NETLINK,) if confinement.network == "none" else (_NETLINK, 2, 10)) if alone else (_NETLINK, 1, 2, 10)
     order: dict[str, Json] = {
         "title": command.title or command.arguments[0],
         "relay": SOCKET if command.proxy else "",
