@@ -263,7 +263,7 @@ def _unknown_files(directory: str, paths: Sequence[str]) -> list[tuple[str, Reco
 def _git(directory: str, *arguments: str) -> bytes:
     try:
         done = subprocess.run(
-            ["git", *(argument for argument in arguments if argument)],
+            ["git", "-c", "core.fsmonitor=false", *(argument for argument in arguments if argument)],
             cwd=directory,
             env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
             stdin=subprocess.DEVNULL,

@@ -14,11 +14,13 @@ from sandbox_project import STRICT, Project, limited, needs_bubblewrap, needs_la
 from planrunner.capabilities.contract import Context
 from planrunner.capabilities.declare import capability
 from planrunner.capabilities.programs import run_program
+from planrunner.engine import confining
 from planrunner.engine.calls import Place, tidy
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Artifact, Output
 from planrunner.plan.rights import Level
 from planrunner.safety.sandbox import presence
+from planrunner.safety.sandbox.wrapping import settled
 
 pytestmark = needs_bubblewrap
 
@@ -296,3 +298,43 @@ def test_a_sandbox_that_cannot_be_had_is_refused(project: Project, sandbox: Any,
 def test_a_program_that_is_missing_is_told_as_ever(project: Project) -> None:
     outcome = project.run(arguments=("no-such-program",))
     assert (outcome.failure, outcome.message) == ("logic", "command not found: no-such-program is not on the PATH")
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_a_folder_that_becomes_a_link_while_it_is_let_in_leads_nowhere(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Another task has the folder around it, and exchanges it between the look at the scope and the start."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (project.folder / "build" / "out").mkdir(parents=True)
+
+    def exchanged(confinement: Any, asked: bool) -> Any:
+        if not (project.folder / "build" / "out").is_symlink():
+            (project.folder / "build" / "out").rmdir()
+            (project.folder / "build" / "out").symlink_to(outside)
+        return settled(confinement, asked)
+
+    monkeypatch.setattr(confining, "settled", exchanged)
+    level = Level("task t", {"files": {"write": ["build/out/**"]}, "sandbox": kind})
+    outcome = project.run("echo a > build/out/a", level)
+    assert outcome.failure and not list(outside.iterdir()), outcome
+
+
+def test_a_folder_that_becomes_a_link_before_something_is_made_in_it_leads_nowhere(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (project.folder / "build").mkdir()
+
+    def exchanged(confinement: Any, asked: bool) -> Any:
+        if not (project.folder / "build").is_symlink():
+            (project.folder / "build").rmdir()
+            (project.folder / "build").symlink_to(outside)
+        return settled(confinement, asked)
+
+    monkeypatch.setattr(confining, "settled", exchanged)
+    outcome = project.run("true", files(write=["build/out/**", "build/report.txt"]))
+    assert (outcome.failure, outcome.rule) == ("policy", "sandbox.files"), outcome
+    assert not list(outside.iterdir())

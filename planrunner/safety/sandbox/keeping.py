@@ -7,6 +7,7 @@ import time
 
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox.census import Census
+from planrunner.safety.sandbox.holding import made
 from planrunner.safety.sandbox.scopes import beneath
 
 if TYPE_CHECKING:
@@ -118,13 +119,12 @@ def _ruling(confinement: Confinement) -> Iterator[str]:
 def _make(confinement: Confinement) -> dict[str, tuple[int, ...]]:
     """Make what may be written and is not there: it can only be let in once it exists. Gives the empty files, which
     are taken away again if nobody touched them."""
-    made: dict[str, tuple[int, ...]] = {}
+    found: dict[str, tuple[int, ...]] = {}
     for path, folder in confinement.missing:
-        os.makedirs(path if folder else os.path.dirname(path), exist_ok=True)
-        if not folder and not os.path.lexists(path):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
-            made[path] = _signature(path)
-    return made
+        root = confinement.root if beneath(path, confinement.root) else "/"
+        if made(root, path, folder):
+            found[path] = _signature(path)
+    return found
 
 
 def _signature(path: str) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.safety.sandbox.confinement import Kind
+    from planrunner.safety.sandbox.wrapping import Wrapped
 
     Json = Any
 
@@ -110,16 +111,24 @@ def _tried(kind: Kind, outside: _Outside) -> dict[str, str]:
     shut = Confinement(kind, workspace, (workspace,), programs, guarded, (state,), own=own)
     arguments = (presence.interpreter(), "-I", "-S", "-B", _PROBES, json.dumps(outside.order))
     way = wrapped(shut, Command(arguments, {"PATH": os.defpath}, workspace))
-    done = subprocess.run(
-        way.arguments, env=way.env, cwd=way.directory, stdin=subprocess.DEVNULL, capture_output=True,
-        timeout=_PATIENCE, start_new_session=True, check=False,
-    )  # fmt: skip
+    try:
+        done = _run(way)
+    finally:
+        for each in way.descriptors:
+            os.close(each)
     try:
         found = json.loads(done.stdout)
     except ValueError:
         said = done.stderr.decode("utf-8", "replace").strip()[-500:]
         raise OSError(f"the probes did not come to their end ({done.returncode}): {said}") from None
     return dict(found)
+
+
+def _run(way: Wrapped) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        way.arguments, env=way.env, cwd=way.directory, stdin=subprocess.DEVNULL, capture_output=True,
+        timeout=_PATIENCE, start_new_session=True, check=False, pass_fds=way.descriptors,
+    )  # fmt: skip
 
 
 def _seen_outside(outside: _Outside) -> dict[str, str]:

@@ -8,10 +8,12 @@ import os
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Refused
-from planrunner.safety.sandbox.mounts import HOME, RESOLVER, SETTINGS, SHARED, SYSTEM, TEMPORARY, mounts
+from planrunner.safety.sandbox.holding import opened
+from planrunner.safety.sandbox.mounts import HOME, RESOLVER, SETTINGS, SHARED, SYSTEM, TEMPORARY, exchangeable, mounts
 from planrunner.safety.sandbox.syscalls import program
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from planrunner.safety.sandbox.confinement import Command, Confinement
@@ -30,12 +32,14 @@ _SLACK = (1.25, 64 << 20)
 
 
 class Wrapped(NamedTuple):
-    """What to start, with which environment and where; an ``own`` name is that of a container to remove afterwards."""
+    """What to start, with which environment and where. ``descriptors`` have to be handed on to it and closed here;
+    ``container`` is the name of one to be removed afterwards."""
 
     arguments: tuple[str, ...]
     env: dict[str, str]
     directory: str
     container: str = ""
+    descriptors: tuple[int, ...] = ()
 
 
 def settled(confinement: Confinement, asked: bool) -> Confinement:
@@ -87,17 +91,33 @@ def wrapped(confinement: Confinement, command: Command) -> Wrapped:
     if confinement.kind == "landlock":
         env |= dict.fromkeys(("HOME", "TMPDIR"), confinement.own or confinement.root)
         return Wrapped((*_shim(confinement, command), *command.arguments), env, command.directory)
-    return Wrapped((*_bubble(confinement, command), *_shim(confinement, command), *command.arguments), env, "/")
+    paths = exchangeable(confinement) if presence.takes_descriptors() else []
+    held = _held(confinement.root, paths)
+    numbers = {path: command.first + at if command.first else handle for at, (path, handle) in enumerate(held.items())}
+    arguments = (*_bubble(confinement, command, numbers), *_shim(confinement, command), *command.arguments)
+    return Wrapped(arguments, env, "/", descriptors=tuple(held.values()))
 
 
-def _bubble(confinement: Confinement, command: Command) -> tuple[str, ...]:
+def _held(root: str, paths: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    try:
+        for path in paths:
+            found[path] = opened(root, path)
+    except BaseException:
+        for handle in found.values():
+            os.close(handle)
+        raise
+    return found
+
+
+def _bubble(confinement: Confinement, command: Command, held: Mapping[str, int]) -> tuple[str, ...]:
     share = ("--share-net",) if confinement.network == "open" else ()
     proxy = ("--ro-bind", command.proxy, SOCKET) if command.proxy else ()
     return (
         presence.bubblewrap()[0],
         *("--unshare-all", *share, "--unshare-user", "--disable-userns", "--uid", NOBODY, "--gid", NOBODY),
         *("--hostname", "sandbox", "--die-with-parent", "--new-session"),
-        *_with_proxy(tuple(mounts(confinement)), proxy),
+        *_with_proxy(tuple(mounts(confinement, held)), proxy),
         *("--chdir", command.directory, "--"),
     )
 
