@@ -9,7 +9,7 @@ import time
 
 from planrunner import __version__, errors
 from planrunner.app.asking import user
-from planrunner.app.sight import Seen, check_project, environment_of, judge, sight
+from planrunner.app.sight import Seen, asks_inside, check_project, environment_of, judge, sight
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, boot
 from planrunner.engine.drive import Driver
@@ -18,7 +18,7 @@ from planrunner.errors import UsageError
 from planrunner.journal import locks
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
-from planrunner.journal.workspace import find_project, find_state
+from planrunner.journal.workspace import find_project, find_state, why_outside
 from planrunner.machine.events import Entry, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
@@ -27,9 +27,10 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import notation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol
 
+    from planrunner.app.admission import Ask
     from planrunner.engine.effects import Effects
     from planrunner.journal.port import JournalPort
     from planrunner.machine.events import Event
@@ -54,6 +55,15 @@ class ExecRequest(NamedTuple):
     """A saved preview that the run must be held to."""
     unattended: bool = False
     """Nobody is there to ask: what is in doubt and can be undone is undone, and fails."""
+    trust: str = ""
+    """The digest by which somebody trusts a plan from outside the project; ``VOUCHED`` where the caller made it."""
+    beyond: tuple[str, ...] = ()
+    """Places outside the project that the plan may act in."""
+    ask: Ask | None = None
+    """Asks whether a plan from outside may run; None where nobody can be asked, and it is refused."""
+
+
+VOUCHED = "vouched for"
 
 
 class RunResult(NamedTuple):
@@ -104,12 +114,38 @@ def execute(request: ExecRequest, watch: Watch, registry: Registry | None = None
     """
     registry = registry or Registry(project=find_project(request.plan))
     state_dir = find_state(request.plan, request.state)
+    free = request.dry_run or request.trust == VOUCHED
+    seen, noted = None, None
+    if not free and why_outside(request.plan):  # before anything is read or written that came with it
+        seen, noted = _admitted(request, registry, None)
     journal = journal_at(state_dir, request.dry_run)
     try:
-        seen = sight(request.plan, journal, registry)
-        return _begin(request, Site(journal, registry, state_dir, watch), seen)
+        seen = seen or sight(request.plan, journal, registry)
+        if noted is None:
+            noted = {} if free or not _is_doubtful(request, seen) else _admitted(request, registry, seen)[1]
+        return _begin(request, Site(journal, registry, state_dir, watch), seen, noted)
     finally:
         journal.close()
+
+
+def _is_doubtful(request: ExecRequest, seen: Seen) -> bool:
+    """Whether a plan of the project may need a word by somebody: it links to files elsewhere, may act outside, or the
+    policy asks for it."""
+    folder = os.path.dirname(request.plan)
+    return bool(
+        seen.strays
+        or request.trust
+        or request.beyond
+        or any(why_outside(os.path.join(folder, name)) for name, _ in seen.files)
+        or asks_inside()
+    )
+
+
+def _admitted(request: ExecRequest, registry: Registry, seen: Seen | None) -> tuple[Seen, dict[str, Json]]:
+    from planrunner.app.admission import Wish, admit  # late: most plans are one's own
+
+    wish = Wish(request.plan, request.params, request.trust, request.beyond, request.ask)
+    return admit(wish, registry, seen)
 
 
 class Site(NamedTuple):
@@ -132,7 +168,7 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
     return open_journal(state_dir)
 
 
-def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
+def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json]) -> RunResult:
     directory = find_project(request.plan)
     check_project(directory)
     params, selected = _asked(request, seen)
@@ -156,6 +192,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
         environment={
             **_environment(request.plan, directory, seen.env),
             **judge(directory),
+            **noted,
             **({"dry_run": True} if request.dry_run else {}),
         },
         boot=here,
@@ -327,8 +364,19 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         clock=clock,
         epoch=epoch,
         directory=directory_of(state),
+        environment=_given_on(state),
+        outside=tuple(state.environment.get("outside", ())),
     )
     return LiveEffects(settings)
+
+
+def _given_on(state: State) -> Mapping[str, str] | None:
+    """The environment that processes get below their own: little of it where the plan is from outside the project."""
+    if state.environment.get("trust", {}).get("origin") != "outside":
+        return None
+    from planrunner.capabilities.contract import basic_environment  # late: most plans are one's own
+
+    return basic_environment(os.environ)
 
 
 _REST_CODES = {"interrupted": errors.INTERRUPTED, "terminated": errors.TERMINATED, "storage": errors.STORAGE}

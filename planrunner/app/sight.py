@@ -7,6 +7,7 @@ import os
 
 from planrunner import __version__
 from planrunner.errors import PlanInvalid
+from planrunner.journal.workspace import find_project
 from planrunner.jsontext import read_json, write_json
 from planrunner.lean import sha256
 from planrunner.plan import compiled
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
 
     Json = Any
 
-FORMAT = "2"
+FORMAT = "3"
 
 
 class Seen(NamedTuple):
     """A plan ready to run. ``traits`` and ``env`` (names of environment variables it reads) go into the run's record;
-    ``notices`` counts warnings and notes."""
+    ``notices`` counts warnings and notes. ``files`` are the linked ones (paths from the folder of the plan, hashes);
+    ``strays`` says that a task names a place which may lie outside the working directory."""
 
     plan: Plan
     digest: str
@@ -37,6 +39,8 @@ class Seen(NamedTuple):
     traits: dict[str, Json]
     env: tuple[str, ...]
     notices: int
+    files: tuple[tuple[str, str], ...] = ()
+    strays: bool = False
 
 
 def sight(path: str, journal: JournalPort, registry: Registry) -> Seen:
@@ -50,8 +54,8 @@ def sight(path: str, journal: JournalPort, registry: Registry) -> Seen:
     restored = None if kept is None else _restore(kept, data, os.path.dirname(path))
     if restored is not None:
         return restored
-    seen, files = _first_sight(path, registry)
-    head = write_json([seen.digest, seen.traits, seen.env, seen.notices, files])
+    seen = _first_sight(path, registry)
+    head = write_json([seen.digest, seen.traits, seen.env, seen.notices, seen.files, seen.strays])
     journal.compiled_put(key, b"\n".join((head.encode(), seen.compiled)))
     return seen
 
@@ -78,15 +82,14 @@ def _restore(kept: bytes, data: bytes, folder: str) -> Seen | None:
     which costs only time."""
     try:
         head, _, body = kept.partition(b"\n")
-        digest, traits, env, notices, files = read_json(head.decode())
+        digest, traits, env, notices, files, strays = read_json(head.decode())
         if not all(_unchanged(os.path.join(folder, name), known) for name, known in files):
             return None
         plan = compiled.load(body.decode())
     except ValueError:
         return None
-    return Seen(
-        plan, digest, data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"), body, traits, tuple(env), notices
-    )
+    text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    return Seen(plan, digest, text, body, traits, tuple(env), notices, tuple(files), strays)
 
 
 def _unchanged(path: str, known: str) -> bool:
@@ -97,8 +100,7 @@ def _unchanged(path: str, known: str) -> bool:
         return False
 
 
-def _first_sight(path: str, registry: Registry) -> tuple[Seen, tuple[tuple[str, str], ...]]:
-    """The plan, with the paths (from its folder) and hashes of the files it links to."""
+def _first_sight(path: str, registry: Registry) -> Seen:
     from planrunner.app.planfile import read_regular
     from planrunner.plan.digest import digest
     from planrunner.plan.load import load
@@ -112,22 +114,40 @@ def _first_sight(path: str, registry: Registry) -> tuple[Seen, tuple[tuple[str, 
     traits = {name: _trait(registry.find(name)) for name in sorted(capabilities_of(plan.tasks))}
     env = _env_names(plan, file.source) if not files else _env_read(plan)
     written = compiled.dump(plan).encode()
-    return Seen(plan, digest(plan), file.source.text, written, traits, env, len(findings)), files
+    strays = any(map(_may_stray, _places(plan.tasks)))
+    return Seen(plan, digest(plan), file.source.text, written, traits, env, len(findings), files, strays)
 
 
 def capabilities_of(tasks: tuple[Task, ...]) -> set[str]:
     """The capabilities that tasks name, those inside them and what undoes or replaces them included."""
     found: set[str] = set()
-    waiting = list(tasks)
-    for task in waiting:
+    for task in _every(tasks):
         found.add(task.uses)
         found |= {action.uses for action in (task.rollback, task.degraded) if action is not None}
+    return found - {""}
+
+
+def _every(tasks: tuple[Task, ...]) -> Iterator[Task]:
+    """The tasks with all that are inside them."""
+    waiting = list(tasks)
+    for task in waiting:
+        yield task
         waiting += task.subplan
         if task.loop is not None:
             waiting += task.loop.tasks
         if task.sub is not None:
             waiting += task.sub.tasks
-    return found - {""}
+
+
+def _places(tasks: tuple[Task, ...]) -> Iterator[str]:
+    """The places that tasks say they work in, or take outputs from."""
+    for task in _every(tasks):
+        yield task.cwd
+        yield from (each.path for each in task.outputs if each.path)
+
+
+def _may_stray(path: str) -> bool:
+    return path.startswith("/") or "{{" in path or "{%" in path or ".." in path.split("/")
 
 
 def _trait(capability: Capability | None) -> list[Json]:
@@ -173,6 +193,18 @@ def check_project(directory: str) -> None:
         from planrunner.safety.people import read_project  # late: few projects have such a file
 
         read_project(directory)
+
+
+def asks_inside() -> bool:
+    """Whether the policy wants somebody asked about plans of the project itself. Raises as ``read_data``."""
+    project = find_project(None)
+    if not os.path.lexists(os.path.join(project, "planrunner.yaml")):
+        return False
+    from planrunner.safety.project import read_data  # late, as above
+
+    policy = read_data(project).get("policy")
+    plans = policy.get("plans") if isinstance(policy, dict) else None
+    return isinstance(plans, dict) and plans.get("inside") == "ask"
 
 
 def judge(directory: str) -> dict[str, Json]:

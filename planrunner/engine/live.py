@@ -56,7 +56,8 @@ class LiveSettings(NamedTuple):
     ``resolve`` gives the function of a capability (KeyError: there is none); ``on_output`` is told task, attempt,
     stream and bytes as they come. Processes get ``environment`` (None: that of this process) below their own, and
     ``grace`` seconds between TERM and KILL. ``clock`` is the time line of the run (None: one that starts now),
-    ``epoch`` tells this runner from earlier ones, ``directory`` is where the run works. ``own_process`` False is for
+    ``epoch`` tells this runner from earlier ones, ``directory`` is where the run works, ``outside`` are patterns of
+    other places that it may work in. ``own_process`` False is for
     programs that do other things as well: signals are left to them, orphans to init.
     """
 
@@ -70,6 +71,7 @@ class LiveSettings(NamedTuple):
     clock: Clock | None = None
     epoch: int = 0
     directory: str = ""
+    outside: tuple[str, ...] = ()
 
 
 def _services(settings: LiveSettings, call: Call) -> AttemptServices:
@@ -92,6 +94,12 @@ def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., 
     if not isinstance(found, Outcome):
         bindings[name] = found
     return found
+
+
+def _strayed(settings: LiveSettings, call: Call) -> Outcome | None:
+    from planrunner.engine.straying import strayed  # late: most tasks stay where the run works
+
+    return strayed(call, settings.directory, settings.outside)
 
 
 class LiveEffects:
@@ -151,6 +159,8 @@ class LiveEffects:
 
     def _start(self, call: Call) -> None:
         binding = self._bindings.get(call.task.uses) or _found(self._bindings, self._settings.resolve, call.task.uses)
+        if call.task.cwd or call.task.outputs:
+            binding = _strayed(self._settings, call) or binding
         if isinstance(binding, Outcome):
             self._report(call, binding)
             return

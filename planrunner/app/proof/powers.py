@@ -34,11 +34,14 @@ def powers(look: Sight, parallel: int, directory: str) -> dict[str, Json]:
         "title": look.plan.title,
         "tasks": sum(1 for _, task in tasks if not inner(task)),
         "capabilities": _capabilities(look, tasks),
-        "programs": sorted({name for _, task in tasks for each in _acting(task) for name in programs(each, task.shell)}),
+        "programs": sorted(
+            {name for _, task in tasks for each in _acting(task) for name in programs(each, task.shell)}
+        ),
         "hosts": sorted({host for text in _texts(look) for host in hosts(look.filled(text))}),
         "writes": sorted({row["path"] for row in whole["writes"]}),
         "outside": outside(look, directory),
         "subplans": _subplans(look.plan),
+        "secrets": sorted({each for _, task in tasks for each in _secrets(task.secrets)}),
         "env": [],
         "params": {name: _shown(value) for name, value in look.state.params.items()},
         "asks": whole["asks"],
@@ -98,19 +101,14 @@ def hosts(text: str) -> list[str]:
 
 
 def outside(look: Sight, directory: str) -> list[dict[str, str]]:
-    """Where tasks work, keep from or write to outside ``directory``, as far as parameters alone tell."""
+    """Where tasks work outside ``directory``, or take outputs from, as far as parameters alone tell."""
     root = os.path.realpath(directory)
     rows = []
     for path, task in walk(look.plan.tasks):
         cwd = look.filled(task.cwd)
-        named = [("cwd", cwd), *((kind, _below(cwd, look.filled(each))) for kind, each in _files(task))]
+        named = [("cwd", cwd), *(("output", _below(cwd, look.filled(each.path))) for each in task.outputs if each.path)]
         rows += [{"task": path, "path": each, "as": kind} for kind, each in named if is_beyond(root, each)]
     return rows
-
-
-def _files(task: Task) -> Iterator[tuple[str, str]]:
-    yield from (("artifact", each.path) for each in task.artifacts if each.path)
-    yield from (("output", each.path) for each in task.outputs if each.path)
 
 
 def _below(cwd: str, path: str) -> str:
@@ -120,7 +118,7 @@ def _below(cwd: str, path: str) -> str:
 def is_beyond(root: str, path: str) -> bool:
     """Whether a path, counted from ``root`` (a real path), surely leads out of it; what begins with a template only the
     run can tell."""
-    if not path or "{{" in path.split("/")[0] or "\0" in path:
+    if not path or "{{" in path.split("/", maxsplit=1)[0] or "\0" in path:
         return False
     real = os.path.realpath(os.path.join(root, path))
     return real != root and not real.startswith(f"{root.rstrip('/')}/")
@@ -129,6 +127,12 @@ def is_beyond(root: str, path: str) -> bool:
 def _subplans(plan: Plan) -> list[str]:
     """The files of the linked plans, from the folder of the plan."""
     return sorted({task.sub.file for _, task in walk(plan.tasks) if task.sub is not None and task.sub.file})
+
+
+def _secrets(given: Json) -> Iterator[str]:
+    """The ids of the credentials that a task is given: a list of them, or a mapping from variables to them."""
+    for each in given.values() if isinstance(given, Mapping) else given or ():
+        yield str(each.get("id", "")) if isinstance(each, Mapping) else str(each)
 
 
 def _shown(value: Json) -> str:

@@ -10,9 +10,9 @@ from planrunner.plan.shellwords import simple_command
 
 _WORDS = frozenset(
     # what a shell does by itself, and what only leads to a command
-    "! : [ [[ { } ( ) alias break case cd continue declare do done echo elif else esac exit export false fi for function"
-    " getopts hash if in let local popd printf pushd pwd read readonly return select set shift shopt test then time"
-    " times trap true type typeset ulimit umask unalias unset until wait while".split()
+    "! : [ [[ { } ( ) alias break case cd continue declare do done echo elif else esac exit export false fi for"
+    " function getopts hash if in let local popd printf pushd pwd read readonly return select set shift shopt test"
+    " then time times trap true type typeset ulimit umask unalias unset until wait while".split()
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
@@ -32,7 +32,7 @@ def programs(each: Task | Action, shell: str = "") -> list[str]:
         return []
     if isinstance(run, tuple):
         return [str(run[0])]
-    interpreter = shell.split()[0] if shell.split() else "sh"
+    interpreter = shell.split(maxsplit=1)[0] if shell.split() else "sh"
     if interpreter.rpartition("/")[2] not in _SHELLS:
         return [interpreter]
     simple = simple_command(run)

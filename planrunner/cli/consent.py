@@ -1,0 +1,43 @@
+"""Asks at the terminal whether a plan may run that nobody has said yes to yet; elsewhere only tells what it may do."""
+
+from __future__ import annotations
+
+import sys
+
+from planrunner.cli.settings import Settings, messages
+from planrunner.record import TYPE_CHECKING
+from planrunner.views.powers import powers_lines
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from planrunner.app.admission import Answer
+
+    Json = Any
+
+_HEADS = {"outside": "A plan from outside the project asks to run.", "inside": "A plan asks to run."}
+
+
+def consent(given: Settings, alone: bool, found: dict[str, Json]) -> Answer:
+    """Show a plan and ask about it; with ``alone`` nobody is asked, wherever the command runs."""
+    show(given, found)
+    if alone or given.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return "nobody"
+    screen = messages(given)
+    while True:
+        screen.write("Run it? yes, no, or always exactly this [y/N/a] ")
+        answer = sys.stdin.readline().strip().lower()
+        if answer in ("y", "yes"):
+            return "once"
+        if answer in ("a", "always"):
+            return "always"
+        if answer in ("", "n", "no"):
+            return "no"
+
+
+def show(given: Settings, found: dict[str, Json]) -> None:
+    """Tell what a plan may do, on standard error."""
+    screen = messages(given)
+    head = "It has changed since it was trusted." if found["trusted"] == "changed" else ""
+    lines = [" ".join(filter(None, (_HEADS[found["origin"]], head))), *powers_lines(screen, found)]
+    screen.write("".join(f"{line}\n" for line in lines))
