@@ -19,6 +19,7 @@ from planrunner.plan.matching import path_matches
 from planrunner.plan.rights import texts
 from planrunner.record import NamedTuple
 from planrunner.safety import trust
+from planrunner.safety.homes import trusted_home
 from planrunner.safety.project import FILE, read_data, unsound
 from planrunner.views.terminal import word
 
@@ -68,11 +69,8 @@ def rule_for(origin: Literal["inside", "outside"]) -> str:
 def examine(
     path: str, registry: Registry, params: Iterable[tuple[str, Json]] = (), seen: Seen | None = None
 ) -> Examined:
-    """A plan file with what it may do. It is read anew unless it was ``seen``: what a state directory that came with it
-    keeps of it counts for nothing. Raises NotFound, PlanInvalid, UsageError."""
-    from planrunner.journal.memory import MemoryJournal
-
-    seen = seen or sight(path, MemoryJournal(), registry)
+    """A plan file with what it may do. Raises NotFound, PlanInvalid, UsageError, Denied for settings with errors."""
+    seen = seen or read_anew(path, registry)
     directory = find_project(path)
     look = Sight(seen.plan, _values(seen.plan, params), seen.traits, environment_of(seen.env))
     why = stranger(path, seen)
@@ -94,11 +92,25 @@ def examine(
     return Examined(seen, found, text)
 
 
+def read_anew(path: str, registry: Registry) -> Seen:
+    """A plan file as it is, whatever a state directory that came with it keeps of it. Raises NotFound, PlanInvalid."""
+    from planrunner.journal.memory import MemoryJournal  # late: it stands in for the journal here
+
+    return sight(path, MemoryJournal(), registry)
+
+
 def stranger(path: str, seen: Seen) -> str:
-    """Why a plan is from outside, by its own file or by one that it links to; empty where it is not."""
+    """Why a plan is from outside, by its own file or by one that it links to; empty where it is not. A project that
+    its user trusts as a whole counts like that of the working directory."""
+    why = _stray_file(path, seen)
+    home = trusted_home(path) if why else ""
+    return "" if home and not _stray_file(path, seen, home) else why
+
+
+def _stray_file(path: str, seen: Seen, home: str = "") -> str:
     folder = os.path.dirname(path)
     for each in (path, *(os.path.join(folder, name) for name, _ in seen.files)):
-        if why := why_outside(each):
+        if why := why_outside(each, home):
             return why if each == path else f"`{each}`, which it links to: {why}"
     return ""
 
@@ -106,12 +118,12 @@ def stranger(path: str, seen: Seen) -> str:
 def admit(wish: Wish, registry: Registry, seen: Seen | None = None) -> tuple[Seen, dict[str, Json]]:
     """The plan, and what the record of its run says of how it came to be trusted: ``trust``, and ``outside`` with
     patterns of the places outside the project that it may act in. Raises Denied where nobody lets it run."""
-    if seen is None or stranger(wish.path, seen):
-        return _admitted(wish, examine(wish.path, registry, wish.params, seen))
-    rule, allowed = rule_for("inside"), _allowed(wish)
-    look = Sight(seen.plan, _values(seen.plan, wish.params), seen.traits, {})
-    if rule == "allow" and not wish.digest and not _missing(outside(look, find_project(wish.path)), wish, allowed):
-        return seen, {"outside": allowed} if allowed else {}
+    seen = seen or read_anew(wish.path, registry)
+    if not wish.digest and not stranger(wish.path, seen) and rule_for("inside") == "allow":
+        allowed = _allowed(wish)
+        look = Sight(seen.plan, _values(seen.plan, wish.params), seen.traits, {})
+        if not _missing(outside(look, find_project(wish.path)), wish, allowed):
+            return seen, {"outside": allowed} if allowed else {}
     return _admitted(wish, examine(wish.path, registry, wish.params, seen))
 
 
@@ -156,7 +168,7 @@ def _refused(wish: Wish, found: Mapping[str, Json], answer: Answer, missing: lis
     path = word(wish.path)
     if answer == "no":
         return Denied(f"`{wish.path}` was not run: nobody said yes", f"planrunner trust {path} shows it again")
-    ways = f"planrunner exec {path} --trust {found['digest']}, or planrunner trust {path}"
+    ways = f"planrunner trust {path}, or planrunner exec {path} --trust {found['digest']}"
     reasons = (
         [found["why"]] if found["why"] else [f"{row['as']} of `{row['task']}`: {row['path']}" for row in missing[:1]]
     )

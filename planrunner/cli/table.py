@@ -43,6 +43,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("checkpoints", "checkpoints", "List the places that a run can be taken up from.", "look"),
     ("artifacts", "artifacts", "List, read and clear what runs kept.", "look"),
     ("replay", "replay", "Decide a recorded run again and tell the first difference.", "look"),
+    ("trust", "trust", "Say which plans from outside the project may run.", "surroundings"),
     ("capabilities", "capabilities", "List what tasks can call.", "surroundings"),
     ("plugins", "plugins", "List, check, write and trust plugins.", "surroundings"),
     ("doctor", "doctor", "Check this installation and its surroundings.", "surroundings"),

@@ -44,16 +44,16 @@ def _project(directory: str) -> str | None:
         directory = above
 
 
-def why_outside(path: str) -> str:
-    """Why a file is none of the project of the working directory, in words; empty where it is one of its files.
+def why_outside(path: str, home: str = "") -> str:
+    """Why a file is none of the project at ``home`` (of the working directory where none is given), in words; empty
+    where it is one of its files.
 
     What counts is where links lead to. Everything from the root of the project down to the file has to belong to the
     caller or to root, and no other repository may lie in between. A folder that holds whatever one has ever fetched is
     no project (see ``_is_project``): there only files beside the caller, or in ``plans`` beside them, count.
     """
-    here = find_project(None)
-    root, real = os.path.realpath(here), os.path.realpath(path)
-    if not _is_project(root):
+    root, real = os.path.realpath(home or find_project(None)), os.path.realpath(path)
+    if not home and not _is_project(root):
         root = os.path.realpath(os.getcwd())
         if os.path.dirname(real) not in (root, os.path.join(root, "plans")):
             return f"`{root}` holds many things and is no project; a file `planrunner.yaml` makes it one"

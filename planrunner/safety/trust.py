@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Standing = Literal["trusted", "changed", "untrusted"]
-    Kind = Literal["plugin", "plan"]
+    Kind = Literal["plugin", "plan", "project"]
 
-_PREFIXES: dict[str, str] = {"plugin": "", "plan": "plan-"}
+_PREFIXES: dict[str, str] = {"plugin": "", "plan": "plan-", "project": "project-"}
 """How the names of the records of a kind begin."""
 
 
@@ -131,7 +131,7 @@ def _place(path: str, kind: Kind) -> str:
 
 
 def _kind_of(name: str) -> str:
-    return "plan" if name.startswith(_PREFIXES["plan"]) else "plugin"
+    return next((kind for kind, prefix in _PREFIXES.items() if prefix and name.startswith(prefix)), "plugin")
 
 
 def _real(path: str) -> str:

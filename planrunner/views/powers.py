@@ -22,7 +22,7 @@ LONGEST = 72
 """Columns of one name."""
 _LABEL = 12
 _EFFECTS = {"unsafe": "changes things", "checkable": "changes things", "idempotent": "changes things", "read": "reads"}
-_PLAIN = frozenset("./:_-@*#[]+=%~")
+_PLAIN = frozenset("./:_-@*#[]+=%~$")
 
 
 def powers_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:

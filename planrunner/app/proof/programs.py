@@ -17,6 +17,7 @@ _WORDS = frozenset(
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
 _HERE = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\1")
+_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 _PARTS = re.compile(
     r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|#[^\n]*|\$\(|`|&&|\|\||[;&|\n(){}]|[^\s;&|(){}'\"`\\$#]+|\s+|.", re.DOTALL
 )
@@ -35,8 +36,10 @@ def programs(each: Task | Action, shell: str = "") -> list[str]:
     interpreter = shell.split(maxsplit=1)[0] if shell.split() else "sh"
     if interpreter.rpartition("/")[2] not in _SHELLS:
         return [interpreter]
-    simple = simple_command(run)
-    return [simple[0]] if simple else list(dict.fromkeys((interpreter, *_commands(_without_documents(run)))))
+    if simple := simple_command(run):
+        return [simple[0]]
+    script = _TEMPLATE.sub("VALUE", _without_documents(run))
+    return list(dict.fromkeys((interpreter, *_commands(script))))
 
 
 def _without_documents(script: str) -> str:
