@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Ask = Callable[[dict[str, Json]], Answer]
     """Shows what a plan may do and asks whether it may; ``nobody`` where there is nobody to ask."""
 
-REFUSING = "policy: {plans: {outside: deny}}"
+DENYING = "policy: {plans: {outside: deny}}"
 _ORDER = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -138,15 +138,34 @@ def _admitted(wish: Wish, examined: Examined) -> tuple[Seen, dict[str, Json]]:
     return examined.seen, {**noted, "outside": sorted(set(allowed))} if allowed else noted
 
 
+def check_again(environment: Mapping[str, Json]) -> None:
+    """Whether a run may go on: what was said for it holds, but for what was taken back since, by the policy or by
+    `planrunner trust --forget`. ``environment`` is what its record says. Raises Denied."""
+    noted, path = environment["trust"], str(environment.get("plan", ""))
+    rule = rule_for("outside" if noted.get("origin") == "outside" else "inside")
+    kept = trust.trusted(path, "plan") is not None
+    if rule == "deny":
+        raise _denied(path, "the policy refuses plans from outside the project")
+    if noted.get("by") == "store" and not kept:
+        raise _taken_back(path, "it is no longer trusted")
+    if noted.get("by") == "policy" and rule == "ask" and not kept:
+        raise _taken_back(path, "the policy no longer lets plans from outside run without a word")
+
+
+def _denied(path: str, why: str) -> Denied:
+    return Denied(f"`{path}` may not run: {why}", f"the line that says so: {DENYING} in {FILE} or your own settings")
+
+
+def _taken_back(path: str, why: str) -> Denied:
+    return Denied(f"the run of `{path}` may not go on: {why}", f"read it, then: planrunner trust {word(path)}")
+
+
 def _by(wish: Wish, examined: Examined, rule: str, missing: list[dict[str, str]]) -> str:
     """Who says that the plan may run: the one who typed its digest, the policy, what was said before, or whoever is
     asked now. Raises Denied."""
     found = examined.found
     if rule == "deny":
-        why = f"the policy refuses plans from outside the project: {found['why']}"
-        raise Denied(
-            f"`{wish.path}` may not run: {why}", f"the line that says so: {REFUSING} in {FILE} or your own settings"
-        )
+        raise _denied(wish.path, f"the policy refuses plans from outside the project: {found['why']}")
     if wish.digest:
         if wish.digest.removeprefix("sha256:") != found["digest"].removeprefix("sha256:"):
             message = f"`{wish.path}` is not what was trusted: its digest is {found['digest']}, not {wish.digest}"

@@ -56,14 +56,13 @@ class ExecRequest(NamedTuple):
     unattended: bool = False
     """Nobody is there to ask: what is in doubt and can be undone is undone, and fails."""
     trust: str = ""
-    """The digest by which somebody trusts a plan from outside the project; ``VOUCHED`` where the caller made it."""
+    """The digest by which somebody trusts a plan from outside the project."""
     beyond: tuple[str, ...] = ()
     """Places outside the project that the plan may act in."""
     ask: Ask | None = None
     """Asks whether a plan from outside may run; None where nobody can be asked, and it is refused."""
-
-
-VOUCHED = "vouched for"
+    vouched: bool = False
+    """The caller made the plan: nobody has to say anything, wherever it lies."""
 
 
 class RunResult(NamedTuple):
@@ -114,7 +113,7 @@ def execute(request: ExecRequest, watch: Watch, registry: Registry | None = None
     """
     registry = registry or Registry(project=find_project(request.plan))
     state_dir = find_state(request.plan, request.state)
-    free = request.dry_run or request.trust == VOUCHED
+    free = request.dry_run or request.vouched
     seen, noted = None, None
     if not free and why_outside(request.plan):  # before anything is read or written that came with it
         seen, noted = _admitted(request, registry, None)

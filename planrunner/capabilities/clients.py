@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 
-from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.contract import Context, Failure, outside
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def inside(context: Context, path: object, name: str) -> str:
     root = os.path.realpath(context.call.directory)
     found = os.path.realpath(os.path.join(root, path))
     if found != root and not found.startswith(root.rstrip("/") + "/"):
-        raise Failure(f"`{name}`: {path} is outside the working directory", "policy")
+        raise outside(f"`{name}`: {path}")
     if not os.path.lexists(found):
         raise Failure(f"`{name}`: {path} does not exist")
     return found

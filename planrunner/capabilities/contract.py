@@ -37,6 +37,12 @@ class Failure(Exception):
         self.rule = rule
 
 
+def outside(what: str) -> Failure:
+    """The refusal of a path that leads out of the working directory; ``what`` names it."""
+    there = "to act elsewhere a task has a `cwd`, which `exec --allow-outside` lets it"
+    return Failure(f"{what} is outside the working directory: {there}", "policy", rule="trust.outside")
+
+
 if TYPE_CHECKING:
 
     class Log(Protocol):

@@ -232,7 +232,9 @@ def settled(call: Call, outcome: Outcome, state_dir: str) -> Outcome:
 
         return outcome._replace(artifacts=artifacts(call, outcome.artifacts, state_dir))
     except Failure as failure:
-        return outcome._replace(failure=failure.failure, message=str(failure), outputs=failure.outputs)
+        return outcome._replace(
+            failure=failure.failure, message=str(failure), outputs=failure.outputs, rule=failure.rule
+        )
 
 
 def finished(spawn: Spawn, ended: Exit) -> Outcome:

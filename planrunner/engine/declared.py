@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import stat
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Failure, outside
 from planrunner.capabilities.files.beneath import Beneath
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.record import TYPE_CHECKING
@@ -43,7 +43,8 @@ def _kept(call: Call, state: str) -> Iterator[dict[str, Json]]:
             try:
                 record = keep_beneath(state, call.directory, path)
             except Failure as failure:
-                raise Failure(f"the artifact `{name}` cannot be kept: {failure}", failure.failure) from None
+                message = f"the artifact `{name}` cannot be kept: {failure}"
+                raise Failure(message, failure.failure, rule=failure.rule) from None
             except OSError as error:
                 raise Failure(f"the artifact `{name}` is missing: {path}: {error.strerror}") from None
             said = {"retention": artifact.retention} if artifact.retention else {}
@@ -54,8 +55,7 @@ def _files(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
     """Name and path of what an artifact keeps: its path, or every file that the path fits as a pattern."""
     relative = os.path.relpath(os.path.join(directory, artifact.path), directory)
     if relative.split("/")[0] == "..":
-        message = f"the artifact `{artifact.name}` cannot be kept: {artifact.path} is outside the working directory"
-        raise Failure(message, "policy")
+        raise outside(f"the artifact `{artifact.name}` cannot be kept: {artifact.path}")
     if not any(sign in artifact.path for sign in "*?[") or os.path.lexists(os.path.join(directory, artifact.path)):
         return [(artifact.name, artifact.path)]
     from glob import glob  # late: loads regular expressions

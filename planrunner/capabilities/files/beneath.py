@@ -13,7 +13,7 @@ import errno
 import os
 import stat
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Failure, outside
 from planrunner.capabilities.files import syscalls
 from planrunner.record import TYPE_CHECKING
 
@@ -37,7 +37,7 @@ def steps(directory: str, path: str) -> list[str]:
     relative = os.path.relpath(path, directory) if os.path.isabs(path) else path
     parts = [part for part in relative.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise Failure(f"{path} is outside the working directory", "policy")
+        raise outside(path)
     return parts
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Failure, outside
 
 _NO_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)")
 
@@ -31,7 +31,7 @@ def path(text: str, what: str = "path") -> str:
         raise Failure(f"{text!r} is no {what}")
     parts = text.split("/")
     if text.startswith("/") or ".." in parts:
-        raise Failure(f"{text} is outside the working directory", "policy")
+        raise outside(text)
     if any(part.lower() == ".git" for part in parts):
         raise Failure(f"{text} lies in what git itself keeps", "policy")
     return text

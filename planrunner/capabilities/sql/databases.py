@@ -92,7 +92,7 @@ def _of_the_project(context: Context, database: str) -> Database:
     root = os.path.realpath(context.call.directory)
     path = os.path.realpath(os.path.join(root, given))
     if not given or given == ":memory:" or url.query or not path.startswith(f"{root.rstrip('/')}/"):
-        raise Failure(f"{database} is no file below the working directory", "policy")
+        raise Failure(f"{database} is no file below the working directory", "policy", rule="trust.outside")
     with opened(context, looks=context.call.dry) as tree:  # as it is written, and where links lead to
         for way in (os.path.normpath(os.path.join(root, given)), path):
             if way.startswith(f"{root.rstrip('/')}/"):
