@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from planrunner.app.proof.envelope import Sight
 from planrunner.app.proof.powers import FORMAT, outside, powers, settings_powers
 from planrunner.app.sight import Seen, environment_of, sight
-from planrunner.errors import Denied, PlanInvalid, UsageError
+from planrunner.errors import Denied, UsageError
 from planrunner.journal.workspace import find_project, why_outside
 from planrunner.jsontext import stable_json
 from planrunner.plan.matching import path_matches
@@ -20,7 +20,7 @@ from planrunner.plan.rights import texts
 from planrunner.record import NamedTuple
 from planrunner.safety import trust
 from planrunner.safety.homes import trusted_home
-from planrunner.safety.project import FILE, read_data, unsound
+from planrunner.safety.project import FILE, read_data
 from planrunner.views.terminal import word
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Examined(NamedTuple):
 
 def rule_for(origin: Literal["inside", "outside"]) -> str:
     """What the policy of the operator says of plans from there: allow, ask or deny. That of a plan's own project does
-    not count. Raises Denied where the settings cannot be read."""
+    not count. Raises as ``read_data``."""
     given = [_section(policy, "plans").get(origin) for policy in _policies()]
     said = [each for each in given if each in _ORDER]
     return max(said, key=_ORDER.__getitem__) if said else "ask" if origin == "outside" else "allow"
@@ -69,7 +69,7 @@ def rule_for(origin: Literal["inside", "outside"]) -> str:
 def examine(
     path: str, registry: Registry, params: Iterable[tuple[str, Json]] = (), seen: Seen | None = None
 ) -> Examined:
-    """A plan file with what it may do. Raises NotFound, PlanInvalid, UsageError, Denied for settings with errors."""
+    """A plan file with what it may do. Raises NotFound, UsageError, and PlanInvalid, for settings with errors too."""
     seen = seen or read_anew(path, registry)
     directory = find_project(path)
     look = Sight(seen.plan, _values(seen.plan, params), seen.traits, environment_of(seen.env))
@@ -87,7 +87,7 @@ def examine(
         "trusted": trust.standing(path, text, "plan"),
         **powers(look, seen.plan.max_parallel, directory),
         "env": list(seen.env),
-        "settings": settings_powers(_read(directory)) if settings else None,
+        "settings": settings_powers(read_data(directory)) if settings else None,
     }
     return Examined(seen, found, text)
 
@@ -236,15 +236,8 @@ def _settings_beside(directory: str) -> bytes:
 
 
 def _policies() -> list[dict[str, Json]]:
-    policy = _read(find_project(None)).get("policy")
+    policy = read_data(find_project(None)).get("policy")
     return [policy] if isinstance(policy, dict) else []
-
-
-def _read(directory: str) -> dict[str, Json]:
-    try:
-        return read_data(directory)
-    except PlanInvalid as error:
-        raise Denied(unsound(error), "nothing runs before the settings are sound") from None
 
 
 def _section(policy: Mapping[str, Json], name: str) -> dict[str, Json]:

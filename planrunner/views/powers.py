@@ -98,7 +98,7 @@ def _items(names: Iterable[str]) -> list[str]:
 
 
 def _bounded(names: list[str]) -> list[str]:
-    return [*names[:MOST], f"and {len(names) - MOST} more (--json lists all)"] if len(names) > MOST else names
+    return [*names[:MOST], f"and {len(names) - MOST} more: --json lists all"] if len(names) > MOST else names
 
 
 def item(text: str) -> str:
