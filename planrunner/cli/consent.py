@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     Json = Any
 
-_HEADS = {"outside": "A plan from outside the project asks to run.", "inside": "A plan asks to run."}
-
 
 def consent(given: Settings, alone: bool, found: dict[str, Json]) -> Answer:
     """Show a plan and ask about it; with ``alone`` nobody is asked, wherever the command runs."""
@@ -48,6 +46,14 @@ def vouch(given: Settings, path: str, params: tuple[tuple[str, Json], ...]) -> N
 def show(given: Settings, found: dict[str, Json]) -> None:
     """Tell what a plan may do, on standard error."""
     screen = messages(given)
-    head = "It has changed since it was trusted." if found["trusted"] == "changed" else ""
-    lines = [" ".join(filter(None, (_HEADS[found["origin"]], head))), *powers_lines(screen, found)]
-    screen.write("".join(f"{line}\n" for line in lines))
+    screen.write("".join(f"{line}\n" for line in (_head(found), *powers_lines(screen, found))))
+
+
+def _head(found: dict[str, Json]) -> str:
+    """Why somebody is asked."""
+    if found["origin"] == "outside":
+        changed = " It has changed since it was trusted." if found["trusted"] == "changed" else ""
+        return f"A plan from outside the project wants to run.{changed}"
+    if found["outside"]:
+        return "A plan of the project wants to act outside of it."
+    return "A plan of the project wants to run, and the policy has somebody asked."
