@@ -9,7 +9,7 @@ import time
 
 from planrunner import __version__, errors
 from planrunner.app.asking import user
-from planrunner.app.sight import Seen, asks_inside, check_project, environment_of, judge, sight
+from planrunner.app.sight import Seen, check_project, environment_of, governing, is_doubtful, judge, sight
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, boot
 from planrunner.engine.drive import Driver
@@ -108,8 +108,8 @@ def is_attended(watch: Watch) -> bool:
 def execute(request: ExecRequest, watch: Watch, registry: Registry | None = None) -> RunResult:
     """Run a plan until it ends or parks, with the capabilities of ``registry`` where one is given.
 
-    Raises NotFound, PlanInvalid, UsageError (parameters, task names), StorageFailed and Fenced; whatever the tasks of
-    the plan do ends in the result.
+    Raises NotFound, PlanInvalid, UsageError (parameters, task names), Denied for a plan that nobody lets run,
+    StorageFailed and Fenced; whatever the tasks of the plan do ends in the result.
     """
     registry = registry or Registry(project=find_project(request.plan))
     state_dir = find_state(request.plan, request.state)
@@ -121,23 +121,11 @@ def execute(request: ExecRequest, watch: Watch, registry: Registry | None = None
     try:
         seen = seen or sight(request.plan, journal, registry)
         if noted is None:
-            noted = {} if free or not _is_doubtful(request, seen) else _admitted(request, registry, seen)[1]
+            asked = not free and (request.trust or request.beyond or is_doubtful(request.plan, seen))
+            noted = _admitted(request, registry, seen)[1] if asked else {}
         return _begin(request, Site(journal, registry, state_dir, watch), seen, noted)
     finally:
         journal.close()
-
-
-def _is_doubtful(request: ExecRequest, seen: Seen) -> bool:
-    """Whether a plan of the project may need a word by somebody: it links to files elsewhere, may act outside, or the
-    policy asks for it."""
-    folder = os.path.dirname(request.plan)
-    return bool(
-        seen.strays
-        or request.trust
-        or request.beyond
-        or any(why_outside(os.path.join(folder, name)) for name, _ in seen.files)
-        or asks_inside()
-    )
 
 
 def _admitted(request: ExecRequest, registry: Registry, seen: Seen | None) -> tuple[Seen, dict[str, Json]]:
@@ -170,6 +158,7 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
 def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json]) -> RunResult:
     directory = find_project(request.plan)
     check_project(directory)
+    policy = governing(directory, seen, request.plan)
     params, selected = _asked(request, seen)
     plan, traits = seen.plan, seen.traits
     imagined: Effects | None = None
@@ -192,6 +181,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
             **_environment(request.plan, directory, seen.env),
             **judge(directory),
             **noted,
+            **policy,
             **({"dry_run": True} if request.dry_run else {}),
         },
         boot=here,
@@ -381,6 +371,12 @@ def _given_on(state: State) -> Mapping[str, str] | None:
 _REST_CODES = {"interrupted": errors.INTERRUPTED, "terminated": errors.TERMINATED, "storage": errors.STORAGE}
 
 
+def _refusal(state: State) -> str:
+    """The rule that refused what the first task to fail wanted; empty where none did."""
+    outcome = state.tasks[state.failures[0]].outcome
+    return "" if outcome is None else outcome.rule
+
+
 def exit_code(state: State) -> int:
     """The exit code of the contract for a run as its runner leaves it."""
     if state.status == "completed":
@@ -393,4 +389,6 @@ def exit_code(state: State) -> int:
         return errors.BUDGET
     if state.failures and state.tasks[state.failures[0]].failure in ("rejected", "expired"):
         return errors.REJECTED
+    if state.failures and _refusal(state):
+        return errors.DENIED
     return errors.FAILED

@@ -7,7 +7,7 @@ import os
 
 from planrunner import __version__
 from planrunner.errors import PlanInvalid
-from planrunner.journal.workspace import find_project
+from planrunner.journal.workspace import find_project, why_outside
 from planrunner.jsontext import read_json, write_json
 from planrunner.lean import sha256
 from planrunner.plan import compiled
@@ -189,16 +189,22 @@ def _paths(value: Json) -> Iterator[tuple[str, ...]]:
 
 def check_project(directory: str) -> None:
     """Let nothing start in a project whose file has errors: raises PlanInvalid."""
-    if os.path.lexists(os.path.join(directory, "planrunner.yaml")):
+    if _has_settings(directory):
         from planrunner.safety.people import read_project  # late: few projects have such a file
 
         read_project(directory)
 
 
-def asks_inside() -> bool:
-    """Whether the policy wants somebody asked about plans of the project itself. Raises as ``read_data``."""
+def is_doubtful(path: str, seen: Seen) -> bool:
+    """Whether a plan of the project may need a word by somebody: it may act outside, it links to files elsewhere, or
+    the policy asks for one. Raises as ``read_data``."""
+    folder = os.path.dirname(path)
+    return seen.strays or any(why_outside(os.path.join(folder, name)) for name, _ in seen.files) or _asks_inside()
+
+
+def _asks_inside() -> bool:
     project = find_project(None)
-    if not os.path.lexists(os.path.join(project, "planrunner.yaml")):
+    if not _has_settings(project):
         return False
     from planrunner.safety.project import read_data  # late, as above
 
@@ -207,10 +213,37 @@ def asks_inside() -> bool:
     return isinstance(plans, dict) and plans.get("inside") == "ask"
 
 
+def governing(directory: str, seen: Seen, path: str) -> dict[str, Json]:
+    """The operator's levels of policy for the record of a run: those of the project, and of the one of the working
+    directory where the plan comes from elsewhere. Raises Denied where they refuse what the plan wants."""
+    places = [place for place in dict.fromkeys((directory, find_project(None))) if _has_settings(place)]
+    if not places:
+        return {}
+    from planrunner.safety.policy import levels, policy_records  # late, as above
+
+    records = [{**record, **_whose(place, directory)} for place in places for record in policy_records(place)]
+    if not records:
+        return {}
+    from planrunner.app.permitted import refuse_denied  # late: few operators say anything
+
+    refuse_denied(seen.plan, levels(records), path)
+    return {"policy": records}
+
+
+def _has_settings(directory: str) -> bool:
+    return os.path.lexists(os.path.join(directory, "planrunner.yaml"))
+
+
+def _whose(place: str, directory: str) -> dict[str, Json]:
+    """The name of a level that is not that of the run's own project: its whole path."""
+    path = os.path.join(place, "planrunner.yaml")
+    return {} if place == directory else {"name": path, "file": path}
+
+
 def judge(directory: str) -> dict[str, Json]:
     """The model that judges criteria in plain words and what it may use, as the project's file says; empty where people
     judge."""
-    if not os.path.lexists(os.path.join(directory, "planrunner.yaml")):
+    if not _has_settings(directory):
         return {}
     from planrunner.safety.project import read_data  # late, as above
 

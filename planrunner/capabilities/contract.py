@@ -114,9 +114,12 @@ class Context(NamedTuple):
     """None where a function is called without an engine: it then has no settings and can keep nothing."""
 
     def settings(self, section: str) -> dict[str, Json]:
-        """A section of ``planrunner.yaml``, such as ``network``; empty where the project says nothing. Raises Failure
-        (policy) for a file that is not sound."""
-        return self.services.settings(section) if self.services is not None else {}
+        """A section of ``planrunner.yaml``, such as ``network``; empty where the project says nothing. With ``network``
+        come the ``levels`` of policy that hold for the call. Raises Failure (policy) for a file that is not sound."""
+        found = self.services.settings(section) if self.services is not None else {}
+        if section == "network" and self.call.rights:
+            return {**found, "levels": self.call.rights}
+        return found
 
     def keep(self, data: bytes, name: str, type: str = "") -> dict[str, Json]:
         """Keep bytes as an artifact of the attempt; gives its record: name, type, sha256, size in bytes."""

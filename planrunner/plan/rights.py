@@ -44,13 +44,14 @@ class Right(NamedTuple):
 
 
 class Use(NamedTuple):
-    """A call of a capability. ``inputs`` may hold templates; ``words`` are those of its command (None: it has none, or
-    a script whose commands nobody can tell apart)."""
+    """A call of a capability. ``commands`` are the words of each command that it runs; None where it runs none, or
+    (``script``) where nobody can tell them. Of a ``final`` one every value is there; else templates stand for them."""
 
     capability: str
     inputs: Json = None
-    words: Sequence[str] | None = None
+    commands: Sequence[Sequence[str]] | None = None
     script: bool = False
+    final: bool = False
 
 
 FREE = Right("allow")
@@ -58,15 +59,20 @@ FREE = Right("allow")
 _ORDER: dict[str, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 _CARRIERS = frozenset(
-    "bash busybox chroot command dash doas env eval exec flock ionice ksh nice nohup parallel setsid sh ssh stdbuf su "
-    "sudo taskset time timeout unshare watch xargs zsh".split()
+    ". alias bash builtin busybox chroot command dash doas env eval exec flock ionice ksh nice nohup parallel setsid "
+    "sh source ssh stdbuf su sudo taskset time timeout trap unshare watch xargs zsh".split()
 )
 """Programs that run what their arguments say: a command that begins with one is judged like a script."""
 
 
 def capability(levels: Iterable[Level], use: Use) -> Right:
     """Whether a capability may be called so."""
-    return _strictest(levels, "capabilities", lambda entry, every: _use_fits(entry, use, every))
+
+    def fit(entry: Json, every: bool) -> bool | None:
+        fits = _use_fits(entry, use, every)
+        return not every if fits is None and use.final else fits
+
+    return _strictest(levels, "capabilities", fit)
 
 
 def named(levels: Iterable[Level], section: str, name: str) -> Right:
@@ -94,6 +100,11 @@ def path(levels: Iterable[Level], way: Literal["read", "write"], place: str) -> 
 def restricts(data: Json, *sections: str) -> bool:
     """Whether a level says anything about one of these sections (or about anything, where none is named)."""
     return isinstance(data, dict) and any(data.get(name) is not None for name in sections or JUDGED)
+
+
+def narrows(data: Json) -> bool:
+    """Whether a level takes any right away, or shuts a task in."""
+    return restricts(data) or (isinstance(data, dict) and data.get("sandbox") is not None)
 
 
 JUDGED = ("capabilities", "files", "network", "env", "dependencies", "tools")
@@ -183,7 +194,7 @@ def _use_fits(entry: Json, use: Use, every: bool) -> bool | None:
         return name_matches(str(entry), use.capability)
     if not name_matches(str(entry.get("uses", "*")), use.capability):
         return False
-    answers = [_input_fits(pattern, use.inputs, name, every) for name, pattern in (entry.get("with") or {}).items()]
+    answers = [_input_fits(pattern, use, name, every) for name, pattern in (entry.get("with") or {}).items()]
     if "run" in entry:
         answers.append(_command_fits(texts(entry["run"]), use, every))
     if False in answers:
@@ -191,11 +202,11 @@ def _use_fits(entry: Json, use: Use, every: bool) -> bool | None:
     return None if None in answers else True
 
 
-def _input_fits(pattern: Json, inputs: Json, name: str, every: bool) -> bool | None:
-    value = inputs.get(name) if isinstance(inputs, dict) else None
+def _input_fits(pattern: Json, use: Use, name: str, every: bool) -> bool | None:
+    value = use.inputs.get(name) if isinstance(use.inputs, dict) else None
     if value is None:
         return False
-    return None if _unknown(value) else value_matches(pattern, value, every)
+    return None if not use.final and _unknown(value) else value_matches(pattern, value, every)
 
 
 def _unknown(value: Json) -> bool:
@@ -207,20 +218,26 @@ def _unknown(value: Json) -> bool:
 
 
 def _command_fits(patterns: Sequence[str], use: Use, every: bool) -> bool | None:
-    """A script, or a command that runs others, may hold any command: it fits what denies or asks and nothing that
-    allows, but for the pattern ``*``, which is any."""
+    """Commands fit what allows when each of them does, and what denies or asks when one does. A script that nobody can
+    tell may hold any command: it fits what denies or asks, and nothing that allows but the pattern ``*``."""
     if "*" in patterns:
-        return use.script or use.words is not None
-    if use.words is None:
+        return use.script or use.commands is not None
+    if use.commands is None:
         return use.script and not every
-    words = (use.words[0].rpartition("/")[2], *use.words[1:]) if use.words else ()
+    answers = [_words_fit(patterns, tuple(words), every) for words in use.commands]
+    if every:
+        return False if False in answers or not answers else None if None in answers else True
+    return True if True in answers else None if None in answers else False
+
+
+def _words_fit(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> bool | None:
+    if words:
+        words = (words[0].rpartition("/")[2], *words[1:])
     if not every and _carries(words):
         return True
-    if any(words_match(pattern, words) for pattern in patterns):
-        return True
-    if not any(map(holds_template, words)):
-        return False
     known = [word if not holds_template(word) else "*" for word in words]
+    if "*" not in known or known == list(words):
+        return any(words_match(pattern, words) for pattern in patterns)
     return None if any(_may_match(pattern.split(), known) for pattern in patterns) else False
 
 
