@@ -20,6 +20,8 @@ MOST = 40
 """Names of a row that are listed; how many more there are is told."""
 LONGEST = 72
 """Columns of one name."""
+_LONGEST_PATH = 300
+"""Columns of a path that has to be seen whole."""
 _LABEL = 12
 _EFFECTS = {"unsafe": "changes things", "checkable": "changes things", "idempotent": "changes things", "read": "reads"}
 _PLAIN = frozenset("./:_-@*#[]+=%~$")
@@ -34,12 +36,12 @@ def powers_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
 
 def _rows(found: dict[str, Json]) -> Iterator[tuple[str, list[str]]]:
     yield "plan", [f"{item(found['plan'])} with {plural(found['tasks'], 'task')}"]
-    yield "file", [item(found["file"])]
+    yield "file", [item(found["file"], _LONGEST_PATH)]
     if found["why"]:
-        yield "origin", [f"outside: {escaped(found['why'])}"]
+        yield "origin", [f"outside: {cut(_visible(found['why']), _LONGEST_PATH, False)}"]
     if found["subplans"]:
         yield "links to", _items(found["subplans"])
-    yield "works in", [item(found["directory"])]
+    yield "works in", [item(found["directory"], _LONGEST_PATH)]
     yield "calls", _bounded([_call(row) for row in found["capabilities"]]) or ["nothing"]
     if found["programs"]:
         yield "programs", [*_items(found["programs"]), "and what these start"]
@@ -48,7 +50,7 @@ def _rows(found: dict[str, Json]) -> Iterator[tuple[str, list[str]]]:
     if found["writes"]:
         yield "writes", _items(found["writes"])
     if found["outside"]:
-        rows = [f"{item(row['path'])} ({row['as']} of {item(row['task'])})" for row in found["outside"]]
+        rows = [f"{item(row['path'], _LONGEST_PATH)} ({row['as']} of {item(row['task'])})" for row in found["outside"]]
         yield "reaches out", _bounded(rows)
     yield from _given(found)
     if found["asks"]:
@@ -101,19 +103,24 @@ def _bounded(names: list[str]) -> list[str]:
     return [*names[:MOST], f"and {len(names) - MOST} more: --json lists all"] if len(names) > MOST else names
 
 
-def item(text: str) -> str:
+def item(text: str, longest: int = LONGEST) -> str:
     """A name as one item of a row: in quotes where it holds anything that could look like the end of an item, what is
-    not ASCII or does not show written out, and no longer than ``LONGEST``."""
+    not ASCII or does not show written out, and no longer than it may be."""
     text = masked(text)
-    shown = "".join(char if char.isascii() else _written_out(char) for char in escaped(text))
+    shown = _visible(text)
     plain = bool(text) and all(char.isascii() and (char.isalnum() or char in _PLAIN) for char in text)
     if not plain:
         shown = '"' + shown.replace('"', '\\"') + '"'
-    return cut(shown, LONGEST, False)
+    return cut(shown, longest, False)
 
 
-def _written_out(char: str) -> str:
-    """A letter of another alphabet as its number: it may look exactly like one of ours."""
+def _visible(text: str) -> str:
+    """The text with all but the signs of ASCII written out: a letter of another alphabet may look exactly like one of
+    ours."""
+    return "".join(char if char.isascii() else _number(char) for char in escaped(text))
+
+
+def _number(char: str) -> str:
     code = ord(char)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 

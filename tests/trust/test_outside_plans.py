@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -278,6 +279,20 @@ class TestGoingOn:
         assert not (place.work / "made.txt").exists()
         assert place("trust", path, "--yes").code == 0
         assert place("resume", "last").code == 0
+
+    def test_what_the_state_directory_keeps_has_to_be_the_plan_that_was_looked_at(self, place) -> None:
+        place.plan(self.GATE)
+        self.waiting(place, "--trust", digest_of(place))
+        (database,) = (each for each in (place.work / ".planrunner").iterdir() if each.name.endswith(".db"))
+        with sqlite3.connect(database) as connection:
+            connection.execute(
+                "update plans set compiled = cast(replace(cast(compiled as text), 'made', 'evil') as blob)"
+            )
+        connection.close()
+        done = place("resume", "last")
+        assert done.code == 12
+        assert "is not the one it began with" in done.err
+        assert not (place.work / "evil.txt").exists()
 
     @pytest.mark.parametrize("then", ["ask", "deny"])
     def test_it_does_not_go_on_when_the_policy_no_longer_lets_it(self, then: str, place) -> None:
