@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 from planrunner.app.authoring import catalogue  # noqa: E402
 from planrunner.capabilities.builtin import TARGETS, load  # noqa: E402
 from planrunner.capabilities.descriptions import family_of, published  # noqa: E402
+from planrunner.capabilities.refusals import REFUSALS  # noqa: E402
 from planrunner.capabilities.signature import describe  # noqa: E402
 from planrunner.diagnostics import RULES  # noqa: E402
 from planrunner.machine import events  # noqa: E402
@@ -78,6 +79,18 @@ EVENTS_HEAD = """# Events
 {made}What the journal keeps for ever, from `planrunner/machine/events.py`. `planrunner events RUN --json` prints them,
 one object a line. Kinds and fields change only with a new version of the kind; older journals are read for ever. Events
 in the past tense are facts; `AttemptStarted` is an intent, durable before the act.
+"""
+
+
+REFUSALS_HEAD = """# Refusals
+
+{made}What is refused fails its task with the class `policy`, and the end of the attempt in the journal names the rule
+(`planrunner events last --type attempt_ended --json`, under `outcome.rule`). The message says what was wanted and,
+where something can be done about it, the line to write. This page is made of `planrunner/capabilities/refusals.py`;
+plugins name rules of their own.
+
+| rule | refuses | how to allow it, or what to do instead |
+|---|---|---|
 """
 
 
@@ -229,11 +242,19 @@ def capabilities_page() -> str:
     return "".join(parts)
 
 
+def refusals_page() -> str:
+    """Every rule by which something is refused, from ``planrunner/capabilities/refusals.py``."""
+    parts = [REFUSALS_HEAD.format(made=MADE)]
+    parts += [f"| `{name}` | {each.what} | {each.way} |\n" for name, each in sorted(REFUSALS.items())]
+    return "".join(parts)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "plan.md": plan_page,
     "rules.md": rules_page,
     "events.md": events_page,
     "capabilities.md": capabilities_page,
+    "refusals.md": refusals_page,
 }
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def refuse_denied(plan: Plan, levels: tuple[Level, ...], path: str) -> None:
     """Raise Denied, with every refusal, for a plan of which some task can never run under these levels."""
-    said = [f"`{name}`: {refusal(wanted, right)}" for name, wanted, right in refused_tasks(plan, levels)]
+    said = [f"`{name}`: {refusal(wanted, right)}" for name, _, wanted, right in refused_tasks(plan, levels)]
     if said:
         listed = "\n".join(f"  {line}" for line in said)
         raise Denied(f"policy does not let `{path}` start\n{listed}", f"planrunner policy explain {path}")

@@ -109,7 +109,7 @@ def _first_sight(path: str, registry: Registry) -> Seen:
     if file.findings:
         raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
     plan, findings, _, files = load(file.source, registry)
-    if plan is None or any(finding.code == "PLAN020" for finding in findings):
+    if plan is None or any(finding.code in ("PLAN020", "PLAN801") for finding in findings):
         raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
     traits = {name: _trait(registry.find(name)) for name in sorted(capabilities_of(plan.tasks))}
     env = _env_names(plan, file.source) if not files else _env_read(plan)

@@ -37,12 +37,6 @@ class Failure(Exception):
         self.rule = rule
 
 
-def outside(what: str) -> Failure:
-    """The refusal of a path that leads out of the working directory; ``what`` names it."""
-    there = "to act elsewhere a task has a `cwd`, which `exec --allow-outside` lets it"
-    return Failure(f"{what} is outside the working directory: {there}", "policy", rule="trust.outside")
-
-
 if TYPE_CHECKING:
 
     class Log(Protocol):
@@ -64,6 +58,8 @@ class Call(NamedTuple):
     attempts until the task is sent back or run again: what must happen once whatever fails on the way goes by it.
     ``reserved`` is what the attempt has set aside of whatever a budget limits (dollars, tokens, calls): a capability
     that spends uses no more. ``rights`` are the levels of policy that hold for it, empty where nobody restricts it.
+    ``began`` is when the run did, in seconds since 1970 (0: not known); ``approved`` are the digests, ``sha256:…``, of
+    what people were shown whole and approved of at the gates before the task.
     """
 
     run_id: str
@@ -82,6 +78,8 @@ class Call(NamedTuple):
     once: str = ""
     reserved: Mapping[str, Json] = {}
     rights: tuple[Level, ...] = ()
+    began: float = 0.0
+    approved: tuple[str, ...] = ()
 
 
 if TYPE_CHECKING:

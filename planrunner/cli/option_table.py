@@ -144,6 +144,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--all", "Every rule."),
         ("--json", "Print JSON."),
     ),
+    "policy": (),
     "preview": (
         ("--param", "Set a parameter."),
         ("--params-file", "Read parameters from a YAML or JSON file; -p comes before it."),

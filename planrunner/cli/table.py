@@ -32,6 +32,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("graph", "graph", "Draw the graph of a plan.", "write"),
     ("schema", "schema", "Print the JSON Schema of plans, or a part of it.", "write"),
     ("rule", "rule", "Explain a lint rule.", "write"),
+    ("policy", "policy", "Tell what the tasks of a plan may do, and which line says so.", "write"),
     ("preview", "preview", "Tell what a run would do, in the worst case too.", "prove"),
     ("test", "test", "Test plans in imagined worlds.", "prove"),
     ("chaos", "chaos", "Kill a run at every journal write and compare.", "prove"),

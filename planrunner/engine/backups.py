@@ -83,7 +83,7 @@ def put_back(state_dir: str, effect: Restore) -> Outcome:
     try:
         there = _found(state_dir, root, effect.patterns)
     except Refused as refused:
-        return Outcome("policy", str(refused))
+        return Outcome("policy", str(refused), rule="files.beneath")
     changed = 0
     for path in sorted(there - records.keys(), reverse=True):
         changed += _tried(problems, path, lambda path=path: remove(root, path))

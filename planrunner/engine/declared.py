@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import stat
 
-from planrunner.capabilities.contract import Failure, outside
+from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.beneath import Beneath
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.record import TYPE_CHECKING
@@ -43,8 +43,9 @@ def _kept(call: Call, state: str) -> Iterator[dict[str, Json]]:
             try:
                 record = keep_beneath(state, call.directory, path)
             except Failure as failure:
-                message = f"the artifact `{name}` cannot be kept: {failure}"
-                raise Failure(message, failure.failure, rule=failure.rule) from None
+                raise Failure(
+                    f"the artifact `{name}` cannot be kept: {failure}", failure.failure, rule=failure.rule
+                ) from None
             except OSError as error:
                 raise Failure(f"the artifact `{name}` is missing: {path}: {error.strerror}") from None
             said = {"retention": artifact.retention} if artifact.retention else {}
@@ -55,7 +56,8 @@ def _files(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
     """Name and path of what an artifact keeps: its path, or every file that the path fits as a pattern."""
     relative = os.path.relpath(os.path.join(directory, artifact.path), directory)
     if relative.split("/")[0] == "..":
-        raise outside(f"the artifact `{artifact.name}` cannot be kept: {artifact.path}")
+        message = f"the artifact `{artifact.name}` cannot be kept: {artifact.path} is outside the working directory"
+        raise Failure(message, "policy", rule="files.beneath")
     if not any(sign in artifact.path for sign in "*?[") or os.path.lexists(os.path.join(directory, artifact.path)):
         return [(artifact.name, artifact.path)]
     from glob import glob  # late: loads regular expressions
@@ -79,7 +81,7 @@ def keep_beneath(state: str, directory: str, path: str) -> Mapping[str, Json]:
         opened = tree.open_to_read(folder or ".")
         try:
             if stat.S_ISLNK(os.stat(name, dir_fd=opened, follow_symlinks=False).st_mode):
-                raise Failure(f"{path} is a link", "policy")
+                raise Failure(f"{path} is a link", "policy", rule="files.link")
             return ArtifactStore(state).keep_in(opened, name)
         finally:
             os.close(opened)
@@ -88,6 +90,8 @@ def keep_beneath(state: str, directory: str, path: str) -> Mapping[str, Json]:
 def _leave_the_state(state: str, path: str, said: str) -> None:
     """Raises Failure where a path is, holds or lies in the state folder: its contents change while they are kept."""
     if path == state or path.startswith(f"{state}/"):
-        raise Failure(f"{said} lies in the state folder of planrunner", "policy")
+        raise Failure(f"{said} lies in the state folder of planrunner", "policy", rule="files.state")
     if state.startswith(f"{path.rstrip('/')}/"):
-        raise Failure(f"{said} holds the state folder of planrunner: name what is to be kept in it", "policy")
+        raise Failure(
+            f"{said} holds the state folder of planrunner: name what is to be kept in it", "policy", rule="files.state"
+        )

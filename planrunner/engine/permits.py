@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from planrunner.machine.events import Outcome
 from planrunner.plan.commandlist import commands
-from planrunner.plan.judging import Wanted, refusal, uses
-from planrunner.plan.rights import Use, named
+from planrunner.plan.judging import refusal, uses, variables
+from planrunner.plan.rights import Use
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from planrunner.capabilities.contract import Call
+    from planrunner.plan.judging import Wanted
     from planrunner.plan.rights import Right
 
 
@@ -29,5 +30,4 @@ def _judged(call: Call) -> Iterator[tuple[Wanted, Right]]:
     runs = (call.arguments,) if call.arguments else commands(call.script, call.values) if call.script else None
     script = bool(call.script or call.arguments)
     yield from uses(call.rights, Use(call.task.uses, call.inputs, runs, script, final=True))
-    for name in call.env:
-        yield Wanted(f"the variable `{name}`", "env", name), named(call.rights, "env", name)
+    yield from variables(call.rights, call.env)

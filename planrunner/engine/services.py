@@ -37,9 +37,9 @@ class AttemptServices:
         try:
             found = read_data(self._directory).get(section)
         except PlanInvalid as error:
-            raise Failure(unsound(error), "policy") from None
+            raise Failure(unsound(error), "policy", rule="settings") from None
         except UsageError as error:
-            raise Failure(error.message, "policy") from None
+            raise Failure(error.message, "policy", rule="settings") from None
         return found if isinstance(found, dict) else {}
 
     def keep(self, content: bytes | str, name: str, type: str) -> dict[str, Json]:

@@ -39,8 +39,8 @@ def _with(levels: tuple[Level, ...], more: Level) -> tuple[Level, ...]:
     return (*levels, more) if narrows(more.data) else levels
 
 
-def refused_tasks(plan: Plan, operator: tuple[Level, ...] = ()) -> Iterator[tuple[str, Wanted, Right]]:
-    """What the levels refuse, whatever the templates come to, by the path of the task."""
+def refused_tasks(plan: Plan, operator: tuple[Level, ...] = ()) -> Iterator[tuple[str, Task, Wanted, Right]]:
+    """What the levels refuse, whatever the templates come to, with the path of each task."""
     for name, task, levels in standing(plan, operator):
         for wanted, right in denied(levels, task):
-            yield name, wanted, right
+            yield name, task, wanted, right

@@ -38,7 +38,7 @@ def opened(context: Context, looks: bool = False) -> Beneath:
     none. Raises Failure (policy where the task works in `.git` or in the state folder), StorageFailed."""
     state, directory = "", context.call.directory
     if context.call.task.cwd and ".git" in os.path.realpath(directory).casefold().split("/"):
-        raise Failure(f"plans do not work in `.git`: {directory}", "policy")
+        raise Failure(f"plans do not work in `.git`: {directory}", "policy", rule="files.protected")
     if context.services is not None and not looks:
         state = records.place(context).removesuffix("/cache/files")
     return Beneath(directory, state, context.cancelled, scope_in(context))

@@ -13,7 +13,7 @@ import errno
 import os
 import stat
 
-from planrunner.capabilities.contract import Failure, outside
+from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files import syscalls
 from planrunner.record import TYPE_CHECKING
 
@@ -40,7 +40,7 @@ def steps(directory: str, path: str) -> list[str]:
     relative = os.path.relpath(path, directory) if os.path.isabs(path) else path
     parts = [part for part in relative.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise outside(path)
+        raise Failure(f"{path} is outside the working directory", "policy", rule="files.beneath")
     return parts
 
 
@@ -77,7 +77,7 @@ class Beneath:
         inside = os.path.relpath(os.path.realpath(state), os.path.realpath(directory)) if state else "../-"
         if not set(inside.split("/")) - {"..", "."}:  # then everything here is the state's own
             os.close(self.root)
-            raise Failure(f"plans do not work in the state folder: {directory}", "policy")
+            raise Failure(f"plans do not work in the state folder: {directory}", "policy", rule="files.state")
         self.own = [] if inside.split("/")[0] == ".." else inside.casefold().split("/")
 
     def __enter__(self) -> Beneath:
@@ -108,11 +108,15 @@ class Beneath:
         """The steps to a path that may be written. Raises Failure (policy) for what is protected or outside."""
         parts = steps(self.directory, path)
         if not parts:
-            raise Failure(f"{path} is the working directory itself", "policy")
+            raise Failure(f"{path} is the working directory itself", "policy", rule="files.root")
         guarded = next((part for part in parts if part.casefold() in PROTECTED), "")
         if guarded or self.is_own(parts):
             place = guarded or "/".join(parts[: len(self.own)])
-            raise Failure(f"plans do not write to `{place}`" + (f": {path}" if path != place else ""), "policy")
+            raise Failure(
+                f"plans do not write to `{place}`" + (f": {path}" if path != place else ""),
+                "policy",
+                rule="files.protected",
+            )
         if self.scope is not None:
             self.scope.require("write", parts)
         return parts
@@ -180,7 +184,7 @@ class Beneath:
                 part = left.pop()
                 if part == "..":
                     if len(way) == 1:
-                        raise Failure(f"{path} leads out of the working directory", "policy")
+                        raise Failure(f"{path} leads out of the working directory", "policy", rule="files.beneath")
                     os.close(way.pop())
                     continue
                 target = _target(way[-1], part)
@@ -203,7 +207,7 @@ class Beneath:
             return parts
         start = [part for part in self.directory.split("/") if part]
         if parts[: len(start)] != start:
-            raise Failure(f"{path} leads out of the working directory", "policy")
+            raise Failure(f"{path} leads out of the working directory", "policy", rule="files.beneath")
         while len(way) > 1:
             os.close(way.pop())
         return parts[len(start) :]
@@ -228,5 +232,5 @@ def _is_link(folder: int, name: str) -> bool:
 
 def _through(parts: Sequence[str], number: int, flags: int) -> Failure:
     if number == len(parts) - 1 and not flags & os.O_DIRECTORY:
-        return Failure(f"{'/'.join(parts)} is a link", "policy")
-    return Failure(f"{'/'.join(parts)} leads through `{parts[number]}`, which is a link", "policy")
+        return Failure(f"{'/'.join(parts)} is a link", "policy", rule="files.link")
+    return Failure(f"{'/'.join(parts)} leads through `{parts[number]}`, which is a link", "policy", rule="files.link")

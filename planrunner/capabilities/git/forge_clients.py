@@ -134,4 +134,4 @@ def forge_client(context: Context, program: str, repository: str, token: str) ->
         return Gh(_Client(context, "gh", repository, env))
     if program == "glab":
         return Glab(_Client(context, "glab", repository, {"GITLAB_TOKEN": token} if token else {}))
-    raise Failure(f"`forge: {{client: …}}` takes gh, glab or api, found {program}", "policy")
+    raise Failure(f"`forge: {{client: …}}` takes gh, glab or api, found {program}", "policy", rule="git.forge")

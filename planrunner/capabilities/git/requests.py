@@ -61,7 +61,9 @@ def _must_be_safe(context: Context, url: str) -> None:
     """Raises Failure (policy) where the token would be sent to the world without encryption."""
     address = parsed(url)
     if address.scheme not in ("http", "https"):
-        raise Failure(f"`forge: {{url: …}}` takes an address of https, found {address.scheme}", "policy")
+        raise Failure(
+            f"`forge: {{url: …}}` takes an address of https, found {address.scheme}", "policy", rule="git.protocol"
+        )
     if address.scheme == "http":
         must_not_be_overheard(admitted(context, address.host, address.port), address.origin)
 

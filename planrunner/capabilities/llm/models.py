@@ -189,17 +189,23 @@ def key_of(model: Model) -> str:
             with open(os.path.expanduser(model.key_file), encoding="utf-8") as file:
                 return _key(model, file.read().strip())
         except (OSError, UnicodeDecodeError):
-            raise Failure(f"the key of `{model.name}` cannot be read from {model.key_file}", "policy") from None
+            raise Failure(
+                f"the key of `{model.name}` cannot be read from {model.key_file}", "policy", rule="models.key"
+            ) from None
     if not model.key_env:
         return ""
     key = os.environ.get(model.key_env, "").strip()
     if not key:
-        raise Failure(f"`{model.name}` takes its key from the variable {model.key_env}, which is not set", "policy")
+        raise Failure(
+            f"`{model.name}` takes its key from the variable {model.key_env}, which is not set",
+            "policy",
+            rule="models.key",
+        )
     return _key(model, key)
 
 
 def _key(model: Model, key: str) -> str:
     """A key that a header can carry: what is said about another one would hold it."""
     if not is_line(key):
-        raise Failure(f"the key of `{model.name}` is not one line of ASCII text", "policy")
+        raise Failure(f"the key of `{model.name}` is not one line of ASCII text", "policy", rule="models.key")
     return key
