@@ -96,16 +96,18 @@ def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., 
     return found
 
 
-def _strayed(settings: LiveSettings, call: Call) -> Outcome | None:
-    from planrunner.engine.straying import strayed  # late: most tasks stay where the run works
+def _refused(settings: LiveSettings, call: Call) -> Outcome | None:
+    """The outcome of a call that may not be made: its rights refuse it, or it would leave the directory of the run."""
+    found: Outcome | None = None
+    if call.rights:
+        from planrunner.engine import permits  # late: few calls are restricted
 
-    return strayed(call, settings.directory, settings.outside)
+        found = permits.refused(call)
+    if found is None and (call.task.cwd or call.task.outputs):
+        from planrunner.engine.straying import strayed  # late: most tasks stay where the run works
 
-
-def _refused(call: Call) -> Outcome | None:
-    from planrunner.engine import permits  # late: few calls are restricted
-
-    return permits.refused(call)
+        found = strayed(call, settings.directory, settings.outside)
+    return found
 
 
 class LiveEffects:
@@ -165,9 +167,7 @@ class LiveEffects:
 
     def _start(self, call: Call) -> None:
         uses = call.task.uses
-        refusal = _refused(call) if call.rights else None
-        if refusal is None and (call.task.cwd or call.task.outputs):
-            refusal = _strayed(self._settings, call)
+        refusal = _refused(self._settings, call)
         binding = refusal or self._bindings.get(uses) or _found(self._bindings, self._settings.resolve, uses)
         if isinstance(binding, Outcome):
             self._report(call, binding)
