@@ -73,7 +73,7 @@ def examine(
     """A plan file with what it may do. Raises NotFound, UsageError, and PlanInvalid, for settings with errors too."""
     seen = seen or read_anew(path, registry)
     directory = find_project(path)
-    look = Sight(seen.plan, _values(seen.plan, params), seen.traits, environment_of(seen.env))
+    look = Sight(seen.plan, _values(seen.plan, params), seen.traits, environment_of(seen.env, directory))
     why = stranger(path, seen)
     settings = _settings_beside(directory) if why else b""
     text = stable_json({"plan": seen.digest, "settings": trust.digest(settings) if settings else ""}).encode()

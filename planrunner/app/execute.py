@@ -27,11 +27,12 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import notation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
     from planrunner.app.admission import Ask
     from planrunner.engine.effects import Effects
+    from planrunner.engine.vault import Vault
     from planrunner.journal.port import JournalPort
     from planrunner.machine.events import Event
     from planrunner.plan.model import Plan
@@ -250,9 +251,10 @@ def _environment(path: str, directory: str, names: tuple[str, ...]) -> dict[str,
         "system": f"{system.sysname} {system.release} {system.machine}",
         "host": system.nodename,
         "user": user(),
+        "uid": os.getuid(),
         "plan": os.path.abspath(path),
         "directory": directory,
-        "env": environment_of(names),
+        "env": environment_of(names, directory),
     }
 
 
@@ -345,6 +347,17 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         from planrunner.app.occupancy import refuse_restoring  # late: nearly never is that file there
 
         refuse_restoring(site.state_dir, state.run_id, directory_of(state))
+    directory = directory_of(state)
+    vault: Vault | None = None
+    if os.path.lexists(os.path.join(directory, "planrunner.yaml")):
+        from planrunner.app.secrets import vault_of  # late: few projects have such a file
+
+        vault = vault_of(state, directory)
+    environment = None if vault is None else vault.environment
+    if state.environment.get("trust", {}).get("origin") == "outside":
+        from planrunner.capabilities.contract import basic_environment  # late: most plans are one's own
+
+        environment = basic_environment(environment or os.environ)
     settings = LiveSettings(
         state_dir=site.state_dir,
         run_id=state.run_id,
@@ -352,20 +365,12 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         on_output=site.watch.output,
         clock=clock,
         epoch=epoch,
-        directory=directory_of(state),
-        environment=_given_on(state),
+        environment=environment,
+        directory=directory,
         outside=tuple(state.environment.get("outside", ())),
+        vault=vault,
     )
     return LiveEffects(settings)
-
-
-def _given_on(state: State) -> Mapping[str, str] | None:
-    """The environment that processes get below their own: little of it where the plan is from outside the project."""
-    if state.environment.get("trust", {}).get("origin") != "outside":
-        return None
-    from planrunner.capabilities.contract import basic_environment  # late: most plans are one's own
-
-    return basic_environment(os.environ)
 
 
 _REST_CODES = {"interrupted": errors.INTERRUPTED, "terminated": errors.TERMINATED, "storage": errors.STORAGE}

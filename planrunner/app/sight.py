@@ -266,6 +266,10 @@ def _amounts(given: dict[str, Json]) -> dict[str, Json]:
     return found
 
 
-def environment_of(names: tuple[str, ...]) -> dict[str, str]:
-    """The values of environment variables that are set."""
+def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:
+    """The values of environment variables that are set, without those that are a secret of the project."""
+    if names and os.path.lexists(os.path.join(directory, "planrunner.yaml")):
+        from planrunner.app.secrets import without_hidden  # late, as above
+
+        names = without_hidden(names, directory)
     return {name: os.environ[name] for name in names if name in os.environ}

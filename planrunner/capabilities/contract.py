@@ -97,6 +97,8 @@ if TYPE_CHECKING:
 
         def environment(self) -> dict[str, str]: ...
 
+        def credential(self, name: str) -> str: ...
+
         def directory(self) -> str:
             """The working directory of the run, whatever ``cwd`` the task has."""
 
@@ -143,6 +145,21 @@ class Context(NamedTuple):
             return self.services.environment()
         return {**basic_environment(os.environ), **self.call.env}
 
+    def secret(self, name: str) -> str:
+        """The value of a credential that the task declares under ``secrets``. Nothing that the attempt gives, prints or
+        keeps shows it. Raises Failure (policy) where the task declares none of that name, or it cannot be had."""
+        from planrunner.plan.wishes import wishes  # late: few capabilities ask for one
+
+        if name not in {wish.id for wish in wishes(self.call.task.secrets)}:
+            message = f"the task does not declare the secret `{name}`: add `secrets: [{name}]`"
+            raise Failure(message, "policy", rule="secret")
+        return self._served().credential(name)
+
+    def credential(self, name: str) -> str:
+        """Like ``secret`` for one that the project's own settings name, such as the key of a model; never for a name
+        out of a plan."""
+        return self._served().credential(name)
+
     def _served(self) -> Services:
         if self.services is None:
             raise RuntimeError("this context belongs to no engine, so it keeps nothing")
@@ -186,6 +203,8 @@ class Spawn(NamedTuple):
     finish: Callable[[Exit], Outcome] | None = None
     keep: int = 65536
     """How many bytes at the end of its standard output ``finish`` gets to see."""
+    descriptors: tuple[int, ...] = ()
+    """Open descriptors that the process gets as 3, 4, …"""
 
 
 class Exit(NamedTuple):

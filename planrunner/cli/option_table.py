@@ -221,6 +221,14 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--older-than", "How long `gc` spares what nothing refers to (1d)."),
         ("--json", "Print JSON."),
     ),
+    "audit": (
+        ("--head", "`verify`: compare with this, or a file of such."),
+        ("--export", "`verify`: an exported file instead of the journal."),
+        ("--format", "`export`: lines for programs or people."),
+        ("--output", "`export`: where to write; must not exist."),
+        ("--because", "`accept`: why, for whoever looks later."),
+        ("--json", "Print JSON."),
+    ),
     "replay": (
         ("--plan", "Replay with an edited plan instead of the run's own."),
         ("--json", "Print JSON."),

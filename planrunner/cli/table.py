@@ -43,6 +43,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("why", "why", "Tell why a task ran, waited, was skipped or failed.", "look"),
     ("checkpoints", "checkpoints", "List the places that a run can be taken up from.", "look"),
     ("artifacts", "artifacts", "List, read and clear what runs kept.", "look"),
+    ("audit", "audit", "Prove that the journal is what was written.", "look"),
     ("replay", "replay", "Decide a recorded run again and tell the first difference.", "look"),
     ("trust", "trust", "Say which plans from outside the project may run.", "surroundings"),
     ("capabilities", "capabilities", "List what tasks can call.", "surroundings"),

@@ -21,6 +21,7 @@ from planrunner.engine.attempts import (
     settled,
     with_texts,
     with_usage,
+    work_of,
 )
 from planrunner.engine.clocks import Clock
 from planrunner.engine.effects import AT_ONCE, StartCall
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
     from planrunner.engine.rare_effects import Cancel, Examine, Probe, Save
     from planrunner.engine.services import AttemptServices
     from planrunner.engine.threads import Workers
+    from planrunner.engine.vault import Vault
     from planrunner.machine.events import Event
+    from planrunner.redaction import Redactor
 
     Json = Any
 
@@ -57,8 +60,8 @@ class LiveSettings(NamedTuple):
     stream and bytes as they come. Processes get ``environment`` (None: that of this process) below their own, and
     ``grace`` seconds between TERM and KILL. ``clock`` is the time line of the run (None: one that starts now),
     ``epoch`` tells this runner from earlier ones, ``directory`` is where the run works, ``outside`` are patterns of
-    other places that it may work in. ``own_process`` False is for
-    programs that do other things as well: signals are left to them, orphans to init.
+    other places that it may work in. ``own_process`` False is for programs that do other things as well: signals are
+    left to them, orphans to init. ``vault`` has the secrets of the run, where its project lists credentials.
     """
 
     state_dir: str
@@ -72,13 +75,14 @@ class LiveSettings(NamedTuple):
     epoch: int = 0
     directory: str = ""
     outside: tuple[str, ...] = ()
+    vault: Vault | None = None
 
 
 def _services(settings: LiveSettings, call: Call) -> AttemptServices:
     from planrunner.engine.services import AttemptServices  # late: tasks of the shell ask for nothing
 
     own = {**call.env, **markers(call, settings.epoch)}
-    return AttemptServices(settings.state_dir, settings.directory, settings.environment, own)
+    return AttemptServices(settings.state_dir, settings.directory, settings.environment, own, settings.vault)
 
 
 def _questions(poller: Poller, settings: LiveSettings, done: Callable[[Any], None]) -> Questions:
@@ -94,6 +98,21 @@ def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., 
     if not isinstance(found, Outcome):
         bindings[name] = found
     return found
+
+
+def _record(settings: LiveSettings, call: Call) -> Record:
+    watcher = partial(settings.on_output, call.task.id, call.attempt) if settings.on_output else None
+    redactor = None if settings.vault is None else settings.vault.redactor
+    return Record(log_path(settings.state_dir, call), watcher, redactor)
+
+
+def _cleaned(redactor: Redactor | None, found: Any) -> Any:
+    """What is told to the loop, without the secrets of the run."""
+    if redactor is None:
+        return found
+    from planrunner.engine.telling import without_secrets  # late: few runs have secrets
+
+    return without_secrets(redactor, found)
 
 
 def _refused(settings: LiveSettings, call: Call) -> Outcome | None:
@@ -119,6 +138,7 @@ class LiveEffects:
         self._asked = self._examined = 0
         self._settings = settings
         self._serve = partial(_services, settings)
+        self._redactor = None if settings.vault is None else settings.vault.redactor
         self._clock = settings.clock or Clock(time.time())
         self._poller = Poller()
         self._poller.on_wake = self._woken
@@ -155,9 +175,9 @@ class LiveEffects:
         elif isinstance(effect, (rare.Probe, rare.Save, rare.Examine)) and effect.call is not None:
             self._ask(effect)
         elif isinstance(effect, (rare.Examine, rare.Weigh, rare.TakeCheckpoint)):
-            self._aside(*beside(self._settings.state_dir, effect))
+            self._aside(*beside(self._settings.state_dir, effect, self._redactor))
         elif not isinstance(effect, (StartCall, rare.Probe)):
-            self._events += act(self._settings.state_dir, effect)
+            self._events += act(self._settings.state_dir, effect, self._redactor)
 
     def _ask(self, effect: Probe | Save | Examine) -> None:
         if self._questions is None:
@@ -176,19 +196,17 @@ class LiveEffects:
         if declaration.instant and not binding.wants_context:
             result = invoke(binding, call.inputs, None)
             if isinstance(result, Outcome) and not result.usage:
-                self._report(call, settled(call, result, self._settings.state_dir))
+                self._report(call, settled(call, result, self._settings.state_dir, self._redactor))
                 return
             self._go_on(self._attempt(call), result)
-        elif declaration.instant or declaration.process:
+        elif (declaration.instant or declaration.process) and not call.task.secrets:
             attempt = self._attempt(call)
             self._go_on(attempt, invoke(binding, call.inputs, attempt.context))
         else:
             self._start_thread(binding, self._attempt(call))
 
     def _attempt(self, call: Call) -> Attempt:
-        settings = self._settings
-        watcher = partial(settings.on_output, call.task.id, call.attempt) if settings.on_output else None
-        attempt = Attempt(call, Record(log_path(settings.state_dir, call), watcher), self._serve)
+        attempt = Attempt(call, _record(self._settings, call), self._serve)
         self._attempts[call.key] = attempt
         if call.task.heartbeat is not None:
             from planrunner.engine.pulse import Pulse  # late: few tasks have a heartbeat
@@ -209,7 +227,7 @@ class LiveEffects:
             self._end(attempt, result)
 
     def _start_process(self, attempt: Attempt, spawn: Spawn) -> None:
-        call, record = attempt.call, attempt.record
+        call, record, spawn = attempt.call, attempt.record, attempt.with_grant(spawn)
         record.keep = spawn.keep
         if problem := make_scratch(call):  # it does not count, and the run goes on when there is room again
             self._end(attempt, Outcome("unstarted", problem))
@@ -241,11 +259,10 @@ class LiveEffects:
         if isinstance(found, StorageFailed):
             raise found
         if found is not None:
-            (self._events if into is None else into).append(found)
+            (self._events if into is None else into).append(_cleaned(self._redactor, found))
 
     def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
-        work = partial(invoke, binding, attempt.call.inputs, attempt.context)
-        attempt.run_in(self._in_threads(), work, partial(self._returned, attempt))
+        attempt.run_in(self._in_threads(), work_of(attempt, binding), partial(self._returned, attempt))
         if attempt.call.timeout is not None:
             attempt.timer = self._poller.after(attempt.call.timeout, partial(self._cancel, attempt, "timeout"))
 
@@ -262,6 +279,8 @@ class LiveEffects:
         record = attempt.record
         if attempt.pulse is not None:
             attempt.pulse.end()
+        if attempt.grant is not None:
+            attempt.grant.withdraw()
         if attempt.ending is not None and outcome.failure == "interrupted":
             outcome = outcome._replace(failure=attempt.ending[0], message=attempt.ending[1])
         outcome = with_usage(attempt, outcome)
@@ -269,10 +288,10 @@ class LiveEffects:
             if problem := record.close():
                 self._supervisor.problems.append(problem)
             outcome = with_texts(attempt, outcome)
-        self._report(attempt.call, settled(attempt.call, outcome, self._settings.state_dir))
+        self._report(attempt.call, settled(attempt.call, outcome, self._settings.state_dir, self._redactor))
 
     def _report(self, call: Call, outcome: Outcome) -> None:
-        self._events.append(AttemptEnded(call.task.id, call.attempt, outcome))
+        self._events.append(_cleaned(self._redactor, AttemptEnded(call.task.id, call.attempt, outcome)))
 
     def wait(self, until: float | None) -> list[Event]:
         """See ``Effects``; returns nothing at once when nothing is on its way and no time is given."""

@@ -56,7 +56,7 @@ class Programs:
             arguments, enter = ("/bin/sh", "-c", _ENTER, "sh", enter, *arguments), ""
         stdin = _memory_file(spawn.stdin) if spawn.stdin else self._null
         try:
-            return self._spawn(arguments, env, enter, (stdin, out, err))
+            return self._spawn(arguments, env, enter, (stdin, out, err, *spawn.descriptors))
         except ValueError as error:
             raise SpawnFailed("logic", f"the command cannot be started: {error}") from None
         except OSError as error:
@@ -65,7 +65,7 @@ class Programs:
             if stdin != self._null:
                 os.close(stdin)
 
-    def _spawn(self, arguments: tuple[str, ...], env: dict[str, str], enter: str, streams: tuple[int, int, int]) -> int:
+    def _spawn(self, arguments: tuple[str, ...], env: dict[str, str], enter: str, streams: tuple[int, ...]) -> int:
         path = self._locate(arguments[0], env, enter)
         actions = [(os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)]
         home = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if enter else -1

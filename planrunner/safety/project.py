@@ -108,6 +108,10 @@ def _faults(tree: Node) -> Iterator[Diagnostic]:
         if key.value not in SECTIONS:
             yield unknown_key("a project's file", key, SECTIONS, tree)
     yield from _held_against_schema(tree)
+    if (credentials := tree.get("provider_credentials")) is not None:
+        from planrunner.safety.entries import faults  # late: few projects have the section
+
+        yield from faults(credentials)
     people = tree.get("people")
     if people is None:
         return

@@ -73,6 +73,10 @@ def _given(found: dict[str, Json]) -> Iterator[tuple[str, list[str]]]:
         yield "settings", [f"its own planrunner.yaml: {', '.join(_items(settings['sections'])) or 'empty'}"]
         if settings["env"]:
             yield "", [f"they take {', '.join(_items([f'${name}' for name in settings['env']]))}"]
+        if settings["files"]:
+            yield "", [f"they read secrets from {', '.join(_items(settings['files']))}"]
+        if settings["commands"]:
+            yield "", [f"they run {', '.join(_items(settings['commands']))} for secrets"]
         if settings["hosts"]:
             yield "", [f"they name {', '.join(_items(settings['hosts']))}"]
 

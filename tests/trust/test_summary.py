@@ -54,6 +54,10 @@ tasks:
 """
 CHECKS = "plan: checks\ntasks:\n  - {id: types, run: 'mypy .', timeout: 1m}\n"
 SETTINGS = """\
+provider_credentials:
+  - {id: shop, auth: {source: command, command: [pass, show, shop]}}
+  - {id: cloud, auth: {source: file, file_path: ~/.cloud/key}}
+  - {id: forge, auth: {source: env, env_var: FORGE_TOKEN}}
 models: {big: {provider: openai, model: x, base_url: "https://models.example/v1", key_env: MODEL_KEY}}
 sql: {databases: {shop: {url_env: SHOP_URL}}}
 """

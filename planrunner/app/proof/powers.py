@@ -22,7 +22,7 @@ FORMAT = 1
 
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://(?:[^\s/@'\"]*@)?((?:\{\{.*?\}\}|[^\s/'\"`<>|)\\])+)", re.IGNORECASE)
 _LOGIN = re.compile(r"(?:^|\s)[\w.-]+@([\w.-]+\.[\w-]+):(?!\d)")
-_NAMES_VARIABLE = re.compile(r"(?:^|_)env$")
+_NAMES_VARIABLE = re.compile(r"(?:^|_)env(?:_var)?$")
 
 
 def powers(look: Sight, parallel: int, directory: str) -> dict[str, Json]:
@@ -143,12 +143,21 @@ def _shown(value: Json) -> str:
 
 def settings_powers(data: Mapping[str, Json]) -> dict[str, Json]:
     """What the settings that come with a plan add to it: the sections, the hosts they name, the variables of the
-    environment they take secrets from."""
+    environment they take secrets from, and the files and commands that give them others."""
     return {
         "sections": sorted(map(str, data)),
         "hosts": sorted({host for text in strings(dict(data)) for host in hosts(text)}),
         "env": sorted(set(_variables(data))),
+        "files": sorted(_sources(data, "file_path")),
+        "commands": sorted(_sources(data, "command")),
     }
+
+
+def _sources(data: Mapping[str, Json], key: str) -> set[str]:
+    """What credentials are read from: files, or the words of commands."""
+    rows = [each.get("auth") for each in data.get("provider_credentials") or () if isinstance(each, Mapping)]
+    found = [row.get(key) for row in rows if isinstance(row, Mapping)]
+    return {each if isinstance(each, str) else " ".join(map(str, each)) for each in found if each}
 
 
 def _variables(value: Json) -> Iterator[str]:
