@@ -15,7 +15,6 @@ from planrunner.app.sight import Seen, environment_of, sight
 from planrunner.errors import Denied, UsageError
 from planrunner.journal.workspace import find_project, why_outside
 from planrunner.jsontext import stable_json
-from planrunner.plan.digest import digest as plan_digest
 from planrunner.plan.matching import path_matches
 from planrunner.plan.rights import texts
 from planrunner.record import NamedTuple
@@ -139,13 +138,10 @@ def _admitted(wish: Wish, examined: Examined) -> tuple[Seen, dict[str, Json]]:
     return examined.seen, {**noted, "outside": sorted(set(allowed))} if allowed else noted
 
 
-def check_again(environment: Mapping[str, Json], plan: Plan, revision: str) -> None:
+def check_again(environment: Mapping[str, Json]) -> None:
     """Whether a run may go on: what was said for it holds, but for what was taken back since, by the policy or by
-    `planrunner trust --forget`. ``environment`` is what its record says, ``plan`` what the state directory kept under
-    the digest ``revision``. Raises Denied."""
+    `planrunner trust --forget`. ``environment`` is what its record says. Raises Denied."""
     noted, path = environment["trust"], str(environment.get("plan", ""))
-    if plan_digest(plan) != revision:  # somebody laid it out there before, and it is not what was looked at
-        raise Denied(f"the plan that is kept for the run of `{path}` is not the one it began with", "begin a new run")
     rule = rule_for("outside" if noted.get("origin") == "outside" else "inside")
     kept = trust.trusted(path, "plan") is not None
     if rule == "deny":

@@ -67,8 +67,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
     if row.status and not reopening:
         raise UsageError(f"run {run_id} has ended: it is {row.status}", f"planrunner show {run_id}")
     handle = site.journal.hold(run_id)
-    plan = stored_plan(site.journal, row.plan_digest)
-    state = State(plan, run_id)
+    state = State(stored_plan(site.journal, row.plan_digest), run_id)
     with Held(site, state, handle, row.plan_digest) as held:
         line = TimeLine()
         for entry in site.journal.entries(run_id):
@@ -84,7 +83,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
             if "trust" in state.environment:
                 from planrunner.app.admission import check_again  # late: most plans are one's own
 
-                check_again(state.environment, plan, row.plan_digest)
+                check_again(state.environment)
         _reap(run_id)
         site.watch.started(run_id, state.plan, state)
         first: list[Event] = []
