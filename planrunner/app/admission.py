@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from planrunner.app.proof.envelope import Sight
 from planrunner.app.proof.powers import FORMAT, outside, powers, settings_powers
 from planrunner.app.sight import Seen, environment_of, sight
-from planrunner.errors import Denied, UsageError
+from planrunner.errors import Denied
 from planrunner.journal.workspace import find_project, why_outside
 from planrunner.jsontext import stable_json
 from planrunner.plan.matching import path_matches
 from planrunner.plan.rights import texts
 from planrunner.record import NamedTuple
 from planrunner.safety import trust
-from planrunner.safety.homes import trusted_home
-from planrunner.safety.project import FILE, read_data
+from planrunner.safety.homes import settings_text, trusted_home
+from planrunner.safety.policy import said_of_plans
+from planrunner.safety.project import FILE, read_settings
 from planrunner.views.terminal import word
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     """Shows what a plan may do and asks whether it may; ``nobody`` where there is nobody to ask."""
 
 DENYING = "policy: {plans: {outside: deny}}"
-_ORDER = {"allow": 0, "ask": 1, "deny": 2}
 
 
 class Wish(NamedTuple):
@@ -59,11 +59,9 @@ class Examined(NamedTuple):
 
 
 def rule_for(origin: Literal["inside", "outside"]) -> str:
-    """What the policy of the operator says of plans from there: allow, ask or deny. That of a plan's own project does
-    not count. Raises as ``read_data``."""
-    given = [_section(policy, "plans").get(origin) for policy in _policies()]
-    said = [each for each in given if each in _ORDER]
-    return max(said, key=_ORDER.__getitem__) if said else "ask" if origin == "outside" else "allow"
+    """What the policies of the user and of the working directory say of plans from there: allow, ask or deny. That of a
+    plan's own project does not count. Raises as ``read_data``."""
+    return said_of_plans(find_project(None), origin) or ("ask" if origin == "outside" else "allow")
 
 
 def examine(
@@ -87,7 +85,7 @@ def examine(
         "trusted": trust.standing(path, text, "plan"),
         **powers(look, seen.plan.max_parallel, directory),
         "env": list(seen.env),
-        "settings": settings_powers(read_data(directory)) if settings else None,
+        "settings": settings_powers(read_settings(directory).own) if settings else None,
     }
     return Examined(seen, found, text)
 
@@ -204,8 +202,7 @@ def _allowed(wish: Wish) -> list[str]:
     """Patterns of places outside the project that a run may act in: those named with the run, and absolute ones that
     the policy lets be written."""
     named = [os.path.realpath(each) for each in wish.beyond]
-    written = [pattern for policy in _policies() for pattern in texts(_section(policy, "files").get("write"))]
-    return sorted({*named, *(pattern for pattern in written if pattern.startswith("/"))})
+    return sorted({*named, *_written()})
 
 
 def _missing(rows: Iterable[dict[str, str]], wish: Wish, allowed: list[str]) -> list[dict[str, str]]:
@@ -223,23 +220,14 @@ def _values(plan: Plan, params: Iterable[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _settings_beside(directory: str) -> bytes:
-    """The settings that come with a plan: those of its project, where that is not the one of the working directory."""
-    if os.path.realpath(directory) == os.path.realpath(find_project(None)):
-        return b""
-    try:
-        with open(os.path.join(directory, FILE), "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise UsageError(f"`{os.path.join(directory, FILE)}` cannot be read: {error.strerror or error}") from None
+    """The settings that come with a plan: those of its project, where that is not the one of the working directory.
+    Raises as ``read_data``."""
+    elsewhere = os.path.realpath(directory) != os.path.realpath(find_project(None))
+    return settings_text(directory) if elsewhere else b""
 
 
-def _policies() -> list[dict[str, Json]]:
-    policy = read_data(find_project(None)).get("policy")
-    return [policy] if isinstance(policy, dict) else []
-
-
-def _section(policy: Mapping[str, Json], name: str) -> dict[str, Json]:
-    found = policy.get(name)
-    return found if isinstance(found, dict) else {}
+def _written() -> list[str]:
+    """Absolute patterns of what the policies let be written."""
+    given = [level.data for level in read_settings(find_project(None)).levels if isinstance(level.data, dict)]
+    files = [policy["files"] for policy in given if isinstance(policy.get("files"), dict)]
+    return [pattern for each in files for pattern in texts(each.get("write")) if pattern.startswith("/")]

@@ -9,7 +9,7 @@ import time
 
 from planrunner import __version__, errors
 from planrunner.app.asking import user
-from planrunner.app.sight import Seen, check_project, environment_of, governing, is_doubtful, judge, sight
+from planrunner.app.sight import Seen, at_once, environment_of, governing, has_settings, is_doubtful, settled, sight
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, boot
 from planrunner.engine.drive import Driver
@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 
 
 class ExecRequest(NamedTuple):
-    """What ``planrunner exec`` was asked for. ``only`` and ``until`` are task ids; ``state`` is the state directory."""
+    """What ``planrunner exec`` was asked for. ``only`` and ``until`` are task ids; ``state`` is the state directory;
+    ``trust`` the digest by which somebody trusts a plan from outside the project, ``beyond`` places there to act in,
+    ``ask`` asks about both (None: nobody can). With ``vouched`` the caller made the plan, wherever it lies."""
 
     plan: str
     params: tuple[tuple[str, Json], ...] = ()
@@ -56,14 +58,12 @@ class ExecRequest(NamedTuple):
     """A saved preview that the run must be held to."""
     unattended: bool = False
     """Nobody is there to ask: what is in doubt and can be undone is undone, and fails."""
+    unconfined: bool = False
+    """A person has taken the sandbox away: nothing is shut in, whatever policies say."""
     trust: str = ""
-    """The digest by which somebody trusts a plan from outside the project."""
     beyond: tuple[str, ...] = ()
-    """Places outside the project that the plan may act in."""
     ask: Ask | None = None
-    """Asks whether a plan from outside may run; None where nobody can be asked, and it is refused."""
     vouched: bool = False
-    """The caller made the plan: nobody has to say anything, wherever it lies."""
 
 
 class RunResult(NamedTuple):
@@ -124,7 +124,7 @@ def execute(request: ExecRequest, watch: Watch, registry: Registry | None = None
         if noted is None:
             asked = not free and (request.trust or request.beyond or is_doubtful(request.plan, seen))
             noted = _admitted(request, registry, seen)[1] if asked else {}
-        return _begin(request, Site(journal, registry, state_dir, watch), seen, noted)
+        return _begin(request, Site(journal, registry, state_dir, watch, request.unconfined), seen, noted)
     finally:
         journal.close()
 
@@ -137,12 +137,14 @@ def _admitted(request: ExecRequest, registry: Registry, seen: Seen | None) -> tu
 
 
 class Site(NamedTuple):
-    """Where a run takes place: its journal and state directory, the plugins, and who watches it."""
+    """Where a run takes place: its journal and state directory, the plugins, and who watches it; ``unconfined`` where a
+    person has taken the sandbox away."""
 
     journal: JournalPort
     registry: Registry
     state_dir: str
     watch: Watch
+    unconfined: bool = False
 
 
 def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
@@ -158,7 +160,8 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
 
 def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json]) -> RunResult:
     directory = find_project(request.plan)
-    check_project(directory)
+    settings, most = settled(directory)
+    request = request._replace(max_parallel=at_once(request.max_parallel, seen.plan.max_parallel, most))
     policy = governing(directory, seen, request.plan)
     params, selected = _asked(request, seen)
     plan, traits = seen.plan, seen.traits
@@ -180,10 +183,11 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
         traits=traits,
         environment={
             **_environment(request.plan, directory, seen.env),
-            **judge(directory),
+            **settings,
             **noted,
             **policy,
             **({"dry_run": True} if request.dry_run else {}),
+            **({"sandbox": {"off": True, "by": user()}} if request.unconfined else {}),
         },
         boot=here,
         attended=is_attended(site.watch),
@@ -349,15 +353,10 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         refuse_restoring(site.state_dir, state.run_id, directory_of(state))
     directory = directory_of(state)
     vault: Vault | None = None
-    if os.path.lexists(os.path.join(directory, "planrunner.yaml")):
+    if has_settings(directory):
         from planrunner.app.secrets import vault_of  # late: few projects have such a file
 
         vault = vault_of(state, directory)
-    environment = None if vault is None else vault.environment
-    if state.environment.get("trust", {}).get("origin") == "outside":
-        from planrunner.capabilities.contract import basic_environment  # late: most plans are one's own
-
-        environment = basic_environment(environment or os.environ)
     settings = LiveSettings(
         state_dir=site.state_dir,
         run_id=state.run_id,
@@ -365,10 +364,12 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         on_output=site.watch.output,
         clock=clock,
         epoch=epoch,
-        environment=environment,
+        environment=None if vault is None else vault.environment,
         directory=directory,
         outside=tuple(state.environment.get("outside", ())),
         vault=vault,
+        untrusted=state.environment.get("trust", {}).get("origin") == "outside",
+        unconfined=site.unconfined,
     )
     return LiveEffects(settings)
 

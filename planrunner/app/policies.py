@@ -16,6 +16,7 @@ from planrunner.plan.rights import entries, shown, texts
 from planrunner.plan.standing import standing
 from planrunner.plugins import Registry
 from planrunner.safety.policy import levels, policy_records
+from planrunner.safety.project import read_settings
 from planrunner.source import Source
 from planrunner.syntax.tree import Mapping, Sequence, to_json
 
@@ -113,23 +114,28 @@ class Lines:
     """Finds the line of an entry; each file is read once."""
 
     def __init__(self, directory: str, path: str, source: Source) -> None:
-        self._directory = directory
+        self._operator = {level.name: level for level in read_settings(directory).levels}
         self._folder = os.path.dirname(path)
         self._known: dict[str, tuple[Source, Node | None]] = {"": (source, _tree(source))}
 
     def place(self, level: Level, task: Task, section: str, verdict: str = "", entry: str = "") -> str:
         """``file:line:column`` of an entry, or of the nearest thing around it; empty where nothing is found."""
-        source, tree = self._file(level.file, own=level.name.startswith(("task ", "the plan")))
-        policy = _policy_of(tree, level, task)
+        policy: Node | None
+        if level.name in self._operator:
+            part, policy = self._operator[level.name].place(section)
+            source = Source(part.source.text, os.path.relpath(part.source.name), part.source.notation)
+        else:
+            source, tree = self._file(level.file)
+            policy = _policy_of(tree, level, task)
         if policy is None:
             return source.name
         node = _inside(policy, section, verdict, entry)
         line, column = source.place(node.span.start)
         return f"{source.name}:{line}:{column}"
 
-    def _file(self, name: str, own: bool) -> tuple[Source, Node | None]:
+    def _file(self, name: str) -> tuple[Source, Node | None]:
         if name not in self._known:
-            path = os.path.join(self._folder if own else self._directory, name)
+            path = os.path.join(self._folder, name)
             source = read_regular(path).source
             shown_as = os.path.relpath(path) if os.path.isabs(path) else path
             self._known[name] = (Source(source.text, shown_as, source.notation), _tree(source))

@@ -8,7 +8,7 @@ from typing import Any
 
 from planrunner import __version__
 from planrunner.app.proof.envelope import Sight, envelope
-from planrunner.app.sight import Seen, environment_of, sight
+from planrunner.app.sight import Seen, at_once, environment_of, settled, sight
 from planrunner.errors import NotFound, RecordMismatch, UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.jsontext import stable_json
@@ -93,7 +93,8 @@ def previewed(path: str, chosen: Choice) -> Previewed:
         raise UsageError("; ".join(bound.problems))
     env = environment_of(seen.env, project)
     selected = select(seen.plan, chosen.only, chosen.until)
-    parallel = chosen.parallel or seen.plan.max_parallel
+    planned = seen.plan.max_parallel
+    parallel = at_once(chosen.parallel, planned, settled(project)[1]) or planned
     return Previewed(seen.plan, seen.digest, bound.values, seen.traits, env, parallel, selected)
 
 
@@ -130,9 +131,9 @@ def hold_to(
 ) -> None:
     """Let a run go on only where it is what a saved preview showed; raises RecordMismatch that says what differs."""
     saved = read_preview(path)
-    at_once = parallel or seen.plan.max_parallel
+    side_by_side = parallel or seen.plan.max_parallel
     env = environment_of(seen.env, find_project(str(saved.get("plan", ""))))
-    now = Previewed(seen.plan, seen.digest, params, seen.traits, env, at_once, selected)
+    now = Previewed(seen.plan, seen.digest, params, seen.traits, env, side_by_side, selected)
     found = preview_object(str(saved.get("plan", "")), now)
     wrong = [part for part in ("plan", "params", "envelope") if saved["digests"].get(part) != found["digests"][part]]
     intact = saved["digests"].get("envelope") == _digest(saved["envelope"])

@@ -188,9 +188,10 @@ def _paths(value: Json) -> Iterator[tuple[str, ...]]:
 
 
 def check_project(directory: str) -> None:
-    """Let nothing start in a project whose file has errors: raises PlanInvalid."""
-    if _has_settings(directory):
-        from planrunner.safety.people import read_project  # late: few projects have such a file
+    """Let nothing start in a project whose settings have errors: raises PlanInvalid, and UsageError where they cannot
+    be read."""
+    if has_settings(directory):
+        from planrunner.safety.people import read_project  # late: few projects have settings
 
         read_project(directory)
 
@@ -204,24 +205,30 @@ def is_doubtful(path: str, seen: Seen) -> bool:
 
 def _asks_inside() -> bool:
     project = find_project(None)
-    if not _has_settings(project):
+    if not has_settings(project):
         return False
-    from planrunner.safety.project import read_data  # late, as above
+    from planrunner.safety.policy import asks_inside  # late, as above
 
-    policy = read_data(project).get("policy")
-    plans = policy.get("plans") if isinstance(policy, dict) else None
-    return isinstance(plans, dict) and plans.get("inside") == "ask"
+    return asks_inside(project)
+
+
+def has_settings(directory: str) -> bool:
+    """Whether there may be any: a file of the project, a profile that was asked for, a file of the user."""
+    if os.path.lexists(os.path.join(directory, "planrunner.yaml")) or os.environ.get("PLANRUNNER_PROFILE"):
+        return True
+    homes = (os.environ.get("XDG_CONFIG_HOME", ""), os.path.expanduser("~/.config"))
+    return any(os.path.lexists(f"{home}/planrunner/config.yaml") for home in homes)
 
 
 def governing(directory: str, seen: Seen, path: str) -> dict[str, Json]:
     """The operator's levels of policy for the record of a run: those of the project, and of the one of the working
     directory where the plan comes from elsewhere. Raises Denied where they refuse what the plan wants."""
-    places = [place for place in dict.fromkeys((directory, find_project(None))) if _has_settings(place)]
+    places = [place for place in dict.fromkeys((directory, find_project(None))) if has_settings(place)]
     if not places:
         return {}
-    from planrunner.safety.policy import levels, policy_records  # late, as above
+    from planrunner.safety.policy import levels, records_of  # late, as above
 
-    records = [{**record, **_whose(place, directory)} for place in places for record in policy_records(place)]
+    records = records_of(places)
     if not records:
         return {}
     from planrunner.app.permitted import refuse_denied  # late: few operators say anything
@@ -230,28 +237,36 @@ def governing(directory: str, seen: Seen, path: str) -> dict[str, Json]:
     return {"policy": records}
 
 
-def _has_settings(directory: str) -> bool:
-    return os.path.lexists(os.path.join(directory, "planrunner.yaml"))
+def settled(directory: str) -> tuple[dict[str, Json], int | None]:
+    """What the settings of a project mean for a run that begins: what goes into its record (the profile; the model that
+    judges criteria in plain words and what it may use) and how many tasks may run at once, None for any number. Raises
+    as ``check_project``."""
+    if not has_settings(directory):
+        return {}, None
+    from planrunner.safety.project import read_settings  # late, as above
+
+    found = read_settings(directory)
+    record: dict[str, Json] = {"profile": found.profile} if found.profile else {}
+    models = found.data.get("models") or {}
+    if named := models.get("judge"):
+        record |= {"judge": named, "judging": _amounts(models.get("judging") or {})}
+    return record, (found.data.get("scheduler") or {}).get("max_parallel")
 
 
-def _whose(place: str, directory: str) -> dict[str, Json]:
-    """The name of a level that is not that of the run's own project: its whole path."""
-    path = os.path.join(place, "planrunner.yaml")
-    return {} if place == directory else {"name": path, "file": path}
+def at_once(asked: int | None, planned: int, most: int | None) -> int | None:
+    """How many tasks a run may have at once; None is what its plan says."""
+    return asked if most is None else min(planned if asked is None else asked, most)
 
 
-def judge(directory: str) -> dict[str, Json]:
-    """The model that judges criteria in plain words and what it may use, as the project's file says; empty where people
-    judge."""
-    if not _has_settings(directory):
-        return {}
-    from planrunner.safety.project import read_data  # late, as above
+def keep_profile(directory: str, recorded: str, run: str | None = None) -> None:
+    """Let the profile that a run began with hold from now on, empty for none. Raises UsageError where another was asked
+    for by whoever goes on with ``run``; who only answers it is not asked."""
+    if recorded or has_settings(directory):
+        from planrunner.safety import profiles  # late, as above
 
-    models = read_data(directory).get("models")
-    named = models.get("judge") if isinstance(models, dict) else None
-    if not isinstance(models, dict) or not isinstance(named, str) or not named:
-        return {}
-    return {"judge": named, "judging": _amounts(models.get("judging") or {})}
+        if run is not None:
+            profiles.check_kept(recorded, run)
+        profiles.choose(recorded)
 
 
 def _amounts(given: dict[str, Json]) -> dict[str, Json]:
@@ -268,7 +283,7 @@ def _amounts(given: dict[str, Json]) -> dict[str, Json]:
 
 def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:
     """The values of environment variables that are set, without those that are a secret of the project."""
-    if names and os.path.lexists(os.path.join(directory, "planrunner.yaml")):
+    if names and has_settings(directory):
         from planrunner.app.secrets import without_hidden  # late, as above
 
         names = without_hidden(names, directory)

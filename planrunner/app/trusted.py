@@ -11,7 +11,7 @@ from planrunner.journal.workspace import find_project, why_outside
 from planrunner.plugins import Registry
 from planrunner.safety import trust
 from planrunner.safety.homes import settings_text
-from planrunner.safety.project import read_data
+from planrunner.safety.project import read_settings
 
 if TYPE_CHECKING:
     Json = Any
@@ -37,7 +37,7 @@ def project_object(path: str) -> dict[str, Json]:
     if why := why_outside(os.path.join(root, "planrunner.yaml"), root):
         raise UsageError(f"`{root}` cannot be trusted as a whole: {why}")
     found = trust.standing(root, settings_text(root), "project")
-    return {"project": root, "sections": sorted(read_data(root)), "trusted": found}
+    return {"project": root, "sections": sorted(read_settings(root).own), "trusted": found}
 
 
 def trust_project(path: str) -> None:

@@ -71,7 +71,9 @@ def call(context: Context, request: Request, fine: Sequence[int] = (0,)) -> Ende
     ended = run(
         context,
         Program(
-            request.arguments, "", env, request.stdin, _LARGEST_ANSWER, request.timeout, not request.loud, request.loud
+            *(request.arguments, "", env, request.stdin, _LARGEST_ANSWER, request.timeout),
+            *(not request.loud, request.loud),
+            own=True,
         ),
     )
     if ended.code not in fine:

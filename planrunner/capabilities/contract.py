@@ -9,7 +9,7 @@ from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, BinaryIO, Protocol
 
     from planrunner.plan.rights import Level
@@ -102,6 +102,19 @@ if TYPE_CHECKING:
         def directory(self) -> str:
             """The working directory of the run, whatever ``cwd`` the task has."""
 
+        def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None: ...
+
+    class Enclosed(Protocol):
+        """How a program is started so that it is shut in, and what is asked of it while it runs and afterwards."""
+
+        arguments: tuple[str, ...]
+        env: dict[str, str]
+        directory: str
+
+        def check(self, pid: int, printed: int) -> None: ...
+
+        def over(self) -> None: ...
+
 
 class Context(NamedTuple):
     """Handed to a capability function whose first parameter is named ``context``."""
@@ -159,6 +172,11 @@ class Context(NamedTuple):
         """Like ``secret`` for one that the project's own settings name, such as the key of a model; never for a name
         out of a plan."""
         return self._served().credential(name)
+
+    def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
+        """How a program has to be started where the policy shuts it in; None: as it is. Raises Failure (policy) where
+        that cannot be done. ``programs.run_program`` asks this itself."""
+        return None if self.services is None else self.services.enclosed(arguments, env, directory)
 
     def _served(self) -> Services:
         if self.services is None:

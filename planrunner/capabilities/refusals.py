@@ -46,7 +46,8 @@ REFUSALS: dict[str, Refusal] = {
     "files.root": Refusal("the working directory itself where a file or folder in it is meant", "Name what is in it."),
     "files.state": Refusal("the folder in which planrunner keeps its journal", _NEVER),
     "files.protected": Refusal(
-        "writing to what rules over plans or git: `.git`, planrunner.yaml, files that programs run by themselves",
+        "writing to what rules over plans or git: `.git`, planrunner.yaml and what it includes, files that programs "
+        "run by themselves",
         _NEVER,
     ),
     "files.patch": Refusal(

@@ -39,7 +39,7 @@ def verify(
 def export(settings: Settings, run: str | None, form: str = "jsonl", target: str = "") -> int:
     from planrunner.app.auditlines import lines, text_of
 
-    file = _new(target) if target else sys.stdout
+    file = _created(target) if target else sys.stdout
     try:
         for line in lines(run, settings.state):
             text = line if form == "jsonl" else harmless(text_of(line))
@@ -110,7 +110,7 @@ def _accepted(told: dict[str, Any]) -> str:
     return harmless(f"  {what} was taken as it stood by {told['by']} on {when}: {told['because']}")
 
 
-def _new(path: str) -> Any:
+def _created(path: str) -> Any:
     try:
         return os.fdopen(
             os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w", encoding="utf-8"

@@ -22,6 +22,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--progress", "How progress is shown (auto: tree on a terminal, github in its Actions, plain elsewhere)."),
         ("--unattended", "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."),
         ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
+        ("--no-sandbox", "At a terminal: shut nothing in, whatever policies say. Recorded."),
     ),
     "resume": (
         ("--settle", "Say what became of a task in doubt, or of all inside one: retry, completed, failed or rollback."),
@@ -239,6 +240,12 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--yes", "Do not ask."),
         ("--json", "Print JSON; nothing is asked, and only --yes notes anything."),
     ),
+    "config": (
+        ("--origin", "With show: one value a line, with the file, line and column it is from."),
+        ("--format", "How to print."),
+        ("--json", "The same as --format json."),
+        ("--fail-on", "With check: what gives code 1."),
+    ),
     "capabilities": (
         ("--json", "Print JSON, with the schema of the inputs."),
     ),
@@ -250,6 +257,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "doctor": (
         ("--json", "Print JSON, for reports of faults."),
+        ("--sandbox", "Try from inside whether the sandbox of processes holds."),
     ),
     "completion": (),
 }

@@ -20,6 +20,7 @@ class ExecOptions:
         "dry_run",
         "json",
         "max_parallel",
+        "no_sandbox",
         "no_wait",
         "only",
         "params",
@@ -45,6 +46,7 @@ class ExecOptions:
     progress: str
     preview: str | None
     no_wait: bool
+    no_sandbox: bool
     unattended: bool
     trust: str | None
     allow_outside: tuple[str, ...]
@@ -54,7 +56,7 @@ class ExecOptions:
         self.plan = plan
         self.params = self.only = self.until = self.allow_outside = ()
         self.params_file = self.max_parallel = self.seed = self.preview = self.trust = None
-        self.dry_run = self.json = self.no_wait = self.unattended = False
+        self.dry_run = self.json = self.no_wait = self.no_sandbox = self.unattended = False
         self.progress = "auto"
         for name, value in given.items():
             setattr(self, name, value)

@@ -43,6 +43,7 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         options.seed,
         options.preview,
         options.unattended,
+        options.no_sandbox and _at_terminal(),
         options.trust or "",
         options.allow_outside,
         partial(_ask, given, options.unattended),
@@ -60,6 +61,18 @@ def _ask(given: Settings, alone: bool, found: dict[str, Any]) -> Answer:
     from planrunner.cli.consent import consent  # late: most plans are one's own
 
     return consent(given, alone, found)
+
+
+def _at_terminal() -> bool:
+    """Raises Denied where nobody can have typed it."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        return True
+    from planrunner.errors import Denied  # late: rarely does anybody take the sandbox away
+
+    raise Denied(
+        "--no-sandbox is for a person who types it at a terminal, and standard input is none",
+        "`planrunner doctor --sandbox` tells what keeps the sandbox from working here",
+    )
 
 
 def resume_run(given: Settings, options: ResumeOptions) -> int:

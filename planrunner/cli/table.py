@@ -46,6 +46,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("audit", "audit", "Prove that the journal is what was written.", "look"),
     ("replay", "replay", "Decide a recorded run again and tell the first difference.", "look"),
     ("trust", "trust", "Say which plans from outside the project may run.", "surroundings"),
+    ("config", "config", "Check and show the settings of the project.", "surroundings"),
     ("capabilities", "capabilities", "List what tasks can call.", "surroundings"),
     ("plugins", "plugins", "List, check, write and trust plugins.", "surroundings"),
     ("doctor", "doctor", "Check this installation and its surroundings.", "surroundings"),
@@ -55,6 +56,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
 
 GLOBAL_OPTIONS: tuple[tuple[str, str], ...] = (
     ("--state DIR", "Where runs are kept (else PLANRUNNER_STATE, else .planrunner of the project)."),
+    ("--profile NAME", "The profile of planrunner.yaml to go by (else PLANRUNNER_PROFILE); none for none."),
     ("--color auto|always|never", "Colour; NO_COLOR and FORCE_COLOR are heeded too."),
     ("--no-input", "Never ask anything."),
     ("--no-plugins", "Leave plugins out: only what planrunner comes with."),

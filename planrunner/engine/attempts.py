@@ -17,11 +17,11 @@ from planrunner.machine.events import Outcome
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, BinaryIO, Protocol
 
     from planrunner.capabilities.binding import Result
-    from planrunner.capabilities.contract import Pause
+    from planrunner.capabilities.contract import Enclosed, Pause
     from planrunner.engine.granting import Grant
     from planrunner.engine.processes import Process
     from planrunner.engine.services import AttemptServices
@@ -34,6 +34,11 @@ if TYPE_CHECKING:
         """Whoever listens for signs of life."""
 
         def end(self) -> None: ...
+
+    class Shut(Protocol):
+        """The sandbox of a process."""
+
+        def came_to(self, outcome: Outcome) -> Outcome: ...
 
 
 INTERRUPTED = Outcome("interrupted", "stopped before it was done")
@@ -56,6 +61,7 @@ class Attempt:
         "pulse",
         "reason",
         "record",
+        "shut",
         "started",
         "timer",
         "usage",
@@ -70,6 +76,7 @@ class Attempt:
         """The secrets that its process is given; None where its task declares none, or nobody asked for them yet."""
         self.started = time.monotonic()
         self.process: Process | None = None
+        self.shut: Shut | None = None
         self.job: Job | None = None
         self.timer = 0
         self.pulse: Listener | None = None
@@ -134,6 +141,9 @@ class Attempt:
 
     def credential(self, name: str) -> str:
         return self._served().credential(name)
+
+    def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
+        return self._served().enclosed(arguments, env, directory)
 
     def directory(self) -> str:
         return self._served().directory()
@@ -322,12 +332,14 @@ def paused(call: Call, pause: Pause) -> tuple[float, Outcome]:
     return pause.seconds, sound(pause.outcome)
 
 
-def exited(call: Call, spawn: Spawn, ended: Exit) -> Outcome:
+def exited(attempt: Attempt, spawn: Spawn, ended: Exit) -> Outcome:
     """The outcome of a process that ended, by itself or not."""
     if not (ended.timed_out or ended.interrupted):
-        return finished(spawn, ended)
-    outcome = timed_out(call) if ended.timed_out else INTERRUPTED
-    return outcome._replace(exit_code=ended.code, duration=ended.duration, **tails(ended))
+        outcome = finished(spawn, ended)
+    else:
+        outcome = timed_out(attempt.call) if ended.timed_out else INTERRUPTED
+        outcome = outcome._replace(exit_code=ended.code, duration=ended.duration, **tails(ended))
+    return outcome if attempt.shut is None else attempt.shut.came_to(outcome)
 
 
 def returned(attempt: Attempt, result: Result) -> Result:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from planrunner.capabilities.binding import Binding, Result, invoke
@@ -13,7 +12,6 @@ from planrunner.engine.attempts import (
     abandoned,
     exited,
     located,
-    log_path,
     make_scratch,
     markers,
     paused,
@@ -28,68 +26,34 @@ from planrunner.engine.effects import AT_ONCE, StartCall
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
+from planrunner.engine.settings import LiveSettings as LiveSettings
+from planrunner.engine.settings import apart, begin, cleaned, new_record, refused, services, variables
 from planrunner.engine.signals import Signals
-from planrunner.engine.tails import Record
 from planrunner.errors import StorageFailed
 from planrunner.lean import partial, signal
 from planrunner.machine.events import AttemptEnded, Outcome, StopRequested
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from planrunner.engine.effects import Effect
     from planrunner.engine.questions import Questions
     from planrunner.engine.rare_effects import Cancel, Examine, Probe, Save
-    from planrunner.engine.services import AttemptServices
     from planrunner.engine.threads import Workers
-    from planrunner.engine.vault import Vault
     from planrunner.machine.events import Event
-    from planrunner.redaction import Redactor
 
     Json = Any
 
 _REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated"}
 
 
-class LiveSettings(NamedTuple):
-    """What live effects need to know of the run.
-
-    ``resolve`` gives the function of a capability (KeyError: there is none); ``on_output`` is told task, attempt,
-    stream and bytes as they come. Processes get ``environment`` (None: that of this process) below their own, and
-    ``grace`` seconds between TERM and KILL. ``clock`` is the time line of the run (None: one that starts now),
-    ``epoch`` tells this runner from earlier ones, ``directory`` is where the run works, ``outside`` are patterns of
-    other places that it may work in. ``own_process`` False is for programs that do other things as well: signals are
-    left to them, orphans to init. ``vault`` has the secrets of the run, where its project lists credentials.
-    """
-
-    state_dir: str
-    run_id: str
-    resolve: Callable[[str], Callable[..., Any]]
-    on_output: Callable[[str, int, str, bytes], None] | None = None
-    environment: Mapping[str, str] | None = None
-    grace: float = 2.0
-    own_process: bool = True
-    clock: Clock | None = None
-    epoch: int = 0
-    directory: str = ""
-    outside: tuple[str, ...] = ()
-    vault: Vault | None = None
-
-
-def _services(settings: LiveSettings, call: Call) -> AttemptServices:
-    from planrunner.engine.services import AttemptServices  # late: tasks of the shell ask for nothing
-
-    own = {**call.env, **markers(call, settings.epoch)}
-    return AttemptServices(settings.state_dir, settings.directory, settings.environment, own, settings.vault)
-
-
 def _questions(poller: Poller, settings: LiveSettings, done: Callable[[Any], None]) -> Questions:
     from planrunner.engine.aside import asking  # late: few runs ask capabilities anything
     from planrunner.engine.questions import Questions
 
-    return Questions(poller, settings.grace, partial(asking, settings.resolve, partial(_services, settings)), done)
+    return Questions(poller, settings.grace, partial(asking, settings.resolve, partial(services, settings)), done)
 
 
 def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding | Outcome:
@@ -97,35 +61,6 @@ def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., 
     found = located(resolve, name)
     if not isinstance(found, Outcome):
         bindings[name] = found
-    return found
-
-
-def _record(settings: LiveSettings, call: Call) -> Record:
-    watcher = partial(settings.on_output, call.task.id, call.attempt) if settings.on_output else None
-    redactor = None if settings.vault is None else settings.vault.redactor
-    return Record(log_path(settings.state_dir, call), watcher, redactor)
-
-
-def _cleaned(redactor: Redactor | None, found: Any) -> Any:
-    """What is told to the loop, without the secrets of the run."""
-    if redactor is None:
-        return found
-    from planrunner.engine.telling import without_secrets  # late: few runs have secrets
-
-    return without_secrets(redactor, found)
-
-
-def _refused(settings: LiveSettings, call: Call) -> Outcome | None:
-    """The outcome of a call that may not be made: its rights refuse it, or it would leave the directory of the run."""
-    found: Outcome | None = None
-    if call.rights:
-        from planrunner.engine import permits  # late: few calls are restricted
-
-        found = permits.refused(call)
-    if found is None and (call.task.cwd or call.task.outputs):
-        from planrunner.engine.straying import strayed  # late: most tasks stay where the run works
-
-        found = strayed(call, settings.directory, settings.outside)
     return found
 
 
@@ -137,13 +72,12 @@ class LiveEffects:
         self.forced = self._closed = False
         self._asked = self._examined = 0
         self._settings = settings
-        self._serve = partial(_services, settings)
+        self._serve = partial(services, settings)
         self._redactor = None if settings.vault is None else settings.vault.redactor
         self._clock = settings.clock or Clock(time.time())
         self._poller = Poller()
         self._poller.on_wake = self._woken
-        environment = os.environ if settings.environment is None else settings.environment
-        self._supervisor = Supervisor(self._poller, environment, settings.grace, adopts=settings.own_process)
+        self._supervisor = Supervisor(self._poller, variables(settings), settings.grace, adopts=settings.own_process)
         self._bindings: dict[str, Binding] = {}
         self._attempts: dict[str, Attempt] = {}
         self._questions: Questions | None = None
@@ -187,7 +121,7 @@ class LiveEffects:
 
     def _start(self, call: Call) -> None:
         uses = call.task.uses
-        refusal = _refused(self._settings, call)
+        refusal = refused(self._settings, call)
         binding = refusal or self._bindings.get(uses) or _found(self._bindings, self._settings.resolve, uses)
         if isinstance(binding, Outcome):
             self._report(call, binding)
@@ -206,7 +140,7 @@ class LiveEffects:
             self._start_thread(binding, self._attempt(call))
 
     def _attempt(self, call: Call) -> Attempt:
-        attempt = Attempt(call, _record(self._settings, call), self._serve)
+        attempt = Attempt(apart(call, self._settings), new_record(self._settings, call), self._serve)
         self._attempts[call.key] = attempt
         if call.task.heartbeat is not None:
             from planrunner.engine.pulse import Pulse  # late: few tasks have a heartbeat
@@ -234,11 +168,11 @@ class LiveEffects:
             self._events.append(StopRequested("storage", comment=problem))
             return
         given = markers(call, self._settings.epoch)
-        launch = Launch(spawn, given, call.timeout, record, lambda end: self._end(attempt, exited(call, spawn, end)))
+        launch = Launch(spawn, given, call.timeout, record, lambda end: self._end(attempt, exited(attempt, spawn, end)))
         try:
-            attempt.process = self._supervisor.start(launch)
+            begin(attempt, launch, self._settings, self._supervisor, self._poller)
         except SpawnFailed as failed:
-            self._end(attempt, Outcome(failed.failure, failed.message))
+            self._end(attempt, Outcome(failed.failure, failed.message, rule=failed.rule))
 
     def _in_threads(self) -> Workers:
         if self._workers is None:
@@ -259,7 +193,7 @@ class LiveEffects:
         if isinstance(found, StorageFailed):
             raise found
         if found is not None:
-            (self._events if into is None else into).append(_cleaned(self._redactor, found))
+            (self._events if into is None else into).append(cleaned(self._redactor, found))
 
     def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
         attempt.run_in(self._in_threads(), work_of(attempt, binding), partial(self._returned, attempt))
@@ -291,7 +225,7 @@ class LiveEffects:
         self._report(attempt.call, settled(attempt.call, outcome, self._settings.state_dir, self._redactor))
 
     def _report(self, call: Call, outcome: Outcome) -> None:
-        self._events.append(_cleaned(self._redactor, AttemptEnded(call.task.id, call.attempt, outcome)))
+        self._events.append(cleaned(self._redactor, AttemptEnded(call.task.id, call.attempt, outcome)))
 
     def wait(self, until: float | None) -> list[Event]:
         """See ``Effects``; returns nothing at once when nothing is on its way and no time is given."""

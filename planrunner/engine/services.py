@@ -13,9 +13,9 @@ from planrunner.knowledge.artifacts import ArtifactStore, SecretFound
 from planrunner.safety.project import read_data, unsound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from planrunner.capabilities.contract import Call
+    from planrunner.capabilities.contract import Call, Enclosed
     from planrunner.engine.granting import Grant
     from planrunner.engine.vault import Vault
 
@@ -27,7 +27,7 @@ class AttemptServices:
     ``environment`` that of the runner (None: that of this process), of which a program that the attempt starts gets
     little beside the variables of its ``own``."""
 
-    __slots__ = ("_directory", "_environment", "_lock", "_state_dir", "_vault", "kept")
+    __slots__ = ("_directory", "_environment", "_lock", "_state_dir", "_vault", "enclose", "kept")
 
     def __init__(
         self,
@@ -43,6 +43,8 @@ class AttemptServices:
         self._lock = threading.Lock()
         self._vault = vault
         self.kept: list[dict[str, Json]] = []
+        self.enclose: Callable[[Sequence[str], Mapping[str, str], str], Enclosed | None] | None = None
+        """How a program has to be started to be shut in; None where no policy says so."""
 
     def settings(self, section: str) -> dict[str, Json]:
         try:
@@ -101,6 +103,9 @@ class AttemptServices:
         from planrunner.engine.granting import needed  # late, as above
 
         return os.fsdecode(needed(self._vault, name).value(name))
+
+    def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
+        return None if self.enclose is None else self.enclose(arguments, env, directory)
 
 
 def _require_name(name: str) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 
+from planrunner.errors import PlanrunnerError
 from planrunner.record import TYPE_CHECKING, NamedTuple
-from planrunner.safety.project import FILE, check_project, read_data
+from planrunner.safety.project import FILE, read_data, read_located
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,15 +95,14 @@ def _seconds(given: Json) -> float:
 
 def line_of(directory: str, name: str) -> str:
     """Where the entry of a credential stands, as ``planrunner.yaml:12``; the file alone where it cannot be told."""
-    from planrunner.syntax.tree import Mapping, Scalar, Sequence  # late: only errors tell it
+    from planrunner.safety.layers import id_of  # late: only errors tell it
 
-    found = check_project(directory)
-    entries = found.tree.get(SECTION) if found is not None and isinstance(found.tree, Mapping) else None
-    for entry in entries.items if isinstance(entries, Sequence) else ():
-        key = entry.get("id") if isinstance(entry, Mapping) else None
-        if found is not None and isinstance(key, Scalar) and key.value == name:
-            return f"{FILE}:{found.source.place(key.span.start)[0]}"
-    return FILE
+    try:
+        entries = read_located(directory).get(SECTION, ())
+    except PlanrunnerError:  # somebody is at the file just now
+        return FILE
+    places: list[str] = [entry["id"].place for entry in entries if id_of(entry) == name]
+    return places[0].rpartition(":")[0] if places else FILE
 
 
 def unknown(name: str, known: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from planrunner.safety import trust
-from planrunner.safety.project import FILE
+from planrunner.safety.project import FILE, read_settings
 
 
 def trusted_home(path: str) -> str:
@@ -23,9 +23,19 @@ def trusted_home(path: str) -> str:
 
 
 def settings_text(folder: str) -> bytes:
-    """The settings of a project as they stand in its file; empty where it has none, or none that can be read."""
+    """The settings of a project as they stand in its file and those that it includes; empty where it has none."""
+    text = _content(folder, FILE)
+    if b"include" not in text:
+        return text
+    parts = [text]
+    for name in read_settings(folder).files:
+        parts += [name.encode("utf-8", "surrogateescape"), _content(folder, name)]
+    return b"\0".join(parts)
+
+
+def _content(folder: str, name: str) -> bytes:
     try:
-        with open(os.path.join(folder, FILE), "rb") as file:
+        with open(os.path.join(folder, name), "rb") as file:
             return file.read()
     except OSError:
         return b""

@@ -1,7 +1,9 @@
-"""The operator's levels of policy: what ``policy:`` of the project's file says, as it is recorded with a run."""
+"""The operator's levels of policy: what ``policy:`` of the user's file, of the project and of its profile say, as it is
+recorded with a run."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from planrunner.plan import compiled, lower_policy
@@ -9,7 +11,7 @@ from planrunner.plan.lower_parts import budgets
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Plan
 from planrunner.plan.rights import Level
-from planrunner.safety.project import FILE, check_project, read_data
+from planrunner.safety.project import FILE, read_settings
 from planrunner.syntax.tree import Mapping
 
 if TYPE_CHECKING:
@@ -17,18 +19,45 @@ if TYPE_CHECKING:
 
 Json = Any
 
+_STRICTER = ("allow", "ask", "deny")
+
 
 def policy_records(directory: str) -> list[dict[str, Json]]:
-    """The levels of the project in a directory: ``name``, ``file``, ``policy`` as data, and under ``limits`` the
-    budgets and the gates for labels as a compiled plan. Raises as ``read_data`` does."""
-    data = read_data(directory).get("policy")
-    if not data:
-        return []
-    record: dict[str, Json] = {"name": FILE, "file": FILE, "policy": data}
-    found = check_project(directory)
-    node = found.tree.get("policy") if found is not None and isinstance(found.tree, Mapping) else None
-    limits = None if node is None else _limits(node)
-    return [record if limits is None else {**record, "limits": limits}]
+    """The levels that hold in a directory: ``name``, ``file``, ``policy`` as data, and under ``limits`` the budgets and
+    the gates for labels as a compiled plan. Raises as ``read_data`` does."""
+    found = []
+    for said in read_settings(directory).levels:
+        limits = _limits(said.tree)
+        record: dict[str, Json] = {"name": said.name, "file": said.file, "policy": said.data}
+        found.append(record if limits is None else {**record, "limits": limits})
+    return found
+
+
+def records_of(places: list[str]) -> list[dict[str, Json]]:
+    """The levels of several directories, the first of which is that of the run. What another project says goes by the
+    whole path of its file; what holds for all of them, such as the user's file, counts once."""
+    found: list[dict[str, Json]] = []
+    for place in places:
+        for record in policy_records(place):
+            if place != places[0] and not os.path.isabs(record["name"]):
+                path = os.path.join(place, FILE)
+                record |= {"name": path if record["name"] == FILE else f"{record['name']} of {path}", "file": path}
+            if record not in found:
+                found.append(record)
+    return found
+
+
+def asks_inside(directory: str) -> bool:
+    """Whether somebody is to be asked about plans of the project itself."""
+    return said_of_plans(directory, "inside") == "ask"
+
+
+def said_of_plans(directory: str, origin: str) -> str:
+    """What ``plans`` of the policies says of those from ``inside`` or ``outside``: allow, ask or deny, the strictest of
+    all levels, empty where none says anything. Raises as ``read_data``."""
+    given = [level.data.get("plans") for level in read_settings(directory).levels if isinstance(level.data, dict)]
+    said = [plans[origin] for plans in given if isinstance(plans, dict) and plans.get(origin) in _STRICTER]
+    return max(said, key=_STRICTER.index, default="")
 
 
 def levels(records: list[dict[str, Json]]) -> tuple[Level, ...]:

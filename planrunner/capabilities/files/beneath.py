@@ -48,6 +48,10 @@ def _never() -> bool:
     return False
 
 
+def _none() -> tuple[str, ...]:
+    return ()
+
+
 def scope_in(context: Context) -> Scope | None:
     """What a policy leaves of the files to a call; None where it says nothing about them."""
     if not context.call.rights:
@@ -59,17 +63,25 @@ def scope_in(context: Context) -> Scope | None:
 
 class Beneath:
     """The working directory, open. ``own`` are the steps to the state folder where it lies inside, in lower case, which
-    nothing may write to; ``cancelled`` says that the attempt should stop; ``scope`` is what a policy leaves. Raises
+    nothing may write to; ``cancelled`` says that the attempt should stop; ``scope`` is what a policy leaves; ``ruling``
+    gives the paths of files that rule over plans as planrunner.yaml does, asked for before anything is written. Raises
     Failure where there is no such directory, policy where it lies in the state folder."""
 
-    __slots__ = ("cancelled", "directory", "own", "root", "scope")
+    __slots__ = ("_ruling", "_ruling_steps", "cancelled", "directory", "own", "root", "scope")
 
     def __init__(
-        self, directory: str, state: str = "", cancelled: Callable[[], bool] = _never, scope: Scope | None = None
+        self,
+        directory: str,
+        state: str = "",
+        cancelled: Callable[[], bool] = _never,
+        scope: Scope | None = None,
+        ruling: Callable[[], Sequence[str]] = _none,
     ) -> None:
         self.directory = directory
         self.scope = scope
         self.cancelled = cancelled
+        self._ruling = ruling
+        self._ruling_steps: set[tuple[str, ...]] | None = None
         try:
             self.root = os.open(directory, FOLDER)
         except OSError as error:
@@ -110,6 +122,9 @@ class Beneath:
         if not parts:
             raise Failure(f"{path} is the working directory itself", "policy", rule="files.root")
         guarded = next((part for part in parts if part.casefold() in PROTECTED), "")
+        if not guarded and self._rules(parts):
+            said = f"plans do not write to `{path}`: planrunner.yaml includes it"
+            raise Failure(said, "policy", rule="files.protected")
         if guarded or self.is_own(parts):
             place = guarded or "/".join(parts[: len(self.own)])
             raise Failure(
@@ -120,6 +135,14 @@ class Beneath:
         if self.scope is not None:
             self.scope.require("write", parts)
         return parts
+
+    def _rules(self, parts: Sequence[str]) -> bool:
+        """Whether the steps lead to a file that rules over plans. Letters of either case are the same to some disks."""
+        if self._ruling_steps is None:
+            here = os.path.realpath(self.directory)
+            paths = (os.path.relpath(os.path.realpath(path), here) for path in self._ruling())
+            self._ruling_steps = {tuple(path.casefold().split("/")) for path in paths}
+        return bool(self._ruling_steps) and tuple(part.casefold() for part in parts) in self._ruling_steps
 
     def open(self, parts: Sequence[str], flags: int = _READ) -> int:
         """Open what the steps lead to, no link on the way and none at the end; the caller closes it. Raises OSError

@@ -30,7 +30,9 @@ class _Client(NamedTuple):
 
         place = _found(self.program)
         env = {**_own_environment(self.context), **self.env}
-        call = Program([place, *arguments, f"--repo={self.repository}"], "/", env, stdin=stdin.encode(), limit=8 << 20)
+        call = Program(
+            [place, *arguments, f"--repo={self.repository}"], "/", env, stdin=stdin.encode(), limit=8 << 20, own=True
+        )
         ended = run(self.context, call)
         if ended.code:
             raise Failure(f"{self.program} {' '.join(arguments[:2])}: {_gist(ended)}", _kind(ended))
