@@ -202,7 +202,8 @@ def _allowed(wish: Wish) -> list[str]:
     """Patterns of places outside the project that a run may act in: those named with the run, and absolute ones that
     the policy lets be written."""
     named = [os.path.realpath(each) for each in wish.beyond]
-    return sorted({*named, *_written()})
+    places = {find_project(None), *({find_project(wish.path)} if trusted_home(wish.path) else ())}
+    return sorted({*named, *(pattern for place in places for pattern in _written(place))})
 
 
 def _missing(rows: Iterable[dict[str, str]], wish: Wish, allowed: list[str]) -> list[dict[str, str]]:
@@ -226,8 +227,8 @@ def _settings_beside(directory: str) -> bytes:
     return settings_text(directory) if elsewhere else b""
 
 
-def _written() -> list[str]:
-    """Absolute patterns of what the policies let be written."""
-    given = [level.data for level in read_settings(find_project(None)).levels if isinstance(level.data, dict)]
+def _written(place: str) -> list[str]:
+    """Absolute patterns of what the policies of a project let be written."""
+    given = [level.data for level in read_settings(place).levels if isinstance(level.data, dict)]
     files = [policy["files"] for policy in given if isinstance(policy.get("files"), dict)]
     return [pattern for each in files for pattern in texts(each.get("write")) if pattern.startswith("/")]

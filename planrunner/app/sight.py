@@ -220,15 +220,16 @@ def has_settings(directory: str) -> bool:
     return any(os.path.lexists(f"{home}/planrunner/config.yaml") for home in homes)
 
 
-def governing(directory: str, seen: Seen, path: str) -> dict[str, Json]:
+def governing(directory: str, seen: Seen, path: str, foreign: bool = False) -> dict[str, Json]:
     """The operator's levels of policy for the record of a run: those of the project, and of the one of the working
-    directory where the plan comes from elsewhere. Raises Denied where they refuse what the plan wants."""
+    directory, which is the operator's alone where the plan is ``foreign``. Raises Denied where they refuse what the
+    plan wants."""
     places = [place for place in dict.fromkeys((directory, find_project(None))) if has_settings(place)]
     if not places:
         return {}
     from planrunner.safety.policy import levels, records_of  # late, as above
 
-    records = records_of(places)
+    records = records_of(places, find_project(None) if foreign else directory)
     if not records:
         return {}
     from planrunner.app.permitted import refuse_denied  # late: few operators say anything

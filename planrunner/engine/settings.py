@@ -58,7 +58,7 @@ class LiveSettings(NamedTuple):
         """What the sandbox of an attempt is made from."""
         from planrunner.engine.confining import Grounds  # late: most attempts are shut into nothing
 
-        return Grounds(self.state_dir, self.directory, self.untrusted)
+        return Grounds(self.state_dir, self.directory, self.untrusted, self.outside)
 
 
 def is_bound(call: Call, settings: LiveSettings) -> bool:

@@ -33,13 +33,14 @@ def policy_records(directory: str) -> list[dict[str, Json]]:
     return found
 
 
-def records_of(places: list[str]) -> list[dict[str, Json]]:
-    """The levels of several directories, the first of which is that of the run. What another project says goes by the
-    whole path of its file; what holds for all of them, such as the user's file, counts once."""
+def records_of(places: list[str], operator: str) -> list[dict[str, Json]]:
+    """The levels of several directories, of which one is the ``operator``'s. What the settings of another say goes by
+    the whole path of their file, so that they narrow and never let in more; what holds everywhere, such as the user's
+    file, counts once."""
     found: list[dict[str, Json]] = []
     for place in places:
         for record in policy_records(place):
-            if place != places[0] and not os.path.isabs(record["name"]):
+            if place != operator and not os.path.isabs(record["name"]):
                 path = os.path.join(place, FILE)
                 record |= {"name": path if record["name"] == FILE else f"{record['name']} of {path}", "file": path}
             if record not in found:

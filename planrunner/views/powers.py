@@ -73,6 +73,8 @@ def _given(found: dict[str, Json]) -> Iterator[tuple[str, list[str]]]:
         yield "settings", [f"its own planrunner.yaml: {', '.join(_items(settings['sections'])) or 'empty'}"]
         if settings["env"]:
             yield "", [f"they take {', '.join(_items([f'${name}' for name in settings['env']]))}"]
+        if settings["private"]:
+            yield "", [f"they open {', '.join(_items(settings['private']))}"]
         if settings["files"]:
             yield "", [f"they read secrets from {', '.join(_items(settings['files']))}"]
         if settings["commands"]:

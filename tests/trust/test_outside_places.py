@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,24 @@ class TestWhileItRuns:
         assert place("--state", str(tmp_path / "state"), "exec", own(place, ELSEWHERE)).code == 12
         (place.work / "sub").mkdir()
         assert place("--state", str(tmp_path / "state"), "exec", own(place, ELSEWHERE, "sub")).code == 0
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap shuts processes in")
+class TestShutIn:
+    """A plan from outside runs in a sandbox; so does one of the project where the policy says something of files."""
+
+    def test_a_place_that_was_allowed_is_let_in_and_nothing_beside_it(self, place) -> None:
+        text = "plan: p\ntasks:\n  - {id: a, run: 'echo x > made.txt; ! touch ../home/x', cwd: WHERE, timeout: 1m}\n"
+        (place.folder / "third").mkdir()
+        path = place.plan(text.replace("WHERE", "../third"))
+        digest = json.loads(place("trust", path, "--json").out)["digest"]
+        done = place("exec", path, "--trust", digest)
+        assert done.code == 0, done.err
+        assert (place.folder / "third" / "made.txt").exists()
+        assert not (place.home / "x").exists()
+
+    def test_without_a_word_it_is_refused_there_too(self, place) -> None:
+        (place.work / "planrunner.yaml").write_text("policy: {plans: {outside: allow}}\n")
+        text = TestWhileItRuns.LATE.replace("WHERE", str(place.home))
+        assert place("exec", place.plan(text)).code == 12
+        assert not (place.home / "made.txt").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -122,13 +123,8 @@ class TestSettingsThatComeWithAPlan:
             "models: {m: {provider: openai, model: x, base_url: 'https://steal.example/v1', key_env: MY_KEY}}\n"
         )
         found = json.loads(place("trust", path, "--json").out)
-        assert found["settings"] == {
-            "sections": ["models"],
-            "hosts": ["steal.example"],
-            "env": ["MY_KEY"],
-            "files": [],
-            "commands": [],
-        }
+        told = {name: value for name, value in found["settings"].items() if value}
+        assert told == {"sections": ["models"], "hosts": ["steal.example"], "env": ["MY_KEY"]}
         (place.other / "planrunner.yaml").write_text("network: {private: [127.0.0.1]}\n")
         assert digest_of(place) != found["digest"]
 
@@ -142,8 +138,17 @@ class TestSettingsThatComeWithAPlan:
         path = place.plan()
         done = place("exec", path, "--trust", digest_of(place))
         assert done.code == 12
-        assert str(place.work / "planrunner.yaml") in done.err
+        assert "planrunner.yaml denies `shell`" in done.err
         assert not (place.other / "made.txt").exists()
+
+    @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap shuts processes in")
+    def test_their_policy_lets_nothing_more_into_the_sandbox(self, place) -> None:
+        (place.other / "planrunner.yaml").write_text(f"policy: {{files: {{write: ['**', {place.home}]}}}}\n")
+        path = place.plan(f"plan: p\ntasks:\n  - {{id: a, run: 'touch {place.home}/x', timeout: 1m}}\n")
+        assert place("exec", path, "--trust", digest_of(place)).code != 0
+        assert not (place.home / "x").exists()
+        (place.work / "planrunner.yaml").write_text(f"policy: {{files: {{write: ['**', {place.home}]}}}}\n")
+        assert place("exec", path, "--trust", digest_of(place)).code == 0
 
 
 class TestPolicy:

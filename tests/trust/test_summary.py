@@ -58,6 +58,7 @@ provider_credentials:
   - {id: shop, auth: {source: command, command: [pass, show, shop]}}
   - {id: cloud, auth: {source: file, file_path: ~/.cloud/key}}
   - {id: forge, auth: {source: env, env_var: FORGE_TOKEN}}
+network: {private: [10.0.0.0/8, db.internal]}
 models: {big: {provider: openai, model: x, base_url: "https://models.example/v1", key_env: MODEL_KEY}}
 sql: {databases: {shop: {url_env: SHOP_URL}}}
 """

@@ -142,12 +142,13 @@ def _shown(value: Json) -> str:
 
 
 def settings_powers(data: Mapping[str, Json]) -> dict[str, Json]:
-    """What the settings that come with a plan add to it: the sections, the hosts they name, the variables of the
-    environment they take secrets from, and the files and commands that give them others."""
+    """What the settings that come with a plan add to it: the sections, the hosts they name, the private addresses they
+    open, and the variables of the environment, files and commands they take secrets from."""
     return {
         "sections": sorted(map(str, data)),
         "hosts": sorted({host for text in strings(dict(data)) for host in hosts(text)}),
         "env": sorted(set(_variables(data))),
+        "private": sorted(strings((data.get("network") or {}).get("private"))),
         "files": sorted(_sources(data, "file_path")),
         "commands": sorted(_sources(data, "command")),
     }
