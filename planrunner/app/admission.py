@@ -15,6 +15,7 @@ from planrunner.app.sight import Seen, environment_of, sight
 from planrunner.errors import Denied
 from planrunner.journal.workspace import find_project, why_outside
 from planrunner.jsontext import stable_json
+from planrunner.plan.escapes import escaped
 from planrunner.plan.matching import path_matches
 from planrunner.plan.rights import texts
 from planrunner.record import NamedTuple
@@ -151,11 +152,16 @@ def check_again(environment: Mapping[str, Json]) -> None:
 
 
 def _denied(path: str, why: str) -> Denied:
-    return Denied(f"`{path}` may not run: {why}", f"the line that says so: {DENYING} in {FILE} or your own settings")
+    return _no(f"`{path}` may not run: {why}", f"the line that says so: {DENYING} in {FILE} or your own settings")
 
 
 def _taken_back(path: str, why: str) -> Denied:
-    return Denied(f"the run of `{path}` may not go on: {why}", f"read it, then: planrunner trust {word(path)}")
+    return _no(f"the run of `{path}` may not go on: {why}", f"read it, then: planrunner trust {word(path)}")
+
+
+def _no(message: str, hint: str) -> Denied:
+    """The refusal; names that a plan chose show nothing but what they are."""
+    return Denied(escaped(message), escaped(hint))
 
 
 def _by(wish: Wish, examined: Examined, rule: str, missing: list[dict[str, str]]) -> str:
@@ -167,7 +173,7 @@ def _by(wish: Wish, examined: Examined, rule: str, missing: list[dict[str, str]]
     if wish.digest:
         if wish.digest.removeprefix("sha256:") != found["digest"].removeprefix("sha256:"):
             message = f"`{wish.path}` is not what was trusted: its digest is {found['digest']}, not {wish.digest}"
-            raise Denied(message, f"look at what it may do now: planrunner trust {word(wish.path)}")
+            raise _no(message, f"look at what it may do now: planrunner trust {word(wish.path)}")
         return "digest"
     if rule == "allow" and not missing:
         return "policy"
@@ -184,7 +190,7 @@ def _by(wish: Wish, examined: Examined, rule: str, missing: list[dict[str, str]]
 def _refused(wish: Wish, found: Mapping[str, Json], answer: Answer, missing: list[dict[str, str]]) -> Denied:
     path = word(wish.path)
     if answer == "no":
-        return Denied(f"`{wish.path}` was not run: nobody said yes", f"planrunner trust {path} shows it again")
+        return _no(f"`{wish.path}` was not run: nobody said yes", f"planrunner trust {path} shows it again")
     ways = f"planrunner trust {path}, or planrunner exec {path} --trust {found['digest']}"
     reasons = (
         [found["why"]] if found["why"] else [f"{row['as']} of `{row['task']}`: {row['path']}" for row in missing[:1]]
@@ -193,9 +199,9 @@ def _refused(wish: Wish, found: Mapping[str, Json], answer: Answer, missing: lis
     if missing and found["origin"] == "inside":
         real = _real(wish, missing[0])
         ways = f"--allow-outside {word(real)}, or in {FILE}: policy: {{files: {{write: ['**', {real}]}}}}"
-        return Denied(f"`{wish.path}` acts outside the project ({'; '.join(reasons)})", f"allow it with {ways}")
+        return _no(f"`{wish.path}` acts outside the project ({'; '.join(reasons)})", f"allow it with {ways}")
     told = "; ".join(reasons) or "the policy asks for it"
-    return Denied(f"nobody has said that `{wish.path}` may run ({told})", f"read it, then: {ways}")
+    return _no(f"nobody has said that `{wish.path}` may run ({told})", f"read it, then: {ways}")
 
 
 def _allowed(wish: Wish) -> list[str]:

@@ -107,6 +107,14 @@ class TestLinkedFiles:
         inside.symlink_to(place.other / "part.yaml")
         assert place("exec", "own.yaml").code == 12
 
+    def test_a_name_that_a_plan_chose_cannot_draw_on_the_screen(self, place) -> None:
+        place.plan(name="p\x1b[2Kq.yaml")
+        (place.work / "own.yaml").write_text(self.PLAN.replace("FILE", '"../other/p\\e[2Kq.yaml"'))
+        done = place("exec", "own.yaml")
+        assert done.code == 12, done.err
+        assert "\x1b" not in done.err
+        assert "p\\033[2Kq.yaml" in done.err
+
     def test_the_digest_covers_the_linked_files(self, place) -> None:
         path = place.plan(self.PLAN.replace("FILE", "part.yaml"))
         place.plan("plan: part\ntasks:\n  - {id: a, uses: noop, timeout: 1m}\n", "part.yaml")
@@ -166,6 +174,19 @@ class TestPolicy:
             assert done.code == 12
             assert "the policy refuses plans from outside the project" in done.err
             assert "policy: {plans: {outside: deny}} in planrunner.yaml" in done.err
+
+    @pytest.mark.parametrize(
+        ("user", "project", "code"), [("deny", "allow", 12), ("allow", "ask", 12), ("allow", "", 0)]
+    )
+    def test_the_strictest_of_the_users_and_the_projects_policy_counts(
+        self, user: str, project: str, code: int, place
+    ) -> None:
+        config = place.home / ".config" / "planrunner" / "config.yaml"
+        config.parent.mkdir(parents=True)
+        config.write_text(f"policy: {{plans: {{outside: {user}}}}}\n")
+        if project:
+            (place.work / "planrunner.yaml").write_text(f"policy: {{plans: {{outside: {project}}}}}\n")
+        assert place("exec", place.plan()).code == code
 
     def test_inside_ask_asks_about_plans_of_the_project_too(self, place) -> None:
         (place.work / "planrunner.yaml").write_text("policy: {plans: {inside: ask}}\n")
@@ -284,9 +305,10 @@ class TestGoingOn:
         place("trust", place.plan(self.GATE), "--yes")
         path = self.waiting(place)
         assert place("trust", "--forget", path).code == 0
-        done = place("resume", "last")
-        assert done.code == 12
-        assert "it is no longer trusted" in done.err
+        for words in (("resume", "last"), ("rerun", "last", "ask"), ("retry", "last", "ask")):
+            done = place(*words)
+            assert done.code == 12
+            assert "it is no longer trusted" in done.err
         assert not (place.work / "made.txt").exists()
         assert place("trust", path, "--yes").code == 0
         assert place("resume", "last").code == 0
