@@ -18,6 +18,7 @@ from planrunner.plan.files import near_files, read_plan
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.nearest import nearest
 from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.regular import read_regular
 from planrunner.source import Source, Span
 from planrunner.syntax.tree import Mapping, Node, Scalar
 
@@ -95,8 +96,7 @@ class Library:
             if not stat.S_ISREG(os.stat(place).st_mode):
                 return _File(None, Fault("PLAN111", f"`{path}` is no file that a plan could be read from"))
             file = read_plan(place)
-            with open(place, "rb") as raw:
-                content = raw.read(1 << 24)
+            content = read_regular(place, MAX_BYTES)
         except (OSError, ValueError, NotFound):
             near = near_files(place) if "\0" not in path else ""
             way = f", did you mean {near}?" if near else ""

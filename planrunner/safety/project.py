@@ -9,6 +9,7 @@ import os
 
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.regular import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,10 @@ SECTIONS = (
 """What the file may hold."""
 
 
+MOST = 8 << 20
+"""Bytes of it, as of a plan; what is longer is refused by its length."""
+
+
 class Checked(NamedTuple):
     """The project's file as text, as a tree (None where it is empty or does not parse), and what is wrong with it."""
 
@@ -41,8 +46,7 @@ def check_project(directory: str) -> Checked | None:
     """What is wrong with the project's file; None where there is none. Raises UsageError where it cannot be read."""
     path = os.path.join(directory, FILE)
     try:
-        with open(path, "rb") as file:
-            content = file.read()
+        content = read_regular(path, MOST + 1)
     except FileNotFoundError:
         return None
     except OSError as error:

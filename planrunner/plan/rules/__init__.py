@@ -43,6 +43,9 @@ from planrunner.source import Source
 
 Check = Callable[[PlanView], Iterable[Diagnostic]]
 
+MOST_ERRORS = 100
+"""Errors that one rule finds in a plan, or in a list of tasks inside it, before it is stopped."""
+
 TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (capability.CODES, capability.check),
     (unexecuted.CODES, unexecuted.check),
@@ -100,8 +103,21 @@ def examine(
         view = view._replace(people=people)
         tasks += view.plan.tasks
         for check in checks:
-            findings += check(view)
+            findings += _enough(check(view))
     return sift(findings, source, tasks)
+
+
+def _enough(found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """What one rule finds, until nobody would read on: a plan without hope must not cost its size times its faults.
+    Only errors count, since one decides whether a plan runs."""
+    errors = 0
+    for finding in found:
+        yield finding
+        errors += finding.severity == "error"
+        if errors == MOST_ERRORS:
+            message = f"one rule has found {MOST_ERRORS} errors, and the rest is not looked at"
+            yield Diagnostic("PLAN011", message, finding.span, help="mend these first")
+            return
 
 
 def _views(plans: list[Plan], source: Source, capabilities: Mapping[str, Capability]) -> Iterator[PlanView]:
