@@ -148,4 +148,5 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN608", "undone-in-words", "warning", "a rollback in plain words, which nobody carries out"),
     ("PLAN701", "criterion-in-words", "warning", "a criterion that only a person or a judge can decide"),
     ("PLAN703", "criterion-always-true", "warning", "a criterion that cannot fail"),
+    ("PLAN801", "denied-by-policy", "error", "something that a policy refuses"),
 )

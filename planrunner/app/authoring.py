@@ -15,6 +15,7 @@ from planrunner.plan.fixes import apply
 from planrunner.plan.load import File, Loaded, load, named
 from planrunner.plan.model import Capability, Plan
 from planrunner.plan.nearest import nearest
+from planrunner.plan.rules.view import Project
 from planrunner.record import NamedTuple
 from planrunner.source import Source
 from planrunner.syntax.tree import Mapping as MappingNode
@@ -84,7 +85,7 @@ def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checke
     """The findings about one plan."""
     if file.findings:  # the bytes are no text: there is nothing to load
         return Checked(file.source, _chosen(arrange(file.findings), choice), file.source.text)
-    loaded = load(file.source, capabilities, _people(file.source.name))
+    loaded = load(file.source, capabilities, _project(file.source.name))
     _latest[:] = [loaded]
     return Checked(file.source, _chosen(loaded.findings, choice), file.source.text)
 
@@ -99,15 +100,17 @@ def check_project_of(path: str, choice: Choice) -> Checked | None:
     return Checked(found.source, _chosen(found.findings, choice), found.source.text)
 
 
-def _people(path: str) -> Mapping[str, tuple[str, ...]] | None:
-    """The people of the project that a plan belongs to; None where it lists nobody, or its list is not sound, which
+def _project(path: str) -> Project:
+    """What the project that a plan belongs to holds it to; nothing where its file is not sound, which
     ``check_project_of`` finds."""
     from planrunner.safety.people import read_project
+    from planrunner.safety.policy import levels, policy_records
 
+    directory = find_project(path)
     try:
-        return read_project(find_project(path)).people
+        return Project(read_project(directory).people, levels(policy_records(directory)))
     except (UsageError, PlanInvalid):
-        return None
+        return Project()
 
 
 def mend_file(file: File, choice: Choice, capabilities: Capabilities, unsafe: bool) -> Checked:

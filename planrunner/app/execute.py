@@ -9,7 +9,7 @@ import time
 
 from planrunner import __version__, errors
 from planrunner.app.asking import user
-from planrunner.app.sight import Seen, check_project, environment_of, judge, sight
+from planrunner.app.sight import Seen, check_project, environment_of, governing, judge, sight
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, boot
 from planrunner.engine.drive import Driver
@@ -135,6 +135,7 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
 def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
     directory = find_project(request.plan)
     check_project(directory)
+    policy = governing(directory, seen, request.plan)
     params, selected = _asked(request, seen)
     plan, traits = seen.plan, seen.traits
     imagined: Effects | None = None
@@ -156,6 +157,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
         environment={
             **_environment(request.plan, directory, seen.env),
             **judge(directory),
+            **policy,
             **({"dry_run": True} if request.dry_run else {}),
         },
         boot=here,
@@ -334,6 +336,12 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
 _REST_CODES = {"interrupted": errors.INTERRUPTED, "terminated": errors.TERMINATED, "storage": errors.STORAGE}
 
 
+def _refusal(state: State) -> str:
+    """The rule that refused what the first task to fail wanted; empty where none did."""
+    outcome = state.tasks[state.failures[0]].outcome
+    return "" if outcome is None else outcome.rule
+
+
 def exit_code(state: State) -> int:
     """The exit code of the contract for a run as its runner leaves it."""
     if state.status == "completed":
@@ -346,4 +354,6 @@ def exit_code(state: State) -> int:
         return errors.BUDGET
     if state.failures and state.tasks[state.failures[0]].failure in ("rejected", "expired"):
         return errors.REJECTED
+    if state.failures and _refusal(state):
+        return errors.DENIED
     return errors.FAILED

@@ -175,6 +175,21 @@ def check_project(directory: str) -> None:
         read_project(directory)
 
 
+def governing(directory: str, seen: Seen, path: str) -> dict[str, Json]:
+    """The operator's levels of policy for the record of a run. Raises Denied where they refuse what the plan wants."""
+    if not os.path.lexists(os.path.join(directory, "planrunner.yaml")):
+        return {}
+    from planrunner.safety.policy import levels, policy_records  # late, as above
+
+    records = policy_records(directory)
+    if not records:
+        return {}
+    from planrunner.app.permitted import refuse_denied  # late: few operators say anything
+
+    refuse_denied(seen.plan, levels(records), path)
+    return {"policy": records}
+
+
 def judge(directory: str) -> dict[str, Json]:
     """The model that judges criteria in plain words and what it may use, as the project's file says; empty where people
     judge."""

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, BinaryIO, Protocol
 
+    from planrunner.plan.rights import Level
+
     Json = Any
 
 
@@ -22,13 +24,17 @@ OUTPUT_LIMIT = 1 << 20
 class Failure(Exception):
     """Raised by a capability to fail its attempt in a class of its choice; any other exception fails it as ``logic``.
 
-    ``failure`` is ``transient`` (worth another attempt), ``logic``, ``policy`` or a class of the plugin's own.
+    ``failure`` is ``transient`` (worth another attempt), ``logic``, ``policy`` or a class of the plugin's own. ``rule``
+    names the rule that refuses what was wanted, dotted like ``network.private``; the class is ``policy`` then.
     """
 
-    def __init__(self, message: str, failure: str = "logic", outputs: Mapping[str, Json] | None = None) -> None:
+    def __init__(
+        self, message: str, failure: str = "logic", outputs: Mapping[str, Json] | None = None, *, rule: str = ""
+    ) -> None:
         super().__init__(message)
         self.failure = failure
         self.outputs = dict(outputs or {})
+        self.rule = rule
 
 
 if TYPE_CHECKING:
@@ -51,7 +57,7 @@ class Call(NamedTuple):
     key of the attempt, the same when it is issued again after a crash; ``once`` that of the task, the same for all
     attempts until the task is sent back or run again: what must happen once whatever fails on the way goes by it.
     ``reserved`` is what the attempt has set aside of whatever a budget limits (dollars, tokens, calls): a capability
-    that spends uses no more.
+    that spends uses no more. ``rights`` are the levels of policy that hold for it, empty where nobody restricts it.
     """
 
     run_id: str
@@ -69,6 +75,7 @@ class Call(NamedTuple):
     dry: bool = False
     once: str = ""
     reserved: Mapping[str, Json] = {}
+    rights: tuple[Level, ...] = ()
 
 
 if TYPE_CHECKING:
@@ -101,9 +108,12 @@ class Context(NamedTuple):
     """None where a function is called without an engine: it then has no settings and can keep nothing."""
 
     def settings(self, section: str) -> dict[str, Json]:
-        """A section of ``planrunner.yaml``, such as ``network``; empty where the project says nothing. Raises Failure
-        (policy) for a file that is not sound."""
-        return self.services.settings(section) if self.services is not None else {}
+        """A section of ``planrunner.yaml``, such as ``network``; empty where the project says nothing. With ``network``
+        come the ``levels`` of policy that hold for the call. Raises Failure (policy) for a file that is not sound."""
+        found = self.services.settings(section) if self.services is not None else {}
+        if section == "network" and self.call.rights:
+            return {**found, "levels": self.call.rights}
+        return found
 
     def keep(self, data: bytes, name: str, type: str = "") -> dict[str, Json]:
         """Keep bytes as an artifact of the attempt; gives its record: name, type, sha256, size in bytes."""

@@ -166,6 +166,7 @@ _PARTS: tuple[tuple[str, Any], ...] = (
     ("stderr", str),
     ("artifacts", (tuple, list)),
     ("usage", dict),
+    ("rule", str),
 )
 
 

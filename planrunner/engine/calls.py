@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from planrunner.plan.expressions.problem import TemplateError
     from planrunner.plan.expressions.values import Scope
     from planrunner.plan.model import Artifact, Plan, Task
+    from planrunner.plan.rights import Level
 
     Json = Any
 
@@ -146,7 +147,14 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
         ),
         once=f"{state.run_id}:{task.id}:{state.tasks[start.number].visit}",
         reserved=_limited(state, start) if start.reserved else {},
+        rights=_rights(state, start.number) if state.restricted else (),
     )
+
+
+def _rights(state: State, number: int) -> tuple[Level, ...]:
+    from planrunner.machine.governing import levels_of  # late: few plans are restricted
+
+    return levels_of(state, number)
 
 
 def _limited(state: State, start: Start) -> dict[str, Json]:

@@ -12,6 +12,7 @@ from planrunner.machine import instructions
 from planrunner.machine.commands import Start
 from planrunner.machine.events import GateReopened, GateRequested
 from planrunner.machine.gates import digest, spec
+from planrunner.machine.governing import STAGE
 from planrunner.machine.judging import KIND, allowance, judge_of
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.starting import INSTRUCTION
@@ -113,6 +114,8 @@ def _question(task: Task, stage: str, words: list[str], written: Gate) -> str:
         return "a person has to confirm: " + "; ".join(words)
     if stage.startswith("label:"):
         return f"may `{task.id}` start? its label `{stage[6:]}` demands a decision"
+    if stage == STAGE:
+        return f"may `{task.id}` start? a policy says to ask first"
     return "; ".join(words) or f"waits for a decision ({written.kind})"
 
 

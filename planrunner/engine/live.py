@@ -94,6 +94,12 @@ def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., 
     return found
 
 
+def _refused(call: Call) -> Outcome | None:
+    from planrunner.engine import permits  # late: few calls are restricted
+
+    return permits.refused(call)
+
+
 class LiveEffects:
     """``Effects`` on the real world. Use from one thread; signals are caught when that is the main one. ``forced``
     becomes True at the second Ctrl-C: everything is killed."""
@@ -150,7 +156,9 @@ class LiveEffects:
         self._questions.ask(effect, self._in_threads())
 
     def _start(self, call: Call) -> None:
-        binding = self._bindings.get(call.task.uses) or _found(self._bindings, self._settings.resolve, call.task.uses)
+        uses = call.task.uses
+        refusal = _refused(call) if call.rights else None
+        binding = refusal or self._bindings.get(uses) or _found(self._bindings, self._settings.resolve, uses)
         if isinstance(binding, Outcome):
             self._report(call, binding)
             return

@@ -135,7 +135,7 @@ def _attempt_ended(event: events.AttemptEnded) -> str:
 
 
 def _outcome(outcome: events.Outcome) -> str:
-    failure, message, outputs, exit_code, duration, stdout, stderr, artifacts, usage = outcome
+    failure, message, outputs, exit_code, duration, stdout, stderr, artifacts, usage, rule = outcome
     shown = [f'"failure":{_text(failure)}'] if failure else []
     if message:
         shown.append(f'"message":{_text(message)}')
@@ -153,6 +153,8 @@ def _outcome(outcome: events.Outcome) -> str:
         shown.append(f'"artifacts":{_json(artifacts)}')
     if usage:
         shown.append(f'"usage":{_json(usage)}')
+    if rule:
+        shown.append(f'"rule":{_text(rule)}')
     return f"{{{','.join(shown)}}}"
 
 
@@ -173,7 +175,7 @@ _BY_HAND: dict[str, tuple[tuple[str, ...], Callable[[Any], str]]] = {
     ),
     "AttemptEnded": (("task", "attempt", "outcome"), _attempt_ended),
     "Outcome": (
-        ("failure", "message", "outputs", "exit_code", "duration", "stdout", "stderr", "artifacts", "usage"),
+        ("failure", "message", "outputs", "exit_code", "duration", "stdout", "stderr", "artifacts", "usage", "rule"),
         _outcome,
     ),
     "TaskSettled": (("task", "status", "reason", "detail", "failure"), _task_settled),

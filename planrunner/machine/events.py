@@ -115,7 +115,9 @@ class Outcome(NamedTuple):
     """How an attempt ended. ``failure`` is a failure class (transient, logic, policy, timeout, interrupted or a
     plugin's
     own), empty when it went well. ``duration`` is seconds; ``stdout`` and ``stderr`` are bounded tails of the text.
-    ``usage`` is what it spent (cost in dollars, tokens, calls); what is not told counts as all that was set aside."""
+    ``usage`` is what it spent (cost in dollars, tokens, calls); what is not told counts as all that was set aside.
+    ``rule`` names the rule that refused what was wanted, such as ``network.private``; the failure is then ``policy``.
+    """
 
     failure: str = ""
     message: str = ""
@@ -126,6 +128,7 @@ class Outcome(NamedTuple):
     stderr: str = ""
     artifacts: tuple[dict[str, Json], ...] = ()
     usage: dict[str, Json] = {}
+    rule: str = ""
 
 
 class RunStarted(NamedTuple):

@@ -76,6 +76,10 @@ def _started(state: State, event: RunStarted, at: float) -> None:
     state.traits = {name: Trait(*trait) for name, trait in event.traits.items()}
     state.saves = state.saves or any(trait.undo for trait in state.traits.values())
     state.environment = event.environment
+    if event.environment.get("policy"):
+        from planrunner.machine.governing import govern  # late: few operators say anything
+
+        govern(state, event.environment["policy"])
     state.started_at = state.active_since = at
     if event.max_parallel is not None:
         state.max_parallel = event.max_parallel

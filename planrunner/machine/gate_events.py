@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 class GateRequested(NamedTuple):
     """A task waits for a decision. ``stage`` says of what: ``gate`` (the task is one), ``preconditions`` or
-    ``criteria`` (those in plain words), ``label:NAME`` (a label demands one before the task starts), ``instruction``
+    ``criteria`` (those in plain words), ``label:NAME`` or ``policy`` (demanded before the task starts),
+    ``instruction``
     (somebody carries the task out, and says what came of it). ``request`` is
     what is asked with every template filled in: kind, ask, options, form, words, inputs, and under ``looks`` what has
     to be looked at in the world. ``reserved`` is what a judge may use (cost in dollars, tokens, calls)."""

@@ -62,14 +62,20 @@ def spec(state: State, number: int, stage: str) -> Gate:
 
 def stage_before(state: State, number: int) -> str:
     """The stage of the gate that is to be decided before the task starts: its own, or the first one not decided yet
-    that one of its labels demands; empty where none is."""
+    that one of its labels or a policy demands; empty where none is."""
     task, found = state.specs[number], state.tasks[number]
     if task.gate is not None:
         return "" if number in state.holders else "gate"
     if task.fanout is not None:
         return ""  # of a fan-out each item is decided by itself
     stages = (f"label:{label}" for label in _gated(state, number) if label in task.labels)
-    return next((stage for stage in stages if stage not in found.cleared), "")
+    if stage := next((stage for stage in stages if stage not in found.cleared), ""):
+        return stage
+    if not state.restricted or "policy" in found.cleared:
+        return ""
+    from planrunner.machine.governing import STAGE, asked  # late: few plans are restricted
+
+    return STAGE if asked(state, number) else ""
 
 
 def _gated(state: State, number: int) -> dict[str, Gate]:

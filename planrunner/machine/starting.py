@@ -97,7 +97,7 @@ def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
         goes_on, command = first(state, number)
         if not goes_on:
             return command
-    if task.gate is not None or (task.labels and (state.plan.gated or found.frame.owner >= 0)):
+    if task.gate is not None or state.restricted or (task.labels and (state.plan.gated or found.frame.owner >= 0)):
         from planrunner.machine.gates import stage_before  # late, as above
         from planrunner.machine.rare_commands import AskPeople
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from planrunner.machine.circuit import Circuit
     from planrunner.machine.events import FreshnessSeen, ResetPlanned, RunStatus, TaskStatus
     from planrunner.machine.gate import GateState
+    from planrunner.machine.governed import Governed
     from planrunner.machine.kept import Kept
     from planrunner.machine.ledger import Ledger
     from planrunner.machine.stint import Stint
@@ -145,9 +146,11 @@ class State:
     that hold others begin, what is inside them. ``candidates`` are the tasks that the next decision has to look at;
     ``asked`` are tasks for which facts or a probe were asked for and have not come; ``holders`` are the tasks that hold
     others, for a fan-out with the task that each item is; ``failing`` counts the frames in which nothing new starts,
-    ``closing`` those that are being stopped; ``held`` are tasks that wait until those that are
-    to begin anew with them have come to rest; ``stints`` are the time budgets of tasks that hold others, while
-    they run; ``saves`` says that some task names files to save; ``checkpoints`` is None where none keeps files."""
+    ``closing`` those that are being stopped; ``freshness`` is what was seen of tasks that may be done already;
+    ``held`` are tasks that wait until those that are to begin anew with them have come to rest; ``stints`` are the
+    time budgets of tasks that hold others, while they run; ``restricted`` says that some policy may take rights away,
+    ``saves`` that some task names files to save; ``checkpoints`` is None where none keeps files, ``governed`` where
+    the operator's policy says nothing."""
 
     __slots__ = (
         "active",
@@ -167,6 +170,7 @@ class State:
         "epoch",
         "failing",
         "freshness",
+        "governed",
         "held",
         "holders",
         "index",
@@ -182,6 +186,7 @@ class State:
         "reason",
         "recovering",
         "resets",
+        "restricted",
         "run_id",
         "running",
         "saves",
@@ -224,10 +229,10 @@ class State:
         self.circuits: dict[int, Circuit] = {}
         """What the breakers of the plan have seen, by their place in it."""
         self.freshness: dict[int, FreshnessSeen] = {}
-        """What was seen of tasks that may be done already."""
         self.unattended = False
         """Nobody is there to ask what became of an attempt."""
-        self.saves = False
+        self.governed: Governed | None = None
+        self.saves, self.restricted = False, plan.policy is not None
         self.checkpoints: Checkpointed | None = None
         self.ledger: Ledger | None = None
         """What is spent and set aside; None while nothing is limited and nothing was spent."""
@@ -238,7 +243,7 @@ class State:
         """Tasks that do what they declare for when a budget runs short, as the plan has them."""
         if plan.budgets != _FREE:
             plain = plan.budgets.warn is None and plan.budgets.on_exhausted in ("", "stop")
-            self._limit(plan.budgets._replace(time=None) if plain else plan.budgets)
+            self.limit(plan.budgets._replace(time=None) if plain else plan.budgets)
         self.top = Frame("plan", -1, 0, len(plan.tasks))
         self.top.on_failure = plan.on_failure
         self.index = self.add(self.top, plan.tasks, plan.tasks)
@@ -287,14 +292,17 @@ class State:
             elif task.loop is not None or task.sub is not None or (task.subplan and holds(task)):
                 self.holders[number] = None
             if task.budgets is not _FREE and task.budgets != _FREE:
-                self._limit(task.budgets)
+                self.limit(task.budgets)
             if task.sub is not None:
-                self._limit(task.sub.budgets)
+                self.limit(task.sub.budgets)
+                self.restricted = self.restricted or task.sub.policy is not None
+            if task.policy is not None:
+                self.restricted = True
         frame.finals_open = len(frame.finals)
         frame.open = len(tasks) - frame.finals_open
         return index
 
-    def _limit(self, budgets: Budgets) -> None:
+    def limit(self, budgets: Budgets) -> None:
         """Keep a ledger as soon as anything is limited; time and depth of the plan alone need none."""
         if self.ledger is None and budgets._replace(depth=None, on_exhausted="") != _FREE:
             from planrunner.machine.ledger import Ledger  # late: most runs have no limits
@@ -378,21 +386,7 @@ def divided(task: Task) -> tuple[Task, Task]:
     return holder, item._replace(budgets=task.budgets) if by_default else item
 
 
-_OF_HOLDER = (
-    "title",
-    "description",
-    "role",
-    "owner",
-    "priority",
-    "labels",
-    "fanout",
-    "needs",
-    "join",
-    "edges",
-    "allow_failure",
-    "finally_",
-    "budgets",
-    "checkpoint",
-    "span",
-    "spans",
+_OF_HOLDER = tuple(
+    "title description role owner priority labels fanout needs join edges allow_failure finally_ budgets checkpoint "
+    "span spans".split()
 )

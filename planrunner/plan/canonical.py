@@ -64,7 +64,7 @@ TASK_ORDER = (
     *("uses", "with", "run", "command", "loop", "subplan", "params"),
     *("gate", "ask", "checks", "options", "form", "approvers", "expires", "on_expiry"),
     *("escalate", "on_reject"),
-    *("cwd", "shell", "env", "environment", "stdout", "timeout", "timebox", "heartbeat", "watchdog"),
+    *("cwd", "shell", "env", "secrets", "environment", "stdout", "timeout", "timebox", "heartbeat", "watchdog"),
     *("retry", "on_doubt", "allow_failure", "fresh"),
     *(
         "budgets",

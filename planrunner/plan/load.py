@@ -18,7 +18,7 @@ from planrunner.plan.files import read_plan as read_plan
 from planrunner.plan.linking import MAX_TASKS, Library, Links
 from planrunner.plan.lower import lower
 from planrunner.plan.model import Capability, Plan
-from planrunner.plan.rules.view import People
+from planrunner.plan.rules.view import Project
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Source
 from planrunner.syntax.tree import Mapping, Node, Scalar
@@ -47,14 +47,17 @@ class Loaded(NamedTuple):
     files: tuple[tuple[str, str], ...] = ()
 
 
-def load(source: Source, capabilities: Capabilities, people: People = None) -> Loaded:
-    """Load a plan. Never raises for what a text may hold: faults are findings. ``people`` are those of the project with
-    their roles, where gates are to be held to them."""
+_NOTHING = Project()
+
+
+def load(source: Source, capabilities: Capabilities, project: Project = _NOTHING) -> Loaded:
+    """Load a plan. Never raises for what a text may hold: faults are findings. ``project`` is what else
+    the plan is held to."""
     collecting = gc.isenabled()
     gc.disable()  # everything made here stays alive: a collection in between only costs
     try:
         library = Library(source.name, lambda inner, links: _load(inner, capabilities, links))
-        found = _load(source, capabilities, Links(library, (os.path.basename(source.name),)), people)
+        found = _load(source, capabilities, Links(library, (os.path.basename(source.name),)), project)
         if found.plan is not None and library.too_large(found.plan):
             message = f"the plan has more than {MAX_TASKS:,} tasks with those of its subplans"
             findings = arrange([*found.findings, Diagnostic("PLAN011", message, found.plan.span)])
@@ -65,7 +68,7 @@ def load(source: Source, capabilities: Capabilities, people: People = None) -> L
             gc.enable()
 
 
-def _load(source: Source, capabilities: Capabilities, links: Links, people: People = None) -> Loaded:
+def _load(source: Source, capabilities: Capabilities, links: Links, project: Project = _NOTHING) -> Loaded:
     parsed = syntax.parse(source)
     if parsed.tree is None:
         return Loaded(None, arrange(parsed.findings), None)
@@ -81,7 +84,7 @@ def _load(source: Source, capabilities: Capabilities, links: Links, people: Peop
     table, more = _Table(capabilities), _plugin_checks(capabilities)
     lowered = lower(tree, links, table)
     findings += _unsaid(lowered.findings, found)
-    findings += rules.run(lowered.plan, source, table, more, lowered.subplans, people)
+    findings += rules.run(lowered.plan, source, table, more, lowered.subplans, project)
     return Loaded(None if has_errors(findings) else lowered.plan, arrange(findings), tree)
 
 

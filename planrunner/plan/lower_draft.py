@@ -82,6 +82,14 @@ def _inputs(draft: Draft, node: Node) -> None:
     draft.fields["inputs"] = values.data(node)
 
 
+def _policy(draft: Draft, node: Node) -> None:
+    draft.fields["policy"] = values.data(node)
+
+
+def _secrets(draft: Draft, node: Node) -> None:
+    draft.fields["secrets"] = values.data(node)
+
+
 def _run(draft: Draft, node: Node) -> None:
     draft.fields["run"] = found = actions.script(node)
     if found and any("\0" in part for part in ([found] if isinstance(found, str) else found)):
@@ -196,6 +204,8 @@ READERS: dict[str, _Reader] = {
     "priority": _priority,
     "labels": _labels,
     "env": _env,
+    "policy": _policy,
+    "secrets": _secrets,
     "allow_failure": _allow_failure,
     "irreversible": _irreversible,
     "optional": _optional,
@@ -214,7 +224,5 @@ READERS: dict[str, _Reader] = {
 _TIMES = "timeout timebox heartbeat watchdog retry budgets"
 _REST = f"foreach matrix loop subplan params rollback evidence {_TIMES} join failure_modes"
 TOGETHER = GATE_KEYS | flow.FANOUT_KEYS | CRITERIA.keys() | frozenset(_REST.split())
-NOTES = frozenset(
-    ["assumptions", "risks", "effects", "capabilities", "validation", "status", "deadline", "environment", "policy"]
-)
+NOTES = frozenset("assumptions risks effects capabilities validation status deadline environment".split())
 """Keys that people read and the machine does not."""

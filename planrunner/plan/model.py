@@ -151,6 +151,10 @@ class Task(NamedTuple):
     are."""
     irreversible: bool = False
     """Said by the plan: nothing takes back what the task does, and nothing is noted for that."""
+    policy: Json = None
+    """The rights of the task, which narrow those of the plan; see ``plan/rights.py``."""
+    secrets: Json = None
+    """The credentials that the task is given: a list of ids, or a mapping from the variable that brings each."""
 
 
 class Plan(NamedTuple):

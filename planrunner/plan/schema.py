@@ -150,7 +150,9 @@ class Compiler:
     def _target(self, pointer: str, name: str) -> Check:
         key = (pointer, name)
         if key not in self._targets:
-            self._targets[key] = self.compile(self._resolve(pointer), name)
+            file, _, inside = pointer.partition("#")
+            owner = Compiler(read_json(read_data("schemas", file))) if file else self
+            self._targets[key] = owner.compile(owner._resolve(f"#{inside}"), name)
         return self._targets[key]
 
     def compile_now(self, schema: Schema, name: str) -> Check:

@@ -12,6 +12,7 @@ import pytest
 
 from planrunner.diagnostics import RULES
 from planrunner.plan.load import load, read_plan
+from planrunner.plan.rules.view import Project
 from planrunner.plugins import Registry
 from planrunner.source import Source
 from planrunner.views.findings import render_summary, render_text
@@ -25,7 +26,7 @@ UPDATE = bool(os.environ.get("PLANRUNNER_UPDATE_GOLDEN"))  # read here: tests do
 def lint(name: str) -> tuple[Source, str, set[str]]:
     file = read_plan(str(FOLDER / "plans" / name))
     source = Source(file.source.text, name, file.source.notation)
-    findings = load(source, Registry(), PEOPLE if name == "staff.yaml" else None).findings
+    findings = load(source, Registry(), Project(PEOPLE if name == "staff.yaml" else None)).findings
     text = render_text(findings, source) + "\n" + render_summary(findings) + "\n"
     return source, text, {finding.code for finding in findings}
 

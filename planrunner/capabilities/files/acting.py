@@ -7,7 +7,7 @@ import os
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files import records
-from planrunner.capabilities.files.beneath import Beneath
+from planrunner.capabilities.files.beneath import Beneath, scope_in
 from planrunner.capabilities.files.changes import Change, Planned, Step, fits, merged, stepped
 from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.naming import artifact_name
@@ -41,7 +41,7 @@ def opened(context: Context, looks: bool = False) -> Beneath:
         raise Failure(f"plans do not work in `.git`: {directory}", "policy")
     if context.services is not None and not looks:
         state = records.place(context).removesuffix("/cache/files")
-    return Beneath(directory, state, context.cancelled)
+    return Beneath(directory, state, context.cancelled, scope_in(context))
 
 
 class Verb:

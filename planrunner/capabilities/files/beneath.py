@@ -20,6 +20,9 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from planrunner.capabilities.contract import Context
+    from planrunner.capabilities.files.scope import Scope
+
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST_LINKS = 40
@@ -45,15 +48,27 @@ def _never() -> bool:
     return False
 
 
+def scope_in(context: Context) -> Scope | None:
+    """What a policy leaves of the files to a call; None where it says nothing about them."""
+    if not context.call.rights:
+        return None
+    from planrunner.capabilities.files.scope import scope_of  # late: few calls are restricted
+
+    return scope_of(context)
+
+
 class Beneath:
     """The working directory, open. ``own`` are the steps to the state folder where it lies inside, in lower case, which
-    nothing may write to; ``cancelled`` says that the attempt should stop. Raises Failure where there is no such
-    directory, policy where it lies in the state folder."""
+    nothing may write to; ``cancelled`` says that the attempt should stop; ``scope`` is what a policy leaves. Raises
+    Failure where there is no such directory, policy where it lies in the state folder."""
 
-    __slots__ = ("cancelled", "directory", "own", "root")
+    __slots__ = ("cancelled", "directory", "own", "root", "scope")
 
-    def __init__(self, directory: str, state: str = "", cancelled: Callable[[], bool] = _never) -> None:
+    def __init__(
+        self, directory: str, state: str = "", cancelled: Callable[[], bool] = _never, scope: Scope | None = None
+    ) -> None:
         self.directory = directory
+        self.scope = scope
         self.cancelled = cancelled
         try:
             self.root = os.open(directory, FOLDER)
@@ -98,6 +113,8 @@ class Beneath:
         if guarded or self.is_own(parts):
             place = guarded or "/".join(parts[: len(self.own)])
             raise Failure(f"plans do not write to `{place}`" + (f": {path}" if path != place else ""), "policy")
+        if self.scope is not None:
+            self.scope.require("write", parts)
         return parts
 
     def open(self, parts: Sequence[str], flags: int = _READ) -> int:
@@ -134,6 +151,18 @@ class Beneath:
     def open_to_read(self, path: str) -> int:
         """Open a file to read it. Links are followed as long as they stay inside. Raises OSError, Failure (policy)."""
         parts = steps(self.directory, path)
+        if self.scope is None:
+            return self._opened(path, parts)
+        self.scope.require("read", parts)
+        opened = self._opened(path, parts)
+        try:  # and where links have led to
+            self.scope.require("read", steps(os.path.realpath(self.directory), os.readlink(f"/proc/self/fd/{opened}")))
+        except BaseException:
+            os.close(opened)
+            raise
+        return opened
+
+    def _opened(self, path: str, parts: list[str]) -> int:
         if syscalls.has_openat2():
             resolve = syscalls.BENEATH | syscalls.NO_MAGIC_LINKS
             try:

@@ -6,7 +6,7 @@ import stat
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.files.beneath import APART, Beneath
+from planrunner.capabilities.files.beneath import APART, Beneath, scope_in
 from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.patterns import Patterns
 from planrunner.capabilities.files.standing import Entry, entries, look_in
@@ -43,10 +43,11 @@ def glob(
     if kind not in ("file", "folder", "link", "any"):
         raise Failure(f"`kind` must be file, folder, link or any, found {kind}")
     files = []
-    with Beneath(context.call.directory, cancelled=context.cancelled) as tree:
+    scope = scope_in(context)
+    with Beneath(context.call.directory, cancelled=context.cancelled, scope=scope) as tree:
         for entry in matching(tree, [], (Patterns(names(patterns), hidden), Patterns(names(exclude), True))):
             sort = _kind(entry)
-            if kind not in ("any", sort):
+            if kind not in ("any", sort) or (scope is not None and not scope.allows("read", entry.path)):
                 continue
             files.append(_described(tree, entry, sort, sha256))
             if len(files) > limit:

@@ -12,10 +12,13 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    from planrunner.capabilities.files.scope import Scope
 
-def open_inside(directory: str, path: str) -> BinaryIO:
-    """A regular file inside the working directory, to read. Raises Failure: policy for a path that leads outside."""
-    with Beneath(directory) as tree:
+
+def open_inside(directory: str, path: str, scope: Scope | None = None) -> BinaryIO:
+    """A regular file inside the working directory, to read. Raises Failure: policy for a path that leads outside, or
+    out of the scope."""
+    with Beneath(directory, scope=scope) as tree:
         try:
             opened = tree.open_to_read(path)
         except OSError as error:

@@ -7,7 +7,7 @@ import os
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import size
-from planrunner.capabilities.files.beneath import Beneath
+from planrunner.capabilities.files.beneath import Beneath, scope_in
 from planrunner.capabilities.files.inputs import check
 from planrunner.capabilities.files.standing import contents, sha256
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -36,7 +36,7 @@ def read(
     """
     check({"path": path, "encoding": encoding})
     limit = bytes_of("max_bytes", max_bytes)
-    with Beneath(context.call.directory) as tree:
+    with Beneath(context.call.directory, scope=scope_in(context)) as tree:
         try:
             handle = tree.open_to_read(path)
         except OSError as error:

@@ -7,10 +7,14 @@ import mimetypes
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.files.beneath import scope_in
 from planrunner.capabilities.files.opening import open_inside
+
+if TYPE_CHECKING:
+    from planrunner.capabilities.files.scope import Scope
 
 _CHUNK = 1 << 16
 
@@ -33,17 +37,22 @@ class Content(NamedTuple):
     form: Mapping[str, Any] | None = None
     files: Mapping[str, Upload] = {}
     file: Upload | None = None
+    scope: Scope | None = None
 
     def arguments(self, opened: ExitStack) -> dict[str, Any]:
         """What ``httpx2.Client.build_request`` takes for it; ``opened`` closes the files afterwards."""
         if self.file is not None:
-            content = Streamed(self.directory, self.file)
+            content = Streamed(self.directory, self.file, self.scope)
             return {"content": content, "headers": {"content-length": str(self.file.size), "content-type": self.type}}
         if self.data is not None:
             return {"content": self.data, "headers": {"content-type": self.type}}
         if self.files:
             files = {
-                field: (upload.name, opened.enter_context(open_inside(self.directory, upload.path)), upload.type)
+                field: (
+                    upload.name,
+                    opened.enter_context(open_inside(self.directory, upload.path, self.scope)),
+                    upload.type,
+                )
                 for field, upload in self.files.items()
             }
             return {"data": dict(self.form or {}), "files": files}
@@ -53,13 +62,14 @@ class Content(NamedTuple):
 class Streamed:
     """The bytes of a file, from the start each time they are asked for."""
 
-    def __init__(self, directory: str, upload: Upload) -> None:
+    def __init__(self, directory: str, upload: Upload, scope: Scope | None) -> None:
         self._directory = directory
+        self._scope = scope
         self._upload = upload
 
     def __iter__(self) -> Iterator[bytes]:
         left = self._upload.size
-        with open_inside(self._directory, self._upload.path) as opened:
+        with open_inside(self._directory, self._upload.path, self._scope) as opened:
             while left and (part := opened.read(min(_CHUNK, left))):
                 left -= len(part)
                 yield part
@@ -73,20 +83,22 @@ def content_of(context: Context, given: Mapping[str, Any]) -> Content:
     if len(kinds) > 1 and kinds != ["form", "files"]:
         found = " and ".join(f"`{kind}`" for kind in kinds)
         raise Failure(f"expected one of `json`, `form` (with `files`), `body` and `body_file`, found {found}")
-    directory = context.call.directory
+    directory, scope = context.call.directory, scope_in(context)
     if "json" in given:
         return Content(data=_packed(given["json"]), type="application/json")
     if "body" in given:
         return Content(data=str(given["body"]).encode(), type="text/plain; charset=utf-8")
     if "body_file" in given:
-        return Content(directory, type="application/octet-stream", file=_upload(directory, given["body_file"]))
+        file = _upload(directory, given["body_file"], scope)
+        return Content(directory, type="application/octet-stream", file=file, scope=scope)
     form = given.get("form")
     if form is not None:
         form = plain_values(form, "form")
     files = given.get("files", {})
     if not isinstance(files, Mapping):
         raise Failure(f"`files` must be a mapping of fields to paths, found {files!r}")
-    return Content(directory, form=form, files={str(field): _upload(directory, each) for field, each in files.items()})
+    uploads = {str(field): _upload(directory, each, scope) for field, each in files.items()}
+    return Content(directory, form=form, files=uploads, scope=scope)
 
 
 def plain_values(values: Any, name: str) -> dict[str, Any]:
@@ -107,12 +119,12 @@ def _packed(data: Any) -> bytes:
         raise Failure(f"`json` cannot be sent: {error}") from None
 
 
-def _upload(directory: str, given: Any) -> Upload:
+def _upload(directory: str, given: Any, scope: Scope | None) -> Upload:
     wanted = {"path": given} if isinstance(given, str) else given
     if not isinstance(wanted, Mapping) or "path" not in wanted or wanted.keys() - {"path", "name", "type"}:
         raise Failure(f"a file to send is a path or a mapping of `path`, `name` and `type`, found {given!r}")
     path = str(wanted["path"])
-    with open_inside(directory, path) as opened:
+    with open_inside(directory, path, scope) as opened:
         size = os.fstat(opened.fileno()).st_size
     name = str(wanted.get("name", os.path.basename(path)))
     return Upload(

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
+from planrunner.plan.judging import Wanted, refusal
+from planrunner.plan.rights import Level, Right, entries, host, restricts
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -49,12 +51,13 @@ class Rule(NamedTuple):
 class Guard:
     """The rules of one run. Raises Failure (policy) when made from entries that cannot be read."""
 
-    __slots__ = ("_allow", "_private", "_settings")
+    __slots__ = ("_allow", "_levels", "_private", "_settings")
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
         self._private = _rules(settings.get("private"), "private")
         self._allow = _rules(settings.get("allow"), "allow") if settings.get("allow") is not None else None
+        self._levels = [_limits(level) for level in settings.get("levels", ()) if restricts(level.data, "network")]
 
     def admit(self, host: str, port: int) -> list[Endpoint]:
         """Look the host up and give the addresses to connect to.
@@ -65,6 +68,7 @@ class Guard:
         if not name:
             raise Failure("the address has no host", "policy")
         self._refuse_unlisted(name, port)
+        self._refuse_by_policy(name, port)
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except UnicodeError:
@@ -82,6 +86,7 @@ class Guard:
         raise Failure(f"refused to connect to {name}: {self._missing('allow', _entry(name, port))}", "policy")
 
     def _refuse(self, name: str, port: int, address: Address) -> None:
+        self._refuse_address(name, port, address)
         real = unwrapped(address)
         shown = str(address) if name == str(address) else f"{name} ({address})"
         allow = self._allow
@@ -92,12 +97,55 @@ class Guard:
             entry = _entry(str(real[0] if len(real) == 1 else address), port)
             raise Failure(f"refused to connect to {shown}, {why}: {self._missing('private', entry)}", "policy")
 
+    def _refuse_by_policy(self, name: str, port: int) -> None:
+        """What the levels of policy say to the name; networks in them wait for its addresses."""
+        right = host([limits.level for limits in self._levels], name, port)
+        if right.verdict == "deny":
+            raise Failure(refusal(_wanted(name, port), right), "policy", rule=right.rule)
+
+    def _refuse_address(self, name: str, port: int, address: Address) -> None:
+        real = unwrapped(address)
+        for limits in self._levels:
+            found = next((rule for rule in limits.deny if _listed((rule,), name, port, real, address)), None)
+            if found is not None:
+                right = Right("deny", "policy.network.deny", str(found.network or found.host), limits.level)
+            elif limits.allow is not None and not _listed(limits.allow, name, port, real, address):
+                right = Right("deny", "policy.network.allow", "", limits.level)
+            else:
+                continue
+            raise Failure(refusal(_wanted(name, port), right), "policy", rule=right.rule)
+
     def _missing(self, key: str, entry: str) -> str:
         """The line that would allow it, with what stands there now."""
         sections = {name: list(value) for name in ("private", "allow") if (value := self._settings.get(name))}
         sections[key] = [*sections.get(key, ()), entry]
         parts = ", ".join(f"{name}: {json.dumps(entries)}" for name, entries in sections.items())
         return f"if plans may reach it, write in planrunner.yaml: network: {{{parts}}}"
+
+
+class _Limits(NamedTuple):
+    """What one level of policy says about the network; what it asks for was asked, so it is allowed."""
+
+    level: Level
+    allow: tuple[Rule, ...] | None
+    deny: tuple[Rule, ...]
+
+
+def _limits(level: Level) -> _Limits:
+    section = level.data["network"]
+    allow, ask, deny = (entries(section, verdict) for verdict in ("allow", "ask", "deny"))
+    allowed = None if allow is None or "*" in allow else _policy_rules((*allow, *(ask or ())))
+    return _Limits(level, allowed, _policy_rules(deny or ()))
+
+
+def _policy_rules(listed: Sequence[Any]) -> tuple[Rule, ...]:
+    """The entries of a policy that addresses are held against; ``*`` is for names."""
+    return tuple(_rule(entry, "policy.network") for entry in listed if entry != "*")
+
+
+def _wanted(name: str, port: int) -> Wanted:
+    entry = _entry(name, port)
+    return Wanted(f"the host {entry}", "network", entry)
 
 
 def _listed(rules: Sequence[Rule], name: str, port: int, real: Sequence[Address], address: Address) -> bool:

@@ -168,6 +168,7 @@ def _read(context: Context, file: str, database: str, timeout: str | float) -> W
     """The work of ``sql.script``; raises Failure for a file outside of the working directory."""
     from io import TextIOWrapper  # late, as above
 
+    from planrunner.capabilities.files.beneath import scope_in
     from planrunner.capabilities.files.opening import open_inside
     from planrunner.capabilities.sql.databases import find
     from planrunner.capabilities.sql.text import lines, single, statements
@@ -176,7 +177,7 @@ def _read(context: Context, file: str, database: str, timeout: str | float) -> W
     if not isinstance(file, str):
         raise Failure("`file` must be text, a file below the working directory")
     try:
-        with TextIOWrapper(open_inside(context.call.directory, file), encoding="utf-8") as opened:
+        with TextIOWrapper(open_inside(context.call.directory, file, scope_in(context)), encoding="utf-8") as opened:
             text = opened.read(_LARGEST + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise Failure(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None

@@ -22,6 +22,7 @@ from planrunner.plan.rules import (
     loops,
     order,
     people,
+    policy,
     reach,
     rework,
     roles,
@@ -38,7 +39,7 @@ from planrunner.plan.rules import (
     waits,
 )
 from planrunner.plan.rules.suppress import Sifted, sift
-from planrunner.plan.rules.view import People, PlanView, inside, view_of
+from planrunner.plan.rules.view import PlanView, Project, inside, view_of
 from planrunner.source import Source
 
 Check = Callable[[PlanView], Iterable[Diagnostic]]
@@ -71,7 +72,9 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (labelled.CODES, labelled.check),
     (staff.CODES, staff.check),
     (sizes.CODES, sizes.check),
+    (policy.CODES, policy.check),
 )
+_NOTHING = Project()
 
 
 def run(
@@ -80,11 +83,11 @@ def run(
     capabilities: Mapping[str, Capability],
     more: Iterable[Check] = (),
     subplans: Iterable[Plan] = (),
-    people: People = None,
+    project: Project = _NOTHING,
 ) -> list[Diagnostic]:
     """Every finding about a plan that no comment in it silences; ``more`` are the checks of plugins, ``subplans`` the
-    plans that stand in the same text, ``people`` those of the project with their roles, where it lists any."""
-    return list(examine(plan, source, capabilities, more, subplans, people).findings)
+    plans that stand in the same text, ``project`` what else it is held to."""
+    return list(examine(plan, source, capabilities, more, subplans, project).findings)
 
 
 def examine(
@@ -93,14 +96,14 @@ def examine(
     capabilities: Mapping[str, Capability],
     more: Iterable[Check] = (),
     subplans: Iterable[Plan] = (),
-    people: People = None,
+    project: Project = _NOTHING,
 ) -> Sifted:
     """Like ``run``, together with the number of silenced findings."""
     checks = (*(check for _, check in TABLE), *more)
     findings: list[Diagnostic] = []
     tasks: list[Task] = []
     for view in _views([plan, *subplans], source, capabilities):
-        view = view._replace(people=people)
+        view = view._replace(people=project.people, levels=project.levels)
         tasks += view.plan.tasks
         for check in checks:
             findings += _enough(check(view))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.plan.rights import JUDGED
 from planrunner.plan.rules.view import PlanView, names
 from planrunner.source import Span
 
 CODES = ("PLAN020",)
 
-_CARRIED_OUT = frozenset({"gates", "labels", "requireGateForProd"})
+_CARRIED_OUT = frozenset({"gates", "labels", "requireGateForProd", *JUDGED, "sandbox"} - {"tools"})
 """Keys of a policy that a run obeys."""
 
 

@@ -9,10 +9,19 @@ from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.plan.graph import Graph
 from planrunner.plan.model import Capability, Fanout, Plan, Task
 from planrunner.plan.nearest import nearest
+from planrunner.plan.rights import Level
 from planrunner.record import NamedTuple
 from planrunner.source import Source, Span
 
 People = Mapping[str, tuple[str, ...]] | None
+
+
+class Project(NamedTuple):
+    """What rules hold a plan to beside its text: the people of the project, and the operator's levels of policy."""
+
+    people: People = None
+    levels: tuple[Level, ...] = ()
+
 
 _WORD = "A-Za-z0-9_*-"
 
@@ -47,6 +56,8 @@ class PlanView(NamedTuple):
     """The containers around a nested list of steps."""
     people: People = None
     """The people of the project with their roles; None where it lists nobody or nobody looked."""
+    levels: tuple[Level, ...] = ()
+    """The operator's levels of policy."""
 
 
 def view_of(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) -> PlanView:

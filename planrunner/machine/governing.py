@@ -1,0 +1,86 @@
+"""What the operator's policy makes of a run: tighter budgets, gates for labels, and the rights of each task.
+
+The levels are recorded with the start of the run, and again when it goes on under another policy: replay needs no file.
+"""
+
+from __future__ import annotations
+
+from planrunner.machine.governed import Governed
+from planrunner.plan import compiled
+from planrunner.plan.judging import judged
+from planrunner.plan.model import Budgets
+from planrunner.plan.rights import Level, narrows
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from planrunner.machine.state import State
+    from planrunner.plan.rights import Right
+
+    Json = Any
+
+STAGE = "policy"
+"""The stage of the gate before a task for which a policy says to ask."""
+
+
+def govern(state: State, recorded: Iterable[Mapping[str, Json]]) -> None:
+    """Let the levels of a record hold for the run from now on."""
+    written = state.plan if state.governed is None else state.governed.plan
+    records = list(recorded)
+    limits = [compiled.load(record["limits"]) for record in records if record.get("limits")]
+    gated = {label: gate for plan in reversed(limits) for label, gate in plan.gated}
+    state.governed = Governed(written, tuple(_level(record) for record in records))
+    state.plan = written._replace(
+        budgets=tightest([written.budgets, *(plan.budgets for plan in limits)]),
+        gated=tuple({**dict(written.gated), **gated}.items()),
+    )
+    state.limit(state.plan.budgets)
+    state.restricted = state.restricted or bool(records)
+
+
+def _level(record: Mapping[str, Json]) -> Level:
+    return Level(record["name"], record["policy"], record.get("file", ""))
+
+
+def tightest(budgets: Iterable[Budgets]) -> Budgets:
+    """Limits of which none is above any of those given; what is said first of a warning and of what follows counts."""
+    found = Budgets()
+    for each in budgets:
+        known = zip(Budgets._fields, found, each)
+        found = Budgets(**{name: _tighter(name, one, other) for name, one, other in known})
+    return found
+
+
+def _tighter(name: str, one: Json, other: Json) -> Json:
+    if name in ("warn", "on_exhausted"):
+        return one or other
+    if one is None or other is None:
+        return one if other is None else other
+    return min(one, other)
+
+
+def levels_of(state: State, number: int) -> tuple[Level, ...]:
+    """The levels that hold for a task: the operator's, that of the plan, those around the task, and its own."""
+    task, frame = state.specs[number], state.tasks[number].frame
+    found = [Level(f"task {task.id}", task.policy)]
+    while frame.owner >= 0:
+        owner = state.specs[frame.owner]
+        if frame.linked is not None:
+            found.append(Level(f"the plan {frame.linked.id}", frame.linked.policy, frame.linked.file))
+        found.append(Level(f"task {owner.id}", owner.policy))
+        frame = state.tasks[frame.owner].frame
+    found.append(Level("the plan", state.plan.policy))
+    if state.governed is not None:
+        found += reversed(state.governed.levels)
+    return tuple(level for level in reversed(found) if narrows(level.data))
+
+
+def asked(state: State, number: int) -> Right | None:
+    """What a policy says to ask people about before a task starts; None where nothing is to be asked."""
+    task = state.specs[number]
+    if not task.uses or number in state.holders:
+        return None
+    said = [right for _, right in judged(levels_of(state, number), task) if right.verdict == "ask"]
+    return said[0] if said else None

@@ -1,0 +1,88 @@
+"""Patterns of a policy held against what a task does: paths, words, values. In doubt a pattern says so itself."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+def name_matches(pattern: str, name: str) -> bool:
+    """Whether a name fits a pattern in which ``*`` is any text and ``?`` any character; nothing else is special."""
+    return _compiled(pattern).match(name) is not None
+
+
+def path_matches(pattern: str, path: str) -> bool:
+    """Whether a path fits: ``*`` stays within a name, ``**`` goes through any number of folders, and what names a
+    folder names all that lies in it. Both are from the same folder, or both absolute, without ``.`` and ``..``."""
+    wanted = [part for part in pattern.rstrip("/").split("/") if part != "."]
+    if not wanted:
+        return not path.startswith("/")
+    reached = _through({0}, wanted)
+    for name in path.split("/"):
+        if len(wanted) in reached:
+            return True
+        steps = {at if wanted[at] == "**" else at + 1 for at in reached if _steps(wanted[at], name)}
+        reached = _through(steps, wanted)
+    return len(wanted) in reached
+
+
+def _steps(wanted: str, name: str) -> bool:
+    return wanted == "**" or name_matches(wanted, name)
+
+
+def _through(reached: set[int], wanted: Sequence[str]) -> set[int]:
+    """The places in a pattern together with those behind each ``**``, which stands for no folder as well."""
+    found = set(reached)
+    for at in sorted(reached):
+        while at < len(wanted) and wanted[at] == "**":
+            at += 1
+            found.add(at)
+    return found
+
+
+def value_matches(pattern: Any, value: Any, every: bool) -> bool:
+    """Whether an input fits: text by ``name_matches``, a list by its members (``every`` of them, or any), anything else
+    by being equal."""
+    if isinstance(value, (list, tuple)):
+        found = (value_matches(pattern, item, every) for item in value)
+        return all(found) if every else any(found)
+    if isinstance(value, dict):
+        found = (value_matches(pattern, item, every) for item in value.values())
+        return all(found) if every else any(found)
+    if isinstance(pattern, str):
+        return name_matches(pattern, written(value))
+    return bool(pattern == value) and isinstance(pattern, bool) == isinstance(value, bool)
+
+
+def words_match(pattern: str, words: Sequence[str]) -> bool:
+    """Whether the words of one command fit those of a pattern; a lone ``*`` at its end stands for any more words."""
+    wanted = pattern.split()
+    rest = wanted[-1:] == ["*"]
+    fixed = wanted[:-1] if rest else wanted
+    if len(words) < len(fixed) or (not rest and len(words) != len(fixed)):
+        return False
+    return all(name_matches(want, word) for want, word in zip(fixed, words))
+
+
+def written(value: Any) -> str:
+    """A value as a pattern sees it: as YAML would have it."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern as a regular expression that looks for each part once, from where the one before ended: no text takes
+    long to judge."""
+    first, *rest = (re.escape(part).replace(r"\?", ".") for part in re.split(r"\*+", pattern))
+    if not rest:
+        return re.compile(first + r"\Z", re.DOTALL)
+    middle = "".join(f"(?>.*?{part})" for part in rest[:-1] if part)
+    return re.compile(f"{first}{middle}.*{rest[-1]}\\Z", re.DOTALL)

@@ -1,0 +1,267 @@
+"""What a policy lets a task do: every level (operator, plan, task) may refuse or ask, and none can give back what
+another takes.
+
+At each level a section names what is allowed, asked for or denied. An entry that denies beats one that asks, and where
+a section has ``allow`` whatever it does not name is refused. Over the levels the strictest answer counts.
+
+The same functions judge a plan as it is written and a call that is about to be made. In the first case a value with a
+template is not known: an entry about it asks already, and it allows and denies only when the value is there.
+"""
+
+from __future__ import annotations
+
+from planrunner.plan.matching import name_matches, path_matches, value_matches, words_match
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, Literal
+
+    Json = Any
+    Verdict = Literal["allow", "ask", "deny"]
+    _Fit = Callable[[Json, bool], bool | None]
+    """Whether an entry is about what is to be done (None: that is not known yet); the flag is True where the entry
+    allows, so that all of it has to be covered."""
+
+
+class Level(NamedTuple):
+    """The rights at one level. ``name`` is what people read: ``planrunner.yaml``, ``the plan``, ``task build``;
+    ``data`` has the shape of ``policy:``; ``file`` is where it is written ("": in the plan)."""
+
+    name: str
+    data: Json
+    file: str = ""
+
+
+class Right(NamedTuple):
+    """What a policy says: ``rule`` names the section and its list, ``entry`` is the line of it that decided ("" where
+    nothing fitted), ``level`` whose it is (None: nobody restricts this)."""
+
+    verdict: Verdict
+    rule: str = ""
+    entry: str = ""
+    level: Level | None = None
+
+
+class Use(NamedTuple):
+    """A call of a capability. ``commands`` are the words of each command that it runs; None where it runs none, or
+    (``script``) where nobody can tell them. Of a ``final`` one every value is there; else templates stand for them."""
+
+    capability: str
+    inputs: Json = None
+    commands: Sequence[Sequence[str]] | None = None
+    script: bool = False
+    final: bool = False
+
+
+FREE = Right("allow")
+
+_ORDER: dict[str, int] = {"allow": 0, "ask": 1, "deny": 2}
+
+_IDLE = frozenset({"noop", "fail", "sleep"})
+"""Capabilities that touch nothing: a list of what is allowed need not name them."""
+
+_CARRIERS = frozenset(
+    ". alias bash builtin busybox chroot command dash doas env eval exec flock ionice ksh nice nohup parallel setsid "
+    "sh source ssh stdbuf su sudo taskset time timeout trap unshare watch xargs zsh".split()
+)
+"""Programs that run what their arguments say: a command that begins with one is judged like a script."""
+
+
+def capability(levels: Iterable[Level], use: Use) -> Right:
+    """Whether a capability may be called so."""
+
+    def fit(entry: Json, every: bool) -> bool | None:
+        fits = _use_fits(entry, use, every)
+        return not every if fits is None and use.final else fits
+
+    found = _strictest(levels, "capabilities", fit)
+    return FREE if use.capability in _IDLE and found.rule == "policy.capabilities.allow" else found
+
+
+def named(levels: Iterable[Level], section: str, name: str) -> Right:
+    """Whether something with a name may be used: of ``env``, ``dependencies`` or ``tools``."""
+    return _strictest(levels, section, lambda entry, _: name_matches(str(entry), name))
+
+
+def host(levels: Iterable[Level], name: str, port: int = 0) -> Right:
+    """Whether a host may be reached. Entries that are networks are left to whoever knows the address: they neither
+    allow nor deny here, and a section that has one refuses nothing by its names alone."""
+    return _strictest(levels, "network", lambda entry, _: host_fits(str(entry), name.lower(), port))
+
+
+def path(levels: Iterable[Level], way: Literal["read", "write"], place: str) -> Right:
+    """Whether a file may be read or written. ``place`` is relative to the working directory, or absolute where it lies
+    outside, without ``.`` and ``..``; what may be written may be read too."""
+    found = FREE
+    for level in levels:
+        said = _path(level, way, place)
+        if _ORDER[said.verdict] > _ORDER[found.verdict]:
+            found = said
+    return found
+
+
+def restricts(data: Json, *sections: str) -> bool:
+    """Whether a level says anything about one of these sections (or about anything, where none is named)."""
+    return isinstance(data, dict) and any(data.get(name) is not None for name in sections or JUDGED)
+
+
+def narrows(data: Json) -> bool:
+    """Whether a level takes any right away, or shuts a task in."""
+    return restricts(data) or (isinstance(data, dict) and data.get("sandbox") is not None)
+
+
+JUDGED = ("capabilities", "files", "network", "env", "dependencies", "tools")
+"""The sections that say what a call may do."""
+
+
+def texts(value: Json) -> tuple[str, ...]:
+    """A text or a list of texts as a tuple."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(str(item) for item in value) if isinstance(value, (list, tuple)) else ()
+
+
+def entries(section: Json, verdict: Verdict) -> tuple[Json, ...] | None:
+    """The entries of one list of a section; None where it has no such list. A section that is a list allows."""
+    if isinstance(section, (str, list)):
+        section = {"allow": section}
+    found = section.get(verdict) if isinstance(section, dict) else None
+    if found is None:
+        return None
+    return tuple(found) if isinstance(found, (list, tuple)) else (found,)
+
+
+def host_fits(entry: str, name: str, port: int) -> bool | None:
+    """Whether an entry such as ``example.org``, ``*.example.org`` or ``example.org:443`` is for a host. None for one
+    that is a network or an address in brackets, which the name does not decide, and where the host is not known."""
+    if holds_template(name) or "/" in entry or "[" in entry:
+        return None
+    wanted, _, number = entry.lower().partition(":")
+    if ":" in number:
+        return True if entry.lower() == name else None  # an IPv6 address
+    if number and port and number != str(port):
+        return False
+    return name.endswith(wanted[1:]) if wanted.startswith("*.") else wanted in (name, "*")
+
+
+def holds_template(text: str) -> bool:
+    return "{{" in text or "{%" in text
+
+
+def _strictest(levels: Iterable[Level], section: str, fit: _Fit) -> Right:
+    found = FREE
+    for level in levels:
+        data = level.data.get(section) if isinstance(level.data, dict) else None
+        if data is None:
+            continue
+        said = _judged(level, section, data, fit)
+        if _ORDER[said.verdict] > _ORDER[found.verdict]:
+            found = said
+    return found
+
+
+def _judged(level: Level, section: str, data: Json, fit: _Fit) -> Right:
+    for verdict in ("deny", "ask"):
+        for entry in entries(data, verdict) or ():
+            fits = fit(entry, False)
+            if fits or (fits is None and verdict == "ask"):
+                return Right(verdict, f"policy.{section}.{verdict}", shown(entry), level)
+    allowed = entries(data, "allow")
+    if allowed is None or any(fit(entry, True) is not False for entry in allowed):
+        return FREE
+    asked = entries(data, "ask")
+    if asked and any(fit(entry, False) for entry in asked):
+        return FREE
+    return Right("deny", f"policy.{section}.allow", "", level)
+
+
+def _path(level: Level, way: str, place: str) -> Right:
+    data = level.data.get("files") if isinstance(level.data, dict) else None
+    if not isinstance(data, dict):
+        return FREE
+    for entry in texts(data.get("deny")):
+        if path_matches(entry, place):
+            return Right("deny", "policy.files.deny", entry, level)
+    allowed = data.get(way)
+    if allowed is None:
+        return FREE
+    known = texts(allowed) + (texts(data.get("write")) if way == "read" else ())
+    if any(path_matches(entry, place) for entry in known):
+        return FREE
+    return Right("deny", f"policy.files.{way}", "", level)
+
+
+def _use_fits(entry: Json, use: Use, every: bool) -> bool | None:
+    """An entry of ``capabilities``: a pattern of names, or a mapping that has more to say."""
+    if not isinstance(entry, dict):
+        return name_matches(str(entry), use.capability)
+    if not name_matches(str(entry.get("uses", "*")), use.capability):
+        return False
+    answers = [_input_fits(pattern, use, name, every) for name, pattern in (entry.get("with") or {}).items()]
+    if "run" in entry:
+        answers.append(_command_fits(texts(entry["run"]), use, every))
+    if False in answers:
+        return False
+    return None if None in answers else True
+
+
+def _input_fits(pattern: Json, use: Use, name: str, every: bool) -> bool | None:
+    value = use.inputs.get(name) if isinstance(use.inputs, dict) else None
+    if value is None:
+        return False
+    return None if not use.final and _unknown(value) else value_matches(pattern, value, every)
+
+
+def _unknown(value: Json) -> bool:
+    if isinstance(value, str):
+        return holds_template(value)
+    if isinstance(value, dict):
+        return any(map(_unknown, value.values()))
+    return isinstance(value, (list, tuple)) and any(map(_unknown, value))
+
+
+def _command_fits(patterns: Sequence[str], use: Use, every: bool) -> bool | None:
+    """Commands fit what allows when each of them does, and what denies or asks when one does. A script that nobody can
+    tell may hold any command: it fits what denies or asks, and nothing that allows but the pattern ``*``."""
+    if "*" in patterns:
+        return use.script or use.commands is not None
+    if use.commands is None:
+        return use.script and not every
+    answers = [_words_fit(patterns, tuple(words), every) for words in use.commands]
+    if every:
+        return False if False in answers or not answers else None if None in answers else True
+    return True if True in answers else None if None in answers else False
+
+
+def _words_fit(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> bool | None:
+    if words:
+        words = (words[0].rpartition("/")[2], *words[1:])
+    if not every and _carries(words):
+        return True
+    known = [word if not holds_template(word) else "*" for word in words]
+    if "*" not in known or known == list(words):
+        return any(words_match(pattern, words) for pattern in patterns)
+    return None if any(_may_match(pattern.split(), known) for pattern in patterns) else False
+
+
+def _carries(words: Sequence[str]) -> bool:
+    """Whether a command runs another that its arguments name."""
+    return bool(words) and (words[0] in _CARRIERS or (words[0] == "find" and any("-exec" in word for word in words)))
+
+
+def _may_match(wanted: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether words, of which those that are not known are ``*``, could fit those of a pattern."""
+    rest = wanted[-1:] == ["*"]
+    fixed = wanted[:-1] if rest else wanted
+    if len(words) < len(fixed) or (not rest and len(words) != len(fixed)):
+        return False
+    return all(word == "*" or name_matches(want, word) for want, word in zip(fixed, words))
+
+
+def shown(entry: Json) -> str:
+    """An entry as people wrote it, in one line."""
+    if not isinstance(entry, dict):
+        return str(entry)
+    more = [f"{name}: {shown(value)}" for name, value in entry.items()]
+    return "{" + ", ".join(more) + "}"

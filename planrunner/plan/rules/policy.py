@@ -1,0 +1,55 @@
+"""What a policy refuses a task already as it is written: such a plan does not start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan.judging import refusal
+from planrunner.plan.model import Task
+from planrunner.plan.rules.view import PlanView, find_word, span_of
+from planrunner.plan.standing import refused_tasks
+from planrunner.record import TYPE_CHECKING
+from planrunner.source import Span
+
+if TYPE_CHECKING:
+    from planrunner.plan.judging import Wanted
+
+CODES = ("PLAN801",)
+
+_KEYS = {"capabilities": ("uses", "run"), "network": ("with",), "env": ("env",), "dependencies": ("with",)}
+"""Where a task says what a section of a policy is about."""
+
+
+def check(view: PlanView) -> Iterable[Diagnostic]:
+    if not view.whole or not (view.levels or view.plan.policy or any(_restricts(task) for task in _written(view))):
+        return
+    written = {id(task): task for task in _written(view)}
+    for name, task, wanted, right in refused_tasks(view.plan, view.levels):
+        here = written.get(id(task)) or _owner(view, name)
+        place = _place(view, task, wanted) if id(task) in written else here.span
+        yield Diagnostic("PLAN801", f"`{name}`: {refusal(wanted, right)}", place)
+
+
+def _written(view: PlanView) -> Iterable[Task]:
+    """The tasks of this file, those of its subplans and loops included."""
+    todo = list(view.plan.tasks)
+    for task in todo:
+        yield task
+        inner = task.sub.tasks if task.sub is not None and not task.sub.file else ()
+        todo += (*task.subplan, *(task.loop.tasks if task.loop is not None else ()), *inner)
+
+
+def _restricts(task: Task) -> bool:
+    return task.policy is not None or (task.sub is not None and task.sub.policy is not None)
+
+
+def _owner(view: PlanView, name: str) -> Task:
+    """The task of the plan itself that the path of another one begins with."""
+    return view.plan.tasks[view.positions[name.partition("/")[0]]]
+
+
+def _place(view: PlanView, task: Task, wanted: Wanted) -> Span:
+    keys = _KEYS[wanted.section]
+    place = find_word(view, task, wanted.entry, *keys)
+    return place if place != task.span else span_of(task, *keys)

@@ -1,0 +1,46 @@
+"""Every task of a linked plan with the levels of policy that stand around it."""
+
+from __future__ import annotations
+
+from planrunner.plan.judging import denied
+from planrunner.plan.rights import Level, narrows
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planrunner.plan.judging import Wanted
+    from planrunner.plan.model import Plan, Task
+    from planrunner.plan.rights import Right
+
+
+def standing(plan: Plan, operator: tuple[Level, ...] = ()) -> Iterator[tuple[str, Task, tuple[Level, ...]]]:
+    """The path of each task (``owner/inner``), the task, and the levels that hold for it, the operator's first."""
+    todo = [("", task, _with(operator, Level("the plan", plan.policy))) for task in reversed(plan.tasks)]
+    while todo:
+        prefix, task, around = todo.pop()
+        levels = _with(around, Level(f"task {task.id}", task.policy))
+        name = prefix + task.id
+        yield name, task, levels
+        inner = levels
+        if task.sub is not None:
+            inner = _with(inner, Level(f"the plan {task.sub.id}", task.sub.policy, task.sub.file))
+        todo += ((f"{name}/", each, inner) for each in reversed(inside(task)))
+
+
+def inside(task: Task) -> tuple[Task, ...]:
+    """The tasks that one holds."""
+    looped = task.loop.tasks if task.loop is not None else ()
+    linked = task.sub.tasks if task.sub is not None else ()
+    return (*task.subplan, *looped, *linked)
+
+
+def _with(levels: tuple[Level, ...], more: Level) -> tuple[Level, ...]:
+    return (*levels, more) if narrows(more.data) else levels
+
+
+def refused_tasks(plan: Plan, operator: tuple[Level, ...] = ()) -> Iterator[tuple[str, Task, Wanted, Right]]:
+    """What the levels refuse, whatever the templates come to, with the path of each task."""
+    for name, task, levels in standing(plan, operator):
+        for wanted, right in denied(levels, task):
+            yield name, task, wanted, right
