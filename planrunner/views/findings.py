@@ -27,7 +27,7 @@ from planrunner.source import Source
 from planrunner.views.findings_columns import Window, expanded, width, window
 
 SHOWN = 1000
-"""Findings of one file that people are shown; the form for programs has all."""
+"""Findings of one file that people are shown; programs get more."""
 SHOWN_LABELS = 12
 SHOWN_FIX_LINES = 6
 _COLOURS: dict[str, str] = {
@@ -55,19 +55,19 @@ def render_text(findings: Iterable[Diagnostic], source: Source, colour: bool = F
     """Every finding with its snippet, an empty line between two of them; of very many the gravest come first and a line
     tells how many are left out."""
     paint, every = _painter(colour), list(findings)
-    parts = [_finding(finding, source, paint) for finding in _gravest(every)]
+    parts = [_finding(finding, source, paint) for finding in gravest(every, SHOWN)]
     if len(every) > SHOWN:
         parts.append(f"{plural(len(every) - SHOWN, 'more finding')} about {expanded(source.name)}\n")
     return "\n".join(parts)
 
 
-def _gravest(findings: list[Diagnostic]) -> list[Diagnostic]:
-    """At most ``SHOWN`` findings, in the order of the text: errors before warnings, and those before notes."""
-    if len(findings) <= SHOWN:
+def gravest(findings: list[Diagnostic], most: int) -> list[Diagnostic]:
+    """At most ``most`` findings, in the order of the text: errors before warnings, and those before notes."""
+    if len(findings) <= most:
         return findings
     grades = ("error", "warning", "note")
     order = sorted(range(len(findings)), key=lambda at: grades.index(findings[at].severity))
-    return [findings[at] for at in sorted(order[:SHOWN])]
+    return [findings[at] for at in sorted(order[:most])]
 
 
 def render_concise(findings: Iterable[Diagnostic], source: Source) -> str:
