@@ -6,8 +6,8 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.linking import MAX_TASKS
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
-_SHORTEST = 5
-"""Characters that a task has at least: ``- {}`` and the end of its line."""
+_SHORTEST = 2
+"""Characters that an item of a list has at least: one, and a comma."""
 _LISTS = frozenset({"tasks", "finally", "subplan"})
 """Canonical keys of lists of tasks."""
 
