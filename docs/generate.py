@@ -1,5 +1,5 @@
-"""Writes what is made from the code: the reference pages of plan keys, lint rules, events and capabilities, and
-``schemas/capabilities``.
+"""Writes what is made from the code: the reference pages of plan keys, settings, lint rules, events and capabilities,
+and ``schemas/capabilities``.
 
 python docs/generate.py            write the files
 python docs/generate.py --check    say which files differ from the code, and end with 1 if any does
@@ -21,9 +21,11 @@ sys.path.insert(0, str(ROOT))
 from planrunner.app.authoring import catalogue  # noqa: E402
 from planrunner.capabilities.builtin import TARGETS, load  # noqa: E402
 from planrunner.capabilities.descriptions import family_of, published  # noqa: E402
+from planrunner.capabilities.refusals import REFUSALS  # noqa: E402
 from planrunner.capabilities.signature import describe  # noqa: E402
 from planrunner.diagnostics import RULES  # noqa: E402
 from planrunner.machine import events  # noqa: E402
+from planrunner.safety import parts, userfile  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 PUBLISHED = ROOT / "schemas" / "capabilities"
@@ -54,6 +56,27 @@ KINDS_TAIL = """\
 - **expression**: see [expressions](expressions.md)
 """
 
+PROJECT_HEAD = """# The settings of a project
+
+{made}Every key of `planrunner.yaml`, from `schemas/project.schema.json`; `planrunner schema project` prints the same.
+[Configure a project](../how-to/configure-a-project.md) says how to use it.
+
+What holds, from the bottom up; `planrunner config show --origin` tells of each value where it stands:
+
+- `$XDG_CONFIG_HOME/planrunner/config.yaml` of the user, key by key of a section. It has {user} alone.
+- `planrunner.yaml` and the files of `include` together: mappings key by key, lists one after the other,
+  and a key in two files is an error.
+- The profile that was chosen, at any depth: entries of lists go by their `id`, an empty value takes a key away.
+- `policy` of each of the three holds at the same time: none widens another.
+
+A path under `include` is meant from the root of the project and leads through no link and not out of it; there are at
+most {most} files, {deepest} deep, and 8 MiB together. The profile is that of `--profile`, else of PLANRUNNER_PROFILE,
+else of `profile`; `none` is no profile.
+
+## Sections
+
+"""
+
 RULES_HEAD = """# Lint rules
 
 {made}What `planrunner lint` can find, from `planrunner/explanations`. `planrunner rule CODE` prints one of these.
@@ -78,6 +101,18 @@ EVENTS_HEAD = """# Events
 {made}What the journal keeps for ever, from `planrunner/machine/events.py`. `planrunner events RUN --json` prints them,
 one object a line. Kinds and fields change only with a new version of the kind; older journals are read for ever. Events
 in the past tense are facts; `AttemptStarted` is an intent, durable before the act.
+"""
+
+
+REFUSALS_HEAD = """# Refusals
+
+{made}What is refused fails its task with the class `policy`, and the end of the attempt in the journal names the rule
+(`planrunner events last --type attempt_ended --json`, under `outcome.rule`). The message says what was wanted and,
+where something can be done about it, the line to write. This page is made of `planrunner/capabilities/refusals.py`;
+plugins name rules of their own.
+
+| rule | refuses | how to allow it, or what to do instead |
+|---|---|---|
 """
 
 
@@ -162,6 +197,38 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def project_page() -> str:
+    """Every key of a project's settings, from ``schemas/project.schema.json``."""
+    schema = json.loads((ROOT / "schemas" / "project.schema.json").read_text(encoding="utf-8"))
+    sections = {name: _resolved(body, schema) for name, body in schema["properties"].items()}
+    user = ", ".join(f"`{name}`" for name in userfile.SECTIONS if name in sections)
+    head = PROJECT_HEAD.format(made=MADE, user=user, most=parts.MOST, deepest=parts.DEEPEST)
+    tables = [_tables(name, body, schema) for name, body in sections.items() if name != "policy"]
+    policy = "\n## policy\n\nWhat plans may do: the keys of a [plan's policy](plan.md#policy).\n"
+    return "".join([head, _keys(sections, {}), policy, *tables])
+
+
+def _tables(path: str, body: Schema, schema: Schema) -> str:
+    """A part of the settings with its keys, and then the parts inside it."""
+    known = {name: _resolved(each, schema) for name, each in body.get("properties", {}).items()}
+    parts_ = [f"\n## {path}\n\n{body.get('description', '')}\n\n{_keys(known, {})}"] if known else []
+    parts_ += [_tables(f"{path}.{name}", each, schema) for name, each in known.items()]
+    entry = body.get("additionalProperties")
+    if isinstance(entry, dict):
+        parts_.append(_tables(f"{path}.NAME", _resolved(entry, schema), schema))
+    return "".join(parts_)
+
+
+def _resolved(body: Schema, schema: Schema) -> Schema:
+    """A schema with what it refers to in it; the own words go before those of the other."""
+    if "$ref" not in body:
+        return body
+    found: Any = schema
+    for name in body["$ref"].removeprefix("#/").split("/"):
+        found = found[name]
+    return {**_resolved(found, schema), **{key: value for key, value in body.items() if key != "$ref"}}
+
+
 def rules_page() -> str:
     """Every lint rule with its explanation, from ``planrunner/explanations``."""
     table = "".join(
@@ -229,11 +296,20 @@ def capabilities_page() -> str:
     return "".join(parts)
 
 
+def refusals_page() -> str:
+    """Every rule by which something is refused, from ``planrunner/capabilities/refusals.py``."""
+    parts = [REFUSALS_HEAD.format(made=MADE)]
+    parts += [f"| `{name}` | {each.what} | {each.way} |\n" for name, each in sorted(REFUSALS.items())]
+    return "".join(parts)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "plan.md": plan_page,
+    "project.md": project_page,
     "rules.md": rules_page,
     "events.md": events_page,
     "capabilities.md": capabilities_page,
+    "refusals.md": refusals_page,
 }
 
 

@@ -149,4 +149,11 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN701", "criterion-in-words", "warning", "a criterion that only a person or a judge can decide"),
     ("PLAN703", "criterion-always-true", "warning", "a criterion that cannot fail"),
     ("PLAN801", "denied-by-policy", "error", "something that a policy refuses"),
+    ("PLAN831", "code-runs-values", "warning", "Python in a plan that runs its values as code"),
+    ("PLAN832", "unseen-code", "warning", "Python that is made while the run goes on, without a gate that shows it"),
+    ("PLAN841", "unknown-reference", "error", "a section names what another section does not have"),
+    ("PLAN842", "not-included", "error", "a file of the settings that cannot be included"),
+    ("PLAN843", "said-twice", "error", "a setting that stands in two files"),
+    ("PLAN844", "faulty-profile", "error", "a profile that says what profiles cannot"),
+    ("PLAN845", "not-used-yet", "note", "a setting that is checked and that this version does not use"),
 )

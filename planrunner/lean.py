@@ -6,13 +6,13 @@ import sys
 
 from planrunner.record import TYPE_CHECKING
 
-__all__ = ["CacheAlone", "deque", "partial", "sha256", "signal"]
+__all__ = ["CacheAlone", "blake2b", "deque", "partial", "sha256", "signal"]
 
 if TYPE_CHECKING:
     import signal
     from collections import deque
     from functools import partial
-    from hashlib import sha256
+    from hashlib import blake2b, sha256
     from types import ModuleType
     from typing import Any
 
@@ -35,6 +35,10 @@ else:
             from _sha2 import sha256  # CPython 3.12 and later
         except ImportError:
             from hashlib import sha256
+    try:
+        from _blake2 import blake2b  # beside ``hashlib`` for the same reason
+    except ImportError:
+        from hashlib import blake2b
 
 
 class CacheAlone:

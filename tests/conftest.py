@@ -61,8 +61,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.fixture(scope="session")
+def _data_home(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("data"))
+
+
 @pytest.fixture(autouse=True)
-def _neutral_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def _neutral_environment(monkeypatch: pytest.MonkeyPatch, _data_home: str) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", _data_home)  # keys and heads of the tests are not those of the caller
     for name in list(os.environ):
         if name.startswith("PLANRUNNER_") or name in _SETTINGS_OF_THE_CALLER:
             monkeypatch.delenv(name)

@@ -90,14 +90,14 @@ def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checke
     return Checked(file.source, _chosen(loaded.findings, choice), file.source.text)
 
 
-def check_project_of(path: str, choice: Choice) -> Checked | None:
-    """The findings about the project's file that a plan belongs to; None where there is none to read."""
-    from planrunner.safety.project import check_project
+def check_project_of(path: str, choice: Choice) -> tuple[Checked, ...]:
+    """The findings about each file of the settings of the project that a plan belongs to. Raises as ``check_files``."""
+    from planrunner.safety.project import check_files
 
-    found = check_project(find_project(path))
-    if found is None:
-        return None
-    return Checked(found.source, _chosen(found.findings, choice), found.source.text)
+    return tuple(
+        Checked(found.source, _chosen(found.findings, choice), found.source.text)
+        for found in check_files(find_project(path))
+    )
 
 
 def _project(path: str) -> Project:
@@ -254,11 +254,15 @@ def plan_schema_text() -> str:
 
 
 def schema_for(path: str | None, complete: bool) -> dict[str, Any]:
-    """The schema of plans, of ``capabilities``, or of what stands under a path of keys; ``complete`` adds the inputs of
-    the installed capabilities. Raises NotFound for a key that plans do not have."""
-    from planrunner.app.schemas import capabilities_schema, part, plan_schema
+    """The schema of plans, of ``capabilities``, of ``project`` (the file of settings), or of what stands under a path
+    of keys such as ``tasks.retry`` or ``project.models``; ``complete`` adds the inputs of the installed capabilities.
+    Raises NotFound for a key that there is not."""
+    from planrunner.app.schemas import capabilities_schema, part, plan_schema, project_schema
 
     if path == "capabilities":
         return capabilities_schema(catalogue())
+    whose, _, rest = (path or "").partition(".")
+    if whose == "project":
+        return part(project_schema(), rest, "the project's file") if rest else project_schema()
     schema = plan_schema(catalogue() if complete else ())
     return part(schema, path) if path else schema

@@ -8,6 +8,7 @@ from typing import Any
 
 from planrunner.app.asking import answer_waiting, user
 from planrunner.app.reading import stored_plan
+from planrunner.app.sight import keep_profile
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.errors import NotFound, RunHeld, UsageError
 from planrunner.journal.database import FILE
@@ -111,6 +112,7 @@ def _answer_here(journal: Journal, run_id: str) -> None:
         for entry in journal.entries(run_id):
             evolve(state, entry.event, entry.at)
             line.see(entry)
+        keep_profile(str(state.environment.get("directory") or "."), str(state.environment.get("profile", "")))
         answer_waiting(journal, handle, state, line.clock(boot()).now())
     finally:
         journal.release(handle)

@@ -76,22 +76,23 @@ def _tools() -> Iterator[Check]:
 
 
 def _settings() -> Iterator[Check]:
-    """The project's file, where there is one: every finding with its place."""
-    from planrunner.safety.project import FILE, check_project
+    """The files of the project's settings, where there are any: every finding with its place."""
+    from planrunner.safety.project import check_files
 
+    project = find_project(None)
     try:
-        found = check_project(find_project(None))
+        files = check_files(project)
     except PlanrunnerError as error:
         yield Check("project", "problem", error.message, error.hint)
         return
-    if found is None:
-        return
-    for finding in found.findings:
-        line, column = found.source.place(finding.span.start)
-        verdict: Verdict = "problem" if finding.severity == "error" else "note"
-        yield Check("project", verdict, f"{FILE}:{line}:{column}: {finding.message}", finding.help)
-    if not found.findings:
-        yield Check("project", "ok", found.source.name)
+    for file in files:
+        name = os.path.relpath(file.source.name, project)
+        for finding in file.findings:
+            line, column = file.source.place(finding.span.start)
+            verdict: Verdict = "problem" if finding.severity == "error" else "note"
+            yield Check("project", verdict, f"{name}:{line}:{column}: {finding.message}", finding.help)
+        if not file.findings:
+            yield Check("project", "ok", file.source.name)
 
 
 def _plugins() -> Iterator[Check]:

@@ -74,6 +74,7 @@ INPUTS: Mapping[str, Mapping[str, Any]] = {
     "llm.vote": {"prompt": "Is 91 a prime? Answer yes or no."},
     "noop": {"value": "hello"},
     "python.run": {"function": "tools.py:add", "args": {"a": 1, "b": 2}},
+    "python.scan": {"file": "tools.py"},
     "research.cite": {"facts": "{{ tasks.facts.outputs }}"},
     "research.dedupe": {"docs": "{{ tasks.fetch.outputs }}"},
     "research.facts": {"docs": "{{ tasks.fetch.outputs }}", "query": "example domains"},

@@ -9,7 +9,7 @@ import time
 
 from planrunner import __version__, errors
 from planrunner.app.asking import user
-from planrunner.app.sight import Seen, check_project, environment_of, governing, judge, sight
+from planrunner.app.sight import Seen, at_once, environment_of, governing, has_settings, settled, sight
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, boot
 from planrunner.engine.drive import Driver
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from planrunner.engine.effects import Effects
+    from planrunner.engine.vault import Vault
     from planrunner.journal.port import JournalPort
     from planrunner.machine.events import Event
     from planrunner.plan.model import Plan
@@ -54,6 +55,8 @@ class ExecRequest(NamedTuple):
     """A saved preview that the run must be held to."""
     unattended: bool = False
     """Nobody is there to ask: what is in doubt and can be undone is undone, and fails."""
+    unconfined: bool = False
+    """A person has taken the sandbox away: nothing is shut in, whatever policies say."""
 
 
 class RunResult(NamedTuple):
@@ -107,18 +110,20 @@ def execute(request: ExecRequest, watch: Watch, registry: Registry | None = None
     journal = journal_at(state_dir, request.dry_run)
     try:
         seen = sight(request.plan, journal, registry)
-        return _begin(request, Site(journal, registry, state_dir, watch), seen)
+        return _begin(request, Site(journal, registry, state_dir, watch, request.unconfined), seen)
     finally:
         journal.close()
 
 
 class Site(NamedTuple):
-    """Where a run takes place: its journal and state directory, the plugins, and who watches it."""
+    """Where a run takes place: its journal and state directory, the plugins, and who watches it; ``unconfined`` where a
+    person has taken the sandbox away."""
 
     journal: JournalPort
     registry: Registry
     state_dir: str
     watch: Watch
+    unconfined: bool = False
 
 
 def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
@@ -134,7 +139,8 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
 
 def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
     directory = find_project(request.plan)
-    check_project(directory)
+    settings, most = settled(directory)
+    request = request._replace(max_parallel=at_once(request.max_parallel, seen.plan.max_parallel, most))
     policy = governing(directory, seen, request.plan)
     params, selected = _asked(request, seen)
     plan, traits = seen.plan, seen.traits
@@ -156,9 +162,10 @@ def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
         traits=traits,
         environment={
             **_environment(request.plan, directory, seen.env),
-            **judge(directory),
+            **settings,
             **policy,
             **({"dry_run": True} if request.dry_run else {}),
+            **({"sandbox": {"off": True, "by": user()}} if request.unconfined else {}),
         },
         boot=here,
         attended=is_attended(site.watch),
@@ -226,9 +233,10 @@ def _environment(path: str, directory: str, names: tuple[str, ...]) -> dict[str,
         "system": f"{system.sysname} {system.release} {system.machine}",
         "host": system.nodename,
         "user": user(),
+        "uid": os.getuid(),
         "plan": os.path.abspath(path),
         "directory": directory,
-        "env": environment_of(names),
+        "env": environment_of(names, directory),
     }
 
 
@@ -321,6 +329,12 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         from planrunner.app.occupancy import refuse_restoring  # late: nearly never is that file there
 
         refuse_restoring(site.state_dir, state.run_id, directory_of(state))
+    directory = directory_of(state)
+    vault: Vault | None = None
+    if has_settings(directory):
+        from planrunner.app.secrets import vault_of  # late: few projects have such a file
+
+        vault = vault_of(state, directory)
     settings = LiveSettings(
         state_dir=site.state_dir,
         run_id=state.run_id,
@@ -328,9 +342,19 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         on_output=site.watch.output,
         clock=clock,
         epoch=epoch,
-        directory=directory_of(state),
+        environment=None if vault is None else vault.environment,
+        directory=directory,
+        vault=vault,
+        untrusted=_is_from_outside(state),
+        unconfined=site.unconfined,
     )
     return LiveEffects(settings)
+
+
+def _is_from_outside(state: State) -> bool:
+    """Whether nobody of the project vouches for the plan."""
+    trust = state.environment.get("trust")
+    return isinstance(trust, dict) and trust.get("origin") == "outside"
 
 
 _REST_CODES = {"interrupted": errors.INTERRUPTED, "terminated": errors.TERMINATED, "storage": errors.STORAGE}

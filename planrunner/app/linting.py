@@ -26,11 +26,11 @@ def lint_paths(
     ``mend`` is None, ``safe`` or ``all``: then the result holds the mended text, which the caller writes. ``stdin``
     is the name and content that stand for the path ``-``.
 
-    Raises NotFound where there is no plan.
+    Raises NotFound where there is no plan, and UsageError for settings that cannot be read.
     """
     registries: dict[str, Capabilities] = {}
     results: list[Checked] = []
-    projects: dict[str, Checked | None] = {}
+    projects: dict[str, tuple[Checked, ...]] = {}
     for file in read_files(paths, stdin):
         folder = os.path.dirname(file.source.name)
         if folder not in projects:
@@ -41,7 +41,7 @@ def lint_paths(
             results.append(mend_file(file, choice, capabilities, unsafe=mend == "all"))
         else:
             results.append(check_file(file, choice, capabilities))
-    unsound = {project.source.name: project for project in projects.values() if project and project.findings}
+    unsound = {part.source.name: part for parts in projects.values() for part in parts if part.findings}
     return [*results, *unsound.values()]
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from planrunner import __version__
 from planrunner.app.proof.envelope import Sight, envelope
-from planrunner.app.sight import Seen, environment_of, sight
+from planrunner.app.sight import Seen, at_once, environment_of, settled, sight
 from planrunner.errors import NotFound, RecordMismatch, UsageError
+from planrunner.journal.workspace import find_project
 from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
 from planrunner.masking import masked_data
@@ -82,17 +83,18 @@ def previewed(path: str, chosen: Choice) -> Previewed:
     """A plan file as a run would see it now. Raises NotFound, PlanInvalid, UsageError."""
     from planrunner.app.selection import select
     from planrunner.journal.memory import MemoryJournal
-    from planrunner.journal.workspace import find_project
     from planrunner.plan.params import bind_params
     from planrunner.plugins import Registry
 
-    seen = sight(path, MemoryJournal(), Registry(project=find_project(path)))
+    project = find_project(path)
+    seen = sight(path, MemoryJournal(), Registry(project=project))
     bound = bind_params(seen.plan, dict(chosen.params))
     if bound.problems:
         raise UsageError("; ".join(bound.problems))
-    env = environment_of(seen.env)
+    env = environment_of(seen.env, project)
     selected = select(seen.plan, chosen.only, chosen.until)
-    parallel = chosen.parallel or seen.plan.max_parallel
+    planned = seen.plan.max_parallel
+    parallel = at_once(chosen.parallel, planned, settled(project)[1]) or planned
     return Previewed(seen.plan, seen.digest, bound.values, seen.traits, env, parallel, selected)
 
 
@@ -129,8 +131,9 @@ def hold_to(
 ) -> None:
     """Let a run go on only where it is what a saved preview showed; raises RecordMismatch that says what differs."""
     saved = read_preview(path)
-    at_once = parallel or seen.plan.max_parallel
-    now = Previewed(seen.plan, seen.digest, params, seen.traits, environment_of(seen.env), at_once, selected)
+    side_by_side = parallel or seen.plan.max_parallel
+    env = environment_of(seen.env, find_project(str(saved.get("plan", ""))))
+    now = Previewed(seen.plan, seen.digest, params, seen.traits, env, side_by_side, selected)
     found = preview_object(str(saved.get("plan", "")), now)
     wrong = [part for part in ("plan", "params", "envelope") if saved["digests"].get(part) != found["digests"][part]]
     intact = saved["digests"].get("envelope") == _digest(saved["envelope"])

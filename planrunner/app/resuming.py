@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.app.asking import answer_waiting, user
 from planrunner.app.execute import Held, RunResult, Site, directory_of, is_attended, journal_at, live
-from planrunner.app.sight import capabilities_of, check_project
+from planrunner.app.sight import capabilities_of, check_project, keep_profile
 from planrunner.capabilities.builtin import TARGETS
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.errors import UsageError
@@ -73,6 +73,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         for entry in site.journal.entries(run_id):
             evolve(state, entry.event, entry.at)
             line.see(entry)
+        keep_profile(directory_of(state), str(state.environment.get("profile", "")), run_id)
         here = boot()
         clock = line.clock(here)
         answer_waiting(site.journal, handle, state, clock.now())

@@ -37,6 +37,27 @@ def plan_schema(capabilities: Sequence[Capability] = ()) -> Schema:
     return schema
 
 
+def project_schema() -> Schema:
+    """The schema of a project's settings, with that of plans in it, whose policy it refers to: one file for editors."""
+    schema: Schema = json.loads(read_data("schemas", "project.schema.json"))
+    plan: Schema = json.loads(read_data("schemas", "plan.schema.json"))
+    whole = {**schema, "definitions": {**schema["definitions"], "plan": _pointed(plan, "#/", "#/definitions/plan/")}}
+    pointed: Schema = _pointed(whole, "plan.schema.json#/", "#/definitions/plan/")
+    return pointed
+
+
+def _pointed(value: Any, before: str, after: str) -> Any:
+    """A schema whose references that begin with the one begin with the other."""
+    if isinstance(value, dict):
+        return {
+            key: after + each.removeprefix(before)
+            if key == "$ref" and isinstance(each, str) and each.startswith(before)
+            else _pointed(each, before, after)
+            for key, each in value.items()
+        }
+    return [_pointed(each, before, after) for each in value] if isinstance(value, list) else value
+
+
 def capabilities_schema(capabilities: Sequence[Capability]) -> Schema:
     """The schema of the inputs of each capability, by name."""
     return {
@@ -59,7 +80,7 @@ def input_schema(capability: Capability) -> Schema:
     }
 
 
-def part(schema: Schema, path: str) -> Schema:
+def part(schema: Schema, path: str, whose: str = "a plan") -> Schema:
     """The part of a schema under a path of keys such as ``tasks.retry``, with the definitions it refers to.
 
     Lists are passed through: ``tasks.retry`` is the retry of one task. Raises NotFound, naming the nearest key.
@@ -72,7 +93,7 @@ def part(schema: Schema, path: str) -> Schema:
                 known.setdefault(key, value)
         if name not in known:
             near = nearest(name, known)
-            where = f"`{'.'.join(path.split('.')[:at])}`" if at else "a plan"
+            where = f"`{'.'.join(path.split('.')[:at])}`" if at else whose
             hint = f"did you mean `{near}`?" if near else f"it has {', '.join(sorted(known)) or 'no keys of its own'}"
             raise NotFound(f"{where} has no key `{name}`", hint)
         here = known[name]
@@ -110,9 +131,9 @@ def _used(root: Schema, start: Schema) -> Schema:
     todo = list(_references(start))
     while todo:
         reference = todo.pop()
-        name = reference.rpartition("/")[2]
-        if name not in used:
-            used[name] = _resolve(root, reference)
+        name = reference.removeprefix("#/definitions/").split("/")[0]
+        if name not in used and reference.startswith("#/definitions/"):
+            used[name] = root["definitions"][name]
             todo += _references(used[name])
     return {name: used[name] for name in sorted(used)}
 

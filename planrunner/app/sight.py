@@ -107,7 +107,7 @@ def _first_sight(path: str, registry: Registry) -> tuple[Seen, tuple[tuple[str, 
     if file.findings:
         raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
     plan, findings, _, files = load(file.source, registry)
-    if plan is None or any(finding.code == "PLAN020" for finding in findings):
+    if plan is None or any(finding.code in ("PLAN020", "PLAN801") for finding in findings):
         raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
     traits = {name: _trait(registry.find(name)) for name in sorted(capabilities_of(plan.tasks))}
     env = _env_names(plan, file.source) if not files else _env_read(plan)
@@ -168,16 +168,25 @@ def _paths(value: Json) -> Iterator[tuple[str, ...]]:
 
 
 def check_project(directory: str) -> None:
-    """Let nothing start in a project whose file has errors: raises PlanInvalid."""
-    if os.path.lexists(os.path.join(directory, "planrunner.yaml")):
-        from planrunner.safety.people import read_project  # late: few projects have such a file
+    """Let nothing start in a project whose settings have errors: raises PlanInvalid, and UsageError where they cannot
+    be read."""
+    if has_settings(directory):
+        from planrunner.safety.people import read_project  # late: few projects have settings
 
         read_project(directory)
 
 
+def has_settings(directory: str) -> bool:
+    """Whether there may be any: a file of the project, a profile that was asked for, a file of the user."""
+    if os.path.lexists(os.path.join(directory, "planrunner.yaml")) or os.environ.get("PLANRUNNER_PROFILE"):
+        return True
+    homes = (os.environ.get("XDG_CONFIG_HOME", ""), os.path.expanduser("~/.config"))
+    return any(os.path.lexists(f"{home}/planrunner/config.yaml") for home in homes)
+
+
 def governing(directory: str, seen: Seen, path: str) -> dict[str, Json]:
     """The operator's levels of policy for the record of a run. Raises Denied where they refuse what the plan wants."""
-    if not os.path.lexists(os.path.join(directory, "planrunner.yaml")):
+    if not has_settings(directory):
         return {}
     from planrunner.safety.policy import levels, policy_records  # late, as above
 
@@ -190,18 +199,36 @@ def governing(directory: str, seen: Seen, path: str) -> dict[str, Json]:
     return {"policy": records}
 
 
-def judge(directory: str) -> dict[str, Json]:
-    """The model that judges criteria in plain words and what it may use, as the project's file says; empty where people
-    judge."""
-    if not os.path.lexists(os.path.join(directory, "planrunner.yaml")):
-        return {}
-    from planrunner.safety.project import read_data  # late, as above
+def settled(directory: str) -> tuple[dict[str, Json], int | None]:
+    """What the settings of a project mean for a run that begins: what goes into its record (the profile; the model that
+    judges criteria in plain words and what it may use) and how many tasks may run at once, None for any number. Raises
+    as ``check_project``."""
+    if not has_settings(directory):
+        return {}, None
+    from planrunner.safety.project import read_settings  # late, as above
 
-    models = read_data(directory).get("models")
-    named = models.get("judge") if isinstance(models, dict) else None
-    if not isinstance(models, dict) or not isinstance(named, str) or not named:
-        return {}
-    return {"judge": named, "judging": _amounts(models.get("judging") or {})}
+    found = read_settings(directory)
+    record: dict[str, Json] = {"profile": found.profile} if found.profile else {}
+    models = found.data.get("models") or {}
+    if named := models.get("judge"):
+        record |= {"judge": named, "judging": _amounts(models.get("judging") or {})}
+    return record, (found.data.get("scheduler") or {}).get("max_parallel")
+
+
+def at_once(asked: int | None, planned: int, most: int | None) -> int | None:
+    """How many tasks a run may have at once; None is what its plan says."""
+    return asked if most is None else min(planned if asked is None else asked, most)
+
+
+def keep_profile(directory: str, recorded: str, run: str | None = None) -> None:
+    """Let the profile that a run began with hold from now on, empty for none. Raises UsageError where another was asked
+    for by whoever goes on with ``run``; who only answers it is not asked."""
+    if recorded or has_settings(directory):
+        from planrunner.safety import profiles  # late, as above
+
+        if run is not None:
+            profiles.check_kept(recorded, run)
+        profiles.choose(recorded)
 
 
 def _amounts(given: dict[str, Json]) -> dict[str, Json]:
@@ -216,6 +243,10 @@ def _amounts(given: dict[str, Json]) -> dict[str, Json]:
     return found
 
 
-def environment_of(names: tuple[str, ...]) -> dict[str, str]:
-    """The values of environment variables that are set."""
+def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:
+    """The values of environment variables that are set, without those that are a secret of the project."""
+    if names and has_settings(directory):
+        from planrunner.app.secrets import without_hidden  # late, as above
+
+        names = without_hidden(names, directory)
     return {name: os.environ[name] for name in names if name in os.environ}

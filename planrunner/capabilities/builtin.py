@@ -71,6 +71,7 @@ TARGETS: dict[str, str] = {
     "llm.vote": "planrunner.capabilities.llm.vote:vote",
     "noop": "planrunner.capabilities.control:noop",
     "python.run": "planrunner.capabilities.python.run:run",
+    "python.scan": "planrunner.capabilities.python.scan:scan",
     "research.cite": "planrunner.capabilities.research.cite:cite",
     "research.dedupe": "planrunner.capabilities.research.dedupe:dedupe",
     "research.facts": "planrunner.capabilities.research.facts:facts",

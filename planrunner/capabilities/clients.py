@@ -71,7 +71,9 @@ def call(context: Context, request: Request, fine: Sequence[int] = (0,)) -> Ende
     ended = run(
         context,
         Program(
-            request.arguments, "", env, request.stdin, _LARGEST_ANSWER, request.timeout, not request.loud, request.loud
+            *(request.arguments, "", env, request.stdin, _LARGEST_ANSWER, request.timeout),
+            *(not request.loud, request.loud),
+            own=True,
         ),
     )
     if ended.code not in fine:
@@ -113,9 +115,9 @@ def word(value: object, name: str, pattern: str = r"[^\s\x00-\x1f\x7f]+") -> str
     option, and for what does not fit ``pattern`` as a whole."""
     text = value if isinstance(value, str) else ""
     if text.startswith("-"):
-        raise Failure(f"`{name}` may not start with a dash: {text[:60]!r}", "policy")
+        raise Failure(f"`{name}` may not start with a dash: {text[:60]!r}", "policy", rule="clients.option")
     if not text or len(text) > _LONGEST or not re.fullmatch(pattern, text):
-        raise Failure(f"`{name}`: {str(value)[:60]!r} is not what may stand there", "policy")
+        raise Failure(f"`{name}`: {str(value)[:60]!r} is not what may stand there", "policy", rule="clients.value")
     return text
 
 
@@ -127,7 +129,7 @@ def inside(context: Context, path: object, name: str) -> str:
     root = os.path.realpath(context.call.directory)
     found = os.path.realpath(os.path.join(root, path))
     if found != root and not found.startswith(root.rstrip("/") + "/"):
-        raise Failure(f"`{name}`: {path} is outside the working directory", "policy")
+        raise Failure(f"`{name}`: {path} is outside the working directory", "policy", rule="files.beneath")
     if not os.path.lexists(found):
         raise Failure(f"`{name}`: {path} does not exist")
     return found
@@ -140,9 +142,11 @@ def variables(values: object, name: str) -> dict[str, str]:
         raise Failure(f"`{name}`: expected a map of names to values")
     for key in values:
         if not isinstance(key, str) or not _NAME.fullmatch(key):
-            raise Failure(f"`{name}`: {key!r} is no name of a variable", "policy")
+            raise Failure(f"`{name}`: {key!r} is no name of a variable", "policy", rule="clients.env")
         if key.upper() in _OF_PROGRAMS or key.upper().startswith(_OF_CLIENTS):
-            raise Failure(f"`{name}`: `{key}` would steer the client program; choose another name", "policy")
+            raise Failure(
+                f"`{name}`: `{key}` would steer the client program; choose another name", "policy", rule="clients.env"
+            )
     return {key: _text(value) for key, value in values.items()}
 
 

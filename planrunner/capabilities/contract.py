@@ -9,7 +9,7 @@ from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, BinaryIO, Protocol
 
     from planrunner.plan.rights import Level
@@ -58,6 +58,8 @@ class Call(NamedTuple):
     attempts until the task is sent back or run again: what must happen once whatever fails on the way goes by it.
     ``reserved`` is what the attempt has set aside of whatever a budget limits (dollars, tokens, calls): a capability
     that spends uses no more. ``rights`` are the levels of policy that hold for it, empty where nobody restricts it.
+    ``began`` is when the run did, in seconds since 1970 (0: not known); ``approved`` are the digests, ``sha256:…``, of
+    what people were shown whole and approved of at the gates before the task.
     """
 
     run_id: str
@@ -76,6 +78,8 @@ class Call(NamedTuple):
     once: str = ""
     reserved: Mapping[str, Json] = {}
     rights: tuple[Level, ...] = ()
+    began: float = 0.0
+    approved: tuple[str, ...] = ()
 
 
 if TYPE_CHECKING:
@@ -93,8 +97,23 @@ if TYPE_CHECKING:
 
         def environment(self) -> dict[str, str]: ...
 
+        def credential(self, name: str) -> str: ...
+
         def directory(self) -> str:
             """The working directory of the run, whatever ``cwd`` the task has."""
+
+        def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None: ...
+
+    class Enclosed(Protocol):
+        """How a program is started so that it is shut in, and what is asked of it while it runs and afterwards."""
+
+        arguments: tuple[str, ...]
+        env: dict[str, str]
+        directory: str
+
+        def check(self, pid: int, printed: int) -> None: ...
+
+        def over(self) -> None: ...
 
 
 class Context(NamedTuple):
@@ -139,6 +158,26 @@ class Context(NamedTuple):
             return self.services.environment()
         return {**basic_environment(os.environ), **self.call.env}
 
+    def secret(self, name: str) -> str:
+        """The value of a credential that the task declares under ``secrets``. Nothing that the attempt gives, prints or
+        keeps shows it. Raises Failure (policy) where the task declares none of that name, or it cannot be had."""
+        from planrunner.plan.wishes import wishes  # late: few capabilities ask for one
+
+        if name not in {wish.id for wish in wishes(self.call.task.secrets)}:
+            message = f"the task does not declare the secret `{name}`: add `secrets: [{name}]`"
+            raise Failure(message, "policy", rule="secret")
+        return self._served().credential(name)
+
+    def credential(self, name: str) -> str:
+        """Like ``secret`` for one that the project's own settings name, such as the key of a model; never for a name
+        out of a plan."""
+        return self._served().credential(name)
+
+    def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
+        """How a program has to be started where the policy shuts it in; None: as it is. Raises Failure (policy) where
+        that cannot be done. ``programs.run_program`` asks this itself."""
+        return None if self.services is None else self.services.enclosed(arguments, env, directory)
+
     def _served(self) -> Services:
         if self.services is None:
             raise RuntimeError("this context belongs to no engine, so it keeps nothing")
@@ -182,6 +221,8 @@ class Spawn(NamedTuple):
     finish: Callable[[Exit], Outcome] | None = None
     keep: int = 65536
     """How many bytes at the end of its standard output ``finish`` gets to see."""
+    descriptors: tuple[int, ...] = ()
+    """Open descriptors that the process gets as 3, 4, …"""
 
 
 class Exit(NamedTuple):

@@ -18,6 +18,8 @@ from planrunner.capabilities.contract import Context, Failure
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from planrunner.capabilities.contract import Enclosed
+
 _TICK = 0.1
 _GRACE = 0.5
 _CHUNK = 1 << 16
@@ -61,6 +63,9 @@ class Program(NamedTuple):
     timeout: float | None = None
     quiet: bool = False
     loud: bool = False
+    own: bool = False
+    """A program of planrunner's own choosing (git, docker, kubectl), which runs nothing of the project and whose hosts
+    and files are judged before it is started: it is not shut in."""
 
 
 def run_program(
@@ -86,29 +91,34 @@ def run_program(
 def run(context: Context, program: Program) -> Ended:
     """Run a program and wait for its end. Raises Failure where it cannot be started, runs into its timeout, or the
     attempt is stopped."""
-    environment = {**context.environment(), **program.env}
+    whole = {**context.environment(), **program.env}
+    environment = {name: value for name, value in whole.items() if value is not None}
+    folder = os.path.join(context.call.directory, program.cwd)
+    shut = None if program.own else context.enclosed(program.arguments, environment, folder)
     try:
         process = subprocess.Popen(
-            list(program.arguments),
-            cwd=os.path.join(context.call.directory, program.cwd),
-            env={name: value for name, value in environment.items() if value is not None},
+            list(program.arguments if shut is None else shut.arguments),
+            cwd=folder if shut is None else shut.directory,
+            env=environment if shut is None else shut.env,
             stdin=subprocess.PIPE if program.stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        folder = os.path.join(context.call.directory, program.cwd)
         if isinstance(error, OSError) and not os.path.isdir(folder):
             raise Failure(f"there is no folder `{folder.rstrip('/')}` to work in") from None
         why = error.strerror if isinstance(error, OSError) else str(error)
         kind = "transient" if isinstance(error, (BlockingIOError, MemoryError)) else "logic"
         raise Failure(f"`{program.arguments[0]}` cannot be started: {why}", kind) from None
     watch = _Watch(context, program, process)
+    watch.shut = shut
     try:
         return watch.to_the_end()
     finally:
         watch.close()
+        if shut is not None:
+            shut.over()
 
 
 class _Watch:
@@ -121,7 +131,8 @@ class _Watch:
         self._rest = memoryview(program.stdin)
         self._out = bytearray()
         self._err = bytearray()
-        self._dropped = 0
+        self._dropped = self._printed = 0
+        self.shut: Enclosed | None = None
         self._selector = selectors.DefaultSelector()
         for stream in (process.stdout, process.stderr, process.stdin):
             if stream is not None:
@@ -134,6 +145,8 @@ class _Watch:
         deadline = None if limit is None else time.monotonic() + limit
         while not self._over():
             self._turn(_TICK)
+            if self.shut is not None:
+                self.shut.check(self._process.pid, self._printed)
             if self._context.cancelled():
                 raise Failure(f"{self._program.arguments[0]} was stopped", "cancelled")
             if deadline is not None and time.monotonic() > deadline:
@@ -185,6 +198,7 @@ class _Watch:
         if not data:
             self._selector.unregister(stream)
             return
+        self._printed += len(data)
         if stream is self._process.stderr:
             self._err += data
             del self._err[: -2 * _TAIL]

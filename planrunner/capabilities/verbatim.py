@@ -19,7 +19,7 @@ def require_verbatim(context: Context, name: str, instead: str) -> None:
     task = context.call.task
     written = task.inputs.get(name) if isinstance(task.inputs, dict) else None
     if _holds_template(written) or (written is None and task.command):
-        raise Failure(f"`{name}` is code and takes no templates: {instead}", "policy")
+        raise Failure(f"`{name}` is code and takes no templates: {instead}", "policy", rule="template.code")
 
 
 def _holds_template(written: Any) -> bool:

@@ -68,15 +68,16 @@ _TAKES_RUN = frozenset(
 _TAKES_GATE = frozenset({"approve", "reject", "answer"})
 _TAKES_TASK = frozenset({"logs", "why", "retry", "rerun"})
 _TAKES_TASKS = frozenset({"retry", "rerun"})
-_VALUED = ("--state", "--color")
+_VALUED = ("--state", "--color", "--profile")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "--color": ("auto", "always", "never"),
     "--progress": ("auto", "tree", "plain", "github", "jsonl", "quiet"),
     "--to": ("yaml", "plan", "json"),
     "--fail-on": ("error", "warning", "note"),
 }
+CONFIG_ACTIONS = ("show", "check")
 PLUGIN_ACTIONS = ("list", "show", "new", "check", "trust", "untrust")
-_GLOBALS = ("--state", "--color", "--no-input", "--no-plugins", "--version", "--help")
+_GLOBALS = ("--state", "--color", "--profile", "--no-input", "--no-plugins", "--version", "--help")
 
 
 def answer(words: list[str]) -> int:
@@ -113,6 +114,10 @@ def _globals(before: list[str]) -> tuple[str | None, list[str]]:
 
 
 def _at_top(before: list[str], last: str) -> list[str]:
+    if before and before[-1] == "--profile":
+        from planrunner.cli import words_for  # late: the profiles stand in a file of the project
+
+        return words_for.profiles()
     if before and before[-1] in _VALUED:
         return list(_CHOICES.get(before[-1], (FILES,)))
     if last.startswith("-"):
@@ -135,6 +140,8 @@ def _for_command(words: list[str], last: str, state: str | None) -> list[str]:
         return _options(command)
     if command == "completion":
         return sorted(SCRIPTS)
+    if command == "config":
+        return list(CONFIG_ACTIONS) if not given else []
     if command == "plugins":
         return [FILES] if given[:1] in (["trust"], ["untrust"]) else list(PLUGIN_ACTIONS) if not given else []
     return [FILES] if command in _TAKES_FILES else _looked_up(command, given, last, state)

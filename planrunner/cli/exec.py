@@ -41,6 +41,7 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 )
 @click.option("--unattended", is_flag=True, help=UNATTENDED)
 @click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits.")
+@click.option("--no-sandbox", is_flag=True, help="At a terminal: shut nothing in, whatever policies say. Recorded.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Run a plan.

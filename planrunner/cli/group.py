@@ -54,6 +54,7 @@ def nearest(word: str, names: list[str]) -> str:
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--state", metavar="DIR")
 @click.option("--color", type=click.Choice(COLORS), default="auto")
+@click.option("--profile", metavar="NAME")
 @click.option("--no-input", is_flag=True)
 @click.option("--no-plugins", is_flag=True)
 @click.version_option(__version__, message="planrunner %(version)s")

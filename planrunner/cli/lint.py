@@ -76,7 +76,7 @@ def _lint(given: Settings, options: LintOptions) -> int:
         _print_diff(results)
     else:
         _write_back(results)
-        _print(given, options.form, results)
+        print_findings(given, options.form, results)
     findings = [finding for checked in results for finding in checked.findings]
     return 1 if reaches(findings, options.fail_on) else 0
 
@@ -89,7 +89,8 @@ def _write_back(results: list[Checked]) -> None:
             write_text(checked.source.name, checked.source.text)
 
 
-def _print(given: Settings, form: str, results: list[Checked]) -> None:
+def print_findings(given: Settings, form: str, results: list[Checked]) -> None:
+    """Findings on standard output in the form that was asked for, with a last line that counts them."""
     screen = output(given)
     if form == "json":
         from planrunner.views.findings_json import render_json

@@ -20,6 +20,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--progress", "How progress is shown (auto: tree on a terminal, github in its Actions, plain elsewhere)."),
         ("--unattended", "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."),
         ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
+        ("--no-sandbox", "At a terminal: shut nothing in, whatever policies say. Recorded."),
     ),
     "resume": (
         ("--settle", "Say what became of a task in doubt, or of all inside one: retry, completed, failed or rollback."),
@@ -142,6 +143,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--all", "Every rule."),
         ("--json", "Print JSON."),
     ),
+    "policy": (),
     "preview": (
         ("--param", "Set a parameter."),
         ("--params-file", "Read parameters from a YAML or JSON file; -p comes before it."),
@@ -218,9 +220,23 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--older-than", "How long `gc` spares what nothing refers to (1d)."),
         ("--json", "Print JSON."),
     ),
+    "audit": (
+        ("--head", "`verify`: compare with this, or a file of such."),
+        ("--export", "`verify`: an exported file instead of the journal."),
+        ("--format", "`export`: lines for programs or people."),
+        ("--output", "`export`: where to write; must not exist."),
+        ("--because", "`accept`: why, for whoever looks later."),
+        ("--json", "Print JSON."),
+    ),
     "replay": (
         ("--plan", "Replay with an edited plan instead of the run's own."),
         ("--json", "Print JSON."),
+    ),
+    "config": (
+        ("--origin", "With show: one value a line, with the file, line and column it is from."),
+        ("--format", "How to print."),
+        ("--json", "The same as --format json."),
+        ("--fail-on", "With check: what gives code 1."),
     ),
     "capabilities": (
         ("--json", "Print JSON, with the schema of the inputs."),
@@ -233,6 +249,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "doctor": (
         ("--json", "Print JSON, for reports of faults."),
+        ("--sandbox", "Try from inside whether the sandbox of processes holds."),
     ),
     "completion": (),
 }

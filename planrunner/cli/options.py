@@ -19,6 +19,7 @@ class ExecOptions:
         "dry_run",
         "json",
         "max_parallel",
+        "no_sandbox",
         "no_wait",
         "only",
         "params",
@@ -43,6 +44,7 @@ class ExecOptions:
     progress: str
     preview: str | None
     no_wait: bool
+    no_sandbox: bool
     unattended: bool
 
     def __init__(self, plan: str, **given: object) -> None:
@@ -50,7 +52,7 @@ class ExecOptions:
         self.plan = plan
         self.params = self.only = self.until = ()
         self.params_file = self.max_parallel = self.seed = self.preview = None
-        self.dry_run = self.json = self.no_wait = self.unattended = False
+        self.dry_run = self.json = self.no_wait = self.no_sandbox = self.unattended = False
         self.progress = "auto"
         for name, value in given.items():
             setattr(self, name, value)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 RESOLUTIONS = ("retry", "completed", "failed", "rollback")
 
-_GLOBALS = {"--state": "state", "--color": "color"}
+_GLOBALS = {"--state": "state", "--color": "color", "--profile": "profile"}
 _GLOBAL_FLAGS = {"--no-input": "no_input", "--no-plugins": "no_plugins"}
 _EXEC = {
     "-p": "params",

@@ -39,6 +39,7 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         options.seed,
         options.preview,
         options.unattended,
+        options.no_sandbox and _at_terminal(),
     )
     seen = watch(given, options.progress)
     alone = options.no_wait or options.unattended or options.dry_run
@@ -47,6 +48,18 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         found = f"{result.notices} findings" if result.notices > 1 else "1 finding"
         sys.stderr.write(f"lint has {found} about this plan: planrunner lint {options.plan}\n")
     return report(result, options.json)
+
+
+def _at_terminal() -> bool:
+    """Raises Denied where nobody can have typed it."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        return True
+    from planrunner.errors import Denied  # late: rarely does anybody take the sandbox away
+
+    raise Denied(
+        "--no-sandbox is for a person who types it at a terminal, and standard input is none",
+        "`planrunner doctor --sandbox` tells what keeps the sandbox from working here",
+    )
 
 
 def resume_run(given: Settings, options: ResumeOptions) -> int:

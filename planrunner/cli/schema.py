@@ -13,12 +13,14 @@ from planrunner.errors import UsageError
 @click.argument("path", required=False)
 @click.option("--write", metavar="FILE", help="Write to a file, with the inputs of the installed capabilities.")
 def command(path: str | None, write: str | None) -> int:
-    """Print the JSON Schema of plans; PATH is `capabilities` or a path of keys such as tasks.retry.
+    """Print the JSON Schema of plans; PATH is `capabilities`, `project` (planrunner.yaml) or a path of keys such as
+    tasks.retry or project.models.
 
     \b
     Examples:
       planrunner schema tasks.retry
       planrunner schema capabilities
+      planrunner schema project
       planrunner schema --write plans/plan.schema.json
     """
     from planrunner.app.authoring import schema_for

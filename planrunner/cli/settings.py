@@ -30,10 +30,18 @@ class Settings:
 
 
 def settings(
-    state: str | None = None, color: str = "auto", no_input: bool = False, no_plugins: bool = False
+    state: str | None = None,
+    color: str = "auto",
+    no_input: bool = False,
+    no_plugins: bool = False,
+    profile: str | None = None,
 ) -> Settings:
-    """The settings from options, with the environment where an option is missing. ``no_plugins`` holds for whatever
-    this process does from now on."""
+    """The settings from options, with the environment where an option is missing. ``no_plugins`` and ``profile`` hold
+    for whatever this process does from now on."""
+    if profile:
+        from planrunner.safety.profiles import NONE, choose  # late: few calls name one
+
+        choose("" if profile == NONE else profile)
     if no_plugins:
         from planrunner.plugins.registry import leave_out  # late: few calls leave plugins out
 

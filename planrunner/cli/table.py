@@ -32,6 +32,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("graph", "graph", "Draw the graph of a plan.", "write"),
     ("schema", "schema", "Print the JSON Schema of plans, or a part of it.", "write"),
     ("rule", "rule", "Explain a lint rule.", "write"),
+    ("policy", "policy", "Tell what the tasks of a plan may do, and which line says so.", "write"),
     ("preview", "preview", "Tell what a run would do, in the worst case too.", "prove"),
     ("test", "test", "Test plans in imagined worlds.", "prove"),
     ("chaos", "chaos", "Kill a run at every journal write and compare.", "prove"),
@@ -42,7 +43,9 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("why", "why", "Tell why a task ran, waited, was skipped or failed.", "look"),
     ("checkpoints", "checkpoints", "List the places that a run can be taken up from.", "look"),
     ("artifacts", "artifacts", "List, read and clear what runs kept.", "look"),
+    ("audit", "audit", "Prove that the journal is what was written.", "look"),
     ("replay", "replay", "Decide a recorded run again and tell the first difference.", "look"),
+    ("config", "config", "Check and show the settings of the project.", "surroundings"),
     ("capabilities", "capabilities", "List what tasks can call.", "surroundings"),
     ("plugins", "plugins", "List, check, write and trust plugins.", "surroundings"),
     ("doctor", "doctor", "Check this installation and its surroundings.", "surroundings"),
@@ -52,6 +55,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
 
 GLOBAL_OPTIONS: tuple[tuple[str, str], ...] = (
     ("--state DIR", "Where runs are kept (else PLANRUNNER_STATE, else .planrunner of the project)."),
+    ("--profile NAME", "The profile of planrunner.yaml to go by (else PLANRUNNER_PROFILE); none for none."),
     ("--color auto|always|never", "Colour; NO_COLOR and FORCE_COLOR are heeded too."),
     ("--no-input", "Never ask anything."),
     ("--no-plugins", "Leave plugins out: only what planrunner comes with."),

@@ -60,3 +60,10 @@ def capabilities() -> list[str]:
     from planrunner.app.authoring import catalogue
 
     return [f"{capability.name}\t{capability.summary}" for capability in catalogue()]
+
+
+def profiles() -> list[str]:
+    """The profiles of the project, and the word for none of them."""
+    from planrunner.app.configuration import profiles as of_project
+
+    return of_project()

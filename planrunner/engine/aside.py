@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from planrunner.engine.rare_effects import Examine, Weigh
     from planrunner.engine.services import AttemptServices
     from planrunner.machine.events import AttemptEnded, BackupMade, FreshnessSeen
+    from planrunner.redaction import Redactor
 
     Aside = Observe | Look | Remember | Forget | Save | Restore
 
 
-def act(state_dir: str, effect: Aside) -> list[AttemptEnded | BackupMade | FactsObserved | FreshnessSeen]:
-    """Do what the effect asks for; the events that follow. Raises StorageFailed when a copy cannot be kept."""
+def act(
+    state_dir: str, effect: Aside, redactor: Redactor | None = None
+) -> list[AttemptEnded | BackupMade | FactsObserved | FreshnessSeen]:
+    """Do what the effect asks for; the events that follow. No copy is kept of what holds a secret that ``redactor``
+    knows. Raises StorageFailed when a copy cannot be kept."""
     if isinstance(effect, Observe):
         from planrunner.engine.facts import observe  # late: few plans have preconditions about the world
 
@@ -30,7 +34,7 @@ def act(state_dir: str, effect: Aside) -> list[AttemptEnded | BackupMade | Facts
     if isinstance(effect, (Save, Restore)):
         from planrunner.engine.backups import saved_or_restored  # late: few tasks name files to save
 
-        return [saved_or_restored(state_dir, effect)]
+        return [saved_or_restored(state_dir, effect, redactor)]
     from planrunner.engine import freshness  # late: few tasks tell when they are done already
 
     if isinstance(effect, Look):
@@ -61,12 +65,14 @@ def asking(
     return judged(effect, resolve, serve)
 
 
-def beside(state_dir: str, effect: Examine | Weigh | TakeCheckpoint) -> tuple[Callable[[], Any], list[Any] | None]:
+def beside(
+    state_dir: str, effect: Examine | Weigh | TakeCheckpoint, redactor: Redactor | None = None
+) -> tuple[Callable[[], Any], list[Any] | None]:
     """What takes long and is done in a thread, and where its result goes; None: it is an event."""
     if isinstance(effect, TakeCheckpoint):
         from planrunner.engine.checkpoints import taken  # late: few tasks ask for a checkpoint
 
-        return partial(taken, state_dir, effect), None
+        return partial(taken, state_dir, effect, redactor), None
     from planrunner.engine.evidence import looking  # late: few plans have gates
 
     return looking(effect)

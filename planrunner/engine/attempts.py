@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from planrunner.capabilities.binding import Binding, bind, outcome_of_fault
+from planrunner.capabilities.binding import Binding, bind, invoke, outcome_of_fault
 from planrunner.capabilities.contract import Call, Context, Exit, Failure, Pause, Spawn
 from planrunner.capabilities.declare import declaration_of
 from planrunner.capabilities.soundness import legible, not_json, sound
@@ -17,14 +17,16 @@ from planrunner.machine.events import Outcome
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, BinaryIO, Protocol
 
     from planrunner.capabilities.binding import Result
-    from planrunner.capabilities.contract import Pause
+    from planrunner.capabilities.contract import Enclosed, Pause
+    from planrunner.engine.granting import Grant
     from planrunner.engine.processes import Process
     from planrunner.engine.services import AttemptServices
     from planrunner.engine.threads import Job, Workers
+    from planrunner.redaction import Redactor
 
     Json = Any
 
@@ -32,6 +34,11 @@ if TYPE_CHECKING:
         """Whoever listens for signs of life."""
 
         def end(self) -> None: ...
+
+    class Shut(Protocol):
+        """The sandbox of a process."""
+
+        def came_to(self, outcome: Outcome) -> Outcome: ...
 
 
 INTERRUPTED = Outcome("interrupted", "stopped before it was done")
@@ -48,11 +55,13 @@ class Attempt:
         "beats",
         "call",
         "ending",
+        "grant",
         "job",
         "process",
         "pulse",
         "reason",
         "record",
+        "shut",
         "started",
         "timer",
         "usage",
@@ -63,8 +72,11 @@ class Attempt:
         self.record = record
         self._serve = serve
         self._services: AttemptServices | None = None
+        self.grant: Grant | None = None
+        """The secrets that its process is given; None where its task declares none, or nobody asked for them yet."""
         self.started = time.monotonic()
         self.process: Process | None = None
+        self.shut: Shut | None = None
         self.job: Job | None = None
         self.timer = 0
         self.pulse: Listener | None = None
@@ -114,7 +126,24 @@ class Attempt:
         return self._served().cache(name)
 
     def environment(self) -> dict[str, str]:
-        return self._served().environment()
+        found = self._served().environment()
+        return {**found, **self.granted().env} if self.call.task.secrets else found
+
+    def granted(self) -> Grant:
+        """The secrets that its task declares, looked up now where they were not yet. Raises Failure (policy)."""
+        if self.grant is None:
+            self.grant = self._served().grant(self.call)
+        return self.grant
+
+    def with_grant(self, spawn: Spawn) -> Spawn:
+        """A process to start, with the secrets of its task."""
+        return spawn if self.grant is None else self.grant.laid_over(spawn)
+
+    def credential(self, name: str) -> str:
+        return self._served().credential(name)
+
+    def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
+        return self._served().enclosed(arguments, env, directory)
 
     def directory(self) -> str:
         return self._served().directory()
@@ -217,7 +246,29 @@ _made: set[str] = set()
 _INCARNATION = f"{os.getpid():x}-{time.time_ns():x}"
 
 
-def settled(call: Call, outcome: Outcome, state_dir: str) -> Outcome:
+def work_of(attempt: Attempt, binding: Binding) -> Callable[[], Result]:
+    """What a thread does for the attempt."""
+    work = partial(invoke, binding, attempt.call.inputs, attempt.context)
+    return partial(_with_secrets, attempt, binding, work) if attempt.call.task.secrets else work
+
+
+def _with_secrets(attempt: Attempt, binding: Binding, work: Callable[[], Result]) -> Result:
+    """What ``work`` comes to once the secrets of the task are there; for a thread, since a source may take long."""
+    try:
+        grant = attempt.granted()
+    except Failure as failure:
+        return outcome_of_fault(failure)
+    if attempt.reason:
+        grant.withdraw()
+        return INTERRUPTED
+    if grant.descriptors and not binding.declaration.process:
+        grant.withdraw()
+        message = f"`as: fd` hands a secret to one process, which `{attempt.call.task.uses}` is not: write `as: file`"
+        return Outcome("policy", message, rule="secret")
+    return work()
+
+
+def settled(call: Call, outcome: Outcome, state_dir: str, redactor: Redactor | None = None) -> Outcome:
     """The outcome with its declared outputs typed and its artifacts kept; either may turn it into a failure."""
     task = call.task
     if outcome.failure or not (task.outputs or task.artifacts):
@@ -230,9 +281,10 @@ def settled(call: Call, outcome: Outcome, state_dir: str) -> Outcome:
             return outcome
         from planrunner.engine.declared import artifacts  # late, as above
 
-        return outcome._replace(artifacts=artifacts(call, outcome.artifacts, state_dir))
+        return outcome._replace(artifacts=artifacts(call, outcome.artifacts, state_dir, redactor))
     except Failure as failure:
-        return outcome._replace(failure=failure.failure, message=str(failure), outputs=failure.outputs)
+        refused = outcome._replace(failure=failure.failure, message=str(failure), outputs=failure.outputs)
+        return refused._replace(rule=failure.rule)
 
 
 def finished(spawn: Spawn, ended: Exit) -> Outcome:
@@ -280,12 +332,14 @@ def paused(call: Call, pause: Pause) -> tuple[float, Outcome]:
     return pause.seconds, sound(pause.outcome)
 
 
-def exited(call: Call, spawn: Spawn, ended: Exit) -> Outcome:
+def exited(attempt: Attempt, spawn: Spawn, ended: Exit) -> Outcome:
     """The outcome of a process that ended, by itself or not."""
     if not (ended.timed_out or ended.interrupted):
-        return finished(spawn, ended)
-    outcome = timed_out(call) if ended.timed_out else INTERRUPTED
-    return outcome._replace(exit_code=ended.code, duration=ended.duration, **tails(ended))
+        outcome = finished(spawn, ended)
+    else:
+        outcome = timed_out(attempt.call) if ended.timed_out else INTERRUPTED
+        outcome = outcome._replace(exit_code=ended.code, duration=ended.duration, **tails(ended))
+    return outcome if attempt.shut is None else attempt.shut.came_to(outcome)
 
 
 def returned(attempt: Attempt, result: Result) -> Result:

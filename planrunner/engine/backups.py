@@ -11,13 +11,15 @@ import stat
 from planrunner.engine.patterns import Refused, inside, matching
 from planrunner.engine.rare_effects import Restore, Save
 from planrunner.errors import NotFound, StorageFailed
-from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore
+from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore, SecretFound
 from planrunner.machine.events import AttemptEnded, BackupMade, Outcome
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
+    from planrunner.redaction import Redactor
 
     Json = Any
 
@@ -27,23 +29,27 @@ MOST = 100_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def saved_or_restored(state_dir: str, effect: Save | Restore) -> BackupMade | AttemptEnded:
+def saved_or_restored(
+    state_dir: str, effect: Save | Restore, redactor: Redactor | None = None
+) -> BackupMade | AttemptEnded:
     """Do what the effect asks for and tell how it went. Raises StorageFailed when copies cannot be kept."""
     if isinstance(effect, Restore):
         return AttemptEnded(effect.task, effect.attempt, put_back(state_dir, effect))
     answer = BackupMade(effect.task, effect.visit, effect.patterns)
     try:
-        return answer._replace(files=save(state_dir, effect.directory, effect.patterns))
+        return answer._replace(files=save(state_dir, effect.directory, effect.patterns, redactor))
     except Refused as refused:
         return answer._replace(problem=str(refused))
 
 
-def save(state_dir: str, root: str, patterns: Sequence[str]) -> tuple[dict[str, Json], ...]:
+def save(
+    state_dir: str, root: str, patterns: Sequence[str], redactor: Redactor | None = None
+) -> tuple[dict[str, Json], ...]:
     """Copy every file below ``root`` that fits the patterns into the store of artifacts; the copies are durable on
-    return. Gives a record of each file, link and folder. Raises Refused for a pattern that leads out of ``root`` or a
-    file that cannot be read, StorageFailed.
+    return. Gives a record of each file, link and folder. Raises Refused for a pattern that leads out of ``root``, a
+    file that cannot be read or one with a secret that ``redactor`` knows, StorageFailed.
     """
-    store = ArtifactStore(state_dir)
+    store = ArtifactStore(state_dir, redactor, exact=True)
     found = sorted(_found(state_dir, root, patterns))
     if len(found) > MOST:
         raise Refused(f"{len(found)} files fit the patterns, and at most {MOST} are saved")
@@ -67,6 +73,8 @@ def _record(store: ArtifactStore, root: str, path: str) -> dict[str, Json]:
         if stat.S_ISDIR(found.st_mode):
             return {"path": path, "mode": mode, "folder": True}
         kept = store.keep(whole)
+    except SecretFound as refused:
+        raise Refused(f"{path} cannot be saved: {refused.strerror}") from None
     except ArtifactRefused as refused:
         raise Refused(str(refused)) from None
     except OSError as error:
@@ -83,7 +91,7 @@ def put_back(state_dir: str, effect: Restore) -> Outcome:
     try:
         there = _found(state_dir, root, effect.patterns)
     except Refused as refused:
-        return Outcome("policy", str(refused))
+        return Outcome("policy", str(refused), rule="files.beneath")
     changed = 0
     for path in sorted(there - records.keys(), reverse=True):
         changed += _tried(problems, path, lambda path=path: remove(root, path))

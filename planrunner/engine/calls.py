@@ -31,6 +31,10 @@ _new = tuple.__new__
 """Makes a NamedTuple in half the time of its constructor: every attempt takes three."""
 
 
+_ASKS_WHAT_WAS_SEEN = ("python.run",)
+"""Capabilities that run what a person may have to have seen."""
+
+
 class Place(NamedTuple):
     """Where attempts run: the working directory of the run and the folder for their scratch files."""
 
@@ -148,7 +152,15 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
         once=f"{state.run_id}:{task.id}:{state.tasks[start.number].visit}",
         reserved=_limited(state, start) if start.reserved else {},
         rights=_rights(state, start.number) if state.restricted else (),
+        began=state.started_at,
+        approved=_approved(state, start.number) if task.uses in _ASKS_WHAT_WAS_SEEN else (),
     )
+
+
+def _approved(state: State, number: int) -> tuple[str, ...]:
+    from planrunner.machine.approved import approved  # late: few tasks run code that somebody has to have seen
+
+    return approved(state, number)
 
 
 def _rights(state: State, number: int) -> tuple[Level, ...]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.engine.rare_effects import TakeCheckpoint
+    from planrunner.redaction import Redactor
 
     Json = Any
 
@@ -42,16 +43,18 @@ SETTLED = 2_000_000_000
 INDEX = "files.index"
 
 
-def taken(state_dir: str, effect: TakeCheckpoint) -> CheckpointTaken | StorageFailed:
-    """Keep what the effect names and tell what was kept; a store that cannot be written is returned, not raised."""
+def taken(state_dir: str, effect: TakeCheckpoint, redactor: Redactor | None = None) -> CheckpointTaken | StorageFailed:
+    """Keep what the effect names and tell what was kept; a file with a secret that ``redactor`` knows is left out. A
+    store that cannot be written is returned, not raised."""
     try:
-        return _taken(state_dir, effect)
+        return _taken(state_dir, effect, redactor)
     except StorageFailed as failed:
         return failed
 
 
-def _taken(state_dir: str, effect: TakeCheckpoint) -> CheckpointTaken:
-    asked, root, store = effect.asked, os.path.realpath(effect.directory), ArtifactStore(state_dir)
+def _taken(state_dir: str, effect: TakeCheckpoint, redactor: Redactor | None) -> CheckpointTaken:
+    asked, root = effect.asked, os.path.realpath(effect.directory)
+    store = ArtifactStore(state_dir, redactor, exact=True)
     answer = CheckpointTaken(*asked)
     if repository.is_inside(root):
         answer = answer._replace(git=repository.position(root))

@@ -8,7 +8,7 @@ import stat
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.beneath import Beneath
-from planrunner.knowledge.artifacts import ArtifactStore
+from planrunner.knowledge.artifacts import ArtifactStore, SecretFound
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,15 +17,19 @@ if TYPE_CHECKING:
 
     from planrunner.capabilities.contract import Call
     from planrunner.plan.model import Artifact
+    from planrunner.redaction import Redactor
 
     Json = Any
 
 
-def artifacts(call: Call, records: tuple[dict[str, Json], ...], state: str) -> tuple[dict[str, Json], ...]:
-    """What an attempt kept, of which its capability told ``records``. Raises Failure for a file that cannot be kept."""
+def artifacts(
+    call: Call, records: tuple[dict[str, Json], ...], state: str, redactor: Redactor | None = None
+) -> tuple[dict[str, Json], ...]:
+    """What an attempt kept, of which its capability told ``records``; text is kept without the secrets that
+    ``redactor`` knows. Raises Failure for a file that cannot be kept."""
     said = {artifact.name: artifact for artifact in call.task.artifacts if not artifact.path}
     told = [_named(record, said.get(str(record.get("name")))) for record in records]
-    return (*told, *_kept(call, state))
+    return (*told, *_kept(call, state, redactor))
 
 
 def _named(record: dict[str, Json], artifact: Artifact | None) -> dict[str, Json]:
@@ -35,15 +39,20 @@ def _named(record: dict[str, Json], artifact: Artifact | None) -> dict[str, Json
     return {**record, **{key: text for key, text in told.items() if text}}
 
 
-def _kept(call: Call, state: str) -> Iterator[dict[str, Json]]:
+def _kept(call: Call, state: str, redactor: Redactor | None) -> Iterator[dict[str, Json]]:
     for artifact in call.task.artifacts:
         if not artifact.path:
             continue
         for name, path in _files(artifact, call.directory):
             try:
-                record = keep_beneath(state, call.directory, path)
+                record = keep_beneath(state, call.directory, path, redactor)
             except Failure as failure:
-                raise Failure(f"the artifact `{name}` cannot be kept: {failure}", failure.failure) from None
+                raise Failure(
+                    f"the artifact `{name}` cannot be kept: {failure}", failure.failure, rule=failure.rule
+                ) from None
+            except SecretFound as refused:
+                message = f"the artifact `{name}` cannot be kept: {path}: {refused.strerror}"
+                raise Failure(message, "policy", rule="secret") from None
             except OSError as error:
                 raise Failure(f"the artifact `{name}` is missing: {path}: {error.strerror}") from None
             said = {"retention": artifact.retention} if artifact.retention else {}
@@ -55,7 +64,7 @@ def _files(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
     relative = os.path.relpath(os.path.join(directory, artifact.path), directory)
     if relative.split("/")[0] == "..":
         message = f"the artifact `{artifact.name}` cannot be kept: {artifact.path} is outside the working directory"
-        raise Failure(message, "policy")
+        raise Failure(message, "policy", rule="files.beneath")
     if not any(sign in artifact.path for sign in "*?[") or os.path.lexists(os.path.join(directory, artifact.path)):
         return [(artifact.name, artifact.path)]
     from glob import glob  # late: loads regular expressions
@@ -67,7 +76,7 @@ def _files(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
     return [(f"{artifact.name}/{path}", path) for path in files]
 
 
-def keep_beneath(state: str, directory: str, path: str) -> Mapping[str, Json]:
+def keep_beneath(state: str, directory: str, path: str, redactor: Redactor | None = None) -> Mapping[str, Json]:
     """Keep a file or a folder below ``directory`` in the store of ``state``; links on the way are followed as long as
     they stay inside. Raises Failure (policy) for a path that leads out or is a link, and for the state folder; OSError
     for what cannot be read."""
@@ -80,7 +89,7 @@ def keep_beneath(state: str, directory: str, path: str) -> Mapping[str, Json]:
         try:
             if stat.S_ISLNK(os.stat(name, dir_fd=opened, follow_symlinks=False).st_mode):
                 raise Failure(f"{path} is a link", "policy")
-            return ArtifactStore(state).keep_in(opened, name)
+            return ArtifactStore(state, redactor).keep_in(opened, name)
         finally:
             os.close(opened)
 
@@ -88,6 +97,8 @@ def keep_beneath(state: str, directory: str, path: str) -> Mapping[str, Json]:
 def _leave_the_state(state: str, path: str, said: str) -> None:
     """Raises Failure where a path is, holds or lies in the state folder: its contents change while they are kept."""
     if path == state or path.startswith(f"{state}/"):
-        raise Failure(f"{said} lies in the state folder of planrunner", "policy")
+        raise Failure(f"{said} lies in the state folder of planrunner", "policy", rule="files.state")
     if state.startswith(f"{path.rstrip('/')}/"):
-        raise Failure(f"{said} holds the state folder of planrunner: name what is to be kept in it", "policy")
+        raise Failure(
+            f"{said} holds the state folder of planrunner: name what is to be kept in it", "policy", rule="files.state"
+        )

@@ -13,7 +13,6 @@ from planrunner.engine.attempts import (
     abandoned,
     exited,
     located,
-    log_path,
     make_scratch,
     markers,
     paused,
@@ -21,27 +20,28 @@ from planrunner.engine.attempts import (
     settled,
     with_texts,
     with_usage,
+    work_of,
 )
 from planrunner.engine.clocks import Clock
 from planrunner.engine.effects import AT_ONCE, StartCall
 from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
+from planrunner.engine.settings import LiveSettings as LiveSettings
+from planrunner.engine.settings import apart, begin, cleaned, new_record, refused, services
 from planrunner.engine.signals import Signals
-from planrunner.engine.tails import Record
 from planrunner.errors import StorageFailed
 from planrunner.lean import partial, signal
 from planrunner.machine.events import AttemptEnded, Outcome, StopRequested
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from planrunner.engine.effects import Effect
     from planrunner.engine.questions import Questions
     from planrunner.engine.rare_effects import Cancel, Examine, Probe, Save
-    from planrunner.engine.services import AttemptServices
     from planrunner.engine.threads import Workers
     from planrunner.machine.events import Event
 
@@ -50,40 +50,11 @@ if TYPE_CHECKING:
 _REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated"}
 
 
-class LiveSettings(NamedTuple):
-    """What live effects need to know of the run.
-
-    ``resolve`` gives the function of a capability (KeyError: there is none); ``on_output`` is told task, attempt,
-    stream and bytes as they come. Processes get ``environment`` (None: that of this process) below their own, and
-    ``grace`` seconds between TERM and KILL. ``clock`` is the time line of the run (None: one that starts now),
-    ``epoch`` tells this runner from earlier ones, ``directory`` is where the run works. ``own_process`` False is for
-    programs that do other things as well: signals are left to them, orphans to init.
-    """
-
-    state_dir: str
-    run_id: str
-    resolve: Callable[[str], Callable[..., Any]]
-    on_output: Callable[[str, int, str, bytes], None] | None = None
-    environment: Mapping[str, str] | None = None
-    grace: float = 2.0
-    own_process: bool = True
-    clock: Clock | None = None
-    epoch: int = 0
-    directory: str = ""
-
-
-def _services(settings: LiveSettings, call: Call) -> AttemptServices:
-    from planrunner.engine.services import AttemptServices  # late: tasks of the shell ask for nothing
-
-    own = {**call.env, **markers(call, settings.epoch)}
-    return AttemptServices(settings.state_dir, settings.directory, settings.environment, own)
-
-
 def _questions(poller: Poller, settings: LiveSettings, done: Callable[[Any], None]) -> Questions:
     from planrunner.engine.aside import asking  # late: few runs ask capabilities anything
     from planrunner.engine.questions import Questions
 
-    return Questions(poller, settings.grace, partial(asking, settings.resolve, partial(_services, settings)), done)
+    return Questions(poller, settings.grace, partial(asking, settings.resolve, partial(services, settings)), done)
 
 
 def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding | Outcome:
@@ -94,12 +65,6 @@ def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., 
     return found
 
 
-def _refused(call: Call) -> Outcome | None:
-    from planrunner.engine import permits  # late: few calls are restricted
-
-    return permits.refused(call)
-
-
 class LiveEffects:
     """``Effects`` on the real world. Use from one thread; signals are caught when that is the main one. ``forced``
     becomes True at the second Ctrl-C: everything is killed."""
@@ -108,7 +73,8 @@ class LiveEffects:
         self.forced = self._closed = False
         self._asked = self._examined = 0
         self._settings = settings
-        self._serve = partial(_services, settings)
+        self._serve = partial(services, settings)
+        self._redactor = None if settings.vault is None else settings.vault.redactor
         self._clock = settings.clock or Clock(time.time())
         self._poller = Poller()
         self._poller.on_wake = self._woken
@@ -145,9 +111,9 @@ class LiveEffects:
         elif isinstance(effect, (rare.Probe, rare.Save, rare.Examine)) and effect.call is not None:
             self._ask(effect)
         elif isinstance(effect, (rare.Examine, rare.Weigh, rare.TakeCheckpoint)):
-            self._aside(*beside(self._settings.state_dir, effect))
+            self._aside(*beside(self._settings.state_dir, effect, self._redactor))
         elif not isinstance(effect, (StartCall, rare.Probe)):
-            self._events += act(self._settings.state_dir, effect)
+            self._events += act(self._settings.state_dir, effect, self._redactor)
 
     def _ask(self, effect: Probe | Save | Examine) -> None:
         if self._questions is None:
@@ -157,7 +123,7 @@ class LiveEffects:
 
     def _start(self, call: Call) -> None:
         uses = call.task.uses
-        refusal = _refused(call) if call.rights else None
+        refusal = refused(call) if call.rights else None
         binding = refusal or self._bindings.get(uses) or _found(self._bindings, self._settings.resolve, uses)
         if isinstance(binding, Outcome):
             self._report(call, binding)
@@ -166,19 +132,17 @@ class LiveEffects:
         if declaration.instant and not binding.wants_context:
             result = invoke(binding, call.inputs, None)
             if isinstance(result, Outcome) and not result.usage:
-                self._report(call, settled(call, result, self._settings.state_dir))
+                self._report(call, settled(call, result, self._settings.state_dir, self._redactor))
                 return
             self._go_on(self._attempt(call), result)
-        elif declaration.instant or declaration.process:
+        elif (declaration.instant or declaration.process) and not call.task.secrets:
             attempt = self._attempt(call)
             self._go_on(attempt, invoke(binding, call.inputs, attempt.context))
         else:
             self._start_thread(binding, self._attempt(call))
 
     def _attempt(self, call: Call) -> Attempt:
-        settings = self._settings
-        watcher = partial(settings.on_output, call.task.id, call.attempt) if settings.on_output else None
-        attempt = Attempt(call, Record(log_path(settings.state_dir, call), watcher), self._serve)
+        attempt = Attempt(apart(call, self._settings), new_record(self._settings, call), self._serve)
         self._attempts[call.key] = attempt
         if call.task.heartbeat is not None:
             from planrunner.engine.pulse import Pulse  # late: few tasks have a heartbeat
@@ -199,18 +163,18 @@ class LiveEffects:
             self._end(attempt, result)
 
     def _start_process(self, attempt: Attempt, spawn: Spawn) -> None:
-        call, record = attempt.call, attempt.record
+        call, record, spawn = attempt.call, attempt.record, attempt.with_grant(spawn)
         record.keep = spawn.keep
         if problem := make_scratch(call):  # it does not count, and the run goes on when there is room again
             self._end(attempt, Outcome("unstarted", problem))
             self._events.append(StopRequested("storage", comment=problem))
             return
         given = markers(call, self._settings.epoch)
-        launch = Launch(spawn, given, call.timeout, record, lambda end: self._end(attempt, exited(call, spawn, end)))
+        launch = Launch(spawn, given, call.timeout, record, lambda end: self._end(attempt, exited(attempt, spawn, end)))
         try:
-            attempt.process = self._supervisor.start(launch)
+            begin(attempt, launch, self._settings, self._supervisor, self._poller)
         except SpawnFailed as failed:
-            self._end(attempt, Outcome(failed.failure, failed.message))
+            self._end(attempt, Outcome(failed.failure, failed.message, rule=failed.rule))
 
     def _in_threads(self) -> Workers:
         if self._workers is None:
@@ -231,11 +195,10 @@ class LiveEffects:
         if isinstance(found, StorageFailed):
             raise found
         if found is not None:
-            (self._events if into is None else into).append(found)
+            (self._events if into is None else into).append(cleaned(self._redactor, found))
 
     def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
-        work = partial(invoke, binding, attempt.call.inputs, attempt.context)
-        attempt.run_in(self._in_threads(), work, partial(self._returned, attempt))
+        attempt.run_in(self._in_threads(), work_of(attempt, binding), partial(self._returned, attempt))
         if attempt.call.timeout is not None:
             attempt.timer = self._poller.after(attempt.call.timeout, partial(self._cancel, attempt, "timeout"))
 
@@ -252,6 +215,8 @@ class LiveEffects:
         record = attempt.record
         if attempt.pulse is not None:
             attempt.pulse.end()
+        if attempt.grant is not None:
+            attempt.grant.withdraw()
         if attempt.ending is not None and outcome.failure == "interrupted":
             outcome = outcome._replace(failure=attempt.ending[0], message=attempt.ending[1])
         outcome = with_usage(attempt, outcome)
@@ -259,10 +224,10 @@ class LiveEffects:
             if problem := record.close():
                 self._supervisor.problems.append(problem)
             outcome = with_texts(attempt, outcome)
-        self._report(attempt.call, settled(attempt.call, outcome, self._settings.state_dir))
+        self._report(attempt.call, settled(attempt.call, outcome, self._settings.state_dir, self._redactor))
 
     def _report(self, call: Call, outcome: Outcome) -> None:
-        self._events.append(AttemptEnded(call.task.id, call.attempt, outcome))
+        self._events.append(cleaned(self._redactor, AttemptEnded(call.task.id, call.attempt, outcome)))
 
     def wait(self, until: float | None) -> list[Event]:
         """See ``Effects``; returns nothing at once when nothing is on its way and no time is given."""

@@ -37,13 +37,14 @@ _DRAIN = 17
 
 class Launch(NamedTuple):
     """A process to start. ``markers`` are its PLANRUNNER_… variables, those for key and epoch among them; ``record``
-    takes what it prints."""
+    takes what it prints. ``inherited`` is the environment below its own (None: that of the runner)."""
 
     spawn: Spawn
     markers: Mapping[str, str]
     timeout: float | None
     record: Record
     done: Callable[[Exit], None]
+    inherited: Mapping[str, str] | None = None
 
 
 class Process:
@@ -119,7 +120,9 @@ class Supervisor:
         self._spare = None
         process = Process(launch, out_read, err_read)
         try:
-            process.pid = self.programs.spawn(launch.spawn, launch.markers, out_write, err_write)
+            inherited = self.programs.environment if launch.inherited is None else launch.inherited
+            env = {**inherited, **launch.spawn.env, **launch.markers}
+            process.pid = self.programs.spawn(launch.spawn, env, out_write, err_write)
             process.pidfd = _open_pidfd(process.pid)
         except BaseException:
             os.close(out_read)

@@ -22,12 +22,13 @@ _OF_AN_OUTER_RUN = frozenset(
 
 
 class SpawnFailed(Exception):
-    """A process could not be started; ``failure`` is the failure class of the attempt."""
+    """A process could not be started; ``failure`` is the failure class of the attempt, ``rule`` what forbids it."""
 
-    def __init__(self, failure: str, message: str) -> None:
+    def __init__(self, failure: str, message: str, rule: str = "") -> None:
         super().__init__(message)
         self.failure = failure
         self.message = message
+        self.rule = rule
 
 
 class Programs:
@@ -36,27 +37,26 @@ class Programs:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.alone = True
         """No thread of others looks at the working directory of this program while a process is started."""
-        self._environment = {name: value for name, value in environment.items() if name not in _OF_AN_OUTER_RUN}
+        self.environment = {name: value for name, value in environment.items() if name not in _OF_AN_OUTER_RUN}
         self._found: dict[tuple[str, str, str], str] = {}
         self._null = _above_standard_descriptors()
         _keep_descriptors()
 
-    def spawn(self, spawn: Spawn, markers: Mapping[str, str], out: int, err: int) -> int:
-        """The process number of the started program; raises SpawnFailed."""
-        env = {**self._environment, **spawn.env, **markers}
+    def spawn(self, spawn: Spawn, env: dict[str, str], out: int, err: int) -> int:
+        """The process number of the started program, which gets ``env`` and no more; raises SpawnFailed."""
         arguments, enter = spawn.arguments, self._directory(spawn.directory)
         if not arguments or not arguments[0]:
             raise SpawnFailed("logic", "there is no command to execute")
         if enter and not self.alone:
             # a function in another thread would see the change of directory, so a shell makes it
-            path = self._locate(arguments[0], env, enter)
+            path = self.locate(arguments[0], env, enter)
             if not os.access(os.path.join(enter, path), os.X_OK):
                 code = errno.EACCES if os.path.exists(os.path.join(enter, path)) else errno.ENOENT
                 raise _explained(OSError(code, os.strerror(code)), arguments[0])
             arguments, enter = ("/bin/sh", "-c", _ENTER, "sh", enter, *arguments), ""
         stdin = _memory_file(spawn.stdin) if spawn.stdin else self._null
         try:
-            return self._spawn(arguments, env, enter, (stdin, out, err))
+            return self._spawn(arguments, env, enter, (stdin, out, err, *spawn.descriptors))
         except ValueError as error:
             raise SpawnFailed("logic", f"the command cannot be started: {error}") from None
         except OSError as error:
@@ -65,8 +65,8 @@ class Programs:
             if stdin != self._null:
                 os.close(stdin)
 
-    def _spawn(self, arguments: tuple[str, ...], env: dict[str, str], enter: str, streams: tuple[int, int, int]) -> int:
-        path = self._locate(arguments[0], env, enter)
+    def _spawn(self, arguments: tuple[str, ...], env: dict[str, str], enter: str, streams: tuple[int, ...]) -> int:
+        path = self.locate(arguments[0], env, enter)
         actions = [(os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)]
         home = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if enter else -1
         try:
@@ -94,20 +94,22 @@ class Programs:
             raise SpawnFailed("logic", f"there is no folder `{directory}` to work in")
         return directory
 
-    def _locate(self, name: str, env: Mapping[str, str], directory: str) -> str:
+    def locate(self, name: str, env: Mapping[str, str], directory: str) -> str:
+        """The path of a program on the PATH of ``env``. Raises SpawnFailed where it is not there."""
         if "/" in name:
             return name
         path = env.get("PATH", os.defpath)
         found = self._found.get((name, path, directory))
         if found is None or not os.access(found, os.X_OK):
-            found = self._found[name, path, directory] = _search(name, path, directory)
+            found = self._found[name, path, directory] = search(name, path, directory)
         return found
 
     def close(self) -> None:
         os.close(self._null)
 
 
-def _search(name: str, path: str, directory: str) -> str:
+def search(name: str, path: str, directory: str) -> str:
+    """The path of a program on this PATH, seen from a directory. Raises SpawnFailed where it is not there."""
     for folder in path.split(os.pathsep):
         candidate = os.path.join(directory, folder, name) if folder[:1] != "/" else f"{folder}/{name}"
         if os.access(candidate, os.X_OK) and os.path.isfile(candidate):

@@ -7,12 +7,17 @@ import threading
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from planrunner.capabilities.contract import Failure, basic_environment
+from planrunner.engine.effects import UNDO
 from planrunner.errors import NotFound, PlanInvalid, UsageError
-from planrunner.knowledge.artifacts import ArtifactStore
+from planrunner.knowledge.artifacts import ArtifactStore, SecretFound
 from planrunner.safety.project import read_data, unsound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from planrunner.capabilities.contract import Call, Enclosed
+    from planrunner.engine.granting import Grant
+    from planrunner.engine.vault import Vault
 
     Json = Any
 
@@ -22,30 +27,46 @@ class AttemptServices:
     ``environment`` that of the runner (None: that of this process), of which a program that the attempt starts gets
     little beside the variables of its ``own``."""
 
-    __slots__ = ("_directory", "_environment", "_lock", "_state_dir", "kept")
+    __slots__ = ("_directory", "_environment", "_lock", "_state_dir", "_vault", "enclose", "kept")
 
     def __init__(
-        self, state_dir: str, directory: str, environment: Mapping[str, str] | None, own: Mapping[str, str]
+        self,
+        state_dir: str,
+        directory: str,
+        environment: Mapping[str, str] | None,
+        own: Mapping[str, str],
+        vault: Vault | None = None,
     ) -> None:
         self._state_dir = state_dir
         self._directory = directory
         self._environment = {**basic_environment(os.environ if environment is None else environment), **own}
         self._lock = threading.Lock()
+        self._vault = vault
         self.kept: list[dict[str, Json]] = []
+        self.enclose: Callable[[Sequence[str], Mapping[str, str], str], Enclosed | None] | None = None
+        """How a program has to be started to be shut in; None where no policy says so."""
 
     def settings(self, section: str) -> dict[str, Json]:
         try:
             found = read_data(self._directory).get(section)
         except PlanInvalid as error:
-            raise Failure(unsound(error), "policy") from None
+            raise Failure(unsound(error), "policy", rule="settings") from None
         except UsageError as error:
-            raise Failure(error.message, "policy") from None
+            raise Failure(error.message, "policy", rule="settings") from None
         return found if isinstance(found, dict) else {}
 
     def keep(self, content: bytes | str, name: str, type: str) -> dict[str, Json]:
         _require_name(name)
-        store = ArtifactStore(self._state_dir)
-        found = store.keep_bytes(content, name, type) if isinstance(content, bytes) else store.keep(content, name, type)
+        store = ArtifactStore(self._state_dir, None if self._vault is None else self._vault.redactor)
+        try:
+            if isinstance(content, bytes):
+                found = store.keep_bytes(content, name, type)
+            else:
+                found = store.keep(content, name, type)
+        except SecretFound as refused:
+            raise Failure(
+                f"the artifact `{name}` cannot be kept: {refused.strerror}", "policy", rule="secret"
+            ) from None
         record: dict[str, Json] = {"name": name, "type": type, **found}
         with self._lock:
             if record not in self.kept:
@@ -70,6 +91,21 @@ class AttemptServices:
 
     def directory(self) -> str:
         return self._directory
+
+    def grant(self, call: Call) -> Grant:
+        """What the process of the attempt is given of the secrets that its task declares. Raises Failure (policy)."""
+        from planrunner.engine.granting import grant  # late: few tasks declare any
+
+        return grant(self._vault, call, anew=call.attempt > 1 or call.task.id.startswith(UNDO))
+
+    def credential(self, name: str) -> str:
+        """The value of a credential of the project, as text. Raises Failure (policy)."""
+        from planrunner.engine.granting import needed  # late, as above
+
+        return os.fsdecode(needed(self._vault, name).value(name))
+
+    def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
+        return None if self.enclose is None else self.enclose(arguments, env, directory)
 
 
 def _require_name(name: str) -> None:

@@ -9,6 +9,8 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from planrunner.redaction import Redactor, Stream
+
 TAIL = 65536
 LOG_LIMIT = 64 << 20
 LOG_END = 1 << 20
@@ -53,19 +55,39 @@ class Tail:
 
 
 class Record:
-    """What an attempt prints: both tails, the log file and whoever watches. ``keep`` bounds the tail of stdout."""
+    """What an attempt prints: both tails, the log file and whoever watches. ``keep`` bounds the tail of stdout. What
+    ``redactor`` knows comes into none of them."""
 
-    __slots__ = ("_log", "_path", "_watcher", "err", "keep", "out")
+    __slots__ = ("_log", "_path", "_redactor", "_streams", "_watcher", "err", "keep", "out")
 
-    def __init__(self, path: str, watcher: Callable[[str, bytes], None] | None = None) -> None:
+    def __init__(
+        self, path: str, watcher: Callable[[str, bytes], None] | None = None, redactor: Redactor | None = None
+    ) -> None:
         self.keep = TAIL
         self.out: Tail | None = None
         self.err: Tail | None = None
         self._path = path
         self._watcher = watcher
         self._log: LogFile | None = None
+        self._redactor = redactor
+        self._streams: dict[str, Stream] = {}
 
     def take(self, stream: str, data: bytes) -> None:
+        if self._redactor is None:
+            self._keep(stream, data)
+            return
+        if stream not in self._streams:
+            self._streams[stream] = self._redactor.stream()
+        if shown := self._streams[stream].take(data):
+            self._keep(stream, shown)
+
+    def _settle(self) -> None:
+        """Take what was held back because it might have been the beginning of a secret."""
+        for stream, held in self._streams.items():
+            if rest := held.rest():
+                self._keep(stream, rest)
+
+    def _keep(self, stream: str, data: bytes) -> None:
         if stream == "stderr":
             self.err = self.err or Tail()
             self.err.add(data)
@@ -79,11 +101,13 @@ class Record:
             self._watcher(stream, data)
 
     def texts(self) -> tuple[str, str]:
-        """Both tails."""
+        """Both tails, to their end."""
+        self._settle()
         return (self.out.text() if self.out else "", self.err.text() if self.err else "")
 
     def close(self) -> str:
         """End the log file; gives what went wrong with it, or nothing."""
+        self._settle()
         if self._log is None:
             return ""
         self._log.close()

@@ -72,7 +72,9 @@ def _action(task: Task) -> Task:
     action = task.rollback
     if action is None:
         timeout = task.timeout
-        return Task(UNDO + task.id, uses=f"{task.uses}#undo", timeout=timeout, env=task.env, cwd=task.cwd)
+        return Task(
+            UNDO + task.id, uses=f"{task.uses}#undo", timeout=timeout, env=task.env, cwd=task.cwd, secrets=task.secrets
+        )
     return Task(
         UNDO + task.id,
         uses=action.uses,
@@ -83,6 +85,7 @@ def _action(task: Task) -> Task:
         env=task.env,
         cwd=task.cwd,
         shell=task.shell,
+        secrets=task.secrets,
     )
 
 

@@ -12,6 +12,7 @@ from planrunner.lean import CacheAlone
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 __all__ = ["AGAIN", "BUSY_SECONDS", "FILE", "Connection", "failure", "open_database", "sqlite3"]
@@ -64,19 +65,31 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
         "CREATE INDEX waiting ON requests (run) WHERE result IS NULL",
     ),
+    (
+        "CREATE TABLE audit (journal BLOB NOT NULL)",
+        "ALTER TABLE entries ADD COLUMN mac BLOB",
+        "ALTER TABLE runs ADD COLUMN since INTEGER NOT NULL DEFAULT 1",
+        "ALTER TABLE runs ADD COLUMN seal BLOB",
+        "ALTER TABLE plans ADD COLUMN seal BLOB",
+    ),
 )
 """What makes each version of the tables out of the one before; ``PRAGMA user_version`` counts those that are done.
 
 The id of an entry is ``number << 32 | seq``: appending to a table by its row number fills each page to the end, and is
 a third quicker than by a key of two columns. ``events`` is for people. ``requests`` are written by whoever steers a run
 and answered (``result``) by the one process that holds it, in the transaction that stores what follows from them.
+``mac`` and ``seal`` are the chain's, see ``chain.py``; ``since`` is the first entry of a run that bears a mac.
 """
+
+CHAINED = 4
+"""The version of the tables that brought the chain."""
 
 Connection = sqlite3.Connection
 
 
-def open_database(state: str, *, readonly: bool = False) -> Connection:
-    """A connection to ``journal.db`` of a state directory, its tables made or brought up to date.
+def open_database(state: str, begin: Callable[[Connection], None] | None = None) -> Connection:
+    """A connection to ``journal.db`` of a state directory, for reading; with ``begin`` for writing, its tables made or
+    brought up to date. ``begin`` takes what is there into the chain, inside the transaction that brings the chain.
 
     Raises NotFound for a read-only opening of what is not there, StorageFailed for a file that is foreign, damaged,
     newer than this program, or out of reach.
@@ -84,7 +97,7 @@ def open_database(state: str, *, readonly: bool = False) -> Connection:
     path = os.path.join(state, FILE)
     _check_files(path)
     try:
-        return _open_reader(path) if readonly else _open_writer(path)
+        return _open_reader(path) if begin is None else _open_writer(path, begin)
     except sqlite3.Error as error:
         raise failure(error, path) from error
 
@@ -107,7 +120,7 @@ def check_database(state: str, seconds: float) -> bool:
     was given up. Nothing is written. Raises as a read-only ``open_database`` does, StorageFailed for what is damaged.
     """
     path = os.path.join(state, FILE)
-    connection = open_database(state, readonly=True)
+    connection = open_database(state)
     deadline = time.monotonic() + seconds
     connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
     try:
@@ -155,7 +168,7 @@ def _check_files(path: str) -> None:
             raise StorageFailed(f"`{part}` is a link or of another kind, and is not followed", _ELSEWHERE)
 
 
-def _open_writer(path: str) -> Connection:
+def _open_writer(path: str, begin: Callable[[Connection], None]) -> Connection:
     _create_private(path)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     try:
@@ -168,7 +181,7 @@ def _open_writer(path: str) -> Connection:
         if sys.platform == "darwin":
             connection.execute("PRAGMA fullfsync=ON")
         if version < len(MIGRATIONS):
-            _migrate(connection, path)
+            _migrate(connection, path, begin)
     except BaseException:
         connection.close()
         raise
@@ -237,12 +250,15 @@ def _version(connection: Connection, path: str) -> int:
     return version
 
 
-def _migrate(connection: Connection, path: str) -> None:
+def _migrate(connection: Connection, path: str, begin: Callable[[Connection], None]) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for statements in MIGRATIONS[_version(connection, path) :]:  # asked again: another process may have been first
+        before = _version(connection, path)  # asked again: another process may have been first
+        for statements in MIGRATIONS[before:]:
             for statement in statements:
                 connection.execute(statement)
+        if before < CHAINED <= len(MIGRATIONS):
+            begin(connection)
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
         connection.execute("COMMIT")

@@ -83,7 +83,7 @@ class RunHandle:
     is opened again.
     """
 
-    __slots__ = ("broken", "epoch", "last_seq", "lock", "number", "run")
+    __slots__ = ("broken", "epoch", "last_seq", "link", "lock", "number", "row", "run")
 
     def __init__(self, run: str, epoch: int, last_seq: int, lock: int = -1) -> None:
         self.run = run
@@ -93,6 +93,10 @@ class RunHandle:
         """Descriptor of the locked file, -1 where there is none or it is released."""
         self.broken = False
         self.number = 0
+        self.link = b""
+        """The link of the last entry, of which the chain goes on."""
+        self.row: tuple[object, ...] = ()
+        """What never changes in the row of the run: number, run, plan_id, plan_digest, created, since."""
 
     def __repr__(self) -> str:
         return f"RunHandle({self.run!r}, epoch={self.epoch}, last_seq={self.last_seq})"

@@ -6,6 +6,7 @@ import os
 
 from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
 from planrunner.journal import locks, runids
+from planrunner.journal.chain import Chain, first_link, key_path, read_key
 from planrunner.journal.codec import decode_rows, encode_rows
 from planrunner.journal.database import FILE, Connection, open_database, sqlite3
 from planrunner.journal.locks import JournalLock
@@ -29,8 +30,12 @@ _EXEC = "run `planrunner exec` again"
 """What to do after a failure that left no run behind."""
 
 _STANDS = "SELECT epoch, status, (SELECT max(id) FROM entries WHERE id BETWEEN ? AND ?) FROM runs WHERE run = ?"
-_ENDING = "UPDATE runs SET status = ?, ended = ? WHERE run = ?"
-_INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?)"
+_ENDING = "UPDATE runs SET status = ?, ended = ?, seal = ? WHERE run = ?"
+_INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)"
+_ROW = (
+    "INSERT INTO runs (number, run, plan_id, plan_digest, created, since, epoch, status, ended, seal)"
+    " VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?)"
+)
 _READ = "SELECT id & 4294967295, at, kind, version, body FROM entries WHERE id > ? AND id < ? ORDER BY id LIMIT ?"
 _BODIES = "SELECT id, kind, body FROM entries WHERE id > ? ORDER BY id LIMIT ?"
 _KEPT = (
@@ -51,12 +56,43 @@ def open_journal(state: str, *, readonly: bool = False) -> Journal:
     """
     state = os.path.abspath(state)
     lock = _open_lock(state, readonly)
+    chain = None
     try:
-        return Journal(state, open_database(state, readonly=readonly), lock)
+        if readonly:
+            return Journal(state, open_database(state), lock, Chain(state, None))
+        chain = _open_chain(state)
+        journal = Journal(state, open_database(state, lambda connection: _begin(connection, chain)), lock, chain)
     except BaseException:
+        if chain is not None:
+            chain.close()
         if lock is not None:
             lock.close()
         raise
+    try:
+        journal.tie()
+    except BaseException:
+        journal.close()
+        raise
+    return journal
+
+
+def _open_chain(state: str) -> Chain:
+    """The key is made with its first use. Raises StorageFailed for one that is not safe, and for damaged heads."""
+    path = key_path()
+    try:
+        chain = Chain(state, read_key(path, state))
+    except OSError:
+        from planrunner.journal.anchoring import make_key  # late: once for each user
+
+        chain = make_key(path, state)
+    chain.open_heads()
+    return chain
+
+
+def _begin(connection: Connection, chain: Chain) -> None:
+    from planrunner.journal.adopting import begin  # late: once in the life of a journal
+
+    begin(connection, chain)
 
 
 def _open_lock(state: str, readonly: bool) -> JournalLock | None:
@@ -79,13 +115,27 @@ def _open_lock(state: str, readonly: bool) -> JournalLock | None:
 class Journal(Requests):
     """One connection; use it from the thread that opened it."""
 
-    __slots__ = ("_lock", "_state", "_wal")
+    __slots__ = ("_chain", "_lock", "_state", "_wal")
 
-    def __init__(self, state: str, connection: Connection, lock: JournalLock | None) -> None:
+    def __init__(self, state: str, connection: Connection, lock: JournalLock | None, chain: Chain) -> None:
         super().__init__(connection, os.path.join(state, FILE))
+        self._chain = chain
         self._state = state
         self._lock = lock
         self._wal = WriteAheadLog(f"{self._path}-wal")
+
+    def tie(self) -> None:
+        """Called once by whoever opens for writing. Raises RecordMismatch for another journal than was written here."""
+        named = self._query("SELECT journal FROM audit")
+        if not (named and self._chain.anchored and named[0][0] == self._chain.journal):
+            from planrunner.journal.anchoring import anchor  # late: once in the life of a journal
+
+            anchor(self._chain, named[0][0] if named else None, self._state)
+
+    @property
+    def unchained(self) -> str:
+        """Why what is written here can not be verified; empty where it can."""
+        return self._chain.unchained
 
     def create_run(self, new: NewRun, entries: Sequence[Entry] = ()) -> RunHandle:
         """Take the lock of a new run and store it, its plan and its first entries (from seq 1) in one transaction.
@@ -97,13 +147,14 @@ class Journal(Requests):
             raise UsageError(f"`{new.run}` cannot name a run", "use letters, digits, hyphens and underscores")
         handle = RunHandle(new.run, 1, 0, locks.lock_run(self._state, new.run))
         try:
-            self._transact(lambda: self._insert_run(handle, new, entries), then=_EXEC)
+            self._transact(lambda: _insert_run(self._connection, self._chain, handle, new, entries), then=_EXEC)
         except BaseException as error:
             self.release(handle)
             if isinstance(error.__cause__, sqlite3.IntegrityError):
                 raise UsageError(f"there is a run `{new.run}` already") from error
             raise
         handle.last_seq = len(entries)
+        self._chain.note(handle)
         return handle
 
     def append(self, run: RunHandle, entries: Sequence[Entry], answers: Sequence[tuple[int, Answer]] = ()) -> None:
@@ -119,13 +170,15 @@ class Journal(Requests):
         if run.broken or run.lock < 0:
             raise StorageFailed(f"run `{run.run}` is not written to any more after a failure", _going_on(run))
         check_order(entries, run.last_seq + 1)
-        rows = encode_rows(run.number << _BITS, entries)
+        rows, link = self._chain.extend(run.link, encode_rows(run.number << _BITS, entries))
         try:
             self._transact(lambda: self._advance(run, entries, rows, answers), then=_going_on(run))
         except BaseException:
             run.broken = True
             raise
         run.last_seq += len(rows)
+        run.link = link
+        self._chain.note(run)
         if self._lock is not None:
             self._wal.tend(self._connection, self._lock)
 
@@ -207,6 +260,7 @@ class Journal(Requests):
         except BaseException:
             self.release(handle)
             raise
+        self._chain.note(handle)
         return handle
 
     def release(self, run: RunHandle) -> None:
@@ -233,7 +287,7 @@ class Journal(Requests):
 
     def keep_plan(self, plan: StoredPlan) -> None:
         """Store the text of a plan, as a revision needs it; what is known under the digest stays."""
-        self._transact(lambda: self._insert_plan(plan))
+        self._transact(lambda: _insert_plan(self._connection, self._chain, plan))
 
     def compiled_get(self, key: str) -> bytes | None:
         """What ``compiled_put`` kept under the key, or None."""
@@ -242,7 +296,7 @@ class Journal(Requests):
 
     def compiled_put(self, key: str, value: bytes) -> None:
         """Keep the loader's form of a plan. A cache: only the last ones stay, and power loss may take the newest."""
-        self._transact(lambda: self._insert_compiled(key, value), "OFF", _EXEC)
+        self._transact(lambda: _insert_compiled(self._connection, key, value), "OFF", _EXEC)
 
     def close(self) -> None:
         """Close the database; the last one out moves the write-ahead log into it."""
@@ -253,6 +307,7 @@ class Journal(Requests):
         except (sqlite3.Error, OSError):
             pass  # what was acknowledged is in the log and will be found there
         finally:
+            self._chain.close()
             if self._lock is not None:
                 self._lock.close()
 
@@ -273,34 +328,16 @@ class Journal(Requests):
             )
         status, ended = ending(entries)
         if status or (known and entries):
-            self._connection.execute(_ENDING, (status, ended, run.run))
+            seal = self._chain.seal(*run.row, run.epoch, status, ended)
+            self._connection.execute(_ENDING, (status, ended, seal, run.run))
         self._connection.executemany(_INSERT, rows)
         if answers:
             self._store_answers(answers)
 
-    def _insert_run(self, handle: RunHandle, new: NewRun, entries: Sequence[Entry]) -> None:
-        if new.plan is not None:
-            self._insert_plan(new.plan)
-        made = self._connection.execute(
-            "INSERT INTO runs (run, plan_id, plan_digest, created, epoch, status, ended) VALUES (?, ?, ?, ?, 1, ?, ?)",
-            (new.run, new.plan_id, new.plan_digest, new.created, *ending(entries)),
-        )
-        handle.number = made.lastrowid or 0
-        self._connection.executemany(_INSERT, encode_rows(handle.number << _BITS, entries))
-
-    def _insert_plan(self, plan: StoredPlan) -> None:
-        self._connection.execute("INSERT OR IGNORE INTO plans VALUES (?, ?, ?, ?, ?)", plan)
-
-    def _insert_compiled(self, key: str, value: bytes) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO compiled (key, value) VALUES (?, ?)", (key, value))
-        self._connection.execute(
-            "DELETE FROM compiled WHERE number <= (SELECT max(number) FROM compiled) - ?", (_CACHED_PLANS,)
-        )
-
     def _take_over(self, handle: RunHandle) -> None:
-        execute = self._connection.execute
-        execute("UPDATE runs SET epoch = epoch + 1 WHERE run = ?", (handle.run,))
-        (handle.number,) = execute("SELECT number FROM runs WHERE run = ?", (handle.run,)).fetchone()
+        from planrunner.journal.takeover import take_up  # late: most runs are never taken up
+
+        take_up(self._connection, self._chain, handle)
         handle.epoch, handle.last_seq, _ = self._stands(handle)
 
     def _stands(self, run: RunHandle) -> tuple[int, int, str]:
@@ -319,6 +356,32 @@ class Journal(Requests):
     def _unknown(self, wanted: str) -> NotFound:
         rows = self._query("SELECT run FROM runs ORDER BY number DESC LIMIT 1000")
         return runids.no_match(wanted, [str(row[0]) for row in rows])
+
+
+def _insert_run(connection: Connection, chain: Chain, handle: RunHandle, new: NewRun, entries: Sequence[Entry]) -> None:
+    if new.plan is not None:
+        _insert_plan(connection, chain, new.plan)
+    ((last,),) = connection.execute("SELECT ifnull(max(number), 0) FROM runs").fetchall()
+    handle.number = max(last, chain.count()) + 1  # never one that the heads know of a run that is gone
+    created = new.created + 0.0
+    handle.row = (handle.number, new.run, new.plan_id, new.plan_digest, created, 1)
+    status, ended = ending(entries)
+    seal = chain.seal(*handle.row, 1, status, ended)
+    connection.execute(_ROW, (*handle.row, status, ended, seal))
+    first = first_link(new.run, new.plan_id, new.plan_digest, created)
+    rows, handle.link = chain.extend(first, encode_rows(handle.number << _BITS, entries))
+    connection.executemany(_INSERT, rows)
+
+
+def _insert_plan(connection: Connection, chain: Chain, plan: StoredPlan) -> None:
+    made = connection.execute("INSERT OR IGNORE INTO plans VALUES (?, ?, ?, ?, ?, NULL)", plan)
+    if made.rowcount == 1:
+        connection.execute("UPDATE plans SET seal = ? WHERE digest = ?", (chain.seal(*plan), plan.digest))
+
+
+def _insert_compiled(connection: Connection, key: str, value: bytes) -> None:
+    connection.execute("INSERT OR REPLACE INTO compiled (key, value) VALUES (?, ?)", (key, value))
+    connection.execute("DELETE FROM compiled WHERE number <= (SELECT max(number) FROM compiled) - ?", (_CACHED_PLANS,))
 
 
 def _going_on(run: RunHandle) -> str:

@@ -21,6 +21,8 @@ from planrunner.record import NamedTuple
 if TYPE_CHECKING:
     from tarfile import TarFile, TarInfo
 
+    from planrunner.redaction import Redactor
+
 _CHUNK = 1 << 20
 _DEEPEST = 64
 _STORE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
@@ -41,6 +43,10 @@ class ArtifactRefused(OSError):
         return f"`{self.filename}` cannot be kept as an artifact: {self.strerror}"
 
 
+class SecretFound(ArtifactRefused):
+    """The file holds a secret, and is none from which it can be taken out."""
+
+
 class Digest(NamedTuple):
     """What was copied: SHA-256 in hexadecimal and the number of bytes."""
 
@@ -49,12 +55,18 @@ class Digest(NamedTuple):
 
 
 class ArtifactStore:
-    """The store of one state directory. Any number of processes may use it at once."""
+    """The store of one state directory. Any number of processes may use it at once.
 
-    __slots__ = ("_root",)
+    Nothing is kept that holds a secret which ``redactor`` knows: text is kept without it, everything else, and with
+    ``exact`` text as well, is refused by SecretFound.
+    """
 
-    def __init__(self, state: str) -> None:
+    __slots__ = ("_exact", "_redactor", "_root")
+
+    def __init__(self, state: str, redactor: Redactor | None = None, exact: bool = False) -> None:
         self._root = os.path.join(state, "artifacts")
+        self._redactor = redactor
+        self._exact = exact
 
     def keep(self, path: str, name: str = "", type: str = "", later: set[str] | None = None) -> dict[str, str | int]:
         """Copy a file or a directory into the store and return ``sha256, size`` (in bytes) with ``name`` and ``type``.
@@ -180,7 +192,7 @@ class ArtifactStore:
             file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 with os.fdopen(file, "r+b") as target:
-                    digest = fill(target)
+                    digest = fill(target) if self._redactor is None else self._clean(target, fill(target))
                     target.flush()
                     os.fchmod(target.fileno(), 0o444)
                     os.fsync(target.fileno())
@@ -193,6 +205,18 @@ class ArtifactStore:
         except OSError as error:
             raise self._failed(error) from error
         return digest
+
+    def _clean(self, target: BufferedRandom, digest: Digest) -> Digest:
+        """See that no secret is in what was copied; gives its digest as it is then."""
+        from planrunner.knowledge.cleaning import clean, secrets_in  # late: few runs have secrets
+
+        assert self._redactor is not None
+        found = secrets_in(target, self._redactor)
+        if not found.masks:
+            return digest
+        if self._exact or not found.is_text:
+            raise SecretFound("", f"it holds {', '.join(found.masks)}")
+        return Digest(*clean(target, self._redactor))
 
     def _failed(self, error: OSError) -> StorageFailed:
         return StorageFailed(f"the artifact store `{self._root}` cannot be written: {error.strerror}", _HINT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from planrunner.plan.commandlist import commands
+from planrunner.plan.commandlist import UNKNOWN, commands
 from planrunner.plan.rights import Level, Right, Use, capability, host, named, shown, texts
 from planrunner.plan.rights import entries as entries_of
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -30,6 +30,7 @@ class Wanted(NamedTuple):
 _ADDRESS = re.compile(
     r"(?:https?|ssh|git|wss?)://(?:[^/@\s?#]*@)?(\[[0-9A-Fa-f:.]+\]|[^/:@\s?#\[\]]+)(?::(\d{1,5}))?", re.I
 )
+_TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _SPEAKS = frozenset({"http", "research", "git"})
 """Families of capabilities whose inputs name hosts by addresses."""
 
@@ -57,7 +58,8 @@ def uses(levels: Sequence[Level], use: Use) -> Iterator[tuple[Wanted, Right]]:
     if use.capability.partition(".")[0] in _SPEAKS:
         for name, port in addresses(use.inputs):
             entry = f"{name}:{port}" if port else name
-            yield Wanted(f"the host {entry}", "network", entry), host(levels, name, port)
+            what = "a host that a value names" if UNKNOWN in name else f"the host {entry}"
+            yield Wanted(what, "network", entry), host(levels, name, port)
     for name in _packages(use.inputs):
         yield Wanted(f"the package `{name}`", "dependencies", name), named(levels, "dependencies", name)
 
@@ -67,7 +69,7 @@ def variables(levels: Sequence[Level], names: Iterable[str]) -> Iterator[tuple[W
     values hide nothing, so only what denies or asks is about them."""
     for name in names:
         right = named(levels, "env", name)
-        if right.rule != "policy.env.allow":
+        if right.verdict != "deny" or right.rule != "policy.env.allow":
             yield Wanted(f"the variable `{name}`", "env", name), right
 
 
@@ -81,7 +83,7 @@ def commands_of(run: str | tuple[str, ...] | None) -> tuple[tuple[tuple[str, ...
 def addresses(value: Json) -> Iterator[tuple[str, int]]:
     """The hosts and ports (0: not said) of every address in the inputs of a call."""
     if isinstance(value, str):
-        found = _ADDRESS.match(value.strip())
+        found = _ADDRESS.match(_TEMPLATE.sub(UNKNOWN, value.strip()))
         if found:
             yield found[1].lower(), int(found[2] or 0)
     elif isinstance(value, dict):

@@ -47,6 +47,9 @@ class Loaded(NamedTuple):
     files: tuple[tuple[str, str], ...] = ()
 
 
+DENIED = "PLAN801"
+"""What a policy refuses is an error, and yet the plan is one that can be looked at."""
+
 _NOTHING = Project()
 
 
@@ -85,7 +88,8 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
     lowered = lower(tree, links, table)
     findings += _unsaid(lowered.findings, found)
     findings += rules.run(lowered.plan, source, table, more, lowered.subplans, project)
-    return Loaded(None if has_errors(findings) else lowered.plan, arrange(findings), tree)
+    faults = (each for each in findings if each.code != DENIED)
+    return Loaded(None if has_errors(faults) else lowered.plan, arrange(findings), tree)
 
 
 def named(tree: Node, source: Source) -> Node:

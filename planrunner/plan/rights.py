@@ -76,7 +76,8 @@ def capability(levels: Iterable[Level], use: Use) -> Right:
         return not every if fits is None and use.final else fits
 
     found = _strictest(levels, "capabilities", fit)
-    return FREE if use.capability in _IDLE and found.rule == "policy.capabilities.allow" else found
+    missing = found.verdict == "deny" and found.rule == "policy.capabilities.allow"
+    return FREE if missing and use.capability in _IDLE else found
 
 
 def named(levels: Iterable[Level], section: str, name: str) -> Right:
@@ -95,9 +96,7 @@ def path(levels: Iterable[Level], way: Literal["read", "write"], place: str) -> 
     outside, without ``.`` and ``..``; what may be written may be read too."""
     found = FREE
     for level in levels:
-        said = _path(level, way, place)
-        if _ORDER[said.verdict] > _ORDER[found.verdict]:
-            found = said
+        found = _stricter(found, _path(level, way, place))
     return found
 
 
@@ -111,7 +110,7 @@ def narrows(data: Json) -> bool:
     return restricts(data) or (isinstance(data, dict) and data.get("sandbox") is not None)
 
 
-JUDGED = ("capabilities", "files", "network", "env", "dependencies", "tools")
+JUDGED = ("capabilities", "files", "network", "env", "dependencies", "tools", "python")
 """The sections that say what a call may do."""
 
 
@@ -155,10 +154,15 @@ def _strictest(levels: Iterable[Level], section: str, fit: _Fit) -> Right:
         data = level.data.get(section) if isinstance(level.data, dict) else None
         if data is None:
             continue
-        said = _judged(level, section, data, fit)
-        if _ORDER[said.verdict] > _ORDER[found.verdict]:
-            found = said
+        found = _stricter(found, _judged(level, section, data, fit))
     return found
+
+
+def _stricter(found: Right, said: Right) -> Right:
+    """The stricter of two answers; of two that allow, the one that a level gives, and then the narrower one."""
+    if _ORDER[said.verdict] != _ORDER[found.verdict]:
+        return said if _ORDER[said.verdict] > _ORDER[found.verdict] else found
+    return said if said.verdict == "allow" and said.level is not None else found
 
 
 def _judged(level: Level, section: str, data: Json, fit: _Fit) -> Right:
@@ -168,8 +172,11 @@ def _judged(level: Level, section: str, data: Json, fit: _Fit) -> Right:
             if fits or (fits is None and verdict == "ask"):
                 return Right(verdict, f"policy.{section}.{verdict}", shown(entry), level)
     allowed = entries(data, "allow")
-    if allowed is None or any(fit(entry, True) is not False for entry in allowed):
+    if allowed is None:
         return FREE
+    for entry in allowed:
+        if fit(entry, True) is not False:
+            return Right("allow", f"policy.{section}.allow", shown(entry), level)
     asked = entries(data, "ask")
     if asked and any(fit(entry, False) for entry in asked):
         return FREE
@@ -186,9 +193,9 @@ def _path(level: Level, way: str, place: str) -> Right:
     allowed = data.get(way)
     if allowed is None:
         return FREE
-    known = texts(allowed) + (texts(data.get("write")) if way == "read" else ())
-    if any(path_matches(entry, place) for entry in known):
-        return FREE
+    for entry in texts(allowed) + (texts(data.get("write")) if way == "read" else ()):
+        if path_matches(entry, place):
+            return Right("allow", f"policy.files.{way}", entry, level)
     return Right("deny", f"policy.files.{way}", "", level)
 
 

@@ -316,12 +316,17 @@ def imported(target: str) -> object:
     return found
 
 
+_MOST = 8 << 20
+"""Bytes of the project's file that are looked at: it may have no more."""
+
+
 def has_files(project: str) -> bool:
     """Whether a project may have plugins of its own: two questions to the file system."""
     if os.path.isdir(os.path.join(project, ".planrunner", "plugins")):
         return True
     try:
-        return b"plugins" in read_regular(os.path.join(project, "planrunner.yaml"), 8 << 20)
+        text = read_regular(os.path.join(project, "planrunner.yaml"), _MOST)
+        return b"plugins" in text or b"include" in text
     except OSError:
         return False
 

@@ -1,4 +1,5 @@
-"""The operator's levels of policy: what ``policy:`` of the project's file says, as it is recorded with a run."""
+"""The operator's levels of policy: what ``policy:`` of the user's file, of the project and of its profile say, as it is
+recorded with a run."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from planrunner.plan.lower_parts import budgets
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Plan
 from planrunner.plan.rights import Level
-from planrunner.safety.project import FILE, check_project, read_data
+from planrunner.safety.project import read_settings
 from planrunner.syntax.tree import Mapping
 
 if TYPE_CHECKING:
@@ -19,16 +20,14 @@ Json = Any
 
 
 def policy_records(directory: str) -> list[dict[str, Json]]:
-    """The levels of the project in a directory: ``name``, ``file``, ``policy`` as data, and under ``limits`` the
-    budgets and the gates for labels as a compiled plan. Raises as ``read_data`` does."""
-    data = read_data(directory).get("policy")
-    if not data:
-        return []
-    record: dict[str, Json] = {"name": FILE, "file": FILE, "policy": data}
-    found = check_project(directory)
-    node = found.tree.get("policy") if found is not None and isinstance(found.tree, Mapping) else None
-    limits = None if node is None else _limits(node)
-    return [record if limits is None else {**record, "limits": limits}]
+    """The levels that hold in a directory: ``name``, ``file``, ``policy`` as data, and under ``limits`` the budgets and
+    the gates for labels as a compiled plan. Raises as ``read_data`` does."""
+    found = []
+    for said in read_settings(directory).levels:
+        limits = _limits(said.tree)
+        record: dict[str, Json] = {"name": said.name, "file": said.file, "policy": said.data}
+        found.append(record if limits is None else {**record, "limits": limits})
+    return found
 
 
 def levels(records: list[dict[str, Json]]) -> tuple[Level, ...]:

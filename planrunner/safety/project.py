@@ -1,6 +1,7 @@
 """The project's file, ``planrunner.yaml`` beside the plans: who has which role, and the operator's settings.
 
-Section by section it is held against ``schemas/project.schema.json``; nothing starts where it has errors.
+Section by section it is held against ``schemas/project.schema.json``; nothing starts where it has errors. It may
+include other files and hold profiles, and a user has a file for every project: whoever has none does not pay for them.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ import os
 
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.record import TYPE_CHECKING, NamedTuple
-from planrunner.regular import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
     from planrunner.diagnostics import Diagnostic
+    from planrunner.safety.parts import Part, Settings
     from planrunner.source import Source
     from planrunner.syntax.tree import Mapping, Node
 
@@ -26,16 +27,19 @@ FILE = "planrunner.yaml"
 SECTIONS = (
     *("people", "policy", "network", "models", "research", "sql", "git", "forge", "artifacts", "plugins"),
     *("agents", "tools", "memory", "workflow", "scheduler", "provider_credentials", "profiles"),
+    *("include", "profile"),
 )
 """What the file may hold."""
 
-
-MOST = 8 << 20
-"""Bytes of it, as of a plan; what is longer is refused by its length."""
+_LINKED = frozenset(
+    {"include", "profile", "profiles", "agents", "tools", "memory", "workflow", "scheduler", "models", "forge"}
+)
+"""Sections that name what stands elsewhere, or that say more than this version does."""
 
 
 class Checked(NamedTuple):
-    """The project's file as text, as a tree (None where it is empty or does not parse), and what is wrong with it."""
+    """One file of the settings as text, as a tree (None where it is empty or does not parse), and what is wrong with
+    it."""
 
     source: Source
     tree: Node | None
@@ -43,37 +47,103 @@ class Checked(NamedTuple):
 
 
 def check_project(directory: str) -> Checked | None:
-    """What is wrong with the project's file; None where there is none. Raises UsageError where it cannot be read."""
+    """What is wrong with the project's file; None where there is none. Raises as ``check_files``."""
+    found = check_files(directory)
+    return found[0] if found and os.path.basename(found[0].source.name) == FILE else None
+
+
+def check_files(directory: str) -> tuple[Checked, ...]:
+    """What is wrong with each file of the settings: the project's own, those it includes, the user's. Raises UsageError
+    where one cannot be read, or a profile is asked for that there is not."""
+    from planrunner.diagnostics import arrange  # late: few projects have such a file
+
+    parts, user = _parts(directory)
+    every = [*parts, user] if user is not None else parts
+    return tuple(Checked(part.source, part.tree, arrange(part.findings)) for part in every)
+
+
+def read_data(directory: str) -> dict[str, Json]:
+    """What holds, section by section; empty where nothing is said. Raises as ``read_settings``."""
+    return read_settings(directory).data
+
+
+def read_settings(directory: str) -> Settings:
+    """The settings that hold in a project. Raises UsageError for a file that cannot be read or a profile that is not
+    there, and PlanInvalid with every finding of the first file with errors."""
+    from planrunner.safety.parts import Said, Settings  # late: few projects have such a file
+
+    parts, user = _sound(directory)
+    if user is None and not parts:
+        return Settings()
+    if user is None and len(parts) == 1 and not {"profile", "profiles", "include"} & _keys(parts[0]):
+        data = _data(parts[0].tree)
+        policy: Any = next((value for key, value in parts[0].sections() if key.value == "policy"), None)
+        said = Said(FILE, FILE, data.get("policy"), policy, ((parts[0], policy),))
+        return Settings(data, data, "", (said,) if said.data else ())
+    from planrunner.safety.effective import effective  # late: most projects have one plain file
+
+    return effective(parts, user)
+
+
+def read_located(directory: str) -> dict[str, Json]:
+    """The sections that hold, each value with its place, as ``effective.located`` gives them. Raises as
+    ``read_settings``."""
+    from planrunner.safety.effective import located  # late, as above
+
+    return located(*_sound(directory))
+
+
+def _sound(directory: str) -> tuple[list[Part], Part | None]:
+    parts, user = _parts(directory)
+    for part in [*parts, user] if user is not None else parts:
+        if any(finding.severity == "error" for finding in part.findings):
+            from planrunner.diagnostics import arrange  # late, as above
+
+            raise PlanInvalid(f"`{part.source.name}` is not sound", part.source, arrange(part.findings))
+    return parts, user
+
+
+def _parts(directory: str) -> tuple[list[Part], Part | None]:
+    """The files of the project, the root first, and the user's, each checked. Raises as ``check_files``."""
+    from planrunner.safety import profiles, userfile  # late, as above
+
+    user, root = userfile.user_part(), _root(directory)
+    wanted = profiles.asked()
+    if root is None and wanted:
+        raise UsageError(f"there is no {FILE} in {directory}, so there is no profile `{wanted}`")
+    if user is not None:
+        user.findings += _faults(user.tree, userfile.SECTIONS, "a user's file")
+    if root is None:
+        return [], user
+    if "include" not in _keys(root):
+        parts = [root]
+    else:
+        from planrunner.safety.parts import with_included
+
+        parts = with_included(root, directory)
+    for part in parts:
+        part.findings += _faults(part.tree)
+    if any(_LINKED & _keys(part) for part in parts) or wanted:
+        from planrunner.safety.consistency import check  # late, as above
+
+        check(directory, parts, user, wanted)
+    return parts, user
+
+
+def _root(directory: str) -> Part | None:
+    from planrunner.safety.parts import Part, read_regular  # late, as above
+
     path = os.path.join(directory, FILE)
     try:
-        content = read_regular(path, MOST + 1)
+        return Part(read_regular(path), FILE, path)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise UsageError(f"`{path}` cannot be read: {error.strerror or error}") from None
-    from planrunner import syntax  # late: few projects have such a file
-    from planrunner.diagnostics import arrange
-    from planrunner.source import Source
-
-    source, findings = syntax.decode(content, path)
-    if source is None:
-        return Checked(Source("", path, "yaml"), None, findings)
-    if all(not line.strip() or line.lstrip().startswith("#") for line in source.text.splitlines()):
-        return Checked(source, None, ())
-    parsed = syntax.parse(source)
-    found = () if parsed.tree is None else tuple(_faults(parsed.tree))
-    return Checked(source, parsed.tree, arrange((*parsed.findings, *found)))
 
 
-def read_data(directory: str) -> dict[str, Json]:
-    """What the project's file says, section by section; empty where there is none. Raises UsageError for one that can
-    not be read, and PlanInvalid with every finding for one with errors."""
-    found = check_project(directory)
-    if found is None:
-        return {}
-    if any(finding.severity == "error" for finding in found.findings):
-        raise PlanInvalid(f"`{found.source.name}` is not sound", found.source, found.findings)
-    return _data(found.tree)
+def _keys(part: Part) -> set[str]:
+    return {str(key.value) for key, _ in part.sections()}
 
 
 def unsound(error: PlanInvalid) -> str:
@@ -92,7 +162,9 @@ def _data(tree: Node | None) -> dict[str, Json]:
     return found if isinstance(found, dict) else {}
 
 
-def _faults(tree: Node) -> Iterator[Diagnostic]:
+def _faults(
+    tree: Node | None, sections: tuple[str, ...] = SECTIONS, whose: str = "a project's file"
+) -> Iterator[Diagnostic]:
     from planrunner.diagnostics import Diagnostic  # late, as above
     from planrunner.plan.wording import unknown_key
     from planrunner.syntax.tree import Mapping, Scalar, Sequence
@@ -103,15 +175,19 @@ def _faults(tree: Node) -> Iterator[Diagnostic]:
     def fault(message: str, node: Node) -> Diagnostic:
         return Diagnostic("PLAN005", message, node.span)
 
-    if isinstance(tree, Scalar) and tree.value is None:
+    if tree is None or (isinstance(tree, Scalar) and tree.value is None):
         return  # nothing but comments
     if not isinstance(tree, Mapping):
-        yield fault(f"a project's file holds sections, such as people: …, not {_kind(tree)}", tree)
+        yield fault(f"{whose} holds sections, such as {sections[0]}: …, not {_kind(tree)}", tree)
         return
     for key, _ in tree.entries:
-        if key.value not in SECTIONS:
-            yield unknown_key("a project's file", key, SECTIONS, tree)
+        if key.value not in sections:
+            yield unknown_key(whose, key, sections, tree)
     yield from _held_against_schema(tree)
+    if (credentials := tree.get("provider_credentials")) is not None:
+        from planrunner.safety.entries import faults  # late: few projects have the section
+
+        yield from faults(credentials)
     people = tree.get("people")
     if people is None:
         return
@@ -130,7 +206,7 @@ def _held_against_schema(tree: Mapping) -> Iterator[Diagnostic]:
     from planrunner.plan.schema import section_check  # late, as above
 
     for key, value in tree.entries:
-        if key.value in SECTIONS:
+        if key.value in SECTIONS and key.value != "people":  # of those we know better words
             yield from section_check("project.schema.json", str(key.value), value)
 
 

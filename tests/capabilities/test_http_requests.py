@@ -124,7 +124,10 @@ class TestWhatIsSent:
             ({"headers": {"host": "elsewhere"}}, "the header `host` is set by the request itself"),
             ({"headers": ["x"]}, "`headers` must be a mapping"),
             ({"query": {"a": {"b": 1}}}, "`query.a` must be text, a number, a boolean or a list of these"),
-            ({"auth": {"bearer": "x"}}, "`auth` must be `bearer_env`, `basic_env`, or `header` with `header_env`"),
+            (
+                {"auth": {"bearer": "x"}},
+                "`auth` must be `credential`, `bearer_env`, `basic_env`, or `header` with `credential` or `header_env`",
+            ),
             ({"auth": {"bearer_env": "NOT_SET"}}, "the environment variable `NOT_SET`, which `auth` names, is not set"),
             ({"timeout": "soon"}, "`timeout`: expected a duration such as 10s, found 'soon'"),
             ({"timeout": {"conect": 1}}, "`timeout` has the part `conect`, expected connect, read, write or total"),

@@ -1,4 +1,4 @@
-"""python.run."""
+"""python.run, python.scan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,17 @@ def _lines(code: str) -> Any:
     return lambda directory: {"code": code, "python": sys.executable}
 
 
+def _made(text: str) -> Any:
+    def given(directory: Path) -> dict[str, Any]:
+        (directory / "made.py").write_text(text)
+        return {"file": "made.py"}
+
+    return given
+
+
 CASES = [
+    Case("python.scan", _made("import socket\nresult = 1\n"), name="looking"),
+    Case("python.scan", _made("eval(args['x'])\n"), name="denied", fails="policy"),
     Case("python.run", _function, name="function"),
     Case("python.run", _script, name="script"),
     Case("python.run", _lines("result = {'made': open('made.txt', 'w').write('x')}"), name="writing"),

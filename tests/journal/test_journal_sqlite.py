@@ -22,6 +22,7 @@ from planrunner.journal import database, locks, wal
 from planrunner.journal import sqlite as journal_sqlite
 from planrunner.journal.records import Answer, NewRun, Request
 from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.workspace import prepare_state
 from planrunner.machine.events import Entry, RunStarted, TaskQueued, TaskSettled
 
 if TYPE_CHECKING:
@@ -360,21 +361,30 @@ def test_a_journal_of_an_older_program_is_brought_up_to_date(state: Path, monkey
     journal.close()
 
 
-def test_a_journal_of_the_first_version_is_brought_up_to_date(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:1])
-        old = open_journal(str(state))
-        for number, run in enumerate(("r1", "r2")):
-            row = (run, "p", "digest", 1.0, 3, 2, "", None)
-            old._connection.execute(
-                "INSERT INTO runs (run, plan_id, plan_digest, created, epoch, last_seq, status, ended)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                row,
-            )
-            for seq in (1, 2):
-                event = (run, seq, float(seq), "task_queued", 1, json.dumps({"task": f"t{number}{seq}"}))
-                old._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", event)
-        old.close()
+def old_layout(state: Path, version: int) -> sqlite3.Connection:
+    """A journal without runs as a program of that version laid it out."""
+    prepare_state(str(state))
+    connection = sqlite3.connect(state / "journal.db", isolation_level=None)
+    for statement in (statement for step in database.MIGRATIONS[:version] for statement in step):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id={database.APPLICATION}")
+    connection.execute(f"PRAGMA user_version={version}")
+    return connection
+
+
+def test_a_journal_of_the_first_version_is_brought_up_to_date(state: Path) -> None:
+    old = old_layout(state, 1)
+    for number, run in enumerate(("r1", "r2")):
+        row = (run, "p", "digest", 1.0, 3, 2, "", None)
+        old.execute(
+            "INSERT INTO runs (run, plan_id, plan_digest, created, epoch, last_seq, status, ended)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            row,
+        )
+        for seq in (1, 2):
+            event = (run, seq, float(seq), "task_queued", 1, json.dumps({"task": f"t{number}{seq}"}))
+            old.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", event)
+    old.close()
     journal = open_journal(str(state))
     assert [list(journal.entries(run)) for run in ("r1", "r2")] == [
         numbered(0, TaskQueued("t01"), TaskQueued("t02")),
@@ -391,11 +401,15 @@ def test_a_journal_of_the_first_version_is_brought_up_to_date(state: Path, monke
 
 
 def test_a_journal_of_the_second_version_is_read_as_it_is_and_takes_requests_once_it_is_written(
-    state: Path, monkeypatch: pytest.MonkeyPatch
+    state: Path,
 ) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:2])
-        finished(state)
+    old = old_layout(state, 2)
+    old.execute("INSERT INTO runs VALUES (1, 'r1', 'p', 'digest', 1.0, 1, '', NULL)")
+    old.executemany(
+        "INSERT INTO entries VALUES (?, 1.0, 'task_queued', 1, '{\"task\": \"a\"}')",
+        [(1 << 32 | n,) for n in range(1, 502)],
+    )
+    old.close()
     reader = open_journal(str(state), readonly=True)
     assert sum(1 for _ in reader.entries("r1")) == 501
     reader.close()
@@ -436,7 +450,7 @@ def test_a_migration_that_fails_changes_nothing(state: Path, monkeypatch: pytest
         with pytest.raises(StorageFailed, match="no such table"):
             open_journal(str(state))
     journal = open_journal(str(state))
-    assert len(journal._connection.execute("SELECT * FROM runs").fetchone()) == 8
+    assert len(journal._connection.execute("SELECT * FROM runs").fetchone()) == 10
     journal.close()
 
 

@@ -12,12 +12,15 @@ from planrunner.explanations import read
 from planrunner.plan.load import load
 from planrunner.plan.rules import TABLE
 from planrunner.plugins import Registry
+from planrunner.safety.project import check_files
 from planrunner.source import Source
 from planrunner.views.findings_json import rule_url
 
 ROOT = Path(__file__).parents[2]
 
 HEADINGS = ["What", "Why it matters", "Bad", "Good", "When to ignore"]
+OF_THE_SETTINGS = {code for code in RULES if code.startswith("PLAN84")}
+"""What they show are files of a project's settings, not plans."""
 WITHOUT_A_BAD_PLAN = {"PLAN011", "PLAN012", "PLAN112", "PLAN506", "PLAN607"}
 
 
@@ -45,14 +48,22 @@ def test_an_explanation_has_its_fixed_parts(code: str) -> None:
     assert all(section(code, heading).strip() for heading in HEADINGS)
 
 
-@pytest.mark.parametrize("code", [code for code in RULES if code not in WITHOUT_A_BAD_PLAN])
+@pytest.mark.parametrize("code", [code for code in RULES if code not in WITHOUT_A_BAD_PLAN | OF_THE_SETTINGS])
 def test_the_bad_plan_has_the_finding_and_no_other_error(code: str) -> None:
     found = findings(plan_in(code, "Bad"))
     assert code in {finding.code for finding in found}
     assert {finding.code for finding in found if finding.severity == "error"} <= {code}
 
 
-@pytest.mark.parametrize("code", RULES)
+@pytest.mark.parametrize("code", sorted(OF_THE_SETTINGS))
+def test_the_bad_settings_have_the_finding_and_no_other_error_and_the_good_ones_none(code: str, tmp_path: Path) -> None:
+    (tmp_path / "models.yaml").write_text("models: {fast: {provider: openai, model: gpt-5-mini}}\n")
+    for heading, expected in (("Bad", {code}), ("Good", set())):
+        (tmp_path / "planrunner.yaml").write_text(plan_in(code, heading))
+        assert {finding.code for file in check_files(str(tmp_path)) for finding in file.findings} == expected
+
+
+@pytest.mark.parametrize("code", [code for code in RULES if code not in OF_THE_SETTINGS])
 def test_the_good_plan_has_no_error_and_not_the_finding(code: str) -> None:
     found = findings(plan_in(code, "Good"))
     assert not [finding for finding in found if finding.severity == "error" or finding.code == code]
@@ -89,6 +100,7 @@ def test_every_code_about_meaning_comes_from_a_rule_in_the_table() -> None:
         "PLAN214",
         "PLAN215",
         *(code for code in RULES if code < "PLAN100"),
+        *OF_THE_SETTINGS,
     } - {
         "PLAN007",
         "PLAN008",

@@ -84,7 +84,11 @@ def _mount(context: Context, mount: Any) -> str:
         raise Failure("`mounts`: expected maps of `source`, `target` and perhaps `write: true`")
     source = inside(context, mount["source"], "mounts.source")
     if any(sign in source for sign in ',"\n'):
-        raise Failure(f"`mounts`: {mount['source']!r} has a comma or a quote, which no client takes", "policy")
+        raise Failure(
+            f"`mounts`: {mount['source']!r} has a comma or a quote, which no client takes",
+            "policy",
+            rule="clients.value",
+        )
     target = word(mount["target"], "mounts.target", _TARGET)
     return f"type=bind,source={source},target={target}" + ("" if mount.get("write") is True else ",readonly")
 

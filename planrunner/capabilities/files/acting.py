@@ -14,6 +14,7 @@ from planrunner.capabilities.files.naming import artifact_name
 from planrunner.capabilities.files.standing import CHUNK, Standing, at, entries, sha256
 from planrunner.capabilities.files.switching import perform, settle
 from planrunner.jsontext import read_json, write_json
+from planrunner.lean import partial
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,10 +39,16 @@ def opened(context: Context, looks: bool = False) -> Beneath:
     none. Raises Failure (policy where the task works in `.git` or in the state folder), StorageFailed."""
     state, directory = "", context.call.directory
     if context.call.task.cwd and ".git" in os.path.realpath(directory).casefold().split("/"):
-        raise Failure(f"plans do not work in `.git`: {directory}", "policy")
+        raise Failure(f"plans do not work in `.git`: {directory}", "policy", rule="files.protected")
     if context.services is not None and not looks:
         state = records.place(context).removesuffix("/cache/files")
-    return Beneath(directory, state, context.cancelled, scope_in(context))
+    return Beneath(directory, state, context.cancelled, scope_in(context), partial(_ruling, context))
+
+
+def _ruling(context: Context) -> list[str]:
+    """The files that planrunner.yaml includes. Raises Failure (policy) where it is not sound, and nobody can tell."""
+    root = context.services.directory() if context.services is not None else context.call.directory
+    return [os.path.join(root, name) for name in context.settings("include").get("files", ())]
 
 
 class Verb:

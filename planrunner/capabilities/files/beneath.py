@@ -40,12 +40,16 @@ def steps(directory: str, path: str) -> list[str]:
     relative = os.path.relpath(path, directory) if os.path.isabs(path) else path
     parts = [part for part in relative.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise Failure(f"{path} is outside the working directory", "policy")
+        raise Failure(f"{path} is outside the working directory", "policy", rule="files.beneath")
     return parts
 
 
 def _never() -> bool:
     return False
+
+
+def _none() -> tuple[str, ...]:
+    return ()
 
 
 def scope_in(context: Context) -> Scope | None:
@@ -59,17 +63,25 @@ def scope_in(context: Context) -> Scope | None:
 
 class Beneath:
     """The working directory, open. ``own`` are the steps to the state folder where it lies inside, in lower case, which
-    nothing may write to; ``cancelled`` says that the attempt should stop; ``scope`` is what a policy leaves. Raises
+    nothing may write to; ``cancelled`` says that the attempt should stop; ``scope`` is what a policy leaves; ``ruling``
+    gives the paths of files that rule over plans as planrunner.yaml does, asked for before anything is written. Raises
     Failure where there is no such directory, policy where it lies in the state folder."""
 
-    __slots__ = ("cancelled", "directory", "own", "root", "scope")
+    __slots__ = ("_ruling", "_ruling_steps", "cancelled", "directory", "own", "root", "scope")
 
     def __init__(
-        self, directory: str, state: str = "", cancelled: Callable[[], bool] = _never, scope: Scope | None = None
+        self,
+        directory: str,
+        state: str = "",
+        cancelled: Callable[[], bool] = _never,
+        scope: Scope | None = None,
+        ruling: Callable[[], Sequence[str]] = _none,
     ) -> None:
         self.directory = directory
         self.scope = scope
         self.cancelled = cancelled
+        self._ruling = ruling
+        self._ruling_steps: set[tuple[str, ...]] | None = None
         try:
             self.root = os.open(directory, FOLDER)
         except OSError as error:
@@ -77,7 +89,7 @@ class Beneath:
         inside = os.path.relpath(os.path.realpath(state), os.path.realpath(directory)) if state else "../-"
         if not set(inside.split("/")) - {"..", "."}:  # then everything here is the state's own
             os.close(self.root)
-            raise Failure(f"plans do not work in the state folder: {directory}", "policy")
+            raise Failure(f"plans do not work in the state folder: {directory}", "policy", rule="files.state")
         self.own = [] if inside.split("/")[0] == ".." else inside.casefold().split("/")
 
     def __enter__(self) -> Beneath:
@@ -108,14 +120,29 @@ class Beneath:
         """The steps to a path that may be written. Raises Failure (policy) for what is protected or outside."""
         parts = steps(self.directory, path)
         if not parts:
-            raise Failure(f"{path} is the working directory itself", "policy")
+            raise Failure(f"{path} is the working directory itself", "policy", rule="files.root")
         guarded = next((part for part in parts if part.casefold() in PROTECTED), "")
+        if not guarded and self._rules(parts):
+            said = f"plans do not write to `{path}`: planrunner.yaml includes it"
+            raise Failure(said, "policy", rule="files.protected")
         if guarded or self.is_own(parts):
             place = guarded or "/".join(parts[: len(self.own)])
-            raise Failure(f"plans do not write to `{place}`" + (f": {path}" if path != place else ""), "policy")
+            raise Failure(
+                f"plans do not write to `{place}`" + (f": {path}" if path != place else ""),
+                "policy",
+                rule="files.protected",
+            )
         if self.scope is not None:
             self.scope.require("write", parts)
         return parts
+
+    def _rules(self, parts: Sequence[str]) -> bool:
+        """Whether the steps lead to a file that rules over plans. Letters of either case are the same to some disks."""
+        if self._ruling_steps is None:
+            here = os.path.realpath(self.directory)
+            paths = (os.path.relpath(os.path.realpath(path), here) for path in self._ruling())
+            self._ruling_steps = {tuple(path.casefold().split("/")) for path in paths}
+        return bool(self._ruling_steps) and tuple(part.casefold() for part in parts) in self._ruling_steps
 
     def open(self, parts: Sequence[str], flags: int = _READ) -> int:
         """Open what the steps lead to, no link on the way and none at the end; the caller closes it. Raises OSError
@@ -180,7 +207,7 @@ class Beneath:
                 part = left.pop()
                 if part == "..":
                     if len(way) == 1:
-                        raise Failure(f"{path} leads out of the working directory", "policy")
+                        raise Failure(f"{path} leads out of the working directory", "policy", rule="files.beneath")
                     os.close(way.pop())
                     continue
                 target = _target(way[-1], part)
@@ -203,7 +230,7 @@ class Beneath:
             return parts
         start = [part for part in self.directory.split("/") if part]
         if parts[: len(start)] != start:
-            raise Failure(f"{path} leads out of the working directory", "policy")
+            raise Failure(f"{path} leads out of the working directory", "policy", rule="files.beneath")
         while len(way) > 1:
             os.close(way.pop())
         return parts[len(start) :]
@@ -228,5 +255,5 @@ def _is_link(folder: int, name: str) -> bool:
 
 def _through(parts: Sequence[str], number: int, flags: int) -> Failure:
     if number == len(parts) - 1 and not flags & os.O_DIRECTORY:
-        return Failure(f"{'/'.join(parts)} is a link", "policy")
-    return Failure(f"{'/'.join(parts)} leads through `{parts[number]}`, which is a link", "policy")
+        return Failure(f"{'/'.join(parts)} is a link", "policy", rule="files.link")
+    return Failure(f"{'/'.join(parts)} leads through `{parts[number]}`, which is a link", "policy", rule="files.link")

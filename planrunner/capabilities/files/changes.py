@@ -68,7 +68,11 @@ def ways(tree: Beneath, parts: list[str], create: bool, hint: str = "`parents: t
         now = look(tree, parts[:count])
         if now is not None:
             if now.kind != "folder":
-                raise Failure(f"{'/'.join(parts)} leads through `{parts[count - 1]}`, which is a {now.kind}", "policy")
+                raise Failure(
+                    f"{'/'.join(parts)} leads through `{parts[count - 1]}`, which is a {now.kind}",
+                    "policy",
+                    rule="files.link",
+                )
             break
         missing.insert(0, Change(path, None, WAY, way=True))
     if missing and not create:

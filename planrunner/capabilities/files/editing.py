@@ -67,8 +67,10 @@ class _Desk:
         path = self.key(path)
         if path not in self._now:
             standing = look(self._tree, path.split("/"))
+            if standing is not None and standing.kind == "link":
+                raise Failure(f"{path} is a link", "policy", rule="files.link")
             if standing is not None and standing.kind != "file":
-                raise Failure(f"{path} is a {standing.kind}", "policy" if standing.kind == "link" else "logic")
+                raise Failure(f"{path} is a {standing.kind}")
             text = None if standing is None else self._read(path)
             self._before[path] = (standing, text)
             self._now[path] = text

@@ -94,7 +94,7 @@ def _mode(folder: int, name: str, path: str) -> int | None:
     except FileNotFoundError:
         return None
     if stat.S_ISLNK(found.st_mode):
-        raise Failure(f"{path} is a link", "policy")
+        raise Failure(f"{path} is a link", "policy", rule="files.link")
     if not stat.S_ISREG(found.st_mode):
         raise Failure(f"{path} is not a regular file")
     return stat.S_IMODE(found.st_mode)

@@ -115,18 +115,24 @@ def _is_over(lines: Sequence[str], at: int) -> bool:
 def _read_extension(line: str, number: int, section: _Section) -> None:
     for start, what in _REFUSED.items():
         if line.startswith(start):
-            raise Failure(f"line {number} of the diff {what}, which an edit does not: `{line}`", "policy")
+            raise Failure(
+                f"line {number} of the diff {what}, which an edit does not: `{line}`", "policy", rule="files.patch"
+            )
     word, _, rest = line.rpartition(" ")
     if word in ("new file mode", "deleted file mode"):
         if rest != "100644" and not (word == "deleted file mode" and rest == "100755"):
-            raise Failure(f"line {number} of the diff sets a mode, which an edit does not: `{line}`", "policy")
+            raise Failure(
+                f"line {number} of the diff sets a mode, which an edit does not: `{line}`", "policy", rule="files.patch"
+            )
         section.made, section.removed = word == "new file mode", word != "new file mode"
     elif line.startswith(("rename from ", "rename to ")):
         _, side, path = line.split(" ", 2)
         section.renamed[side] = _unquoted(path)
     elif line.startswith("index "):
         if rest in ("120000", "160000"):
-            raise Failure(f"line {number} of the diff is about a link or a submodule: `{line}`", "policy")
+            raise Failure(
+                f"line {number} of the diff is about a link or a submodule: `{line}`", "policy", rule="files.patch"
+            )
     elif not line.startswith(("similarity index ", "dissimilarity index ", "Index: ", "======")):
         if section.old is not None and not section.hunks and line[:1] in (" ", "+", "-"):
             raise Failure(f"line {number} of the diff stands under no head of a hunk: expected a line `@@` above it")

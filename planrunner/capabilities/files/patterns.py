@@ -68,7 +68,7 @@ def _past(parts: Sequence[str], places: set[int]) -> set[int]:
 def _parts(pattern: str) -> tuple[str, ...]:
     parts = tuple(part for part in pattern.split("/") if part not in ("", "."))
     if pattern.startswith("/") or ".." in parts:
-        raise Failure(f"the pattern {pattern} leads out of the working directory", "policy")
+        raise Failure(f"the pattern {pattern} leads out of the working directory", "policy", rule="files.beneath")
     if not parts or len(parts) > _MOST:
         raise Failure(f"{pattern!r} is no pattern: expected names, `*` and `**` with `/` between them")
     return (*parts, "*") if parts[-1] == "**" else parts  # what lies below a folder is not the folder itself

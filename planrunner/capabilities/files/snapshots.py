@@ -177,6 +177,7 @@ def _own_folder(context: Context, tree: Beneath, folder: str | None) -> list[str
         raise Failure(
             f"the snapshot is of {folder}, outside the working directory of this task: `path` says where to put it",
             "policy",
+            rule="files.beneath",
         )
     return [] if path == "." else tree.writable(path)
 

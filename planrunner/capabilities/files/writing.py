@@ -55,7 +55,9 @@ def _planned(text: Text, make: Callable[[Beneath, list[str], Standing | None], b
         path = "/".join(parts)
         before = look(tree, parts)
         if before is not None and before.kind != "file":
-            raise Failure(f"{path} is a link", "policy") if before.kind == "link" else Failure(f"{path} is a folder")
+            if before.kind == "link":
+                raise Failure(f"{path} is a link", "policy", rule="files.link")
+            raise Failure(f"{path} is a folder")
         data = make(tree, parts, before)
         mode = permissions(text.mode)
         after = file_of(data, (before.mode if before else 0o644) if mode is None else mode)

@@ -46,11 +46,11 @@ class Address(NamedTuple):
 def parsed(text: str) -> Address:
     """Read an address. Raises Failure (policy) for options, remote helpers, secrets and control characters in it."""
     if not text or text.startswith("-") or "::" in text.partition("[")[0] or any(ord(char) < 33 for char in text):
-        raise Failure(f"{_quoted(text)} is no address of a repository", "policy")
+        raise Failure(f"{_quoted(text)} is no address of a repository", "policy", rule="git.address")
     if found := _URL.fullmatch(text):
         return _from_url(text, found)
     if "://" in text:
-        raise Failure(f"{_quoted(text)} is no address of a repository", "policy")
+        raise Failure(f"{_quoted(text)} is no address of a repository", "policy", rule="git.address")
     if not text.startswith(("/", ".")) and (found := _SCP.fullmatch(text)):
         return Address(text, "ssh", _host(found["host"]), PORTS["ssh"], found["user"] or "")
     return Address(text, "file")
@@ -60,20 +60,24 @@ def _from_url(text: str, found: re.Match[str]) -> Address:
     scheme, user = found["scheme"], found["user"] or ""
     if scheme == "file":
         if found["host"] or not found["path"]:
-            raise Failure(f"{_quoted(text)} is no address of a repository", "policy")
+            raise Failure(f"{_quoted(text)} is no address of a repository", "policy", rule="git.address")
         return Address(text, "file")
     if ":" in user or (user and scheme in ("http", "https")):
-        raise Failure("an address takes no user and no password: name them in `git: {credentials: …}`", "policy")
+        raise Failure(
+            "an address takes no user and no password: name them in `git: {credentials: …}`",
+            "policy",
+            rule="git.credentials",
+        )
     if user.startswith("-") or not found["path"]:
-        raise Failure(f"{_quoted(text)} is no address of a repository", "policy")
+        raise Failure(f"{_quoted(text)} is no address of a repository", "policy", rule="git.address")
     if scheme not in PORTS:
-        raise Failure(f"git does not go by `{scheme}:` here", "policy")
+        raise Failure(f"git does not go by `{scheme}:` here", "policy", rule="git.protocol")
     return Address(text, scheme, _host(found["host"]), int(found["port"] or PORTS[scheme]), user)
 
 
 def _host(text: str) -> str:
     if not _HOST.fullmatch(text):
-        raise Failure(f"{_quoted(text)} is no name of a host", "policy")
+        raise Failure(f"{_quoted(text)} is no name of a host", "policy", rule="git.address")
     return text
 
 
@@ -89,6 +93,7 @@ def connected(context: Context, git: Git, address: Address) -> Git:
         raise Failure(
             f"git does not go by `{address.scheme}:` here: `git: {{protocols: …}}` allows {', '.join(allowed)}",
             "policy",
+            rule="git.protocol",
         )
     variables = {**git.variables, "GIT_ALLOW_PROTOCOL": address.scheme}
     if address.scheme == "file":
@@ -98,7 +103,11 @@ def connected(context: Context, git: Git, address: Address) -> Git:
         return git._replace(variables={**variables, **_by_ssh(address, reached[0])})
     if address.scheme == "git":
         if address.host.strip("[]") not in reached:
-            raise Failure("`git:` takes an address in numbers: a name may change after it was checked", "policy")
+            raise Failure(
+                "`git:` takes an address in numbers: a name may change after it was checked",
+                "policy",
+                rule="git.protocol",
+            )
         return git._replace(variables=variables)
     return _by_http(context, git._replace(variables=variables), address, reached)
 
@@ -119,7 +128,7 @@ def must_not_be_overheard(addresses: list[str], what: str) -> None:
     from ipaddress import ip_address  # late, as above
 
     if any(ip_address(each.partition("%")[0]).is_global for each in addresses):
-        raise Failure(f"{what} is not encrypted, so no secret is sent there: use https", "policy")
+        raise Failure(f"{what} is not encrypted, so no secret is sent there: use https", "policy", rule="git.secret")
 
 
 def _by_ssh(address: Address, reached: str) -> dict[str, str]:
@@ -179,5 +188,5 @@ def secret_of(context: Context, name: str) -> str:
     """The secret in a variable of the task or of this process. Raises Failure where it is not set, or is no secret."""
     secret = context.call.env.get(name) or os.environ.get(name, "")
     if not secret or any(ord(char) < 32 for char in secret):
-        raise Failure(f"the environment variable `{name}` holds no secret", "policy")
+        raise Failure(f"the environment variable `{name}` holds no secret", "policy", rule="git.secret")
     return secret

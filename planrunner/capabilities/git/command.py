@@ -126,7 +126,7 @@ class Git(NamedTuple):
         environment = {**self.environment(), **variables}
         loud = self.variables.get("GIT_ALLOW_PROTOCOL", "") != ""
         context = self.context._replace(log=Escaped(self.context.log)) if loud else self.context
-        call = Program((program(), *arguments), self.directory, environment, stdin, limit, None, not loud)
+        call = Program((program(), *arguments), self.directory, environment, stdin, limit, None, not loud, own=True)
         ended = run(context, call)
         if ended.code not in ok:
             said = shown(b"\n".join((ended.stdout[-2000:].strip(), ended.stderr.strip())).strip())

@@ -30,7 +30,9 @@ class _Client(NamedTuple):
 
         place = _found(self.program)
         env = {**_own_environment(self.context), **self.env}
-        call = Program([place, *arguments, f"--repo={self.repository}"], "/", env, stdin=stdin.encode(), limit=8 << 20)
+        call = Program(
+            [place, *arguments, f"--repo={self.repository}"], "/", env, stdin=stdin.encode(), limit=8 << 20, own=True
+        )
         ended = run(self.context, call)
         if ended.code:
             raise Failure(f"{self.program} {' '.join(arguments[:2])}: {_gist(ended)}", _kind(ended))
@@ -134,4 +136,4 @@ def forge_client(context: Context, program: str, repository: str, token: str) ->
         return Gh(_Client(context, "gh", repository, env))
     if program == "glab":
         return Glab(_Client(context, "glab", repository, {"GITLAB_TOKEN": token} if token else {}))
-    raise Failure(f"`forge: {{client: …}}` takes gh, glab or api, found {program}", "policy")
+    raise Failure(f"`forge: {{client: …}}` takes gh, glab or api, found {program}", "policy", rule="git.forge")

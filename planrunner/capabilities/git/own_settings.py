@@ -21,6 +21,6 @@ def values(context: Context, key: str) -> list[str]:
     hidden = {name: None for name in context.environment() if name.startswith(("GIT_", "LD_"))}
     own = {name: os.environ.get(name) for name in names}  # never what the plan says: it would trust in the user's name
     env: dict[str, str | None] = {**hidden, **own, "GIT_DIR": "/dev/null", "LC_ALL": "C"}
-    call = Program((program(), "config", "--includes", "-z", "--get-all", key), "/", env, quiet=True)
+    call = Program((program(), "config", "--includes", "-z", "--get-all", key), "/", env, quiet=True, own=True)
     found = run(context, call)
     return [value for value in found.text.split("\0") if value] if found.code == 0 else []

@@ -12,14 +12,18 @@ def folder_of(directory: str, path: str) -> str:
     """The absolute path of a folder to make. Raises Failure (policy) for one outside, or behind a link."""
     parts = [part for part in names.path(path).split("/") if part not in ("", ".")]
     if not parts:
-        raise Failure(f"`{path}` is the working directory itself: name a folder to make in it", "policy")
+        raise Failure(
+            f"`{path}` is the working directory itself: name a folder to make in it", "policy", rule="files.root"
+        )
     if parts[-1].startswith("-"):
-        raise Failure(f"`{path}` is no folder to make: its name begins with `-`, as options do", "policy")
+        raise Failure(
+            f"`{path}` is no folder to make: its name begins with `-`, as options do", "policy", rule="git.option"
+        )
     at = os.path.realpath(directory)
     for part in parts[:-1]:
         at = os.path.join(at, part)
         if os.path.islink(at):
-            raise Failure(f"{path} leads through `{part}`, which is a link", "policy")
+            raise Failure(f"{path} leads through `{part}`, which is a link", "policy", rule="files.link")
         if not os.path.isdir(at):
             raise Failure(f"{path} has no folder to stand in: {part} is missing")
     return os.path.join(at, parts[-1])

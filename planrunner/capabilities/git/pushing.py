@@ -11,7 +11,7 @@ from planrunner.capabilities.git.command import Refused, plain_call
 from planrunner.capabilities.git.commits import contains
 from planrunner.capabilities.git.fetching import QUIET
 from planrunner.capabilities.git.records import Record
-from planrunner.capabilities.git.remotes import PACKS, Remote, kind_of, remote_of
+from planrunner.capabilities.git.remotes import PACKS, Remote, failure_of, kind_of, remote_of
 from planrunner.capabilities.git.repository import (
     Repository,
     commit_of,
@@ -96,7 +96,7 @@ def _push(remote: Remote, ref: str, new: str, old: str) -> None:
         if "stale info" in refused.said or "fetch first" in refused.said:
             raise Failure(f"{ref} has moved at {remote.address.text}", "moved") from None
         kind = "rejected" if "remote rejected" in refused.said else kind_of(refused.said)
-        raise Failure(str(refused), kind) from None
+        raise failure_of(str(refused), kind) from None
 
 
 def _command(remote: Remote, ref: str, new: str, old: str) -> tuple[str, ...]:

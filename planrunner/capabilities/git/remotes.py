@@ -37,7 +37,7 @@ class Remote(NamedTuple):
         try:
             return self.git.run(*arguments, ok=ok).text
         except Refused as refused:
-            raise Failure(str(refused), kind_of(refused.said)) from None
+            raise failure_of(str(refused), kind_of(refused.said)) from None
 
     def value(self, reference: str) -> str:
         """What a reference, by its full name, points to there; empty where there is none."""
@@ -63,6 +63,11 @@ def kind_of(said: str) -> str:
     if any(sign in said for sign in _PASSING):
         return "transient"
     return "policy" if "not allowed" in said else "logic"
+
+
+def failure_of(message: str, kind: str) -> Failure:
+    """The failure of a command about a remote repository; what git itself does not go by is refused by a rule."""
+    return Failure(message, kind, rule="git.protocol" if kind == "policy" else "")
 
 
 def remote_of(context: Context, repository: Repository, name: str, url: str = "", push: bool = False) -> Remote:

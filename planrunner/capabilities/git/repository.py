@@ -55,7 +55,7 @@ def open_repository(context: Context, directory: str = "") -> Repository:
     directory = directory or context.call.directory
     top, folder, shared = _find(Git(context, directory))
     if os.path.realpath(top) != _around(directory):
-        raise Failure(f"the working tree of {folder} lies elsewhere: {top}", "policy")
+        raise Failure(f"the working tree of {folder} lies elsewhere: {top}", "policy", rule="git.worktree")
     found = _settings(context, directory, folder, shared)
     settings = SETTINGS + _silenced(found)
     git = Git(context, directory, settings, {"GIT_DIR": folder, "GIT_WORK_TREE": top})

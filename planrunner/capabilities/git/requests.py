@@ -38,7 +38,7 @@ def _forge(context: Context, repository: str) -> Forge:
     name = repository or project.get("repository", "") or _guessed(context)
     if not _REPOSITORY.fullmatch(name):
         raise Failure(f"{name!r} is no repository on a forge: set `forge: {{repository: owner/name}}`")
-    secret = secret_of(context, project["token"]) if project.get("token") else ""
+    secret = _token(context, project)
     if client != "api":
         from planrunner.capabilities.git.forge_clients import forge_client  # late: most go by the interface
 
@@ -49,7 +49,7 @@ def _forge(context: Context, repository: str) -> Forge:
             f"planrunner.yaml names no forge: set `forge: {{kind: …, url: …, token: …}}` ({', '.join(KINDS)})"
         )
     if not secret:
-        raise Failure("planrunner.yaml names no variable with a token: set `forge: {token: NAME}`")
+        raise Failure("planrunner.yaml names no token: set `forge: {credential: ID}`, or `forge: {token: VARIABLE}`")
     _must_be_safe(context, url)
     place = Place(url, name, secret)
     if kind == "gitlab":
@@ -57,11 +57,20 @@ def _forge(context: Context, repository: str) -> Forge:
     return GitHub(context, place) if kind == "github" else Gitea(context, place)
 
 
+def _token(context: Context, project: dict[str, Any]) -> str:
+    """The token of the forge, of a credential or out of a variable; empty where none is named. Raises Failure."""
+    if project.get("credential"):
+        return context.credential(project["credential"])
+    return secret_of(context, project["token"]) if project.get("token") else ""
+
+
 def _must_be_safe(context: Context, url: str) -> None:
     """Raises Failure (policy) where the token would be sent to the world without encryption."""
     address = parsed(url)
     if address.scheme not in ("http", "https"):
-        raise Failure(f"`forge: {{url: …}}` takes an address of https, found {address.scheme}", "policy")
+        raise Failure(
+            f"`forge: {{url: …}}` takes an address of https, found {address.scheme}", "policy", rule="git.protocol"
+        )
     if address.scheme == "http":
         must_not_be_overheard(admitted(context, address.host, address.port), address.origin)
 

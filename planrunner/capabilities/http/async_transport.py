@@ -86,7 +86,7 @@ class AsyncGuardedBackend(httpcore2.AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore2.AsyncNetworkStream:
-        raise Failure(f"refused to connect to the unix socket {path}", "policy")
+        raise Failure(f"refused to connect to the unix socket {path}", "policy", rule="network.socket")
 
     async def sleep(self, seconds: float) -> None:
         await watched(self._watch, lambda: anyio.sleep(seconds))

@@ -116,6 +116,6 @@ def _tls(ca: str) -> ssl.SSLContext:
                 made.load_verify_locations(cafile=ca)
             except OSError as error:
                 said = f"planrunner.yaml: `network.ca`: {ca}: {error.strerror or error}"
-                raise Failure(said, "policy") from None
+                raise Failure(said, "policy", rule="settings.network") from None
         _contexts[ca] = made
     return _contexts[ca]

@@ -1,19 +1,20 @@
-"""Credentials out of the environment, named in the plan and never written down."""
+"""Credentials of the project or out of the environment, named in the plan and never written down."""
 
 from __future__ import annotations
 
 import base64
-import json
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.headers import header_name, is_line
+from planrunner.redaction import Redactor
 
 MASK = "***"
-_WAYS = "`bearer_env`, `basic_env`, or `header` with `header_env`"
+_WAYS = "`credential`, `bearer_env`, `basic_env`, or `header` with `credential` or `header_env`"
+_SHORTEST = 4
+"""Characters of the shortest text that is masked in an answer."""
 
 
 class Unset(Failure):
@@ -21,21 +22,19 @@ class Unset(Failure):
 
 
 class Credentials(NamedTuple):
-    """Headers to send, how they are shown, and the texts that must not come out anywhere."""
+    """Headers to send, how they are shown, and what keeps them out of an answer, should the other side repeat them."""
 
     headers: Mapping[str, str] = {}
     shown: Mapping[str, str] = {}
-    secrets: tuple[str, ...] = ()
+    redactor: Redactor | None = None
 
     def masked(self, text: str) -> str:
-        """The text without the secrets, should the other side have repeated them."""
-        for secret in self.secrets:
-            text = text.replace(secret, MASK)
-        return text
+        """The text without the secrets."""
+        return text if self.redactor is None else self.redactor.text(text)
 
 
 def credentials_of(context: Context, auth: Any) -> Credentials:
-    """Read the input `auth`. Raises Failure where it cannot be used or its variable is not set."""
+    """Read the input `auth`. Raises Failure where it cannot be used, or what it names is not there."""
     if auth is None or auth == {}:
         return Credentials()
     if not isinstance(auth, Mapping):
@@ -43,34 +42,46 @@ def credentials_of(context: Context, auth: Any) -> Credentials:
     ways = sorted(auth)
     if ways == ["bearer_env"]:
         token = _line(context, auth["bearer_env"])
-        return _made("authorization", "Bearer ", token, (token,))
+        return _made("authorization", "Bearer ", token)
     if ways == ["basic_env"]:
         pair = _variable(context, auth["basic_env"])
         if ":" not in pair:
             raise Failure(f"the environment variable `{auth['basic_env']}` must hold `user:password`")
-        packed = base64.b64encode(pair.encode()).decode()
-        return _made("authorization", "Basic ", packed, (packed, pair, pair.partition(":")[2]))
+        return _made("authorization", "Basic ", base64.b64encode(pair.encode()).decode(), pair, pair.partition(":")[2])
     if ways == ["header", "header_env"]:
-        value = _line(context, auth["header_env"])
-        return _made(header_name(auth["header"]), "", value, (value,))
+        return _made(header_name(auth["header"]), "", _line(context, auth["header_env"]))
+    if ways in (["credential"], ["credential", "header"]):
+        return _declared(context, str(auth["credential"]), auth.get("header"))
     raise Failure(f"`auth` must be {_WAYS}, found {', '.join(f'`{way}`' for way in ways)}")
+
+
+def _declared(context: Context, name: str, header: Any) -> Credentials:
+    """A credential of the project, as a token or in a header of its own."""
+    value = context.secret(name)
+    if not is_line(value):
+        raise Failure(f"the credential `{name}` is not one line of ASCII text", "policy", rule="secret")
+    made = _made("authorization", "Bearer ", value) if header is None else _made(header_name(header), "", value)
+    return made._replace(redactor=None)  # whatever the attempt gives is held against all secrets of the run anyway
 
 
 def shown_of(context: Context, auth: Any) -> Credentials:
     """The credentials as they are shown; the variable need not be set, and if it is, its value is masked elsewhere."""
+    if isinstance(auth, Mapping) and "credential" in auth:
+        return _made(header_name(auth["header"]), "", "") if "header" in auth else _made("authorization", "Bearer ", "")
     try:
         return credentials_of(context, auth)
     except Unset:
         if "header" in auth:
-            return _made(header_name(auth["header"]), "", "", ())
-        return _made("authorization", "Bearer " if "bearer_env" in auth else "Basic ", "", ())
+            return _made(header_name(auth["header"]), "", "")
+        return _made("authorization", "Bearer " if "bearer_env" in auth else "Basic ", "")
 
 
-def _made(header: str, before: str, secret: str, secrets: tuple[str, ...]) -> Credentials:
-    long = [each for each in secrets if len(each) >= 4]
-    spelled = {form for each in long for form in (each, json.dumps(each)[1:-1], quote(each, safe=""))}
-    longest_first = sorted(spelled, key=len, reverse=True)
-    return Credentials({header: before + secret}, {header: before + MASK}, tuple(longest_first))
+def _made(header: str, before: str, secret: str, *more: str) -> Credentials:
+    redactor = Redactor()
+    for each in (secret, *more):
+        if len(each) >= _SHORTEST:
+            redactor.add("", each.encode())
+    return Credentials({header: before + secret}, {header: before + MASK}, redactor)
 
 
 def _variable(context: Context, name: Any) -> str:

@@ -66,7 +66,7 @@ class Guard:
         """
         name = plain_name(host)
         if not name:
-            raise Failure("the address has no host", "policy")
+            raise Failure("the address has no host", "policy", rule="network.address")
         self._refuse_unlisted(name, port)
         self._refuse_by_policy(name, port)
         try:
@@ -83,7 +83,11 @@ class Guard:
         allow = self._allow
         if allow is None or any(rule.network is not None or rule.names(name, port) for rule in allow):
             return
-        raise Failure(f"refused to connect to {name}: {self._missing('allow', _entry(name, port))}", "policy")
+        raise Failure(
+            f"refused to connect to {name}: {self._missing('allow', _entry(name, port))}",
+            "policy",
+            rule="network.allow",
+        )
 
     def _refuse(self, name: str, port: int, address: Address) -> None:
         self._refuse_address(name, port, address)
@@ -91,11 +95,19 @@ class Guard:
         shown = str(address) if name == str(address) else f"{name} ({address})"
         allow = self._allow
         if allow is not None and not _listed(allow, name, port, real, address):
-            raise Failure(f"refused to connect to {shown}: {self._missing('allow', _entry(name, port))}", "policy")
+            raise Failure(
+                f"refused to connect to {shown}: {self._missing('allow', _entry(name, port))}",
+                "policy",
+                rule="network.allow",
+            )
         why = next((why for one in real if (why := not_public(one))), "")
         if why and not _listed(self._private, name, port, real, address):
             entry = _entry(str(real[0] if len(real) == 1 else address), port)
-            raise Failure(f"refused to connect to {shown}, {why}: {self._missing('private', entry)}", "policy")
+            raise Failure(
+                f"refused to connect to {shown}, {why}: {self._missing('private', entry)}",
+                "policy",
+                rule="network.private",
+            )
 
     def _refuse_by_policy(self, name: str, port: int) -> None:
         """What the levels of policy say to the name; networks in them wait for its addresses."""
@@ -191,7 +203,9 @@ def _rules(entries: Any, key: str) -> tuple[Rule, ...]:
     if entries is None:
         return ()
     if isinstance(entries, str) or not isinstance(entries, Sequence):
-        raise Failure(f"planrunner.yaml: `network.{key}` must be a list of hosts and addresses", "policy")
+        raise Failure(
+            f"planrunner.yaml: `network.{key}` must be a list of hosts and addresses", "policy", rule="settings.network"
+        )
     return tuple(_rule(entry, f"network.{key}") for entry in entries)
 
 
@@ -207,7 +221,9 @@ def _rule(entry: Any, where: str) -> Rule:
     name = _ascii(body.rstrip("."))
     if port < 0 or not _NAME.fullmatch(name.removeprefix("*.")):
         said = "a host, an address or a network such as 10.0.0.0/8, with or without a port"
-        raise Failure(f"planrunner.yaml: `{where}` has the entry {entry!r}, expected {said}", "policy")
+        raise Failure(
+            f"planrunner.yaml: `{where}` has the entry {entry!r}, expected {said}", "policy", rule="settings.network"
+        )
     return Rule(name, None, port)
 
 

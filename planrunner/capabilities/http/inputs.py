@@ -14,6 +14,7 @@ Code = Annotated[int | str, Doc("", form="http-status")]
 class Keys(TypedDict, total=False):
     """Where credentials are found."""
 
+    credential: str
     bearer_env: str
     basic_env: str
     header: str
@@ -42,8 +43,9 @@ Headers = Annotated[dict[str, Any], Doc("headers to send; they stand in the jour
 Auth = Annotated[
     Keys,
     Doc(
-        "credentials by the name of an environment variable: `bearer_env: NAME`, `basic_env: NAME` "
-        "(`user:password`) or `header: X-Api-Key` with `header_env: NAME`; sent to the origin of the address only"
+        "`credential: ID`, one that the task declares under `secrets`, as a bearer token, or in the header that "
+        "`header: X-Api-Key` names; or by the name of an environment variable: `bearer_env: NAME`, `basic_env: NAME` "
+        "(`user:password`) or `header` with `header_env: NAME`; sent to the origin of the address only"
     ),
 ]
 Timeout = Annotated[

@@ -30,7 +30,11 @@ def keep_to_origin(request: Any) -> None:
         return
     if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
         first_url, here_url = (f"{scheme}://{host}:{port}" for scheme, host, port in (first, here))
-        raise Failure(f"{first_url} redirects the body of the request to {here_url}, which is not followed", "policy")
+        raise Failure(
+            f"{first_url} redirects the body of the request to {here_url}, which is not followed",
+            "policy",
+            rule="network.redirect",
+        )
     for name in [name for name in request.headers if name.lower() not in FOLLOWS]:
         del request.headers[name]
 

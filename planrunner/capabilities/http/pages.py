@@ -155,7 +155,11 @@ def _joined(ask: Ask, reference: str) -> str:
     except httpx2.InvalidURL:
         raise Failure(f"{ask.shown}: the next page is no address: {reference[:200]!r}") from None
     if (there.scheme, there.host, there.port) != (here.scheme, here.host, here.port) or there.userinfo:
-        raise Failure(f"{ask.shown}: the next page is at another origin, {there.scheme}://{there.host}", "policy")
+        raise Failure(
+            f"{ask.shown}: the next page is at another origin, {there.scheme}://{there.host}",
+            "policy",
+            rule="network.redirect",
+        )
     return str(there.copy_with(fragment=None))
 
 

@@ -53,4 +53,6 @@ def _standing(tree: Beneath, path: str) -> Standing | None:
     found = look(tree, parts)
     if found is None or found.kind == "file":
         return found
-    raise Failure(f"{path} is a {found.kind}", "policy" if found.kind == "link" else "logic")
+    if found.kind == "link":
+        raise Failure(f"{path} is a link", "policy", rule="files.link")
+    raise Failure(f"{path} is a {found.kind}")

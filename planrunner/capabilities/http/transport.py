@@ -88,7 +88,7 @@ class GuardedBackend(httpcore2.NetworkBackend):
     def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore2.NetworkStream:
-        raise Failure(f"refused to connect to the unix socket {path}", "policy")
+        raise Failure(f"refused to connect to the unix socket {path}", "policy", rule="network.socket")
 
     def sleep(self, seconds: float) -> None:
         until = time.monotonic() + seconds

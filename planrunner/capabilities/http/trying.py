@@ -86,7 +86,7 @@ def _too_long(context: Context, ask: Ask, wait: float, spent: float) -> str:
 
 
 def _told(failure: Failure, more: str) -> Failure:
-    return Failure(f"{failure}{more}", failure.failure, failure.outputs)
+    return Failure(f"{failure}{more}", failure.failure, failure.outputs, rule=failure.rule)
 
 
 def _log(context: Context, text: Any) -> None:

@@ -73,7 +73,7 @@ def _files(folder: str, path: str) -> list[str]:
     names = sorted(name for name in os.listdir(folder) if name.endswith(_MANIFESTS))
     files = [os.path.join(folder, name) for name in names]
     if any(os.path.islink(file) for file in files):
-        raise Failure(f"`path`: {path} holds links", "policy")
+        raise Failure(f"`path`: {path} holds links", "policy", rule="files.link")
     return files
 
 

@@ -53,7 +53,7 @@ def _checked(found: list[Object], everything: bool) -> list[Object]:
     for each in found:
         if each["kind"] in _HOLDS_MORE and not everything:
             said = "holds what cannot be made again: say `everything: true` to delete it"
-            raise Failure(f"{key(each)} {said}", "policy")
+            raise Failure(f"{key(each)} {said}", "policy", rule="kubectl.everything")
     return found
 
 

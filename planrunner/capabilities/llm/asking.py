@@ -60,7 +60,7 @@ def asking(
         chains = [chosen(context, name) for name in names]
         if library:
             for chain in chains:
-                key_of(chain[0])  # what lacks one is told without loading anything
+                key_of(chain[0], context)  # what lacks one is told without loading anything
             load(context, {chain[0].provider for chain in chains})
         return asyncio.run(inside(purse, chains))
 
@@ -129,25 +129,24 @@ class Asker:
 
     async def _send(self, exchange: Exchange, asked: Asked, stream: bool) -> Reply:
         from planrunner.capabilities.llm.providers import adapter, request
-        from planrunner.capabilities.llm.secrets import Stream
 
         load(self.context, {exchange.model.provider})  # of a model that stands in for another
         made = adapter(exchange.model, self.client)
         if not stream:
             return _blinded(await request(made, exchange.model, asked, None), exchange)
-        shown = Stream(exchange.blinds)
+        shown = exchange.redactor.stream()
         write = self.context.log.write
         try:
             reply = await request(
-                made, exchange.model, asked, lambda piece: write(shown.take(piece).encode("utf-8", "replace"))
+                made, exchange.model, asked, lambda piece: write(shown.take(piece.encode("utf-8", "replace")))
             )
         finally:
-            write((shown.rest() + "\n").encode("utf-8", "replace"))
+            write(shown.rest() + b"\n")
         return _blinded(reply, exchange)
 
     def _key(self, model: Model) -> str:
         if model.name not in self._keys:
-            self._keys[model.name] = key_of(model)
+            self._keys[model.name] = key_of(model, self.context)
         return self._keys[model.name]
 
     def _keep(self, exchange: Exchange) -> tuple[str, str]:
@@ -209,8 +208,6 @@ def _size_of(asked: Asked) -> int:
 
 def _blinded(reply: Reply, exchange: Exchange) -> Reply:
     """The reply without the key, even where it came in pieces."""
-    if not exchange.blinds.longest:
-        return reply
-    text = exchange.blinds.text
-    calls = [call._replace(arguments=json.loads(text(json.dumps(call.arguments)))) for call in reply.calls]
-    return reply._replace(text=text(reply.text), calls=tuple(calls))
+    redactor = exchange.redactor
+    calls = tuple(call._replace(arguments=redactor.data(call.arguments)) for call in reply.calls)
+    return reply._replace(text=redactor.text(reply.text), calls=calls)

@@ -17,8 +17,8 @@ PROVIDERS = ("openai", "openai-compatible", "anthropic", "google", "ollama")
 PARAMETERS = ("temperature", "max_tokens", "top_p", "seed", "stop", "presence_penalty", "frequency_penalty")
 
 _FIELDS = (
-    *("provider", "model", "base_url", "key_env", "key_file", "parameters", "price", "fallback", "timeout"),
-    *("structured", "dimensions"),
+    *("provider", "model", "base_url", "credential", "key_env", "key_file", "parameters", "price"),
+    *("fallback", "timeout", "structured", "dimensions"),
 )
 
 _HOMES = {
@@ -57,6 +57,7 @@ class Model(NamedTuple):
     own_address: bool = False
     key_env: str = ""
     key_file: str = ""
+    credential: str = ""
     parameters: Mapping[str, Json] = {}
     price: Price | None = None
     fallback: tuple[str, ...] = ()
@@ -123,7 +124,8 @@ def _model(name: str, given: Mapping[str, Json]) -> Model:
     base_url = _text(given, "base_url")
     if not base_url and provider not in _HOMES:
         raise ValueError(f"needs a `base_url`, since its provider is `{provider}`")
-    usual = "" if base_url or given.get("key_file") else _USUAL_KEYS.get(provider, "")
+    named = base_url or given.get("key_file") or given.get("credential")
+    usual = "" if named else _USUAL_KEYS.get(provider, "")
     return Model(
         name=name,
         provider=provider,
@@ -132,6 +134,7 @@ def _model(name: str, given: Mapping[str, Json]) -> Model:
         own_address=bool(base_url),
         key_env=_text(given, "key_env") or usual,
         key_file=_text(given, "key_file"),
+        credential=_text(given, "credential"),
         parameters=_parameters(given.get("parameters") or {}),
         price=_price(given.get("price")),
         fallback=_fallback(name, given.get("fallback") or ()),
@@ -181,25 +184,33 @@ def _structured(given: Json) -> str:
     return str(given)
 
 
-def key_of(model: Model) -> str:
+def key_of(model: Model, context: Context) -> str:
     """The key that the model's requests carry; empty where none is configured. Raises Failure (policy) where the one
     that is configured cannot be had."""
+    if model.credential:
+        return _key(model, context.credential(model.credential))
     if model.key_file:
         try:
             with open(os.path.expanduser(model.key_file), encoding="utf-8") as file:
                 return _key(model, file.read().strip())
         except (OSError, UnicodeDecodeError):
-            raise Failure(f"the key of `{model.name}` cannot be read from {model.key_file}", "policy") from None
+            raise Failure(
+                f"the key of `{model.name}` cannot be read from {model.key_file}", "policy", rule="models.key"
+            ) from None
     if not model.key_env:
         return ""
     key = os.environ.get(model.key_env, "").strip()
     if not key:
-        raise Failure(f"`{model.name}` takes its key from the variable {model.key_env}, which is not set", "policy")
+        raise Failure(
+            f"`{model.name}` takes its key from the variable {model.key_env}, which is not set",
+            "policy",
+            rule="models.key",
+        )
     return _key(model, key)
 
 
 def _key(model: Model, key: str) -> str:
     """A key that a header can carry: what is said about another one would hold it."""
     if not is_line(key):
-        raise Failure(f"the key of `{model.name}` is not one line of ASCII text", "policy")
+        raise Failure(f"the key of `{model.name}` is not one line of ASCII text", "policy", rule="models.key")
     return key

@@ -15,10 +15,13 @@ from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.llm.meter import Meter
 from planrunner.capabilities.llm.models import Model
 from planrunner.capabilities.llm.purse import Hold, Purse, Tokens, Used, most_input
-from planrunner.capabilities.llm.secrets import Blinds
+from planrunner.redaction import Redactor
 
 LARGEST = 16 << 20
 """Bytes of a reply that are read."""
+
+SHORTEST_KEY = 4
+"""Characters of the shortest key that is taken out of a reply."""
 
 NO_KEY = "no-key"
 """What a library gets to see instead of a key."""
@@ -33,15 +36,17 @@ class Exchange:
     """One request to a model and its reply, as they went over the wire."""
 
     __slots__ = (
-        *("_key", "_meter", "_purse", "blinds", "hold", "is_event_stream", "is_whole", "max_tokens", "model"),
-        *("refused", "reply", "request", "status", "used", "was_sent"),
+        *("_key", "_meter", "_purse", "hold", "is_event_stream", "is_whole", "max_tokens", "model"),
+        *("redactor", "refused", "reply", "request", "status", "used", "was_sent"),
     )
 
     def __init__(self, model: Model, key: str, purse: Purse, max_tokens: int) -> None:
         self._key = key
         self._meter = Meter(Tokens(0, 0))
         self._purse = purse
-        self.blinds = Blinds(key)
+        self.redactor = Redactor()
+        if len(key) >= SHORTEST_KEY:
+            self.redactor.add("", key.encode())
         self.hold: Hold | None = None
         self.is_event_stream = self.is_whole = self.was_sent = False
         self.max_tokens = max_tokens
@@ -58,7 +63,7 @@ class Exchange:
             self.refused = Failure("the library tried to send the request a second time", "transient")
             raise self.refused
         most = Tokens(most_input(len(body)), self.max_tokens)
-        self.request = self.blinds.data(body)
+        self.request = self.redactor.bytes(body)
         self._meter = Meter(most)
         try:
             self.hold = self._purse.take(self.model, most)
@@ -68,7 +73,7 @@ class Exchange:
 
     def take(self, data: bytes) -> bytes:
         """A piece of the reply as the library may see it: a whole document, or whole lines of events."""
-        data = self.blinds.data(data)
+        data = self.redactor.bytes(data)
         if len(self.reply) + len(data) > LARGEST:
             self.refused = Failure(f"the reply is larger than {LARGEST >> 20} MiB", "transient")
             raise self.refused

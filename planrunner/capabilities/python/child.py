@@ -29,8 +29,6 @@ Unfit = _data.Unfit
 def main() -> int:
     order = json.load(sys.stdin)
     _arrange(order["directory"])
-    if order["memory"]:
-        _bound(order["memory"])
     answer = answered(order)
     _flush()
     _write(order["result"], answer, order["limit"])
@@ -42,7 +40,7 @@ def answered(order: dict[str, Any]) -> dict[str, Any]:
     try:
         return {"failure": "", "message": "", "outputs": _data.outputs_of(_result(order))}
     except Unfit as unfit:
-        return _failed(unfit.failure, str(unfit))
+        return {**_failed(unfit.failure, str(unfit)), "rule": unfit.rule}
     except SystemExit as end:
         return _exited(end.code)
     except MemoryError:
@@ -57,17 +55,34 @@ def answered(order: dict[str, Any]) -> dict[str, Any]:
 
 def _result(order: dict[str, Any]) -> Any:
     kind, target, args = order["kind"], order["target"], order["args"]
+    path, data = _content(target, order["directory"]) if kind == "file" else ("", b"")
+    if order.get("guard"):
+        refused = _beside("verdicts").refusal(order["guard"], data if kind == "file" else _seen(order))
+        if refused:
+            raise Unfit(refused[0], "policy", refused[1])
+    if order["memory"]:
+        _bound(order["memory"])
     if kind == "function":
         return _called(_function(target, order["directory"]), args)
     if kind == "file":
-        path = _inside(os.path.join(order["directory"], target), order["directory"], target)
-        with open(path, "rb") as file:
-            code = compile(file.read(), path, "exec", dont_inherit=True)
-        return _executed(code, path, args)
+        return _executed(compile(data, path, "exec", dont_inherit=True), path, args)
     import linecache  # so that a traceback shows the lines
 
     linecache.cache["<code>"] = (len(target), None, target.splitlines(keepends=True), "<code>")
     return _executed(compile(target, "<code>", "exec", dont_inherit=True), "<code>", args)
+
+
+def _seen(order: dict[str, Any]) -> bytes:
+    """What was looked at before this process started, as it is now."""
+    if order["kind"] == "code":
+        return bytes(order["target"], "utf-8", "surrogatepass")
+    return _content(order["guard"]["name"], order["directory"])[1]
+
+
+def _content(name: str, directory: str) -> tuple[str, bytes]:
+    path = _inside(os.path.join(directory, name), directory, name)
+    with open(path, "rb") as file:
+        return path, file.read()
 
 
 def _executed(code: types.CodeType, path: str, args: dict[str, Any]) -> Any:
@@ -149,7 +164,7 @@ def _is_only_folders(spec: Any) -> bool:
 def _inside(path: str, directory: str, name: str) -> str:
     real, root = os.path.realpath(path), os.path.realpath(directory)
     if not path or not real.startswith(root.rstrip("/") + "/"):
-        raise Unfit(f"{name} is outside the working directory", "policy")
+        raise Unfit(f"{name} is outside the working directory", "policy", "files.beneath")
     if not os.path.isfile(real):
         raise Unfit(f"there is no file {name}")
     return real

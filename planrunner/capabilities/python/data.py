@@ -25,11 +25,13 @@ _UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))
 
 
 class Unfit(Exception):
-    """An argument, a result or the order itself is not what it has to be; ``failure`` is the class of the failure."""
+    """An argument, a result or the order itself is not what it has to be; ``failure`` is the class of the failure,
+    ``rule`` the one that refuses what is asked for."""
 
-    def __init__(self, message: str, failure: str = "logic") -> None:
+    def __init__(self, message: str, failure: str = "logic", rule: str = "") -> None:
         super().__init__(message)
         self.failure = failure
+        self.rule = rule
 
 
 def arguments(function: Any, args: dict[str, Any]) -> dict[str, Any]:

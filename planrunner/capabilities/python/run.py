@@ -8,10 +8,10 @@ import time
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Exit, Failure, Preview, Spawn
 from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.python.generated import Work, guard, require_said
 from planrunner.capabilities.python.interpreter import interpreter
-from planrunner.capabilities.verbatim import require_verbatim
 from planrunner.machine.events import Outcome
-from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Annotated, Any
@@ -20,22 +20,19 @@ if TYPE_CHECKING:
 
 _CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child.py")
 _CODE = "the lines themselves, without templates; `args` and `result` as in a script"
+_GENERATED = (
+    "true: it is made while the run goes on, and `code` may be one template; false: the plan vouches for it; default: "
+    "a file that changed since the run began is"
+)
 _INCARNATION = f"{os.getpid():x}-{time.time_ns():x}"
 """Sets a result apart from one that a killed runner, or what survived it, wrote for the same attempt."""
 
 
-class Work(NamedTuple):
-    """What is to be run: ``kind`` is function, file or code."""
-
-    kind: str
-    target: str
-
-
 def preview(
-    context: Context, function: str = "", file: str = "", code: str = "", args: Any = None, **_: Any
+    context: Context, function: str = "", file: str = "", code: str = "", args: Any = None, **more: Any
 ) -> Preview:
     """The call as it would be made."""
-    work = _work(context, function, file, code)
+    work = _work(context, function, file, code, more.get("generated"))
     given = json.dumps(args or {}, ensure_ascii=False, sort_keys=True)
     what = "code of the plan" if work.kind == "code" else work.target
     detail = work.target if work.kind == "code" else ""
@@ -59,6 +56,7 @@ def run(
     args: Annotated[dict[str, Any] | None, Doc("inputs by name; they travel as JSON, never as code")] = None,
     python: Annotated[str, Doc("interpreter; default: `python` on the PATH, else that of planrunner")] = "",
     memory: Annotated[str | int, Doc("the most data it may hold in memory; empty: no bound", quantity="size")] = "4GiB",
+    generated: Annotated[bool | None, Doc(_GENERATED)] = None,
 ) -> Spawn:
     """Run a function, a script or a few lines of Python in a process of its own.
 
@@ -69,9 +67,12 @@ def run(
 
     An exception fails the task with `logic`, and the log shows the part of the traceback that is the project's. The
     exit code 75 is a transient failure. A function must be in a file below the working directory.
+
+    Code that is made while the run goes on is looked at first, like `python.scan` does: what a rule denies is refused,
+    and what a rule asks about runs once a gate has shown it to a person, as it was shown.
     """
     call = context.call
-    work = _work(context, function, file, code)
+    work = _work(context, function, file, code, generated)
     result = _result_path(call.scratch)
     order = {
         "kind": work.kind,
@@ -81,6 +82,7 @@ def run(
         "result": result,
         "limit": OUTPUT_LIMIT,
         "memory": _bytes(memory),
+        "guard": guard(context, work),
     }
 
     def finish(ended: Exit) -> Outcome:
@@ -99,13 +101,12 @@ def _result_path(scratch: str) -> str:
     return os.path.join(tempfile.mkdtemp(prefix="planrunner-"), "result")
 
 
-def _work(context: Context, function: str, file: str, code: str) -> Work:
-    given = [Work(kind, text) for kind, text in (("function", function), ("file", file), ("code", code)) if text]
+def _work(context: Context, function: str, file: str, code: str, made: bool | None) -> Work:
+    given = [Work(kind, text, made) for kind, text in (("function", function), ("file", file), ("code", code)) if text]
     if len(given) != 1:
         raise Failure("give one of `function`, `file` and `code`")
     work = given[0]
-    if work.kind == "code":
-        require_verbatim(context, "code", "hand values over in `args`")
+    require_said(context, work)
     if work.kind == "function" and not all(work.target.rpartition(":")[::2]):
         raise Failure(f"`function` is `module:function` or `file.py:function`, found {function}")
     return work
@@ -127,15 +128,15 @@ def _finish(ended: Exit, result: str) -> Outcome:
     from planrunner.capabilities.shell import classify
 
     said = _read(result)
-    failure, message = "", ""
+    failure, message, rule = "", "", ""
     if said is None or (ended.code and not said["failure"]):
         failure, message = classify(ended)
         if not failure:
             failure, message = "logic", "ended without a result: the process was left by os._exit or exec"
     elif said["failure"]:
-        failure, message = said["failure"], said["message"]
+        failure, message, rule = said["failure"], said["message"], str(said.get("rule", ""))
     outputs: dict[str, Json] = {} if failure or said is None else said["outputs"]
-    return Outcome(failure, message, outputs, ended.code, ended.duration, ended.stdout, ended.stderr)
+    return Outcome(failure, message, outputs, ended.code, ended.duration, ended.stdout, ended.stderr, rule=rule)
 
 
 def _read(path: str) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ def canonical(url: str) -> str:
     if parts.scheme.lower() not in _PORTS or not host or len(text) > _LONGEST:
         raise Failure(f"`{text[:200]}` is no http or https address")
     if parts.username is not None or parts.password is not None:
-        raise Failure(f"the address of a page on {host} carries a name or a password", "policy")
+        raise Failure(f"the address of a page on {host} carries a name or a password", "policy", rule="git.credentials")
     place = f"[{host}]" if ":" in host else _ascii(host)
     if port is not None and port != _PORTS[parts.scheme.lower()]:
         place = f"{place}:{port}"

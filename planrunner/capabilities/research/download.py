@@ -146,7 +146,7 @@ def _target(url: str, headers: Any) -> str:
     try:
         return joined(url, headers["location"])
     except Failure as failure:
-        raise Failure(f"{url} redirects to what is not fetched: {failure}", "policy") from None
+        raise Failure(f"{url} redirects to what is not fetched: {failure}", "policy", rule=failure.rule) from None
 
 
 def _goes_on(told: str, have: int) -> bool:

@@ -199,7 +199,8 @@ def _failed(item: Item, failure: Failure | None) -> Item:
     if failure is None:
         failure = Failure("was not reached", "transient")
     told = {"status": failure.outputs["status"]} if "status" in failure.outputs else {}
-    return {"url": item["url"], "failure": failure.failure, "reason": str(failure)[:500], **told}
+    rule = {"rule": failure.rule} if failure.rule else {}
+    return {"url": item["url"], "failure": failure.failure, "reason": str(failure)[:500], **rule, **told}
 
 
 def _doc(context: Context, item: Item, got: Got, shown: int, query: str) -> Item:
@@ -242,4 +243,5 @@ def _too_many(outputs: Docs, total: int) -> Failure:
     kinds = {entry["failure"] for entry in outputs.failed}
     failure = next((kind for kind in ("transient", "policy", "logic") if kind in kinds), sorted(kinds)[0])
     said = f"{len(outputs.failed)} of {total} pages failed; the first: {outputs.failed[0]['reason']}"
-    return Failure(said, failure if failure in ("transient", "policy") else "logic", outputs._asdict())
+    rule = next((str(entry["rule"]) for entry in outputs.failed if failure == "policy" and "rule" in entry), "")
+    return Failure(said, failure if failure in ("transient", "policy") else "logic", outputs._asdict(), rule=rule)

@@ -50,12 +50,20 @@ class Robots:
         `transient` where the rules cannot be read now."""
         rules = self._of(origin(url))
         if isinstance(rules, Failure):
-            raise Failure(str(rules), rules.failure, rules.outputs)
+            raise Failure(str(rules), rules.failure, rules.outputs, rule=rules.rule)
         if rules.parsed is not None and not rules.parsed.can_fetch(url, self._name):
-            raise Failure(f"robots.txt of {host(url)} does not want `{self._name}` to read {url}", "policy")
+            raise Failure(
+                f"robots.txt of {host(url)} does not want `{self._name}` to read {url}",
+                "policy",
+                rule="research.robots",
+            )
         if rules.rest > _LONGEST_REST:
             asked = f"{rules.rest:g} s between requests"
-            raise Failure(f"robots.txt of {host(url)} asks for {asked}; fetch its pages one by one", "policy")
+            raise Failure(
+                f"robots.txt of {host(url)} asks for {asked}; fetch its pages one by one",
+                "policy",
+                rule="research.robots",
+            )
         return rules.rest
 
     def _of(self, place: str) -> Rules | Failure:

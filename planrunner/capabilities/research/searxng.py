@@ -52,7 +52,7 @@ def _page(asked: Search, page: int) -> dict[str, Json]:
     except Failure as failure:
         if failure.outputs.get("status") == 403:
             hint = "it may not give JSON: `search.formats` in its settings has to list `json`"
-            raise Failure(f"{failure}; {hint}", failure.failure, failure.outputs) from None
+            raise Failure(f"{failure}; {hint}", failure.failure, failure.outputs, rule=failure.rule) from None
         raise
     if not isinstance(answer, dict) or not isinstance(answer.get("results"), list):
         raise Failure(f"{asked.address} does not answer like a SearXNG server: no `results` in its JSON")

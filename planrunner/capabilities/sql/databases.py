@@ -59,7 +59,9 @@ def find(context: Context, database: str) -> Database:
     given = known.get(database) if isinstance(known, dict) else None
     if given is None:
         raise Failure(
-            f"planrunner.yaml names no database `{database}` under `sql: databases:`{_names(known)}", "policy"
+            f"planrunner.yaml names no database `{database}` under `sql: databases:`{_names(known)}",
+            "policy",
+            rule="sql.database",
         )
     settings = {"url": given} if isinstance(given, str) else dict(given)
     url = _parsed(_address(database, settings), f"the address of the database `{database}`")
@@ -87,12 +89,16 @@ def _address(database: str, settings: dict[str, Any]) -> str:
 def _of_the_project(context: Context, database: str) -> Database:
     url = _parsed(database, "`database`")
     if url.drivername != "sqlite":
-        raise Failure("a plan names such a database by its name in planrunner.yaml, not by its address", "policy")
+        raise Failure(
+            "a plan names such a database by its name in planrunner.yaml, not by its address",
+            "policy",
+            rule="sql.address",
+        )
     given = url.database or ""
     root = os.path.realpath(context.call.directory)
     path = os.path.realpath(os.path.join(root, given))
     if not given or given == ":memory:" or url.query or not path.startswith(f"{root.rstrip('/')}/"):
-        raise Failure(f"{database} is no file below the working directory", "policy")
+        raise Failure(f"{database} is no file below the working directory", "policy", rule="files.beneath")
     with opened(context, looks=context.call.dry) as tree:  # as it is written, and where links lead to
         for way in (os.path.normpath(os.path.join(root, given)), path):
             if way.startswith(f"{root.rstrip('/')}/"):

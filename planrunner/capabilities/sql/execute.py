@@ -56,7 +56,9 @@ def _placed(place: str) -> Iterator[None]:
     try:
         yield
     except Failure as failure:
-        raise Failure(f"{place}: {failure}" if place else str(failure), failure.failure, failure.outputs) from None
+        raise Failure(
+            f"{place}: {failure}" if place else str(failure), failure.failure, failure.outputs, rule=failure.rule
+        ) from None
 
 
 def _preview_execute(

@@ -36,12 +36,17 @@ def explained(error: Exception, database: Database, connecting: bool = False) ->
         return error
     if database.dialect == "sqlite":
         code = str(getattr(original, "sqlite_errorname", ""))
-        return Failure(f"SQLite: {original}{_place(code, database)}", _of(_SQLITE, code))
+        return _failure(f"SQLite: {original}{_place(code, database)}", _of(_SQLITE, code))
     state = str(original.sqlstate or "") if hasattr(original, "sqlstate") else ""
     failure = _of(_POSTGRESQL, state)
     if not state and type(original).__name__ == "OperationalError":
         failure = "transient"  # refused, lost or never there
-    return Failure(database.clean(f"PostgreSQL: {_said(original, connecting)}"), failure)
+    return _failure(database.clean(f"PostgreSQL: {_said(original, connecting)}"), failure)
+
+
+def _failure(message: str, failure: str) -> Failure:
+    """What a database does not let its user do is refused by a rule of its own."""
+    return Failure(message, failure, rule="sql.denied" if failure == "policy" else "")
 
 
 def _place(code: str, database: Database) -> str:

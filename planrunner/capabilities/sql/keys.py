@@ -60,7 +60,9 @@ def _make_table(session: Session) -> None:
         session.run(Bound(_MAKE, {}))
     except Failure as failure:
         hint = f"; make it once as its owner ({_MAKE}), or do without it by `key: false`"
-        raise Failure(f"the table {TABLE} cannot be made: {failure}{hint}", failure.failure) from None
+        raise Failure(
+            f"the table {TABLE} cannot be made: {failure}{hint}", failure.failure, rule=failure.rule
+        ) from None
 
 
 def _marks(session: Session) -> Any:

@@ -54,7 +54,9 @@ class Session:
             lambda: self._connection.exec_driver_sql(statement.text, statement.values, execution_options=options)
         )
         if not self._is_open():
-            raise Failure("the statement ended the transaction, which is not for a plan to do", "policy")
+            raise Failure(
+                "the statement ended the transaction, which is not for a plan to do", "policy", rule="sql.transaction"
+            )
         return result
 
     def changed(self, result: CursorResult[Any]) -> Callable[[], int]:

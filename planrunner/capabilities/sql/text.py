@@ -151,5 +151,5 @@ def single(text: str, dialect: str) -> str:
         raise Failure("there is no statement" if not found else f"one statement is wanted here, found {len(found)}")
     word = first_word(found[0], dialect)
     if word in _OF_THE_TRANSACTION or (word == "PREPARE" and _PREPARED.match(in_a_line(found[0], dialect))):
-        raise Failure(f"{word} is not for a plan to say: the task is one transaction", "policy")
+        raise Failure(f"{word} is not for a plan to say: the task is one transaction", "policy", rule="sql.transaction")
     return found[0]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Capability, Task
+from planrunner.plan.pythonrules import is_one_template
 from planrunner.plan.rules.places import place_of
 from planrunner.plan.rules.reading import Text, has_templates, is_template
 from planrunner.plan.rules.view import PlanView
@@ -42,11 +43,18 @@ def _judged(view: PlanView, at: tuple[int, str], found: Capability, inputs: dict
         schema = field.schema if isinstance(field.schema, dict) else {}
         if schema.get("contentMediaType") not in CODE or field.name not in inputs:
             continue
+        if is_generated(inputs) and is_one_template(inputs[field.name]):
+            continue
         for text in _texts(inputs[field.name], field.name):
             start = min(place for sign in ("{{", "{%") if (place := text.find(sign)) >= 0)
             span = place_of(view, Text(at[0], at[1], "before", text), start, max(text.rfind("}") + 1, start + 2))
             message = f"`{field.name}` of `{found.name}` is code, and no template is filled into it"
             yield Diagnostic("PLAN216", message, span, help=_way(found))
+
+
+def is_generated(inputs: dict[str, Any]) -> bool:
+    """Whether a task says that its code is made while the run goes on, so that it is looked at before it runs."""
+    return inputs.get("generated") is True
 
 
 def _texts(value: Any, name: str) -> Iterator[str]:

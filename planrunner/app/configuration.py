@@ -1,0 +1,148 @@
+"""The settings of a project as people look at them: what is wrong with them, what holds, and where it stands."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from planrunner import syntax
+from planrunner.app.authoring import Checked, Choice, check_project_of, registry
+from planrunner.diagnostics import Diagnostic, arrange
+from planrunner.errors import NotFound, PlanrunnerError
+from planrunner.journal.workspace import find_project
+from planrunner.masking import MASK, masked
+from planrunner.plan.nearest import nearest
+from planrunner.record import NamedTuple
+from planrunner.resources import read_data
+from planrunner.safety.consistency import entries
+from planrunner.safety.effective import EmptyList, Located
+from planrunner.safety.profiles import NONE
+from planrunner.safety.project import SECTIONS, check_files, read_located, read_settings
+from planrunner.syntax.tree import Mapping, Scalar, Sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planrunner.syntax.tree import Node
+
+    Json = Any
+
+_SECRET = re.compile(r"(^|_)(password|passwd|secret|token|api_?key)$", re.IGNORECASE)
+"""Names of keys whose values are not shown."""
+
+
+class Shown(NamedTuple):
+    """One value that holds: its path such as ``models.fast.timeout``, the value with secrets masked, and where it
+    stands; ``default`` where nobody says it."""
+
+    path: str
+    value: Json
+    place: str
+
+
+class Configuration(NamedTuple):
+    """What holds: the profile (empty for none), the sections as data, and each value with its place."""
+
+    profile: str
+    data: dict[str, Json]
+    rows: list[Shown]
+
+
+def check() -> list[Checked]:
+    """Every file of the settings of the project here, with what is wrong with it. Raises NotFound where there is none,
+    and as ``check_files``."""
+    project = find_project(None)
+    found = {file.source.name: file for file in check_project_of("", Choice())}
+    if not found:
+        raise NotFound(f"there is no planrunner.yaml in {project}", "write one: docs/how-to/configure-a-project.md")
+    for file in check_files(project):
+        if more := [*_unknown_capabilities(file.tree, project)]:
+            checked = found[file.source.name]
+            found[file.source.name] = checked._replace(findings=arrange((*checked.findings, *more)))
+    return list(found.values())
+
+
+def _unknown_capabilities(tree: Node | None, project: str) -> Iterator[Diagnostic]:
+    """Tools that call what is not installed; plugins are looked up for those alone that are not built in."""
+    tools = tree.get("tools") if isinstance(tree, Mapping) else None
+    known = registry(project)
+    for tool, body in entries(tools):
+        uses = body.get("uses") if isinstance(body, Mapping) else None
+        if isinstance(uses, Scalar) and isinstance(uses.value, str) and known.find(uses.value) is None:
+            close = nearest(uses.value, known.names())
+            what = f"the tool `{tool}` calls `{uses.value}`, which no installed capability is named"
+            yield Diagnostic("PLAN841", what + (f", did you mean `{close}`?" if close else ""), uses.span)
+
+
+def configuration(section: str | None = None) -> Configuration:
+    """What holds in the project here, of one section or all, with the defaults that its schema documents. Raises
+    NotFound for a section that there is not, and as ``read_settings``."""
+    if section is not None and section not in SECTIONS:
+        near = nearest(section, SECTIONS)
+        raise NotFound(f"there is no section `{section}`", f"did you mean `{near}`?" if near else ", ".join(SECTIONS))
+    project = find_project(None)
+    sections = {name: value for name, value in read_located(project).items() if section is None or name == section}
+    rows = [Shown(path, _shown(path, leaf.value), leaf.place) for path, leaf in _leaves(sections)]
+    rows += _defaults({row.path for row in rows}, sections)
+    return Configuration(read_settings(project).profile, _plain(sections), rows)
+
+
+def _leaves(value: Json, path: str = "") -> Iterator[tuple[str, Located]]:
+    if isinstance(value, Located):
+        yield path, value
+    elif isinstance(value, EmptyList):
+        yield path, Located([], value.place)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _leaves(each, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from _leaves(each, f"{path}[{at}]")
+
+
+def _plain(value: Json, key: str = "") -> Json:
+    if isinstance(value, Located):
+        return _shown(key, value.value)
+    if isinstance(value, dict):
+        return {name: _plain(each, name) for name, each in value.items()}
+    return [_plain(each, key) for each in value]
+
+
+def _shown(path: str, value: Json) -> Json:
+    if value is not None and _SECRET.search(path.rpartition(".")[2].partition("[")[0]):
+        return MASK
+    return masked(value) if isinstance(value, str) else value
+
+
+def _defaults(known: set[str], sections: dict[str, Json]) -> Iterator[Shown]:
+    """The documented defaults of sections that are there and do not say otherwise."""
+    schema = json.loads(read_data("schemas", "project.schema.json"))
+    for section, body in sections.items():
+        properties = schema["properties"].get(section, {}).get("properties", {}) if isinstance(body, dict) else {}
+        for key, value in properties.items():
+            if "default" in value and f"{section}.{key}" not in known:
+                yield Shown(f"{section}.{key}", value["default"], "default")
+
+
+def yaml_text(data: dict[str, Json]) -> str:
+    """Settings as YAML; empty where there are none."""
+    return syntax.write(_tree(data), "yaml") if data else ""
+
+
+def _tree(value: Json) -> Node:
+    if isinstance(value, dict):
+        return Mapping([(Scalar(key, 0, 0), _tree(each)) for key, each in value.items()], 0, 0)
+    if isinstance(value, list):
+        return Sequence([_tree(each) for each in value], 0, 0)
+    return Scalar(value, 0, 0)
+
+
+def profiles() -> list[str]:
+    """The profiles of the project here, and the word for none of them; nothing where they cannot be read."""
+    try:
+        files = check_files(find_project(None))
+    except PlanrunnerError:
+        return []
+    trees = [file.tree.get("profiles") for file in files if isinstance(file.tree, Mapping)]
+    return [*(name for tree in trees for name, _ in entries(tree)), NONE]

@@ -1,0 +1,177 @@
+"""What each task of a plan may do, and which line of which file says so."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from planrunner import syntax
+from planrunner.app.planfile import read_regular
+from planrunner.errors import PlanInvalid
+from planrunner.journal.workspace import find_project
+from planrunner.plan.canonical import canonical
+from planrunner.plan.judging import judged, refusal
+from planrunner.plan.load import load
+from planrunner.plan.rights import entries, shown, texts
+from planrunner.plan.standing import standing
+from planrunner.plugins import Registry
+from planrunner.safety.policy import levels, policy_records
+from planrunner.safety.project import read_settings
+from planrunner.source import Source
+from planrunner.syntax.tree import Mapping, Sequence, to_json
+
+if TYPE_CHECKING:
+    from planrunner.plan.model import Plan, Task
+    from planrunner.plan.rights import Level, Right
+    from planrunner.syntax.tree import Node
+
+Json = Any
+
+
+class Said(NamedTuple):
+    """One thing that a task wants or may do. ``by`` is the rule and its entry, ``place`` the line that says so
+    ("": nobody says anything), ``help`` why it is refused and what would allow it."""
+
+    what: str
+    verdict: str
+    by: str = ""
+    place: str = ""
+    help: str = ""
+
+
+class Explained(NamedTuple):
+    """A task by its path, what it calls, and what is said to it."""
+
+    task: str
+    uses: str
+    said: tuple[Said, ...]
+
+
+def explain(path: str) -> tuple[Plan, list[Explained]]:
+    """What every task of a plan may do under the policies of its project, its plan and itself. Raises NotFound, and
+    PlanInvalid for a plan that does not load (what a policy refuses is no fault here)."""
+    file = read_regular(path)
+    directory = find_project(path)
+    found = load(file.source, Registry(project=directory))
+    if file.findings or found.plan is None:
+        raise PlanInvalid(f"`{path}` cannot run", file.source, (*file.findings, *found.findings))
+    lines = Lines(directory, path, file.source)
+    operator = levels(policy_records(directory))
+    return found.plan, [_explained(name, task, around, lines) for name, task, around in standing(found.plan, operator)]
+
+
+def _explained(name: str, task: Task, around: tuple[Level, ...], lines: Lines) -> Explained:
+    said = [_said(wanted.what, right, lines, task, wanted) for wanted, right in judged(around, task)]
+    for section in ("files", "network", "env", "sandbox"):
+        said += _scopes(section, around, lines, task)
+    return Explained(name, task.uses or task.command or "", tuple(said))
+
+
+def _said(what: str, right: Right, lines: Lines, task: Task, wanted: Any) -> Said:
+    if right.level is None:
+        return Said(what, right.verdict)
+    rule, entry = right.rule, right.entry
+    help_ = refusal(wanted, right) if right.verdict == "deny" else ""
+    section, verdict = rule.split(".")[1:3]
+    return Said(what, right.verdict, _by(rule, entry), lines.place(right.level, task, section, verdict, entry), help_)
+
+
+def _by(rule: str, entry: str) -> str:
+    return f"{rule}: {entry}" if entry else rule
+
+
+def _scopes(section: str, around: tuple[Level, ...], lines: Lines, task: Task) -> list[Said]:
+    """What each level says of a section that is about more than can be read off the task."""
+    found: list[Said] = []
+    for level in around:
+        data = level.data.get(section) if isinstance(level.data, dict) else None
+        if data is None:
+            continue
+        if section == "sandbox":
+            found.append(
+                Said(f"a sandbox: {shown(data)}", "shut in", "policy.sandbox", lines.place(level, task, section))
+            )
+            continue
+        for verdict in ("read", "write", "allow", "ask", "deny"):
+            listed = _listed(section, data, verdict)
+            if listed is not None:
+                what = f"{section} {verdict}: {', '.join(listed) or 'nothing'}"
+                place = lines.place(level, task, section, verdict)
+                found.append(Said(what, "scope", f"policy.{section}.{verdict}", place))
+    return found
+
+
+def _listed(section: str, data: Json, verdict: str) -> list[str] | None:
+    if section == "files":
+        return None if not isinstance(data, dict) or data.get(verdict) is None else list(texts(data[verdict]))
+    if verdict in ("read", "write"):
+        return None
+    found = entries(data, verdict)  # type: ignore[arg-type]
+    return None if found is None else [shown(each) for each in found]
+
+
+class Lines:
+    """Finds the line of an entry; each file is read once."""
+
+    def __init__(self, directory: str, path: str, source: Source) -> None:
+        self._operator = {level.name: level for level in read_settings(directory).levels}
+        self._folder = os.path.dirname(path)
+        self._known: dict[str, tuple[Source, Node | None]] = {"": (source, _tree(source))}
+
+    def place(self, level: Level, task: Task, section: str, verdict: str = "", entry: str = "") -> str:
+        """``file:line:column`` of an entry, or of the nearest thing around it; empty where nothing is found."""
+        policy: Node | None
+        if level.name in self._operator:
+            part, policy = self._operator[level.name].place(section)
+            source = Source(part.source.text, os.path.relpath(part.source.name), part.source.notation)
+        else:
+            source, tree = self._file(level.file)
+            policy = _policy_of(tree, level, task)
+        if policy is None:
+            return source.name
+        node = _inside(policy, section, verdict, entry)
+        line, column = source.place(node.span.start)
+        return f"{source.name}:{line}:{column}"
+
+    def _file(self, name: str) -> tuple[Source, Node | None]:
+        if name not in self._known:
+            path = os.path.join(self._folder, name)
+            source = read_regular(path).source
+            shown_as = os.path.relpath(path) if os.path.isabs(path) else path
+            self._known[name] = (Source(source.text, shown_as, source.notation), _tree(source))
+        return self._known[name]
+
+
+def _tree(source: Source) -> Node | None:
+    tree = syntax.parse(source).tree
+    return canonical(tree) if isinstance(tree, Mapping) else tree
+
+
+def _policy_of(tree: Node | None, level: Level, task: Task) -> Node | None:
+    """The policy of a level: that of a task stands in the mapping with its id."""
+    if not isinstance(tree, Mapping):
+        return None
+    if not level.name.startswith("task "):
+        return tree.get("policy")
+    wanted = level.name.removeprefix("task ")
+    todo: list[Node] = [tree]
+    for node in todo:
+        if isinstance(node, Mapping):
+            name = node.get("id")
+            if name is not None and to_json(name) == wanted and node.get("policy") is not None:
+                return node.get("policy")
+            todo += [value for _, value in node.entries]
+        elif isinstance(node, Sequence):
+            todo += node.items
+    return None
+
+
+def _inside(policy: Node, section: str, verdict: str, entry: str) -> Node:
+    """The node of an entry, else of the list, of the section or of the whole policy."""
+    found = policy
+    for key in (section, verdict):
+        inner = found.get(key) if isinstance(found, Mapping) and key else None
+        found = found if inner is None else inner
+    if isinstance(found, Sequence) and entry:
+        return next((item for item in found.items if shown(to_json(item)) == entry), found)
+    return found

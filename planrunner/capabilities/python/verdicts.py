@@ -1,0 +1,110 @@
+"""What a policy says about a rule of the scan, and what Bandit says about a text. Loaded by ``child.py`` in whatever
+Python the project has, and so without anything of planrunner."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import subprocess
+import sys
+from typing import Any
+
+ORDER = {"allow": 0, "ask": 1, "deny": 2}
+
+BY_SEVERITY = {"HIGH": "ask", "MEDIUM": "allow", "LOW": "allow"}
+"""What holds for a finding of Bandit where no policy names its test."""
+
+PATIENCE = 60.0
+"""Seconds that Bandit may take."""
+
+OPTIONS = ("-f", "json", "-q", "--ignore-nosec", "-")
+"""How Bandit is asked about what comes on its standard input; no comment in the text silences it."""
+
+
+def verdict(rule: str, usual: str, levels: Any) -> tuple[str, str]:
+    """``allow``, ``ask`` or ``deny``, and which level says so (empty: none of them, it is ``usual``).
+
+    ``levels`` are triples of a name, the section ``python`` of its policy, and whether it is the operator's: only that
+    one may let pass what is usually asked about or denied.
+    """
+    found, by = usual, ""
+    for name, section, own in levels:
+        said = _said(rule, section)
+        if said and (own or ORDER[said] > ORDER[found]):
+            found, by = said, name
+    return found, by
+
+
+def _said(rule: str, section: Any) -> str:
+    if not isinstance(section, dict):
+        return ""
+    for word in ("deny", "ask", "allow"):
+        entries = section.get(word) or ()
+        for entry in (entries,) if isinstance(entries, str) else entries:
+            pattern = str(entry)
+            if fnmatch.fnmatchcase(rule, pattern[5:] if pattern.startswith("scan.") else pattern):
+                return word
+    return ""
+
+
+def of_bandit(text: str, levels: Any) -> list[dict[str, Any]] | None:
+    """What Bandit printed as findings: rule, verdict, by, message, line, column, snippet. None for anything but its
+    report, and for one that says that it could not read the text."""
+    try:
+        report = json.loads(text)
+        if report["errors"]:
+            return None
+        return [_finding(each, levels) for each in report["results"]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _finding(each: dict[str, Any], levels: Any) -> dict[str, Any]:
+    rule = str(each["test_id"])
+    said, by = verdict(rule, BY_SEVERITY.get(str(each["issue_severity"]), "ask"), levels)
+    snippet = str(each.get("code") or "").strip().splitlines()
+    return {
+        "rule": rule,
+        "verdict": said,
+        "by": by,
+        "message": str(each["issue_text"])[:500],
+        "line": int(each.get("line_number") or 0),
+        "column": int(each.get("col_offset") or 0) + 1,
+        "snippet": snippet[0].strip()[:120] if snippet else "",
+    }
+
+
+def refusal(guard: dict[str, Any], data: bytes) -> tuple[str, str] | None:
+    """Why code that nobody vouches for may not run, and by which rule; None where it may.
+
+    It is held against what was looked at before, and shown to Bandit where there is one. Where Bandit cannot be started
+    the log says so; where it gives no report the code does not run.
+    """
+    name = guard["name"]
+    if hashlib.sha256(data).hexdigest() != guard["sha256"]:
+        return f"{name} changed after it was looked at", "scan.changed"
+    if not guard["bandit"]:
+        return None
+    try:
+        asked = subprocess.run(guard["bandit"], input=data or b"\n", capture_output=True, timeout=PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        return f"Bandit took more than {PATIENCE:g} s to look at {name}", "scan.bandit"
+    except OSError as error:
+        sys.stderr.write(f"Bandit did not look at {name}, it cannot be started here: {error.strerror}\n")
+        return None
+    found = of_bandit(asked.stdout.decode("utf-8", "replace"), guard["levels"])
+    if found is None:
+        said = asked.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        return f"Bandit could not look at {name}: {''.join(said)[:300]}", "scan.bandit"
+    return _of_findings(guard, found)
+
+
+def _of_findings(guard: dict[str, Any], found: list[dict[str, Any]]) -> tuple[str, str] | None:
+    for each in sorted(found, key=lambda each: -ORDER[each["verdict"]]):
+        said = f"line {each['line']}: {each['message']} (Bandit {each['rule']})"
+        if each["verdict"] == "deny":
+            return f"{guard['name']} may not run: {said}", f"scan.{each['rule']}"
+        if each["verdict"] == "ask" and not guard["seen"]:
+            return f"{guard['way']}. It is asked about for {said}", f"scan.{each['rule']}"
+    return None

@@ -1,0 +1,119 @@
+"""The rules by which something is refused, as the journal names them: what each refuses, and what allows it.
+
+``docs/generate.py`` makes the reference page of it. A rule that stands for several ends with ``.*``.
+"""
+
+from __future__ import annotations
+
+from planrunner.plan.pythonrules import RULES
+from planrunner.record import NamedTuple
+
+
+class Refusal(NamedTuple):
+    """``what`` is refused, in a clause that follows the name; ``way`` is how it is allowed, or what is done instead."""
+
+    what: str
+    way: str
+
+
+_ELSEWHERE = "Work below the working directory; `cwd` chooses another folder of the project."
+_NEVER = "Nothing does."
+
+REFUSALS: dict[str, Refusal] = {
+    "policy.*": Refusal(
+        "what a section `policy` of planrunner.yaml, of the plan or of a task denies or does not list; the rest of the "
+        "name is the section and its list",
+        "The message has the line; the strictest level counts.",
+    ),
+    "sandbox.*": Refusal("a command that needs a sandbox where none works", "See `planrunner doctor --sandbox`."),
+    "trust.*": Refusal("a plan that nobody vouches for", "The message has the command."),
+    "taint.*": Refusal("a value that came from outside where it would decide something", "Put a gate before it."),
+    "template.code": Refusal(
+        "a template in an input that is code, other than one that is all of it with `generated: true`",
+        "Hand the value over beside the code.",
+    ),
+    "scan.changed": Refusal("generated Python that changed after it was looked at", "Begin the task again."),
+    "scan.bandit": Refusal(
+        "generated Python that Bandit took too long over, or gave no report about",
+        "Look at what the message says; without Bandit installed the rules of the scan look alone.",
+    ),
+    "scan.B*": Refusal(
+        "generated Python with a finding of Bandit of high severity, by the number of its test",
+        "A gate with the code as evidence, or `policy: {python: {allow: [B602]}}` in planrunner.yaml.",
+    ),
+    "files.beneath": Refusal("a path that leads out of the working directory, by `..` or by a link", _ELSEWHERE),
+    "files.link": Refusal("writing to a link, or through one", "Name the file itself."),
+    "files.root": Refusal("the working directory itself where a file or folder in it is meant", "Name what is in it."),
+    "files.state": Refusal("the folder in which planrunner keeps its journal", _NEVER),
+    "files.protected": Refusal(
+        "writing to what rules over plans or git: `.git`, planrunner.yaml and what it includes, files that programs "
+        "run by themselves",
+        _NEVER,
+    ),
+    "files.patch": Refusal(
+        "a diff that renames, sets modes, or is about links", "Use `files.move`, or a command of the shell."
+    ),
+    "files.option": Refusal("a path that a tool could take for an option", "Write `./-name`."),
+    "network.private": Refusal(
+        "an address that is not public: of this machine, the own network, or the metadata of a cloud",
+        "`network: {private: […]}` in planrunner.yaml; the message has the line.",
+    ),
+    "network.allow": Refusal(
+        "a host that `network: {allow: …}` in planrunner.yaml does not list", "Add it; the message has the line."
+    ),
+    "network.address": Refusal("an address without a host", "Name one."),
+    "network.redirect": Refusal(
+        "a redirect, or a next page, that would carry a body or a credential to another origin",
+        "Name the other address in the plan.",
+    ),
+    "network.socket": Refusal("a unix socket in place of a host", _NEVER),
+    "settings": Refusal("anything that needs planrunner.yaml while it is not sound", "Mend it: `planrunner lint`."),
+    "settings.network": Refusal("a connection while the section `network` is not sound", "Mend the entry."),
+    "research.robots": Refusal("a page that the robots.txt of its site keeps from us", "Ask the site."),
+    "models.key": Refusal("a model whose key is not set, cannot be read, or is no line of text", "Set the key."),
+    "sql.readonly": Refusal("a statement in `sql.query` that writes", "Use `sql.execute`."),
+    "sql.transaction": Refusal("statements that begin or end transactions: a task is one", "Leave them out."),
+    "sql.database": Refusal("a database that planrunner.yaml does not name", "`sql: {databases: {NAME: …}}`."),
+    "sql.address": Refusal("the address of a database server in a plan", "Name it in planrunner.yaml."),
+    "sql.denied": Refusal("what the database itself does not let its user do", "Grant it there."),
+    "git.option": Refusal("a name that git would take for an option", "Choose another name."),
+    "git.address": Refusal(
+        "an address that is none: an option, a remote helper such as `ext::`, control characters", "Mend the address."
+    ),
+    "git.protocol": Refusal(
+        "a transport that is not allowed, or not here", "`git: {protocols: […]}` in planrunner.yaml."
+    ),
+    "git.credentials": Refusal(
+        "a name or a password in an address", "`git: {credentials: …}` in planrunner.yaml, or the headers of a request."
+    ),
+    "git.secret": Refusal("a secret that is not set, or would travel in the clear", "Use https and set the variable."),
+    "git.settings": Refusal(
+        "a repository whose own settings name programs, files or addresses",
+        "Remove them, or `git: {allow_config: […]}` in planrunner.yaml.",
+    ),
+    "git.worktree": Refusal("a repository whose files lie outside the working directory", _ELSEWHERE),
+    "git.forge": Refusal("a client for pull requests other than gh, glab and the interface itself", "Choose one."),
+    "clients.option": Refusal("a value that a client of containers or clusters would take for an option", _NEVER),
+    "clients.value": Refusal("a value that cannot stand where it is put in a command line", "Mend the value."),
+    "clients.env": Refusal("a variable that would steer the client itself, such as DOCKER_HOST", "Rename it."),
+    "kubectl.everything": Refusal(
+        "deleting what holds objects that cannot be made again", "Say `everything: true` in the task."
+    ),
+    **{
+        f"scan.{name}": Refusal(
+            f"generated Python that {rule.why}",
+            "Nothing but `policy: {python: …}` in planrunner.yaml."
+            if rule.verdict == "deny"
+            else "A gate with the code as evidence.",
+        )
+        for name, rule in RULES.items()
+        if rule.verdict != "allow"
+    },
+}
+"""A name to what is refused; messages say more."""
+
+
+def listed(rule: str) -> bool:
+    """Whether a rule is among them, by its name or as one of several."""
+    patterns = (name[:-1] for name in REFUSALS if name.endswith("*"))
+    return rule in REFUSALS or any(rule.startswith(start) for start in patterns)

@@ -1,0 +1,259 @@
+"""Attempts that are shut in: what the policy lets their processes reach, how they are started, and their limits."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from planrunner.capabilities.contract import Failure, basic_environment
+from planrunner.engine.programs import SpawnFailed, search
+from planrunner.plan.rights import named
+from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.safety.sandbox.choosing import Place, confinement, demand
+from planrunner.safety.sandbox.confinement import Command, Refused
+from planrunner.safety.sandbox.keeping import EVERY, Breach, Keeper
+from planrunner.safety.sandbox.scopes import beneath
+from planrunner.safety.sandbox.wrapping import PACKAGE, settled, wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from planrunner.capabilities.contract import Call
+    from planrunner.engine.poller import Poller
+    from planrunner.engine.processes import Launch, Process, Supervisor
+    from planrunner.machine.events import Outcome
+    from planrunner.safety.sandbox.confinement import Confinement
+    from planrunner.safety.sandbox.proxy import Proxy
+    from planrunner.safety.sandbox.wrapping import Wrapped
+
+_OWN = ".own"
+_FAILED = ("sandbox:", "bwrap:")
+
+
+class Grounds(NamedTuple):
+    """Where a run takes place: its state directory, its working directory, and whether its plan is from outside."""
+
+    state_dir: str
+    directory: str
+    untrusted: bool
+
+
+class Parts(NamedTuple):
+    """What starts processes and calls back in time."""
+
+    supervisor: Supervisor
+    poller: Poller
+
+
+def apart(call: Call) -> Call:
+    """The call with a folder for scratch files that no other attempt uses: it is let in."""
+    return call._replace(scratch=f"{call.scratch}{_OWN}/scratch") if call.scratch else call
+
+
+def confined(call: Call, grounds: Grounds, path: str) -> Confinement:
+    """What the processes of a call are shut into. Raises Refused."""
+    root = os.path.realpath(grounds.directory or os.getcwd())
+    own = os.path.realpath(os.path.dirname(call.scratch))
+    own = own if own.endswith(_OWN) else ""
+    place = Place(root, grounds.state_dir, own, _engine(), _tools(path))
+    found = confinement(call.rights, place, grounds.untrusted)
+    if found.kind == "none":
+        return found
+    if not any(beneath(os.path.realpath(call.directory), around) for around in (root, own) if around):
+        raise Refused(f"{call.directory} lies outside the working directory", rule="sandbox.files")
+    return settled(found, demand(call.rights, grounds.untrusted).asked)
+
+
+def _engine() -> tuple[str, ...]:
+    """What planrunner itself runs on; a task may read it and never write it."""
+    found = (PACKAGE, *map(os.path.realpath, (sys.prefix, sys.base_prefix)))
+    return tuple(dict.fromkeys(path for path in found if path not in ("/", "/usr", "/usr/local")))
+
+
+def _tools(path: str) -> tuple[str, ...]:
+    """The folders of the PATH; with those of a version manager all that its programs stand for."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    found = []
+    for folder in path.split(os.pathsep):
+        real = os.path.realpath(folder)
+        if not os.path.isabs(folder) or not os.path.isdir(real) or beneath(home, real):
+            continue
+        around = os.path.dirname(real)
+        whole = os.path.basename(real) == "shims" or os.path.exists(os.path.join(around, "pyvenv.cfg"))
+        found.append(around if whole and not beneath(home, around) else real)
+    return tuple(dict.fromkeys(found))
+
+
+def inherited(shut: Confinement, call: Call, given: Mapping[str, str]) -> dict[str, str]:
+    """What of the runner's environment passes into a sandbox."""
+    basic = basic_environment(given)
+    names = [name for name in shut.environment if name in given and name not in ("HOME", "TMPDIR")]
+    passing = {name: basic.get(name, given[name]) for name in names}
+    return {name: text for name, text in passing.items() if named(call.rights, "env", name).verdict != "deny"}
+
+
+class Prepared(NamedTuple):
+    """A command that is ready to be started shut in, who keeps it to its limits, and its way out, if there is one."""
+
+    keeper: Keeper
+    way: Wrapped
+    proxy: Proxy | None
+
+    def close(self) -> None:
+        if self.proxy is not None:
+            self.proxy.close()
+
+
+def prepared(shut: Confinement, call: Call, grounds: Grounds, command: Command) -> Prepared:
+    """Make what has to be there before a command starts shut in. Raises Refused, and OSError where that fails."""
+    keeper = Keeper(shut)
+    proxy = None
+    if shut.network == "judged":
+        from planrunner.engine.outlets import outlet  # late: few policies name hosts
+
+        proxy = outlet(call.rights, grounds.directory)
+    return Prepared(keeper, wrapped(shut, command._replace(proxy=proxy.path if proxy else "")), proxy)
+
+
+class Shut:
+    """One attempt that is shut in, while its process runs."""
+
+    __slots__ = ("_breach", "_keeper", "_parts", "_prepared", "_process", "_record")
+
+    def __init__(self, prepared: Prepared, launch: Launch, parts: Parts) -> None:
+        self._prepared = prepared
+        self._keeper = prepared.keeper
+        self._record = launch.record
+        self._parts = parts
+        self._breach: Breach | None = None
+        self._process: Process | None = None
+
+    def watch(self, process: Process) -> None:
+        self._process = process
+        self._parts.poller.after(EVERY / 2, self._look)
+
+    def _look(self) -> None:
+        process = self._process
+        if process is None or process.pidfd < 0:
+            return
+        printed = sum(tail.total for tail in (self._record.out, self._record.err) if tail is not None)
+        self._breach = self._keeper.look(process.pid, printed)
+        if self._breach is None:
+            self._parts.poller.after(EVERY, self._look)
+            return
+        self._parts.supervisor.interrupt(process, forced=True)
+        self._keeper.end()
+
+    def came_to(self, outcome: Outcome) -> Outcome:
+        """The outcome of the attempt, whose end may be due to the sandbox."""
+        self._keeper.end()
+        if self._process is not None and self._process.forced:
+            remove(self._prepared.way)
+        self._prepared.close()
+        left = self._keeper.over()
+        breach = self._breach or left or (self._refused() if outcome.failure else None)
+        if breach is not None:
+            return outcome._replace(failure="policy", message=breach.message, rule=breach.rule, outputs={})
+        said = outcome.stderr.lstrip()
+        if outcome.failure and outcome.exit_code in (1, 125) and said.startswith(_FAILED):
+            return outcome._replace(failure="policy", message=said.splitlines()[0], rule="sandbox")
+        return outcome
+
+    def _refused(self) -> Breach | None:
+        """The host that was asked for and not let out, which a task that failed may have failed for."""
+        refused = self._prepared.proxy.refused if self._prepared.proxy is not None else []
+        return Breach(*refused[0]) if refused else None
+
+
+def start(
+    call: Call, launch: Launch, grounds: Grounds, supervisor: Supervisor, poller: Poller
+) -> tuple[Process, Shut | None]:
+    """Start a process shut in as the policy demands (None: it demands nothing). Raises SpawnFailed."""
+    programs, spawn = supervisor.programs, launch.spawn
+    try:
+        shut = confined(call, grounds, programs.environment.get("PATH", os.defpath))
+        if shut.kind == "none":
+            return supervisor.start(launch), None
+        base = inherited(shut, call, programs.environment)
+        env = {**base, **spawn.env, **launch.markers}
+        directory = spawn.directory or grounds.directory or os.getcwd()
+        if not spawn.arguments or not spawn.arguments[0]:
+            raise SpawnFailed("logic", "there is no command to execute")
+        program = programs.locate(spawn.arguments[0], env, directory) if shut.kind != "docker" else spawn.arguments[0]
+        command = Command((program, *spawn.arguments[1:]), env, directory, container(call), title=spawn.arguments[0])
+        ready = prepared(shut, call, grounds, command)
+    except Refused as refused:
+        raise SpawnFailed("policy", str(refused), refused.rule) from None
+    except OSError as error:
+        raise SpawnFailed("logic", f"the sandbox cannot be made: {error}") from None
+    way = ready.way
+    inside = spawn._replace(arguments=way.arguments, env=way.env, directory=way.directory)
+    kept = Shut(ready, launch, Parts(supervisor, poller))
+    try:
+        process = supervisor.start(launch._replace(spawn=inside, inherited={}))
+    except BaseException:
+        ready.close()
+        raise
+    kept.watch(process)
+    return process, kept
+
+
+def container(call: Call) -> str:
+    """The name of the container of an attempt."""
+    from hashlib import sha256
+
+    return f"planrunner-{sha256(call.key.encode()).hexdigest()[:24]}"
+
+
+def remove(way: Wrapped) -> None:
+    """Remove the container of an attempt that was ended: with its client alone it does not end."""
+    if way.container:
+        import subprocess  # late: few choose docker
+
+        quiet = subprocess.DEVNULL
+        arguments = (way.arguments[0], "rm", "--force", way.container)
+        subprocess.Popen(arguments, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+class Enclosure:
+    """A program that a capability runs itself, shut in; see ``capabilities/programs.py``."""
+
+    __slots__ = ("_keeper", "_prepared", "arguments", "directory", "env")
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._keeper, way = prepared.keeper, prepared.way
+        self._prepared = prepared
+        self.arguments, self.env, self.directory = way.arguments, way.env, way.directory
+
+    def check(self, pid: int, printed: int) -> None:
+        """Raises Failure (policy) where a limit is passed."""
+        if (breach := self._keeper.look(pid, printed)) is not None:
+            raise Failure(breach.message, "policy", rule=breach.rule)
+
+    def over(self) -> None:
+        """After the program has ended. Raises Failure (policy) for what it may not leave behind."""
+        self._keeper.end()
+        self._prepared.close()
+        if (breach := self._keeper.over()) is not None:
+            raise Failure(breach.message, "policy", rule=breach.rule)
+
+
+def enclosed(
+    call: Call, grounds: Grounds, arguments: Sequence[str], env: Mapping[str, str], directory: str
+) -> Enclosure | None:
+    """How a capability has to start a program of its own; None: as it is. Raises Failure (policy) where the sandbox
+    that the policy demands cannot be set up."""
+    try:
+        shut = confined(call, grounds, env.get("PATH", os.defpath))
+        if shut.kind == "none":
+            return None
+        given = {name: text for name, text in env.items() if name not in ("HOME", "TMPDIR", "USER", "LOGNAME")}
+        program = arguments[0] if "/" in arguments[0] else search(arguments[0], env.get("PATH", os.defpath), directory)
+        if call.scratch:
+            os.makedirs(os.path.dirname(call.scratch), mode=0o700, exist_ok=True)
+        command = Command((program, *arguments[1:]), given, directory, container(call), title=arguments[0])
+        return Enclosure(prepared(shut, call, grounds, command))
+    except Refused as refused:
+        raise Failure(str(refused), "policy", rule=refused.rule) from None
+    except SpawnFailed as failed:
+        raise Failure(failed.message, failed.failure) from None

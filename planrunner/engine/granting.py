@@ -1,0 +1,101 @@
+"""The secrets that a task declares, handed to its process: in a variable, in a file or by an open descriptor.
+
+None of them is an argument, and nothing of them goes into the call, its digest or the journal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from planrunner.capabilities.contract import Failure
+from planrunner.plan.wishes import Wish, wishes
+
+if TYPE_CHECKING:
+    from planrunner.capabilities.contract import Call, Spawn
+    from planrunner.engine.vault import Vault
+
+_FIRST = 3
+"""The number that the first descriptor has in the process: the one after standard error."""
+_HIGH = 200
+"""Here they have numbers from this one on, so that none of them is in the way of another one's number there."""
+
+
+class Grant(NamedTuple):
+    """What a process is given: variables, the files that some of them name, and descriptors that it gets as 3, 4, …"""
+
+    env: dict[str, str] = {}
+    files: tuple[str, ...] = ()
+    descriptors: tuple[int, ...] = ()
+
+    def laid_over(self, spawn: Spawn) -> Spawn:
+        """A process to start, with what it is given."""
+        return spawn._replace(env={**spawn.env, **self.env}, descriptors=self.descriptors)
+
+    def withdraw(self) -> None:
+        """Take back what outlives the attempt."""
+        for path in self.files:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+
+def grant(vault: Vault | None, call: Call, anew: bool) -> Grant:
+    """Hand the secrets of a task over. Raises Failure (policy) where one of them cannot be had."""
+    found = Grant()
+    try:
+        for wish in wishes(call.task.secrets):
+            found = _with(found, wish, needed(vault, wish.id), call, anew)
+    except BaseException:
+        found.withdraw()
+        raise
+    return found
+
+
+def needed(vault: Vault | None, name: str) -> Vault:
+    """The vault of the run; raises Failure (policy) where the project has none for the credential ``name``."""
+    if vault is None:
+        from planrunner.safety.credentials import unknown  # late: only this fault needs it
+
+        message = f"the credential `{name}` is asked for, and the project has no `provider_credentials`"
+        raise Failure(f"{message}: {unknown(name, ())}", "policy")
+    return vault
+
+
+def _with(found: Grant, wish: Wish, vault: Vault, call: Call, anew: bool) -> Grant:
+    value = vault.value(wish.id, anew)
+    variable = wish.variable or vault.variable(wish.id)
+    if wish.way == "file":
+        path = f"{call.scratch}.{os.urandom(6).hex()}.secret"
+        found = found._replace(files=(*found.files, path))
+        _write(call, path, value)
+        return found._replace(env={**found.env, variable: path})
+    if wish.way == "fd":
+        given = f"/dev/fd/{_FIRST + len(found.descriptors)}"
+        descriptors = (*found.descriptors, _memory(value))
+        return found._replace(env={**found.env, variable: given}, descriptors=descriptors)
+    return found._replace(env={**found.env, variable: os.fsdecode(value)})
+
+
+def _write(call: Call, path: str, value: bytes) -> None:
+    """A file of the attempt's own that nobody else may read."""
+    if not call.scratch:
+        raise Failure("a call without a folder for scratch files is given no secret in a file", "policy")
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(value)
+
+
+def _memory(value: bytes) -> int:
+    """A descriptor that reads the value, and reads it again for whoever opens it by its path."""
+    handle = os.memfd_create("secret", os.MFD_CLOEXEC)
+    try:
+        os.write(handle, value)
+        os.lseek(handle, 0, os.SEEK_SET)
+        return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    finally:
+        os.close(handle)

@@ -1,0 +1,117 @@
+"""What live effects need to know of the run, and what follows from it for one call."""
+
+from __future__ import annotations
+
+from planrunner.capabilities.contract import Call
+from planrunner.engine.attempts import log_path, markers
+from planrunner.engine.tails import Record
+from planrunner.lean import partial
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from planrunner.engine.attempts import Attempt
+    from planrunner.engine.clocks import Clock
+    from planrunner.engine.confining import Grounds
+    from planrunner.engine.poller import Poller
+    from planrunner.engine.processes import Launch, Supervisor
+    from planrunner.engine.services import AttemptServices
+    from planrunner.engine.vault import Vault
+    from planrunner.machine.events import Outcome
+    from planrunner.redaction import Redactor
+
+
+class LiveSettings(NamedTuple):
+    """What live effects need to know of the run.
+
+    ``resolve`` gives the function of a capability (KeyError: there is none); ``on_output`` is told task, attempt,
+    stream and bytes as they come. Processes get ``environment`` (None: that of this process) below their own, and
+    ``grace`` seconds between TERM and KILL. ``clock`` is the time line of the run (None: one that starts now),
+    ``epoch`` tells this runner from earlier ones, ``directory`` is where the run works. ``own_process`` False is for
+    programs that do other things as well: signals are left to them, orphans to init. ``vault`` has the secrets of the
+    run, where its project lists credentials. A plan from outside the project is ``untrusted``: whatever it starts is
+    shut in. ``unconfined`` says that a person has taken the sandbox away.
+    """
+
+    state_dir: str
+    run_id: str
+    resolve: Callable[[str], Callable[..., Any]]
+    on_output: Callable[[str, int, str, bytes], None] | None = None
+    environment: Mapping[str, str] | None = None
+    grace: float = 2.0
+    own_process: bool = True
+    clock: Clock | None = None
+    epoch: int = 0
+    directory: str = ""
+    vault: Vault | None = None
+    untrusted: bool = False
+    unconfined: bool = False
+
+    @property
+    def grounds(self) -> Grounds:
+        """What the sandbox of an attempt is made from."""
+        from planrunner.engine.confining import Grounds  # late: most attempts are shut into nothing
+
+        return Grounds(self.state_dir, self.directory, self.untrusted)
+
+
+def is_bound(call: Call, settings: LiveSettings) -> bool:
+    """Whether a policy may say what the processes of a call are shut into."""
+    return (call.rights != () or settings.untrusted) and not settings.unconfined
+
+
+def apart(call: Call, settings: LiveSettings) -> Call:
+    """The call with a folder for scratch files of its own where its processes are shut in."""
+    if not is_bound(call, settings):
+        return call
+    from planrunner.engine import confining  # late: most attempts are shut into nothing
+
+    return confining.apart(call)
+
+
+def begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: Supervisor, poller: Poller) -> None:
+    """Start the process of an attempt, shut in where the policy says so. Raises SpawnFailed."""
+    if not is_bound(attempt.call, settings):
+        attempt.process = supervisor.start(launch)
+        return
+    from planrunner.engine.confining import start  # late, as above
+
+    attempt.process, attempt.shut = start(attempt.call, launch, settings.grounds, supervisor, poller)
+
+
+def services(settings: LiveSettings, call: Call) -> AttemptServices:
+    """What the engine does for the capability of a call."""
+    from planrunner.engine.services import AttemptServices  # late: tasks of the shell ask for nothing
+
+    own = {**call.env, **markers(call, settings.epoch)}
+    found = AttemptServices(settings.state_dir, settings.directory, settings.environment, own, settings.vault)
+    if is_bound(call, settings):
+        from planrunner.engine.confining import enclosed  # late: most attempts are shut into nothing
+
+        found.enclose = partial(enclosed, call, settings.grounds)
+    return found
+
+
+def new_record(settings: LiveSettings, call: Call) -> Record:
+    """Where an attempt's output goes."""
+    watcher = partial(settings.on_output, call.task.id, call.attempt) if settings.on_output else None
+    redactor = None if settings.vault is None else settings.vault.redactor
+    return Record(log_path(settings.state_dir, call), watcher, redactor)
+
+
+def cleaned(redactor: Redactor | None, found: Any) -> Any:
+    """What is told to the loop, without the secrets of the run."""
+    if redactor is None:
+        return found
+    from planrunner.engine.telling import without_secrets  # late: few runs have secrets
+
+    return without_secrets(redactor, found)
+
+
+def refused(call: Call) -> Outcome | None:
+    """As ``permits.refused``."""
+    from planrunner.engine import permits  # late: few calls are restricted
+
+    return permits.refused(call)

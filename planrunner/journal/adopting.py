@@ -1,0 +1,52 @@
+"""Takes what stands in a journal as it is into the chain: journals of older layouts, runs of another key, and what a
+person accepts."""
+
+from __future__ import annotations
+
+import os
+
+from planrunner.journal.chain import first_link, mac_of, next_link
+from planrunner.journal.walking import BITS, Sealed, entries_of, sealed_rows, stored_form
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planrunner.journal.chain import Chain
+    from planrunner.journal.database import Connection
+
+_PLANS = "SELECT digest, text, name, notation, compiled FROM plans"
+
+
+def begin(connection: Connection, chain: Chain) -> None:
+    """Inside the migration that brings the chain: name the journal, and cover what is there from now on. The name is
+    the one that the heads of this place know, so that runs which they know and the journal has not are told."""
+    chain.journal = chain.journal or os.urandom(16)
+    connection.execute("INSERT INTO audit VALUES (?)", (chain.journal,))
+    for row in sealed_rows(connection):
+        try:
+            adopt(connection, chain, row)
+        except (ValueError, TypeError):
+            continue  # it stays without a seal, which verification tells; the other runs can go on
+    _seal_plans(connection.execute(_PLANS).fetchall(), connection, chain)
+
+
+def adopt(connection: Connection, chain: Chain, row: Sealed) -> tuple[int, bytes]:
+    """Inside a transaction: cover a run as it stands, all its events together under the mac of the last one. Gives that
+    event and its link. Raises the errors of SQLite, ValueError and TypeError for what cannot be covered."""
+    link, seq = first_link(row.run, row.plan_id, row.plan_digest, row.created), 0
+    for number, at, kind, version, body, _, _ in entries_of(connection, row.number):
+        if number != seq + 1:
+            raise ValueError(f"event {seq + 1} of run `{row.run}` is missing")
+        link, seq = next_link(link, stored_form(number, at, kind, version, body)), number
+    mac = None if chain.key is None else mac_of(link, chain.key)
+    connection.execute("UPDATE entries SET mac = ? WHERE id = ?", (mac, row.number << BITS | seq))
+    now = row._replace(since=max(seq, 1))
+    connection.execute(
+        "UPDATE runs SET since = ?, seal = ? WHERE number = ?", (now.since, chain.seal(*now[:-1]), row.number)
+    )
+    _seal_plans(connection.execute(f"{_PLANS} WHERE digest = ?", (row.plan_digest,)).fetchall(), connection, chain)
+    return seq, link
+
+
+def _seal_plans(plans: list[tuple[object, ...]], connection: Connection, chain: Chain) -> None:
+    for plan in plans:
+        connection.execute("UPDATE plans SET seal = ? WHERE digest = ?", (chain.seal(*plan), plan[0]))

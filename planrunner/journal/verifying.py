@@ -1,0 +1,208 @@
+"""Looks whether a journal is what was written, with what is known of it outside the state directory."""
+
+from __future__ import annotations
+
+import os
+
+from planrunner.errors import NotFound, PlanrunnerError, StorageFailed
+from planrunner.journal.breaks import breaks_of, cut, is_ours
+from planrunner.journal.chain import Chain, key_path, read_key
+from planrunner.journal.database import CHAINED, MIGRATIONS, Connection, open_database, sqlite3
+from planrunner.journal.walking import Break, sealed_rows
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planrunner.journal.chain import Head
+
+
+class Anchor(NamedTuple):
+    """What somebody keeps elsewhere of a run: an event and its link in hexadecimal digits."""
+
+    run: str
+    seq: int
+    link: str
+
+
+class Standing(NamedTuple):
+    """A run as far as it chains: its last event and link, the first event with a mac of its own (those before are
+    covered by it together), and the last one that a head outside the state directory knows (0: there is no head)."""
+
+    run: str
+    events: int
+    link: str
+    since: int
+    anchored: int
+
+
+class Verdict(NamedTuple):
+    """What was found; a journal without ``breaks`` is what was written. ``heads`` is the file of the heads, empty where
+    none are kept."""
+
+    runs: tuple[Standing, ...]
+    breaks: tuple[Break, ...]
+    heads: str
+
+
+def known_chain(state: str) -> Chain:
+    """The chain of a state directory for verification; nothing is made. It has no key where there is none. Raises
+    StorageFailed for a key that is not safe."""
+    path = key_path()
+    try:
+        return Chain(state, read_key(path, state))
+    except OSError as error:
+        return Chain(state, None, f"the key `{path}` is not here: {error.strerror}")
+
+
+def verify(state: str, run: str | None = None, anchors: Sequence[Anchor] = ()) -> Verdict:
+    """Compare a journal, or one run, with its chain, its heads and anchors. Whatever is damaged is a break.
+
+    Raises NotFound where no journal is and none was known, StorageFailed for a key that is not safe.
+    """
+    chain = known_chain(state)
+    try:
+        heads, found = read_heads(chain)  # before the journal: what is written meanwhile is not cut
+        wanted = None if run is None else frozenset({run})
+        try:
+            connection = open_database(state)
+        except NotFound:
+            if not heads:
+                raise
+            return Verdict((), (*found, *_gone(heads, wanted, frozenset())), chain.heads_path)
+        except PlanrunnerError as error:
+            return Verdict((), (*found, Break("", 0, "damaged", error.message)), chain.heads_path)
+        else:
+            standing, breaks = inspect(connection, chain, heads, wanted, anchors)
+            connection.close()
+            return Verdict(tuple(standing), (*found, *breaks), chain.heads_path if chain.anchored else "")
+    finally:
+        chain.close()
+
+
+def read_heads(chain: Chain) -> tuple[dict[int, Head], list[Break]]:
+    """All heads of a place by the number of the run, and what is wrong with them."""
+    heads: dict[int, Head] = {}
+    found: list[Break] = []
+    try:
+        chain.open_heads(write=False)
+    except StorageFailed as error:
+        found.append(Break("", 0, "head", error.message))
+    for number in range(1, chain.count() + 1):
+        try:
+            head = chain.head(number)
+        except StorageFailed as error:
+            found.append(Break("", 0, "head", error.message))
+            continue
+        if head is not None:
+            heads[number] = head
+    return heads, found
+
+
+def inspect(
+    connection: Connection,
+    chain: Chain,
+    heads: dict[int, Head],
+    wanted: frozenset[str] | None = None,
+    anchors: Sequence[Anchor] = (),
+) -> tuple[list[Standing], list[Break]]:
+    """The runs of an open journal and its breaks; ``wanted`` are ids of runs, None for all and the journal itself."""
+    try:
+        found = _whole(connection, chain) if wanted is None else []
+        if _version(connection) < CHAINED:
+            older = "the journal is of an older layout and not chained yet: `planrunner exec` brings it up to date"
+            return [], [*found, Break("", 0, "unchained", older)]
+        found += _journal_breaks(connection, chain)
+        rows = sealed_rows(connection)
+        standing: list[Standing] = []
+        for number, name in [(row.number, row.run) for row in rows if wanted is None or row.run in wanted]:
+            told, breaks = _inspect_run(connection, chain, name, heads.get(number), anchors)
+            standing += told
+            found += breaks
+        found += _gone(heads, wanted, frozenset(row.number for row in rows))
+        there = {row.run for row in rows}
+        found += [cut(each.run, 0, each.seq) for each in anchors if each.run not in there and _in(each.run, wanted)]
+    except sqlite3.Error as error:
+        return [], [Break("", 0, "damaged", f"the journal cannot be read: {error}")]
+    return standing, found
+
+
+def _inspect_run(
+    connection: Connection, chain: Chain, run: str, head: Head | None, anchors: Sequence[Anchor]
+) -> tuple[list[Standing], list[Break]]:
+    known = [anchor for anchor in anchors if anchor.run == run]
+    alone = not connection.in_transaction
+    if alone:
+        connection.execute("BEGIN")  # row and events of one moment
+    try:
+        row = sealed_rows(connection, run)[0]
+        walked, found = breaks_of(connection, chain, row, head, frozenset(anchor.seq for anchor in known))
+    finally:
+        if alone and connection.in_transaction:
+            connection.execute("ROLLBACK")
+    for anchor in known:
+        if walked.found is None and anchor.seq > walked.seq:
+            found.append(cut(run, walked.seq, anchor.seq))
+        elif walked.found is None and walked.marks[anchor.seq].hex() != anchor.link:
+            found.append(Break(run, anchor.seq, "anchor", f"event {anchor.seq} is not the one that the anchor knows"))
+    if any(anchor.seq == walked.seq for anchor in known) and {each.kind for each in found} == {"key"}:
+        found = []  # whoever has no key has the anchor of its very last event
+    since = row.since if isinstance(row.since, int) and is_ours(chain, row.seal) else 0
+    return [Standing(row.name, walked.seq, walked.link.hex(), since, head[0] if head else 0)], found
+
+
+def _gone(heads: dict[int, Head], wanted: frozenset[str] | None, there: frozenset[int]) -> list[Break]:
+    """Runs that the heads know and the journal has not."""
+    return [
+        cut(name, 0, seq) for number, (seq, _, _, name) in heads.items() if number not in there and _in(name, wanted)
+    ]
+
+
+def _in(run: str, wanted: frozenset[str] | None) -> bool:
+    return wanted is None or run in wanted
+
+
+def _journal_breaks(connection: Connection, chain: Chain) -> list[Break]:
+    named = connection.execute("SELECT journal FROM audit").fetchone()
+    if named is not None and chain.journal in (b"", named[0]):
+        chain.journal = named[0] if isinstance(named[0], bytes) else b""
+        return []
+    return [Break("", 0, "journal", "the journal is not the one that was written here before")]
+
+
+def _whole(connection: Connection, chain: Chain) -> list[Break]:
+    """Damage to the file, tables that are not ours, and events that belong to no run."""
+    told = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(3)")]
+    found = [Break("", 0, "damaged", " ".join(line.split())) for line in told if line != "ok"]
+    ours = _layout(_version(connection))
+    there = set(
+        connection.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+    )
+    for kind, name, _ in sorted(there ^ ours, key=str):
+        message = f"the {kind} `{name}` of the database is not as planrunner makes it"
+        if (each := Break("", 0, "layout", message)) not in found:
+            found.append(each)
+    lost = connection.execute("SELECT DISTINCT id >> 32 FROM entries WHERE id >> 32 NOT IN (SELECT number FROM runs)")
+    found += [
+        Break("", 0, "inserted", f"there are events of a run {number}, which does not exist") for (number,) in lost
+    ]
+    return found
+
+
+def _version(connection: Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _layout(version: int) -> set[tuple[str, str, str]]:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        for statement in (statement for step in MIGRATIONS[:version] for statement in step):
+            connection.execute(statement)
+        return set(connection.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+    finally:
+        connection.close()
+
+
+def accepted_path(chain: Chain) -> str:
+    """The file that tells what people accepted of a journal; empty where no heads are kept."""
+    return f"{os.path.splitext(chain.heads_path)[0]}.accepted.jsonl" if chain.heads_path else ""

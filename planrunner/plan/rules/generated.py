@@ -1,0 +1,114 @@
+"""Python in plans: code that runs its values as code, and code that is made while the run goes on and that nobody sees
+before it runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan.model import Task
+from planrunner.plan.pythonrules import is_one_template
+from planrunner.plan.rules.places import place_of
+from planrunner.plan.rules.reading import Text, is_template
+from planrunner.plan.rules.verbatim import is_generated
+from planrunner.plan.rules.view import PlanView, find_text, region_of
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+CODES = ("PLAN831", "PLAN832")
+
+_RUNS = "python.run"
+_HELP = {
+    "eval": "use what the value says: `json.loads`, `ast.literal_eval`, a mapping from names to functions",
+    "shell": "give the program and its arguments as a list, without a shell",
+    "hidden": "write the character as an escape, such as `\\u202e`",
+}
+_WRITERS = ("files.write", "files.template", "files.append", "files.edit", "files.copy", "files.move", "http.download")
+
+
+def check(view: PlanView) -> Iterable[Diagnostic]:
+    if _RUNS not in view.used:
+        return
+    for here, task in enumerate(view.plan.tasks):
+        if task.uses == _RUNS and isinstance(task.inputs, dict):
+            yield from _runs_values(view, here, task.inputs.get("code"))
+            yield from _unseen(view, here, task)
+
+
+def _runs_values(view: PlanView, here: int, code: Any) -> Iterator[Diagnostic]:
+    if not isinstance(code, str) or is_template(code):
+        return
+    from planrunner.plan.pythonrules import RULES  # late: few plans hold Python
+    from planrunner.plan.pythonscan import scan
+
+    for found in scan(code):
+        if found.sure:
+            end = found.start + len(re.match(r"[\w.]*", code[found.start :])[0] or " ")  # type: ignore[index]
+            place = place_of(view, Text(here, "with", "before", code), found.start, end)
+            message = f"`{found.what}` {RULES[found.rule].why}"
+            yield Diagnostic("PLAN831", message, place, help=_HELP.get(found.rule, "do without it"))
+
+
+def _unseen(view: PlanView, here: int, task: Task) -> Iterator[Diagnostic]:
+    shown = _made(view, here, task)
+    if not shown or any(_shows(gate, shown) for gate in _gates_before(view, here)):
+        return
+    place = find_text(view, shown, region_of(view, task, "with"))
+    what = "the code" if is_template(shown) else f"`{shown}`"
+    evidence = f'{{code: "{shown}"}}' if is_template(shown) else shown
+    needs = ", ".join(task.needs)
+    line = f"{{id: review-{task.id}, needs: [{needs}], gate: approval, ask: Run this code, evidence: [{evidence}]}}"
+    message = f"{what} is made while the run goes on, and nobody sees it before `{task.id}` runs it"
+    yield Diagnostic("PLAN832", message, place, help=f"put a gate before it: `- {line}`")
+
+
+def _made(view: PlanView, here: int, task: Task) -> str:
+    """The template or the path of code that is made while the run goes on; empty where the plan does not show that it
+    is."""
+    inputs = task.inputs
+    if is_generated(inputs) and is_one_template(inputs.get("code")):
+        return str(inputs["code"])
+    place = inputs.get("file") or str(inputs.get("function") or "").rpartition(":")[0]
+    if not isinstance(place, str) or is_template(place) or inputs.get("generated") is False:
+        return ""
+    if not place.endswith(".py"):
+        return ""
+    if is_generated(inputs):
+        return place
+    return place if any(_writes(view.plan.tasks[number], place) for number in view.graph.upstream(here)) else ""
+
+
+def _writes(task: Task, path: str) -> bool:
+    """Whether the plan itself says that a task makes a file."""
+    inputs = task.inputs if isinstance(task.inputs, dict) else {}
+    if task.uses in _WRITERS and path in (inputs.get("path"), inputs.get("to")):
+        return True
+    if path in (*(each.path for each in task.artifacts), *(each.path for each in task.outputs)):
+        return True
+    return isinstance(task.run, str) and re.search(rf">\s*[\"']?{re.escape(path)}(?![\w.-])", task.run) is not None
+
+
+def _gates_before(view: PlanView, here: int) -> Iterator[Task]:
+    tasks = [view.plan.tasks[number] for number in view.graph.upstream(here)]
+    yield from (task for task in (*tasks, *view.outer.values()) if task.gate is not None)
+
+
+def _shows(task: Task, shown: str) -> bool:
+    """Whether the evidence of a gate holds the path or the template, or a pattern that may stand for the path."""
+    todo: list[Any] = [task.gate.evidence if task.gate is not None else None]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, dict):
+            todo += item.values()
+        elif isinstance(item, (list, tuple)):
+            todo += item
+        elif isinstance(item, str) and (shown.strip() == item.strip() or _may_show(item, shown)):
+            return True
+    return False
+
+
+def _may_show(item: str, shown: str) -> bool:
+    return (is_template(item) and not is_template(shown)) or any(sign in item for sign in "*?[")

@@ -1,0 +1,47 @@
+"""What ``secrets`` of a task says: which credentials it is given, and how."""
+
+from __future__ import annotations
+
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from planrunner.plan.model import Task
+
+    Json = Any
+
+
+class Wish(NamedTuple):
+    """A credential that a task declares; ``variable`` is empty where it has the usual one, ``way`` is env, file or
+    fd."""
+
+    id: str
+    variable: str = ""
+    way: str = "env"
+
+
+def wishes(secrets: Json) -> Iterator[Wish]:
+    """A list of ids, or a mapping from variables to ids, one by one."""
+    if isinstance(secrets, dict):
+        for variable, given in secrets.items():
+            more = given if isinstance(given, dict) else {"id": given}
+            yield Wish(str(more.get("id", "")), variable, more.get("as", "env"))
+    else:
+        yield from (Wish(str(name)) for name in secrets or ())
+
+
+def every_secret(tasks: tuple[Task, ...]) -> set[str]:
+    """The ids of the credentials that tasks declare, those inside them included."""
+    found: set[str] = set()
+    waiting = list(tasks)
+    for task in waiting:
+        if task.secrets:
+            found |= {wish.id for wish in wishes(task.secrets)}
+        waiting += task.subplan
+        if task.loop is not None:
+            waiting += task.loop.tasks
+        if task.sub is not None:
+            waiting += task.sub.tasks
+    return found

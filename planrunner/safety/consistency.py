@@ -1,0 +1,191 @@
+"""What the sections of a project say of each other: names that must be there, keys in two files, profiles, and what is
+not done yet."""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan.nearest import nearest
+from planrunner.plan.wording import listed
+from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.safety import profiles
+from planrunner.syntax.tree import Mapping, Scalar, Sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from planrunner.safety.parts import Part
+    from planrunner.syntax.tree import Node
+
+_NO_MODELS = ("default", "judge", "judging")
+"""Keys among the models that are none."""
+_BUILT_IN_MODELS = ("hash",)
+_LAYERS = ("task", "project", "global")
+_IDLE = {
+    "agents": "this version has no agents of its own",
+    "tools": "this version has no agents that could call them",
+    "memory": "this version keeps no memory",
+    "workflow": "`planrunner exec` is told which plan to run",
+}
+_CARRIED_OUT = ("max_parallel",)
+"""Keys of ``scheduler`` that a run goes by."""
+_MOST = 100
+"""Findings of one kind about one section: who wrote more names wrong does not read them, and each costs a search."""
+_NEAR = 1_000
+"""Names among which the nearest one is looked for."""
+
+Names = dict[str, None]
+
+
+class Piece(NamedTuple):
+    """A section as one file has it."""
+
+    part: Part
+    key: Scalar
+    value: Node
+
+
+def check(directory: str, parts: list[Part], user: Part | None, wanted: str | None) -> None:
+    """Add what is wrong to the findings of each part. Raises UsageError where ``wanted`` names no profile."""
+    pieces = [Piece(part, key, value) for part in parts for key, value in part.sections()]
+    _once(pieces)
+    known = _known(pieces, user)
+    for piece in pieces:
+        name = str(piece.key.value)
+        piece.part.findings += islice(_references(name, piece.value, known, directory), _MOST)
+        piece.part.findings += _idle(name, piece)
+        if name == "profiles":
+            from planrunner.safety import overlays  # late: few projects have profiles
+
+            overlays.check(piece.part, piece.value, [(each.key, each.value) for each in pieces])
+            for _, over in entries(piece.value):
+                for key, value in over.entries if isinstance(over, Mapping) else ():
+                    piece.part.findings += islice(_references(str(key.value), value, known, directory), _MOST)
+    if wanted and wanted not in known["profiles"]:
+        raise profiles.unknown(wanted, parts[0].name, known["profiles"])
+
+
+def _once(pieces: Iterable[Piece]) -> None:
+    """What stands in two files must be mappings that share no key, or lists that share no ``id``."""
+    first: dict[str, Piece] = {}
+    keys: dict[tuple[str, str], str] = {}
+    for piece in pieces:
+        name = str(piece.key.value)
+        earlier = first.setdefault(name, piece)
+        both = earlier is not piece and name != "include"
+        if both and not (isinstance(piece.value, (Mapping, Sequence)) and type(piece.value) is type(earlier.value)):
+            where = earlier.part.place(earlier.key)
+            message = f"`{name}` stands at {where} already, and the two cannot be put together"
+            piece.part.findings.append(Diagnostic("PLAN843", message, piece.key.span))
+            continue
+        for key in _keys(piece.value):
+            here = piece.part.place(key)
+            where = keys.setdefault((name, str(key.value)), here)
+            if where != here and (both or name in ("agents", "tools")):
+                message = f"`{key.value}` of `{name}` stands at {where} already"
+                piece.part.findings.append(Diagnostic("PLAN843", message, key.span, help="keep one of them"))
+
+
+def _keys(node: Node) -> Iterator[Scalar]:
+    """The names of the entries of a section, where they stand."""
+    if isinstance(node, Mapping):
+        yield from (key for key, _ in node.entries)
+    for item in node.items if isinstance(node, Sequence) else ():
+        name = item.get("id") if isinstance(item, Mapping) else None
+        if isinstance(name, Scalar):
+            yield name
+
+
+def entries(node: Node | None) -> Iterator[tuple[str, Node]]:
+    """The entries of a section by name, whether it is a mapping or a list of entries with an ``id``."""
+    if isinstance(node, Mapping):
+        yield from ((str(key.value), value) for key, value in node.entries)
+    for item in node.items if isinstance(node, Sequence) else ():
+        name = item.get("id") if isinstance(item, Mapping) else None
+        if isinstance(name, Scalar):
+            yield str(name.value), item
+
+
+def _known(pieces: Iterable[Piece], user: Part | None) -> dict[str, Names]:
+    """The names that each section has, with those that a profile or the user adds."""
+    found: dict[str, Names] = {name: {} for name in _CALLED}
+    sections = [(str(piece.key.value), piece.value) for piece in pieces]
+    if user is not None:
+        sections += [(str(key.value), value) for key, value in user.sections()]
+    for name, value in list(sections):
+        for _, over in entries(value) if name == "profiles" else ():
+            sections += [(str(key.value), each) for key, each in over.entries] if isinstance(over, Mapping) else []
+    for name, value in sections:
+        if name in found:
+            found[name].update(dict.fromkeys(key for key, _ in entries(value)))
+    for name in _NO_MODELS:
+        found["models"].pop(name, None)
+    found["models"].update(dict.fromkeys(_BUILT_IN_MODELS))
+    layers = [name.removesuffix("_store") for name in found["memory"]]
+    return {**found, "memory": dict.fromkeys(layers or _LAYERS)}
+
+
+_OF_AGENTS = {"model": "models", "fallback": "models", "tools": "tools", "memory": "memory", "policy": "profiles"}
+
+
+def _references(section: str, value: Node, known: dict[str, Names], directory: str) -> Iterator[Diagnostic]:
+    if section == "agents":
+        for agent, body in entries(value):
+            for key, of in _OF_AGENTS.items():
+                yield from _named(f"the agent `{agent}`", _value(body, key), of, known)
+    elif section == "models":
+        for key in ("default", "judge"):
+            yield from _named(f"`{key}` of `models`", _value(value, key), "models", known)
+        for model, body in entries(value):
+            yield from _named(f"the model `{model}`", _value(body, "fallback"), "models", known)
+            yield from _named(f"the model `{model}`", _value(body, "credential"), "provider_credentials", known)
+    elif section == "forge":
+        yield from _named("`forge`", _value(value, "credential"), "provider_credentials", known)
+    elif section == "profile" and isinstance(value, Scalar) and value.value != profiles.NONE:
+        yield from _named("`profile`", value, "profiles", known)
+    elif section == "workflow":
+        yield from _plan(value if isinstance(value, Scalar) else _value(value, "plan"), directory)
+
+
+def _value(node: Node, key: str) -> Node | None:
+    return node.get(key) if isinstance(node, Mapping) else None
+
+
+_CALLED = {
+    "models": "model",
+    "tools": "tool",
+    "profiles": "profile",
+    "memory": "layer of memory",
+    "provider_credentials": "credential",
+}
+"""What an entry of a section is called that others name."""
+
+
+def _named(whose: str, node: Node | None, section: str, known: dict[str, Names]) -> Iterator[Diagnostic]:
+    """Names, one or a list, that the section does not have."""
+    names = known[section]
+    for each in node.items if isinstance(node, Sequence) else [node]:
+        if not isinstance(each, Scalar) or not isinstance(each.value, str) or each.value in names:
+            continue
+        close = nearest(each.value, islice(names, _NEAR))
+        what = f"{whose} names the {_CALLED[section]} `{each.value}`, which is not there"
+        help_ = f"`{section}` has {listed(tuple(islice(names, 8)))}" if names else f"there is no section `{section}`"
+        yield Diagnostic("PLAN841", what + (f", did you mean `{close}`?" if close else ""), each.span, help=help_)
+
+
+def _plan(node: Node | None, directory: str) -> Iterator[Diagnostic]:
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        return
+    if "\0" in node.value or not os.path.isfile(os.path.join(directory, node.value)):
+        yield Diagnostic("PLAN841", f"`workflow` names the plan `{node.value}`, which is not there", node.span)
+
+
+def _idle(name: str, piece: Piece) -> Iterator[Diagnostic]:
+    if name in _IDLE:
+        yield Diagnostic("PLAN845", f"`{name}` is checked and does nothing yet: {_IDLE[name]}", piece.key.span)
+    for key, _ in piece.value.entries if name == "scheduler" and isinstance(piece.value, Mapping) else ():
+        if key.value not in _CARRIED_OUT:
+            message = f"`{key.value}` of `scheduler` is checked and does nothing yet: this version has no queue of runs"
+            yield Diagnostic("PLAN845", message, key.span)

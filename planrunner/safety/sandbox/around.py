@@ -1,0 +1,31 @@
+"""Folders without some of what lies in them, for Landlock, which can only let in and never take out again."""
+
+from __future__ import annotations
+
+import os
+
+from planrunner.record import TYPE_CHECKING
+from planrunner.safety.sandbox.scopes import beneath
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+def parted(paths: Iterable[str], without: Sequence[str]) -> list[str]:
+    """The paths, a folder that holds one of ``without`` taken apart into what else is in it. Nothing new can be made in
+    a folder that was taken apart."""
+    return [part for path in paths for part in _parts(path, without)]
+
+
+def _parts(path: str, without: Sequence[str]) -> Iterator[str]:
+    if any(beneath(path, each) for each in without):
+        return
+    if not any(beneath(each, path) for each in without) or os.path.islink(path):
+        yield path
+        return
+    try:
+        names = sorted(os.listdir(path))
+    except OSError:
+        return
+    for name in names:
+        yield from _parts(os.path.join(path, name), without)

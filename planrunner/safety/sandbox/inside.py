@@ -1,0 +1,205 @@
+"""What a confined process does before it becomes the task's program. It is started as a script, mostly within
+namespaces already, imports nothing of planrunner, and takes two arguments before the command: its order as JSON, and
+``--``. It lets in what Landlock is told to, sets limits, offers the way to the proxy, filters system calls and execs.
+
+The code 125 and a line that starts with ``sandbox:`` on standard error say that it could not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import resource
+import sys
+from typing import Any
+
+_NO_NEW_PRIVILEGES, _SET_FILTER, _DROP_BOUND, _AMBIENT, _DEATH = 38, 22, 24, 47, 1
+_CREATE, _ADD, _RESTRICT = 444, 445, 446
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_REFER, _TRUNCATE, _IOCTL = 1 << 13, 1 << 14, 1 << 15
+_READS = _EXECUTE | _READ_FILE | _READ_DIR
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
+_TCP = 3
+_SCOPES = 3
+_FAILED = 125
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = [("files", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]
+
+
+class _Beneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = [("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32)]
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("lines", ctypes.c_void_p)]
+
+
+_C = ctypes.CDLL(None, use_errno=True)
+
+
+def main() -> None:
+    order, command = json.loads(sys.argv[1]), sys.argv[3:]
+    try:
+        if order["relay"]:
+            _offer(order["relay"])
+        _prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        if order["drop"]:
+            _drop()
+        if order["landlock"]:
+            _restrict(order["landlock"])
+        _bound(order["limits"])
+        if order["filter"]:
+            _filter(bytes.fromhex(order["filter"]))
+    except OSError as error:
+        sys.stderr.write(f"sandbox: it cannot be set up: {error}\n")
+        os._exit(_FAILED)
+    try:
+        os.execvp(command[0], [order["title"], *command[1:]])  # noqa: S606 - to become the program is what this is for
+    except OSError as error:
+        missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
+        sys.stderr.write(f"{order['title']}: {'not found' if missing else error.strerror}\n")
+        os._exit(127 if missing else 126)
+
+
+def _prctl(*arguments: int) -> None:
+    if _C.prctl(*(ctypes.c_ulong(each) for each in arguments)) != 0:
+        raise _fault("prctl")
+
+
+def _fault(what: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _bound(limits: dict[str, int]) -> None:
+    """Second walls behind what is measured from outside; what cannot be bounded here is bounded there alone."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for name, most in limits.items():
+        kind = getattr(resource, f"RLIMIT_{name}")
+        hard = resource.getrlimit(kind)[1]
+        most = most if hard < 0 else min(most, hard)
+        resource.setrlimit(kind, (most, most))
+
+
+def _drop() -> None:
+    """Give every capability away: whoever is root here keeps the rights of an owner of files, and no others."""
+    for number in range(64):
+        if _C.prctl(_DROP_BOUND, ctypes.c_ulong(number), 0, 0, 0) != 0 and ctypes.get_errno() == errno.EINVAL:
+            break
+    _C.prctl(_AMBIENT, 4, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    if _C.capset(header, (ctypes.c_uint32 * 6)()) != 0:
+        raise _fault("capset")
+
+
+def _restrict(rules: dict[str, Any]) -> None:
+    """Landlock: only these files may be read and written; signals and abstract sockets stay within."""
+    version = _C.syscall(_CREATE, None, ctypes.c_size_t(0), 1)
+    if version < rules["least"]:
+        raise OSError(errno.ENOSYS, f"the kernel has version {max(version, 0)} of Landlock")
+    known = (1 << 13) - 1
+    for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL)):
+        known |= right if version >= since else 0
+    net = _TCP if rules["closed"] and version >= 4 else 0
+    asked = _Ruleset(known, net, _SCOPES if version >= 6 else 0)
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    handle = _C.syscall(_CREATE, ctypes.byref(asked), ctypes.c_size_t(size), 0)
+    if handle < 0:
+        raise _fault("landlock")
+    for path in rules["read"]:
+        _let(handle, path, _READS & known)
+    for path in rules["write"]:
+        _let(handle, path, known & ~_IOCTL)
+    for path in rules["list"]:
+        _let(handle, path, _READ_DIR)
+    for path in rules["devices"]:
+        _let(handle, path, known & (_READ_FILE | _WRITE_FILE | _READ_DIR | _TRUNCATE | _IOCTL))
+    if _C.syscall(_RESTRICT, handle, 0) != 0:
+        raise _fault("landlock")
+    os.close(handle)
+
+
+def _let(ruleset: int, path: str, rights: int) -> None:
+    try:
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return  # what is not there needs no way in
+    folder = os.path.isdir(f"/proc/self/fd/{handle}") if os.path.isdir("/proc/self/fd") else os.path.isdir(path)
+    rule = _Beneath(rights if folder else rights & _OF_FILES, handle)
+    done = _C.syscall(_ADD, ruleset, 1, ctypes.byref(rule), 0)
+    os.close(handle)
+    if done != 0:
+        raise _fault(path)
+
+
+def _filter(lines: bytes) -> None:
+    buffer = ctypes.create_string_buffer(lines, len(lines))
+    given = _Program(len(lines) // 8, ctypes.cast(buffer, ctypes.c_void_p))
+    if _C.prctl(_SET_FILTER, ctypes.c_ulong(2), ctypes.byref(given), 0, 0) != 0:
+        raise _fault("seccomp")
+
+
+def _offer(path: str) -> None:
+    """A child that hands what comes to a port of the loopback interface on to the proxy's socket at ``path``."""
+    import socket
+
+    listening = socket.create_server(("127.0.0.1", 0), backlog=64)
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        os.environ[name] = os.environ[name.upper()] = address
+    for name in ("no_proxy", "NO_PROXY"):
+        os.environ.pop(name, None)
+    parent = os.getpid()
+    if os.fork():
+        listening.close()
+        return
+    _C.prctl(_DEATH, ctypes.c_ulong(9), 0, 0, 0)  # it ends with the task's program, which keeps the number of this one
+    if os.getppid() != parent:
+        os._exit(0)
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):  # pipes of the task end with the task
+        os.dup2(null, stream)
+    try:
+        _relay(listening, path)
+    finally:
+        os._exit(0)
+
+
+def _relay(listening: Any, path: str) -> None:
+    import socket
+    import threading
+
+    while True:
+        client, _ = listening.accept()
+        proxy = socket.socket(socket.AF_UNIX)
+        try:
+            proxy.connect(path)
+        except OSError:
+            client.close()
+            continue
+        for one, other in ((client, proxy), (proxy, client)):
+            threading.Thread(target=_pass, args=(one, other), daemon=True).start()
+
+
+def _pass(one: Any, other: Any) -> None:
+    import socket
+
+    try:
+        while data := one.recv(65536):
+            other.sendall(data)
+        other.shutdown(socket.SHUT_WR)
+    except OSError:
+        for each in (one, other):
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue  # it is closed already
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Holding an attempt to its limits, and putting right what it may not leave behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+
+from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.safety.sandbox.census import Census
+from planrunner.safety.sandbox.scopes import beneath
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planrunner.safety.sandbox.census import Used
+    from planrunner.safety.sandbox.confinement import Confinement
+
+EVERY = 0.03
+"""Seconds between two looks."""
+_RULING = ("planrunner.yaml", ".git")
+"""Names at the top of the working directory that rule over what is run there later."""
+
+
+class Breach(NamedTuple):
+    """A limit that was passed, or another rule that was broken; ``rule`` is its name."""
+
+    rule: str
+    message: str
+
+
+class Keeper:
+    """Watches the processes of one attempt from ``leader`` on; made before they start."""
+
+    __slots__ = ("_absent", "_census", "_made", "_started", "confinement")
+
+    def __init__(self, confinement: Confinement) -> None:
+        self.confinement = confinement
+        self._census: Census | None = None
+        self._started = time.monotonic()
+        self._absent = [path for path in _ruling(confinement) if not os.path.lexists(path)]
+        self._made = _make(confinement)
+
+    def look(self, leader: int, printed: int) -> Breach | None:
+        """The limit that is passed now; ``printed`` are the bytes of output so far."""
+        limits = self.confinement.limits
+        if limits.output is not None and printed > limits.output:
+            return self._breach("output", _size(printed), _size(limits.output))
+        age = time.monotonic() - self._started
+        if limits.time is not None and age > limits.time:
+            return self._breach("time", f"{age:.1f} s", f"{limits.time:g} s")
+        if limits.cpu is limits.memory is limits.processes is None:
+            return None
+        self._census = self._census or Census(leader)
+        return self._passed(self._census.take())
+
+    def _passed(self, used: Used) -> Breach | None:
+        limits, census = self.confinement.limits, self._census
+        if limits.processes is not None and used.processes - self._own() > limits.processes:
+            return self._breach("processes", str(used.processes - self._own()), str(limits.processes))
+        if limits.cpu is not None and used.cpu > limits.cpu:
+            return self._breach("cpu", f"{used.cpu:.1f} s", f"{limits.cpu:g} s")
+        if limits.memory is not None and census is not None and used.memory > limits.memory:
+            exact = census.exact()
+            if exact > limits.memory:
+                return self._breach("memory", _size(exact), _size(limits.memory))
+        return None
+
+    def _own(self) -> int:
+        """Processes that belong to the sandbox itself."""
+        inner = 2 if self.confinement.kind == "bubblewrap" else 0
+        return inner + (1 if self.confinement.network == "judged" else 0)
+
+    def _breach(self, limit: str, reached: str, most: str) -> Breach:
+        words = {
+            "cpu": "processor time", "memory": "memory", "processes": "processes at once", "time": "time",
+            "output": "output",
+        }  # fmt: skip
+        origin = self.confinement.origins.get(limit)
+        whose = f"`{origin}` allows {most}" if origin else f"a sandbox allows {most} where no level says more"
+        line = f"policy: {{sandbox: {{{limit}: …}}}}"
+        return Breach(f"sandbox.{limit}", f"used {reached} of {words[limit]}, and {whose}; `{line}` there raises it")
+
+    def end(self) -> None:
+        """End what was seen of the attempt, wherever it went."""
+        if self._census is not None:
+            self._census.end()
+
+    def over(self) -> Breach | None:
+        """Put right what the attempt may not leave behind; what of it there was."""
+        for path, before in self._made.items():
+            if _signature(path) == before:
+                os.unlink(path)
+        found = [path for path in self._absent if os.path.lexists(path)]
+        for path in found:
+            _remove(path)
+        if not found:
+            return None
+        name = os.path.basename(found[0])
+        return Breach(
+            "sandbox.files",
+            f"made `{name}`, which rules over what is run here later, so it was removed; "
+            f"`policy: {{files: {{write: [{name}]}}}}` allows it" if name == ".git" else
+            f"made `{name}`, which rules over what is run here later, so it was removed",
+        )  # fmt: skip
+
+
+def _ruling(confinement: Confinement) -> Iterator[str]:
+    for name in _RULING:
+        path = os.path.join(confinement.root, name)
+        if not any(beneath(path, let) and let != confinement.root for let in confinement.writable):
+            yield path
+
+
+def _make(confinement: Confinement) -> dict[str, tuple[int, ...]]:
+    """Make what may be written and is not there: it can only be let in once it exists. Gives the empty files, which
+    are taken away again if nobody touched them."""
+    made: dict[str, tuple[int, ...]] = {}
+    for path, folder in confinement.missing:
+        os.makedirs(path if folder else os.path.dirname(path), exist_ok=True)
+        if not folder and not os.path.lexists(path):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
+            made[path] = _signature(path)
+    return made
+
+
+def _signature(path: str) -> tuple[int, ...]:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return ()
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        os.unlink(path)
+
+
+def _size(amount: int) -> str:
+    return f"{amount / 1_000_000:.0f} MB" if amount >= 10_000_000 else f"{amount:,} bytes"

@@ -1,0 +1,65 @@
+"""What this machine has to shut processes in with, tried once for each process of planrunner."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import shutil
+import subprocess
+
+LANDLOCK = {"create": 444, "add": 445, "restrict": 446}
+"""Numbers of the system calls, the same on every architecture."""
+LEAST_ABI = 6
+"""From this version on Landlock also keeps signals and abstract sockets within."""
+_PATIENCE = 10
+
+
+@functools.cache
+def bubblewrap() -> tuple[str, str]:
+    """The path of ``bwrap``, and why it does not work here where it does not."""
+    path = shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin") or shutil.which("bwrap")
+    if path is None:
+        return "", "there is no `bwrap` on the PATH"
+    trial = (path, "--unshare-all", "--unshare-user", "--disable-userns", "--uid", "65534", "--gid", "65534")
+    roots = ("--ro-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc", "--die-with-parent", "--", "/bin/true")
+    try:
+        done = subprocess.run([*trial, *roots], capture_output=True, timeout=_PATIENCE, env={}, check=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        return path, f"`bwrap` cannot be started: {error}"
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return path, "" if done.returncode == 0 else f"`bwrap` does not work here: {said[-1] if said else done.returncode}"
+
+
+@functools.cache
+def landlock() -> int:
+    """The version of Landlock that the kernel offers; 0 where there is none."""
+    try:
+        found = ctypes.CDLL(None, use_errno=True).syscall(LANDLOCK["create"], None, 0, 1)
+    except (OSError, AttributeError):
+        return 0
+    return max(0, int(found))
+
+
+@functools.cache
+def docker() -> tuple[str, str]:
+    """The path of ``docker``, and why no engine answers where none does."""
+    path = shutil.which("docker")
+    if path is None:
+        return "", "there is no `docker` on the PATH"
+    try:
+        done = subprocess.run(
+            [path, "version", "--format", "{{.Server.Version}}"],
+            capture_output=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        return path, f"`docker` cannot be started: {error}"
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return path, "" if done.returncode == 0 else f"no docker engine answers: {said[-1] if said else done.returncode}"
+
+
+def interpreter() -> str:
+    """The interpreter that sets a process up inside: the very one that runs this, links resolved."""
+    import sys
+
+    return os.path.realpath(sys.executable)

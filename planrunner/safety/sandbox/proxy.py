@@ -1,0 +1,188 @@
+"""The one way out of a sandbox whose hosts are judged: a proxy of the engine for HTTP and for tunnels (CONNECT).
+
+It listens on a socket file that is let into the sandbox. Each host is judged, looked up once, and the connection goes
+to a judged address; nothing else leaves, whatever the process inside does with its own variables.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import socket
+import tempfile
+import threading
+from urllib.parse import urlsplit
+
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    Judge = Callable[[str, int], "Sequence[Endpoint]"]
+    """The addresses of a host. Raises Unreachable for one that may not be reached, and OSError for one not found."""
+
+_LARGEST_HEAD = 64 * 1024
+_MOST = 64
+"""Connections at once; more of them wait."""
+_PATIENCE, _IDLE = 30.0, 300.0
+"""Seconds for a request and for a connection, and seconds that a tunnel may be silent."""
+
+
+class Endpoint(NamedTuple):
+    """A judged address, as the functions of sockets take it."""
+
+    family: int
+    address: Any
+
+
+class Unreachable(Exception):
+    """A host may not be reached; ``rule`` is the name of what refuses it."""
+
+    def __init__(self, message: str, rule: str) -> None:
+        super().__init__(message)
+        self.rule = rule
+
+
+class Proxy:
+    """Serves one attempt until it is closed. ``refused`` are the rules and messages of what was not let out."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.refused: list[tuple[str, str]] = []
+        self._judge = judge
+        self._folder = tempfile.mkdtemp(prefix="planrunner-proxy-")
+        self.path = os.path.join(self._folder, "socket")
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(self.path)
+        self._listening.listen(_MOST)
+        self._room = threading.Semaphore(_MOST)
+        self._open: set[socket.socket] = set()
+        self._closed = False
+        threading.Thread(target=self._accept, daemon=True, name="planrunner-proxy").start()
+
+    def close(self) -> None:
+        """End every connection and take the socket away."""
+        self._closed = True
+        for each in (self._listening, *list(self._open)):
+            _shut(each)
+        self._listening.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _accept(self) -> None:
+        while not self._closed:
+            self._room.acquire()
+            try:
+                client, _ = self._listening.accept()
+            except OSError:
+                return  # closed
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        self._open.add(client)
+        server: socket.socket | None = None
+        try:
+            client.settimeout(_PATIENCE)
+            head, rest = _head(client)
+            host, port, first = _asked(head)
+            server = self._connected(host, port)
+            self._open.add(server)
+            if first:
+                server.sendall(first + rest)
+            else:
+                client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                server.sendall(rest)
+            _pass_on(client, server)
+        except Unreachable as refused:
+            self.refused.append((refused.rule, str(refused)))
+            _answer(client, "403 Forbidden", str(refused))
+        except ValueError as error:
+            _answer(client, "400 Bad Request", str(error))
+        except OSError as error:
+            _answer(client, "502 Bad Gateway", str(error))
+        finally:
+            for each in (client, server):
+                if each is not None:
+                    self._open.discard(each)
+                    _shut(each)
+                    each.close()
+            self._room.release()
+
+    def _connected(self, host: str, port: int) -> socket.socket:
+        problem: OSError = OSError(f"{host} has no address")
+        for endpoint in self._judge(host, port):
+            server = socket.socket(endpoint.family)
+            server.settimeout(_PATIENCE)
+            try:
+                server.connect(endpoint.address)
+            except OSError as error:
+                server.close()
+                problem = error
+            else:
+                return server
+        raise problem
+
+
+def _head(client: socket.socket) -> tuple[bytes, bytes]:
+    """The head of a request, and what came after it already."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        more = client.recv(65536)
+        if not more or len(data) + len(more) > _LARGEST_HEAD:
+            raise ValueError("this is no request that a proxy takes")
+        data += more
+    head, _, rest = data.partition(b"\r\n\r\n")
+    return head, rest
+
+
+def _asked(head: bytes) -> tuple[str, int, bytes]:
+    """Host, port, and the head that the server gets (empty: a tunnel is asked for)."""
+    first, *lines = head.decode("latin-1").split("\r\n")
+    words = first.split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        raise ValueError("this is no request that a proxy takes")
+    if words[0] == "CONNECT":
+        target = urlsplit(f"//{words[1]}")
+        if not target.hostname or target.port is None:
+            raise ValueError("a tunnel is asked for as HOST:PORT")
+        return target.hostname, target.port, b""
+    target = urlsplit(words[1])
+    if target.scheme != "http" or not target.hostname:
+        raise ValueError("a proxy is asked with the whole address")
+    path = target._replace(scheme="", netloc="", fragment="").geturl() or "/"
+    kept = [line for line in lines if line.partition(":")[0].strip().lower() not in _BETWEEN]
+    text = "\r\n".join((f"{words[0]} {path} {words[2]}", *kept, "Connection: close", "", ""))
+    return target.hostname, target.port or 80, text.encode("latin-1")
+
+
+_BETWEEN = frozenset(("connection", "proxy-connection", "proxy-authorization", "keep-alive", "upgrade"))
+
+
+def _pass_on(one: socket.socket, other: socket.socket) -> None:
+    """Hand bytes on both ways until both sides have said all, or neither says anything for long."""
+    towards = {one: other, other: one}
+    while towards:
+        ready, _, _ = select.select(list(towards), [], [], _IDLE)
+        if not ready:
+            return
+        for source in ready:
+            if data := source.recv(65536):
+                towards[source].sendall(data)
+            else:
+                towards.pop(source).shutdown(socket.SHUT_WR)
+
+
+def _answer(client: socket.socket, status: str, message: str) -> None:
+    body = f"planrunner: {message}\n".encode()
+    head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
+    try:
+        client.sendall(f"{head}Connection: close\r\n\r\n".encode() + body)
+    except OSError:
+        return  # nobody listens any more
+
+
+def _shut(each: socket.socket) -> None:
+    try:
+        each.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return  # it was never connected, or is closed already

@@ -1,0 +1,155 @@
+"""A command and its environment as they have to be started so that the process is shut in."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.safety.sandbox import presence
+from planrunner.safety.sandbox.confinement import Refused
+from planrunner.safety.sandbox.mounts import HOME, RESOLVER, SETTINGS, SHARED, SYSTEM, TEMPORARY, mounts
+from planrunner.safety.sandbox.syscalls import program
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from planrunner.safety.sandbox.confinement import Command, Confinement
+
+    Json = Any
+
+INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside.py")
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(INSIDE)))
+SOCKET = "/run/proxy"
+"""Where the proxy's socket is seen inside."""
+NOBODY = "65534"
+_DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"))
+_UNIX = (1, 16)
+_SLACK = (1.25, 64 << 20)
+"""One process may hold a little more than all may together: so what is too much is seen before it fails by itself."""
+
+
+class Wrapped(NamedTuple):
+    """What to start, with which environment and where; an ``own`` name is that of a container to remove afterwards."""
+
+    arguments: tuple[str, ...]
+    env: dict[str, str]
+    directory: str
+    container: str = ""
+
+
+def settled(confinement: Confinement, asked: bool) -> Confinement:
+    """The confinement of a kind that works here; ``asked`` means that it must be the one that was asked for. Raises
+    Refused where nothing does."""
+    if confinement.kind == "bubblewrap" and (why := presence.bubblewrap()[1]):
+        weaker = confinement._replace(kind="landlock")
+        if asked or not _suffices(weaker):
+            raise Refused(f"the sandbox cannot be set up: {why}", _cure(why))
+        return weaker
+    if confinement.kind == "landlock" and not _suffices(confinement):
+        raise Refused(_too_little(confinement), _cure(""))
+    if confinement.kind == "docker":
+        if why := presence.docker()[1]:
+            raise Refused(f"the sandbox cannot be set up: {why}", "start the engine, or choose `profile: bubblewrap`")
+        if not confinement.image:
+            raise Refused("the profile `docker` needs an image", "write `sandbox: {profile: docker, image: …}`")
+    return confinement
+
+
+def _suffices(confinement: Confinement) -> bool:
+    """Whether Landlock can enforce it: it knows no hosts."""
+    return presence.landlock() >= presence.LEAST_ABI and confinement.network != "judged"
+
+
+def _too_little(confinement: Confinement) -> str:
+    version = presence.landlock()
+    if confinement.network == "judged" and version >= presence.LEAST_ABI:
+        return "Landlock alone cannot let in some hosts and no others"
+    return f"Landlock cannot shut it in: version {presence.LEAST_ABI} is needed, the kernel has {version or 'none'}"
+
+
+def _cure(why: str) -> str:
+    missing = "no `bwrap`" in why or not why
+    cure = "install bubblewrap (`apt install bubblewrap`)" if missing else "allow user namespaces"
+    return f"{cure}, see `planrunner doctor --sandbox`, or run with --no-sandbox at a terminal"
+
+
+def wrapped(confinement: Confinement, command: Command) -> Wrapped:
+    """How to start the command shut in. The kind has to work here (``settled``)."""
+    if confinement.kind == "none":
+        return Wrapped(tuple(command.arguments), dict(command.env), command.directory)
+    if confinement.kind == "docker":
+        from planrunner.safety.sandbox.container import contained  # late: few choose it
+
+        arguments = contained(confinement, command, presence.docker()[0])
+        return Wrapped(arguments, dict(command.env), command.directory, command.name)
+    env = {**command.env, "HOME": HOME, "TMPDIR": TEMPORARY}
+    if confinement.kind == "landlock":
+        env |= dict.fromkeys(("HOME", "TMPDIR"), confinement.own or confinement.root)
+        return Wrapped((*_shim(confinement, command), *command.arguments), env, command.directory)
+    return Wrapped((*_bubble(confinement, command), *_shim(confinement, command), *command.arguments), env, "/")
+
+
+def _bubble(confinement: Confinement, command: Command) -> tuple[str, ...]:
+    share = ("--share-net",) if confinement.network == "open" else ()
+    proxy = ("--ro-bind", command.proxy, SOCKET) if command.proxy else ()
+    return (
+        presence.bubblewrap()[0],
+        *("--unshare-all", *share, "--unshare-user", "--disable-userns", "--uid", NOBODY, "--gid", NOBODY),
+        *("--hostname", "sandbox", "--die-with-parent", "--new-session"),
+        *_with_proxy(tuple(mounts(confinement)), proxy),
+        *("--chdir", command.directory, "--"),
+    )
+
+
+def _with_proxy(files: tuple[str, ...], proxy: tuple[str, ...]) -> tuple[str, ...]:
+    """The root becomes read-only last."""
+    return (*files[:-2], *proxy, *files[-2:])
+
+
+def _shim(confinement: Confinement, command: Command) -> tuple[str, ...]:
+    alone = confinement.kind == "landlock"
+    families = (_UNIX[1:] if confinement.network == "none" else (*_UNIX, 2, 10)) if alone else (*_UNIX, 2, 10)
+    order: dict[str, Json] = {
+        "title": command.title or command.arguments[0],
+        "relay": SOCKET if command.proxy else "",
+        "drop": alone,
+        "landlock": _rules(confinement),
+        "limits": _limits(confinement),
+        "filter": program(os.uname().machine, families, owners=not alone).hex(),
+    }
+    text = json.dumps(order, separators=(",", ":"))
+    return (presence.interpreter(), "-I", "-S", "-B", INSIDE, text, "--")
+
+
+def _limits(confinement: Confinement) -> dict[str, int]:
+    limits, found = confinement.limits, {}
+    if limits.files is not None:
+        found["NOFILE"] = limits.files
+    if limits.memory is not None:
+        found["DATA"] = int(limits.memory * _SLACK[0]) + _SLACK[1]
+    if limits.processes is not None and confinement.kind == "bubblewrap":
+        found["NPROC"] = limits.processes + 8  # in a namespace of users of its own nobody else counts
+    return found
+
+
+def _rules(confinement: Confinement) -> dict[str, Json]:
+    """Landlock is the wall where it stands alone, and behind namespaces the second one."""
+    if confinement.kind == "bubblewrap":
+        if presence.landlock() < presence.LEAST_ABI:
+            return {}
+        write = [*confinement.writable, TEMPORARY, SHARED, *filter(None, [confinement.own])]
+        return {"least": 1, "closed": False, "read": ["/"], "list": [], "write": write, "devices": ["/dev"]}
+    read = [*SYSTEM, *SETTINGS, "/proc", *confinement.readable, *confinement.guarded]
+    if confinement.network == "open":
+        read.append(RESOLVER)
+    from planrunner.safety.sandbox.around import parted  # late: only where there are no namespaces
+
+    return {
+        "least": presence.LEAST_ABI,
+        "closed": confinement.network == "none",
+        "read": parted(read, confinement.denied),
+        "list": [confinement.root],
+        "write": [*parted(confinement.writable, (*confinement.denied, *confinement.guarded)), confinement.own],
+        "devices": list(_DEVICES),
+    }

@@ -1,0 +1,111 @@
+"""Names in one section stand in another; what this version does not use is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planrunner.safety.project import check_files
+
+SOUND = """\
+models:
+  default: fast
+  judge: careful
+  fast: {provider: openai, model: m, credential: key, fallback: [careful]}
+  careful: {provider: ollama, model: small}
+agents:
+  editor: {model: fast, fallback: [careful], tools: [read], memory: [project], policy: strict, context: {tokens: 4000}}
+tools:
+  read: {uses: files.read, with: {path: README.md}}
+memory:
+  project_store: {backend: sqlite}
+profile: strict
+profiles:
+  strict: {policy: {network: {allow: []}}}
+workflow: {plan: plans/edit.yaml}
+forge: {kind: github, credential: key}
+provider_credentials: [{id: key, auth: {source: env, env_var: OUR_KEY}}]
+"""
+
+
+@pytest.fixture
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "of-the-user"))
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "plans/edit.yaml").write_text("plan: edit\ntasks: []\n")
+
+    def check(text: str) -> list[tuple[str, str, str]]:
+        (tmp_path / "planrunner.yaml").write_text(text)
+        [file] = check_files(str(tmp_path))
+        return [(each.code, file.source.text[slice(*each.span)], each.message) for each in file.findings]
+
+    return check
+
+
+def test_settings_whose_names_are_all_there_have_only_notes(found) -> None:
+    assert {code for code, *_ in found(SOUND)} == {"PLAN845"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word", "said"),
+    [
+        ("default: fast", "default: fsat", "fsat", "`default` of `models` names the model `fsat`, which is not there, did you mean `fast`?"),
+        ("judge: careful", "judge: nobody", "nobody", "names the model `nobody`"),
+        ("fallback: [careful]}\n  careful", "fallback: [gone]}\n  careful", "gone", "the model `fast` names the model `gone`"),
+        ("{model: fast,", "{model: fats,", "fats", "the agent `editor` names the model `fats`"),
+        ("tools: [read]", "tools: [read, raed]", "raed", "names the tool `raed`, which is not there, did you mean `read`?"),
+        ("memory: [project]", "memory: [projekt]", "projekt", "the layer of memory `projekt`, which is not there, did you mean `project`?"),
+        ("memory: [project]", "memory: [global]", "global", "the layer of memory `global`"),
+        ("policy: strict", "policy: strikt", "strikt", "the profile `strikt`, which is not there, did you mean `strict`?"),
+        ("credential: key,", "credential: kye,", "kye", "the model `fast` names the credential `kye`"),
+        ("credential: key}", "credential: keys}", "keys", "`forge` names the credential `keys`"),
+        ("profile: strict", "profile: prod", "prod", "`profile` names the profile `prod`"),
+        ("plans/edit.yaml", "plans/edti.yaml", "plans/edti.yaml", "the plan `plans/edti.yaml`"),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_not_there_is_found_where_it_stands(found, old: str, new: str, word: str, said: str) -> None:
+    assert old in SOUND
+    [(code, text, message)] = [each for each in found(SOUND.replace(old, new)) if each[0] != "PLAN845"]
+    assert (code, text) == ("PLAN841", word)
+    assert said in message
+
+
+def test_agents_and_tools_may_be_lists_of_entries_with_an_id(found) -> None:
+    text = "agents: [{id: editor, tools: [read, wirte]}]\ntools: [{id: read, uses: files.read}]\n"
+    assert [each[1] for each in found(text) if each[0] == "PLAN841"] == ["wirte"]
+
+
+def test_a_profile_may_bring_what_an_agent_names_and_is_held_to_names_too(found) -> None:
+    text = "agents: {editor: {model: fast}}\nprofiles:\n  ci: {models: {fast: {provider: ollama, model: m}}}\n"
+    assert {code for code, *_ in found(text)} == {"PLAN845"}
+    wrong = text + "  dev: {agents: {editor: {model: slow}}}\n"
+    assert [each[1] for each in found(wrong) if each[0] == "PLAN841"] == ["slow"]
+
+
+def test_what_this_version_does_not_use_is_said_for_each_key_of_the_scheduler(found) -> None:
+    text = "scheduler: {max_parallel: 2, enabled: true, rate_limit: {requests_per_minute: 5}}\n"
+    assert [each[1] for each in found(text)] == ["enabled", "rate_limit"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("agents: {editor: {modle: x}}\n", "PLAN003", "an agent has no key `modle`, did you mean `model`?"),
+        ("agents: 5\n", "PLAN005", "`agents` must be a mapping or a list"),
+        ("agents: [{model: x}]\n", "PLAN004", "an agent needs the key `id`"),
+        ("agents: {a: {instructions: x, system_prompt: y}}\n", "PLAN009", "exclude each other"),
+        ("tools: {read: {}}\n", "PLAN004", "a tool needs the key `uses`"),
+        ("memory: {task_store: {backend: postgres}}\n", "PLAN006", "`backend` must be `file` or `sqlite`"),
+        ("memory: {team_store: {}}\n", "PLAN003", "no key `team_store`"),
+        ("scheduler: {max_parallel: 0}\n", "PLAN006", "`max_parallel` must be"),
+        ("scheduler: {queue_policy: lifo}\n", "PLAN006", "`queue_policy` must be `fifo`"),
+        ("workflow: {}\n", "PLAN004", "needs the key `plan`"),
+        ("include: {a: b}\n", "PLAN005", "`include` must be"),
+        ("profiles: [ci]\n", "PLAN005", "`profiles` must be a mapping"),
+    ],
+)
+def test_each_section_is_held_to_its_schema(found, text: str, code: str, said: str) -> None:
+    assert [(each[0], said in each[2]) for each in found(text) if each[0] != "PLAN845" and said in each[2]] == [
+        (code, True)
+    ]

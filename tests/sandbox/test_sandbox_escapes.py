@@ -1,0 +1,254 @@
+"""Ways out of the sandbox that lead through planrunner itself, its files and what it does after a task: none leads out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sandbox_project import STRICT, Project, limited, needs_bubblewrap
+
+from planrunner.capabilities.contract import Context
+from planrunner.capabilities.declare import capability
+from planrunner.capabilities.programs import run_program
+from planrunner.machine.events import Outcome
+from planrunner.plan.model import Artifact, Output
+from planrunner.plan.rights import Level
+from planrunner.safety.sandbox import presence
+
+pytestmark = needs_bubblewrap
+
+
+def files(**patterns: list[str]) -> Level:
+    return Level("task t", {"files": patterns})
+
+
+def test_what_a_task_writes_below_the_working_directory_stays(project: Project) -> None:
+    outcome = project.run("cat src/one.txt; echo two > src/two.txt; echo key=value >> $PLANRUNNER_OUTPUT")
+    assert (outcome.failure, outcome.stdout, outcome.outputs) == ("", "one", {"key": "value"})
+    assert (project.folder / "src" / "two.txt").read_text() == "two\n"
+
+
+def test_a_plan_from_outside_is_shut_in_though_nobody_says_so(project: Project) -> None:
+    outcome = project.run("cat .planrunner/journal.db || test $(id -u) = 65534", options={"untrusted": True}, rights=())
+    assert outcome.failure == "" and "the journal" not in outcome.stdout
+
+
+def test_a_person_may_take_the_sandbox_away(project: Project) -> None:
+    outcome = project.run("cat .planrunner/journal.db", options={"untrusted": True, "unconfined": True})
+    assert outcome.stdout == "the journal"
+
+
+def test_nothing_of_the_runners_environment_comes_along(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_TOKEN", "0123456789")
+    outcome = project.run("env; cat /proc/1/environ /proc/$PPID/environ 2>/dev/null || true", env={"MINE": "yes"})
+    assert "0123456789" not in outcome.stdout and "MINE=yes" in outcome.stdout
+
+
+def test_the_operator_names_variables_that_pass(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_TOKEN", "0123456789")
+    operator = Level("planrunner.yaml", {"env": {"allow": ["A_TOKEN", "PLANRUNNER_*"]}, "sandbox": True})
+    assert project.run("echo $A_TOKEN", operator).stdout == "0123456789\n"
+
+
+def test_an_artifact_that_is_a_link_keeps_nothing_from_outside(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("a secret")
+    task = {"artifacts": (Artifact("report", "report.txt"),)}
+    outcome = project.run(f"ln -s {tmp_path}/secret report.txt", task=task)
+    assert outcome.failure and not outcome.artifacts
+
+
+def test_an_output_file_that_is_a_link_gives_nothing_from_outside(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("word=hidden\n")
+    outcome = project.run(f'rm -f "$PLANRUNNER_OUTPUT"; ln -s {tmp_path}/secret "$PLANRUNNER_OUTPUT"')
+    assert "word" not in outcome.outputs
+
+
+def test_an_output_read_from_a_link_gives_nothing_from_outside(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hidden")
+    task = {"outputs": (Output("word", path="word.txt"),)}
+    outcome = project.run(f"ln -s {tmp_path}/secret word.txt", task=task)
+    assert "hidden" not in str(outcome.outputs)
+
+
+def test_files_of_other_attempts_are_not_seen(project: Project) -> None:
+    other = project.state / "tmp" / project.run_id / "other.1.outputs"
+    other.parent.mkdir(parents=True)
+    other.write_text("key=old\n")
+    outcome = project.run(f"ls -R .planrunner; echo key=forged > {other} || true")
+    assert "other.1" not in outcome.stdout and other.read_text() == "key=old\n"
+
+
+def test_a_task_cannot_give_the_project_a_policy(project: Project) -> None:
+    outcome = project.run("echo 'network: {private: [10.0.0.0/8]}' > planrunner.yaml")
+    assert (outcome.failure, outcome.rule) == ("policy", "sandbox.files"), outcome
+    assert not (project.folder / "planrunner.yaml").exists()
+
+
+def test_a_task_cannot_give_the_project_a_repository_with_hooks(project: Project) -> None:
+    for path in sorted((project.folder / ".git").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    (project.folder / ".git").rmdir()
+    outcome = project.run("mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit")
+    assert (outcome.failure, outcome.rule) == ("policy", "sandbox.files"), outcome
+    assert not (project.folder / ".git").exists()
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo '[core] fsmonitor = evil' >> .git/config",
+        "echo evil > .git/hooks/pre-commit",
+        "mv .git .old && mkdir -p .git/hooks",
+        "rm -rf .git",
+        "echo ../evil > .git/commondir",
+        "ln -sfn /tmp .git",
+    ],
+)
+def test_what_git_runs_by_stays_as_it_is(project: Project, script: str) -> None:
+    outcome = project.run(script)
+    assert outcome.failure
+    assert sorted(os.listdir(project.folder / ".git")) == ["config", "hooks"]
+    assert (project.folder / ".git" / "config").read_text() == "[core]\n"
+    assert not os.listdir(project.folder / ".git" / "hooks")
+
+
+def test_git_may_be_written_where_the_scope_says_so(project: Project) -> None:
+    assert project.run("echo a > .git/ours", files(write=[".git/**", "src/**"])).failure == ""
+    assert (project.folder / ".git" / "ours").exists()
+
+
+def test_everybody_is_killed_within_and_nobody_outside(project: Project) -> None:
+    outside = os.readlink("/proc/self/ns/pid")
+    outcome = project.run(f'[ "$(readlink /proc/self/ns/pid)" != "{outside}" ] || exit 3; sleep 60 & kill -9 -1; wait')
+    assert outcome.exit_code != 3
+
+
+def test_only_what_the_scope_names_can_be_written(project: Project) -> None:
+    level = files(write=["build/**", "report.txt"])
+    outcome = project.run("echo a > build/a; echo r > report.txt; cat src/one.txt; echo x > src/one.txt", level)
+    assert outcome.failure == "logic" and outcome.stdout == "one"
+    assert (project.folder / "build" / "a").read_text() == "a\n"
+    assert (project.folder / "report.txt").read_text() == "r\n"
+    assert (project.folder / "src" / "one.txt").read_text() == "one"
+
+
+def test_a_file_that_may_be_written_and_is_not_leaves_nothing(project: Project) -> None:
+    assert project.run("true", files(write=["report.txt"])).failure == ""
+    assert not (project.folder / "report.txt").exists()
+
+
+def test_only_what_the_scope_names_can_be_read(project: Project) -> None:
+    (project.folder / "notes.txt").write_text("notes")
+    outcome = project.run("cat src/one.txt; cat notes.txt", files(read=["src/**"]))
+    assert outcome.failure == "logic" and outcome.stdout == "one"
+
+
+def test_what_is_denied_is_not_there(project: Project) -> None:
+    (project.folder / ".env").write_text("TOKEN=1")
+    (project.folder / "src" / "key.pem").write_text("key")
+    outcome = project.run("cat .env src/key.pem || cat src/one.txt", files(deny=[".env", "**/*.pem"]))
+    assert (outcome.failure, outcome.stdout) == ("", "one")
+
+
+def test_the_scopes_of_two_levels_leave_what_both_allow(project: Project) -> None:
+    levels = Level("the plan", {"files": {"write": ["src/**", "build/**"]}}), files(write=["build/**", "docs/**"])
+    outcome = project.run("echo a > build/a; echo a > src/a || echo a > docs/a || echo none", *levels)
+    assert outcome.stdout == "none\n" and (project.folder / "build" / "a").exists()
+
+
+def test_a_scope_that_is_a_link_lets_nothing_in_from_outside(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (project.folder / "out").symlink_to(tmp_path / "outside")
+    outcome = project.run("echo a > out/a", files(write=["out/**"]))
+    assert outcome.failure and not list((tmp_path / "outside").iterdir())
+
+
+@pytest.mark.parametrize("pattern", ["/etc/**", "../**", "/"])
+def test_a_plan_gives_itself_nothing_outside(project: Project, tmp_path: Path, pattern: str) -> None:
+    (tmp_path / "beside").write_text("beside")
+    outcome = project.run("cat ../beside /etc/shadow", files(read=[pattern], write=[pattern]))
+    assert outcome.failure and "beside" not in outcome.stdout and "root:" not in outcome.stdout
+
+
+def test_the_operator_lets_in_what_lies_outside(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "data").write_text("data")
+    operator = Level("planrunner.yaml", {"files": {"read": ["**", f"{tmp_path}/shared/**"]}, "sandbox": True})
+    assert project.run(f"cat {tmp_path}/shared/data", operator).stdout == "data"
+
+
+def test_work_outside_the_working_directory_is_refused(project: Project, tmp_path: Path) -> None:
+    outcome = project.run("true", directory=str(tmp_path))
+    assert (outcome.failure, outcome.rule) == ("policy", "sandbox.files")
+
+
+def test_python_is_shut_in_as_well(project: Project) -> None:
+    code = "import os\nresult = {'uid': os.getuid(), 'journal': os.path.exists('.planrunner/journal.db')}"
+    outcome = project.run(uses="python.run", inputs={"code": code})
+    assert (outcome.failure, outcome.outputs) == ("", {"uid": 65534, "journal": False}), outcome
+
+
+def listed(context: Context) -> Outcome:
+    """What a program of a plugin sees."""
+    ended = run_program(context, ["sh", "-c", "id -u; ls -a; cat .planrunner/journal.db"])
+    return Outcome(outputs={"said": ended.text, "code": ended.code})
+
+
+def test_a_program_of_a_plugin_is_shut_in(project: Project) -> None:
+    project.functions["p.list"] = capability("p.list")(listed)
+    outcome = project.run(uses="p.list")
+    assert outcome.outputs["said"].startswith("65534\n") and "the journal" not in outcome.outputs["said"], outcome
+
+
+def flooded(context: Context) -> Outcome:
+    """A program of a plugin that does not stop printing."""
+    run_program(context, ["sh", "-c", "yes"])
+    return Outcome()
+
+
+def test_a_program_of_a_plugin_is_held_to_its_limits(project: Project) -> None:
+    project.functions["p.flood"] = capability("p.flood")(flooded)
+    outcome = project.run("", limited(output="5MB"), uses="p.flood")
+    assert (outcome.failure, outcome.rule) == ("policy", "sandbox.output"), outcome
+
+
+def _without(monkeypatch: pytest.MonkeyPatch, landlock: int = 0) -> None:
+    monkeypatch.setattr(presence, "bubblewrap", lambda: ("", "there is no `bwrap` on the PATH"))
+    monkeypatch.setattr(presence, "landlock", lambda: landlock)
+
+
+def test_where_nothing_works_an_untrusted_shell_is_refused(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    _without(monkeypatch)
+    outcome = project.run("touch ran", options={"untrusted": True}, rights=())
+    assert (outcome.failure, outcome.rule) == ("policy", "sandbox")
+    assert "apt install bubblewrap" in outcome.message and "--no-sandbox" in outcome.message
+    assert not (project.folder / "ran").exists()
+
+
+def test_what_was_asked_for_is_not_exchanged_for_something_weaker(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _without(monkeypatch, landlock=7)
+    outcome = project.run("touch ran", STRICT)
+    assert (outcome.failure, outcome.rule) == ("policy", "sandbox")
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "words"),
+    [
+        ("bubbles", "there are none, landlock, bubblewrap, docker"),
+        ({"memory": "much"}, "`sandbox.memory` is no amount"),
+        ({"profile": "docker"}, "docker"),
+    ],
+)
+def test_a_sandbox_that_cannot_be_had_is_refused(project: Project, sandbox: Any, words: str) -> None:
+    outcome = project.run("touch ran", Level("task t", {"sandbox": sandbox}))
+    assert outcome.failure == "policy" and outcome.rule and words in outcome.message, outcome
+    assert not (project.folder / "ran").exists()
+
+
+def test_a_program_that_is_missing_is_told_as_ever(project: Project) -> None:
+    outcome = project.run(arguments=("no-such-program",))
+    assert (outcome.failure, outcome.message) == ("logic", "command not found: no-such-program is not on the PATH")

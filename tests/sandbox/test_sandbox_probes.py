@@ -1,0 +1,80 @@
+"""The probes of ``planrunner doctor --sandbox``: each is held, and each can tell when it is not."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sandbox_project import needs_bubblewrap, needs_landlock
+
+from planrunner.app import sandboxing
+from planrunner.safety.sandbox import probes
+from planrunner.safety.sandbox.selftest import Probe, try_out
+
+ROOT = Path(__file__).resolve().parents[2]
+HARMLESS = (
+    *("connect_ipv4", "connect_abstract", "connect_socket_file", "send_datagram", "read_environment"),
+    *("own_environment", "signal_outside", "user_namespace", "write_home", "read_home", "write_state"),
+    *("read_journal", "write_hooks", "replace_repository", "widen_policy", "link_out", "privileges", "daemon"),
+)
+"""What can be tried without a sandbox and changes nothing that stays."""
+
+
+@functools.cache
+def tried(kind: str) -> dict[str, Probe]:
+    return {probe.name: probe for probe in try_out(kind)}  # type: ignore[arg-type]
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("name", probes.PROBES)
+def test_nothing_gets_out_of_the_namespaces(name: str) -> None:
+    assert tried("bubblewrap")[name] == Probe(name, True)
+
+
+@needs_landlock
+@pytest.mark.parametrize("name", sorted(probes.PROBES.keys() - {"daemon"}))
+def test_nothing_gets_out_past_landlock(name: str) -> None:
+    assert tried("landlock")[name] == Probe(name, True)
+
+
+def test_without_a_sandbox_the_probes_get_out() -> None:
+    found = {probe.name: probe for probe in try_out("none", HARMLESS)}
+    held = {name for name, probe in found.items() if probe.held}
+    assert held <= {"user_namespace", "own_environment", "privileges", "read_environment"}, held
+    assert not found["connect_ipv4"].held and "connected to" in found["connect_ipv4"].found
+    assert found["daemon"].found == "a daemon outlived its task"
+    assert found["send_datagram"].found == "a datagram arrived outside"
+
+
+def doctor(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "planrunner", "doctor", "--sandbox", *options]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+
+
+@needs_bubblewrap
+def test_the_doctor_tells_each_probe() -> None:
+    done = doctor("--json")
+    said = json.loads(done.stdout)
+    assert (done.returncode, said["ok"], said["kind"]) == (0, True, "bubblewrap")
+    assert len(said["probes"]) >= 25 and all(probe["held"] for probe in said["probes"])
+    assert doctor().stdout.endswith(f"bubblewrap holds: {len(said['probes'])} probes\n")
+
+
+def test_what_is_not_held_is_told_and_counts_as_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = [Probe("mount", True), Probe("read_journal", False, "read the journal")]
+    monkeypatch.setattr(sandboxing, "try_out", lambda kind: out)
+    report = sandboxing.examine_sandbox()
+    if not report.kind:
+        pytest.skip("nothing here can shut processes in")
+    assert not report.holds and report.advice == f"{report.kind} does not hold: read_journal"
+
+
+def test_a_machine_with_nothing_is_told_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandboxing.presence, "bubblewrap", lambda: ("", "there is no `bwrap` on the PATH"))
+    monkeypatch.setattr(sandboxing.presence, "landlock", lambda: 0)
+    report = sandboxing.examine_sandbox()
+    assert (report.holds, report.kind) == (False, "") and "apt install bubblewrap" in report.advice
