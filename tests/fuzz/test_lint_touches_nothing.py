@@ -152,6 +152,21 @@ def test_a_plan_that_names_everything_that_could_act_beside_a_plugin_that_nobody
     assert not list(project.rglob("owned"))
 
 
+def test_what_lies_outside_the_project_is_not_shown(project: Path) -> None:
+    secret = "db_password: hunter2\nplan: [hunter2\n"
+    (project.parent / "secret.yaml").write_text(secret)
+    (project.parent / "keys.yaml").write_text("hunter2: hunter2\n")
+    (project / "linked.yaml").symlink_to("../secret.yaml")
+    (project / "found.plan.yaml").symlink_to("../secret.yaml")
+    links = ("../secret.yaml", str(project.parent / "keys.yaml"), "../keys.yaml", "linked.yaml", "/etc/hostname")
+    tasks = "".join(f"  - {{id: t{number}, subplan: {link}}}\n" for number, link in enumerate(links))
+    (project / "p.yaml").write_text(f"plan: p\ntasks:\n{tasks}")
+    code, calls, printed = traced(project, "lint", ".")
+    assert (code, calls) == (1, [])
+    assert printed.count("PLAN112") == 2 * len(links), "each is told, with the command that shows more"
+    assert "hunter2" not in printed
+
+
 @pytest.mark.parametrize(
     "words", [("--format", "json"), ("--diff",), ("--select", "PLAN5"), ("-",)], ids=lambda words: words[0]
 )
