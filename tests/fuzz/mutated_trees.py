@@ -37,7 +37,7 @@ def tree_of(data: Any) -> Node:
 
 def mutate_tree(random: Random, data: Any, other: Any) -> Any:
     """One to six changes: values replaced, keys renamed, parts taken away, doubled, wrapped or brought from elsewhere."""
-    whole = {"": json.loads(json.dumps(data))}
+    whole = {"": _copy(data)}
     for _ in range(random.choice((1, 1, 2, 3, 6))):
         places = list(_places(whole))
         box, key = random.choice(places)
@@ -51,16 +51,16 @@ def mutate_tree(random: Random, data: Any, other: Any) -> Any:
         elif way == 3:
             box[key] = _wrapped(random, box[key])
         elif way == 4 and isinstance(box, list):
-            box.extend(json.loads(json.dumps(box[key])) for _ in range(random.choice((1, 3, 40))))
+            box.extend(_copy(box[key]) for _ in range(random.choice((1, 3, 40))))
         elif way == 5 and other is not None:
             there, where = random.choice(list(_places({"": other})))
-            box[key] = json.loads(json.dumps(there[where]))
+            box[key] = _copy(there[where])
         elif way == 6 and isinstance(box[key], str):
             box[key] = _altered(random, box[key])
         elif way == 7:
             there, where = random.choice(places)
             if where in there if isinstance(there, dict) else where < len(there):
-                box[key] = json.loads(json.dumps(there[where]))
+                box[key] = _copy(there[where])
         else:
             box[key] = shaped(random, _any_part(random))
         whole.setdefault("", None)
@@ -110,9 +110,9 @@ def shaped(random: Random, part: Any, depth: int = 0) -> Any:
         if key in part:
             return shaped(random, random.choice(part[key]), depth)
     if "enum" in part:
-        return random.choice(part["enum"])
+        return _copy(random.choice(part["enum"]))
     if "examples" in part and random.random() < 0.5:
-        return random.choice(part["examples"])
+        return _copy(random.choice(part["examples"]))
     kind = part.get("type", "string" if "pattern" in part else "object")
     kind = random.choice(kind) if isinstance(kind, list) else kind
     if kind == "object":
@@ -147,6 +147,11 @@ def _places(box: Any) -> Iterator[Place]:
             yield inner, key
             if isinstance(inner[key], (dict, list)) and len(waiting) < 400:
                 waiting.append(inner[key])
+
+
+def _copy(data: Any) -> Any:
+    """Data of its own: what is changed at one place must not change at another, nor in the schema."""
+    return json.loads(json.dumps(data))
 
 
 def _wrapped(random: Random, inner: Any) -> Any:
