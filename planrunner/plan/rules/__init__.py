@@ -27,9 +27,11 @@ from planrunner.plan.rules import (
     reach,
     rework,
     roles,
+    secrets,
     sizes,
     spending,
     staff,
+    taint,
     targets,
     templates,
     timeouts,
@@ -77,6 +79,8 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (staff.CODES, staff.check),
     (sizes.CODES, sizes.check),
     (policy.CODES, policy.check),
+    (taint.CODES, taint.check),
+    (secrets.CODES, secrets.check),
 )
 _NOTHING = Project()
 
@@ -107,7 +111,7 @@ def examine(
     findings: list[Diagnostic] = []
     tasks: list[Task] = []
     for view in _views([plan, *subplans], source, capabilities):
-        view = view._replace(people=project.people, levels=project.levels)
+        view = view._replace(people=project.people, levels=project.levels, credentials=project.credentials)
         tasks += view.plan.tasks
         for check in checks:
             findings += _enough(check(view))
