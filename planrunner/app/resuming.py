@@ -14,7 +14,7 @@ from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, SETTLED
 from planrunner.plugins import Registry
-from planrunner.record import TYPE_CHECKING
+from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,26 +24,41 @@ if TYPE_CHECKING:
     from planrunner.plan.model import Task
 
 
+class Manner(NamedTuple):
+    """How a run is taken up: nobody is there to ask (``unattended``), and a person has taken the sandbox away
+    (``unconfined``), for this time only."""
+
+    unattended: bool = False
+    unconfined: bool = False
+
+
 def resume(
-    run: str, settle: Sequence[tuple[str, str]], state: str | None, watch: Watch, unattended: bool = False
+    run: str, settle: Sequence[tuple[str, str]], state: str | None, watch: Watch, manner: Manner | None = None
 ) -> RunResult:
     """Go on with a run that was interrupted, killed or waits.
 
-    ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed`` | ``rollback``). With ``unattended`` nobody
+    ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed`` | ``rollback``). When ``unattended`` nobody
     is there to ask: what is in doubt and can be undone is undone, and fails. Raises NotFound, PlanInvalid for a fault
     in the project's file or a capability that cannot be used any more, RunHeld, UsageError for a run that has ended or
     a task that is not in doubt, StorageFailed, Fenced.
     """
     from planrunner.app.settling import answers, left_alone, with_more  # late: few runs are taken up again
 
-    alone = left_alone() if unattended else ()
+    manner = manner or Manner()
+    alone = left_alone() if manner.unattended else ()
 
     def following(found: State) -> list[Event]:
         if found.stop_reason not in FINAL_STOPS:  # what is to end ends, whatever the file says
             check_project(directory_of(found))
         return [*alone, *answers(found, settle, user()), *with_more(found, user())]
 
-    return go_on(run, state, watch, following)
+    state_dir = find_state(None, state)
+    journal = journal_at(state_dir, False)
+    try:
+        site = Site(journal, Registry(), state_dir, watch, manner.unconfined)
+        return _go_on(site, journal.find_run(run), following, "")
+    finally:
+        journal.close()
 
 
 def go_on(
@@ -89,7 +104,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
 
             first.append(RunReopened(reopening, user()))
         away = max(0.0, clock.now() - line.last)
-        first.append(RunResumed(handle.epoch, user(), here, away, is_attended(site.watch)))
+        first.append(RunResumed(handle.epoch, user(), here, away, is_attended(site.watch), site.unconfined))
         return held.drive((*first, *following), live(site, state, clock, handle.epoch))
 
 

@@ -64,12 +64,13 @@ def _at_terminal() -> bool:
 
 def resume_run(given: Settings, options: ResumeOptions) -> int:
     """Go on with a run; the exit code of the contract."""
-    from planrunner.app.resuming import resume
+    from planrunner.app.resuming import Manner, resume
 
     seen = watch(given, options.progress)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
     tell_edited(given, options.run)
-    result = resume(options.run, options.settle, given.state, onlooker, options.unattended)
+    manner = Manner(options.unattended, options.no_sandbox and _at_terminal())
+    result = resume(options.run, options.settle, given.state, onlooker, manner)
     return report(result, options.json)
 
 
