@@ -34,11 +34,13 @@ _FAILED = ("sandbox:", "bwrap:")
 
 
 class Grounds(NamedTuple):
-    """Where a run takes place: its state directory, its working directory, and whether its plan is from outside."""
+    """Where a run takes place: its state directory, its working directory, whether its plan is from outside, and
+    patterns of the places elsewhere that somebody lets it act in."""
 
     state_dir: str
     directory: str
     untrusted: bool
+    outside: tuple[str, ...] = ()
 
 
 class Parts(NamedTuple):
@@ -62,7 +64,10 @@ def confined(call: Call, grounds: Grounds, path: str) -> Confinement:
     found = confinement(call.rights, place, grounds.untrusted)
     if found.kind == "none":
         return found
-    if not any(beneath(os.path.realpath(call.directory), around) for around in (root, own) if around):
+    elsewhere = tuple(path for path in grounds.outside if os.path.isdir(path) and path not in found.writable)
+    found = found._replace(writable=(*found.writable, *elsewhere))
+    here = os.path.realpath(call.directory)
+    if not any(beneath(here, around) for around in (root, own, *grounds.outside) if around):
         raise Refused(f"{call.directory} lies outside the working directory", rule="sandbox.files")
     return settled(found, demand(call.rights, grounds.untrusted).asked)
 
