@@ -71,6 +71,12 @@ REFUSALS: dict[str, Refusal] = {
     "settings.network": Refusal("a connection while the section `network` is not sound", "Mend the entry."),
     "research.robots": Refusal("a page that the robots.txt of its site keeps from us", "Ask the site."),
     "models.key": Refusal("a model whose key is not set, cannot be read, or is no line of text", "Set the key."),
+    "secret.undeclared": Refusal("a credential that the task does not declare", "`secrets: [ID]` in the task."),
+    "secret.kept": Refusal(
+        "an artifact that holds a secret and is no text, from which it could be taken out", "Keep a file without it."
+    ),
+    "secret.descriptor": Refusal("`as: fd` for what is not one process", "Write `as: file`."),
+    "secret.line": Refusal("a credential that is more than a line and cannot stand in a header", "Name another one."),
     "sql.readonly": Refusal("a statement in `sql.query` that writes", "Use `sql.execute`."),
     "sql.transaction": Refusal("statements that begin or end transactions: a task is one", "Leave them out."),
     "sql.database": Refusal("a database that planrunner.yaml does not name", "`sql: {databases: {NAME: …}}`."),
