@@ -93,12 +93,12 @@ class Command:
         self.word_ends()
         if self._brackets:
             return
-        self._judge(self._words)
+        self.judge(self._words)
         self._words = []
         if branch and self._cases:
             self._cases[-1] = "pattern"
 
-    def _judge(self, words: list[Word]) -> None:
+    def judge(self, words: list[Word]) -> None:
         """Report templates that the command would evaluate."""
         if not any(word.holes for word in words):
             return

@@ -26,9 +26,13 @@ class Scan(Quotes):
         while self.at < len(self.text):
             self._commands(False)
 
+    def command(self) -> Command:
+        """What takes the words of one command after the other."""
+        return Command(self.problems)
+
     def _commands(self, nested: bool) -> None:
         """Plain text to its end, or to the bracket that closes it."""
-        command, closes = Command(self.problems), nested
+        command, closes = self.command(), nested
         self._level += 1
         while self.at < len(self.text):
             sign = self.text[self.at]

@@ -31,6 +31,7 @@ from planrunner.plan.rules import (
     sizes,
     spending,
     staff,
+    taint,
     targets,
     templates,
     timeouts,
@@ -73,6 +74,7 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (staff.CODES, staff.check),
     (sizes.CODES, sizes.check),
     (policy.CODES, policy.check),
+    (taint.CODES, taint.check),
     (secrets.CODES, secrets.check),
 )
 _NOTHING = Project()
