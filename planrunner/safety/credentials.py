@@ -95,17 +95,14 @@ def _seconds(given: Json) -> float:
 
 def line_of(directory: str, name: str) -> str:
     """Where the entry of a credential stands, as ``planrunner.yaml:12``; the file alone where it cannot be told."""
-    from planrunner.syntax.tree import Mapping, Scalar, Sequence  # late: only errors tell it
+    from planrunner.safety.layers import id_of  # late: only errors tell it
 
-    for found in check_files(directory):
-        entries = found.tree.get(SECTION) if isinstance(found.tree, Mapping) else None
-        for entry in entries.items if isinstance(entries, Sequence) else ():
-            key = entry.get("id") if isinstance(entry, Mapping) else None
-            if isinstance(key, Scalar) and key.value == name:
-                path = found.source.name
-                inside = os.path.abspath(path).startswith(os.path.join(os.path.abspath(directory), ""))
-                return f"{os.path.relpath(path, directory) if inside else path}:{found.source.place(key.span.start)[0]}"
-    return FILE
+    try:
+        entries = read_located(directory).get(SECTION, ())
+    except PlanrunnerError:  # somebody is at the file just now
+        return FILE
+    places: list[str] = [entry["id"].place for entry in entries if id_of(entry) == name]
+    return places[0].rpartition(":")[0] if places else FILE
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
