@@ -111,7 +111,10 @@ def _first_sight(path: str, registry: Registry) -> Seen:
     plan, findings, _, files = load(file.source, registry)
     if plan is None or any(finding.code in ("PLAN020", "PLAN801") for finding in findings):
         raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
-    traits = {name: _trait(registry.find(name)) for name in sorted(capabilities_of(plan.tasks))}
+    capabilities = {name: registry.find(name) for name in sorted(capabilities_of(plan.tasks))}
+    traits = {name: _trait(capability) for name, capability in capabilities.items()}
+    if rows := _watched(plan, capabilities):
+        traits = {name: [*trait, *_UNSAID[len(trait) - 3 :], rows[name]] for name, trait in traits.items()}
     env = _env_names(plan, file.source) if not files else _env_read(plan)
     written = compiled.dump(plan).encode()
     strays = any(map(_may_stray, _places(plan.tasks)))
@@ -156,6 +159,21 @@ def _trait(capability: Capability | None) -> list[Json]:
     if capability.undo:
         return [*trait, list(capability.spends), True]
     return [*trait, list(capability.spends)] if capability.spends else trait
+
+
+_UNSAID: list[Json] = [[], False]
+"""What a trait leaves out where it has nothing to say: what is spent, and whether it can be undone."""
+
+
+def _watched(plan: Plan, capabilities: dict[str, Capability | None]) -> dict[str, Json]:
+    """What the run has to know of its capabilities where text from outside comes near to what acts; empty for most."""
+    from planrunner.plan.rules.taint import meets_foreign
+
+    if not meets_foreign(plan, capabilities):
+        return {}
+    from planrunner.plan.taint.watched import watched  # late: few plans meet text from outside
+
+    return watched(plan, capabilities)
 
 
 def _env_names(plan: Plan, source: Source) -> tuple[str, ...]:
