@@ -75,6 +75,7 @@ def _started(state: State, event: RunStarted, at: float) -> None:
     state.attended = event.attended
     state.traits = {name: Trait(*trait) for name, trait in event.traits.items()}
     state.saves = state.saves or any(trait.undo for trait in state.traits.values())
+    state.foreign = any(trait.taint for trait in state.traits.values())
     state.environment = event.environment
     if event.environment.get("policy"):
         from planrunner.machine.governing import govern  # late: few operators say anything
@@ -344,6 +345,8 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine.budgets import FOLDS
         elif name == "BudgetRefused":
             from planrunner.machine.shortages import FOLDS
+        elif name == "PolicyChanged":
+            from planrunner.machine.governing import FOLDS
         elif name == "PeopleAwaited":
             from planrunner.machine.stints import FOLDS
         elif name in ("Warned", "AttemptStopping"):
