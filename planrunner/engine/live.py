@@ -123,7 +123,7 @@ class LiveEffects:
 
     def _start(self, call: Call) -> None:
         uses = call.task.uses
-        refusal = refused(call) if call.rights else None
+        refusal = refused(self._settings, call) if call.rights or call.task.cwd else None
         binding = refusal or self._bindings.get(uses) or _found(self._bindings, self._settings.resolve, uses)
         if isinstance(binding, Outcome):
             self._report(call, binding)

@@ -110,8 +110,8 @@ def cleaned(redactor: Redactor | None, found: Any) -> Any:
     return without_secrets(redactor, found)
 
 
-def refused(call: Call) -> Outcome | None:
-    """As ``permits.refused``."""
+def refused(settings: LiveSettings, call: Call) -> Outcome | None:
+    """The outcome of a call that works where a value has led it, or whose rights do not allow it; else None."""
     from planrunner.engine import permits  # late: few calls are restricted
 
-    return permits.refused(call)
+    return permits.misplaced(call, settings.directory) or permits.refused(call)
