@@ -102,12 +102,14 @@ def check_project_of(path: str, choice: Choice) -> tuple[Checked, ...]:
 def _project(path: str) -> Project:
     """What the project that a plan belongs to holds it to; nothing where its file is not sound, which
     ``check_project_of`` finds."""
+    from planrunner.safety.credentials import read_credentials
     from planrunner.safety.people import read_project
     from planrunner.safety.policy import levels, policy_records
 
     directory = find_project(path)
     try:
-        return Project(read_project(directory).people, levels(policy_records(directory)))
+        variables = {name: each.env_var for name, each in read_credentials(directory).items()}
+        return Project(read_project(directory).people, levels(policy_records(directory)), variables)
     except (UsageError, PlanInvalid):
         return Project()
 

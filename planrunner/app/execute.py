@@ -74,6 +74,8 @@ class RunResult(NamedTuple):
     """Warnings and notes that lint has about the plan."""
     source: Source | None = None
     """The text of the plan, where something failed and its place is to be shown."""
+    warnings: tuple[str, ...] = ()
+    """What people should know of the state directory."""
 
 
 if TYPE_CHECKING:
@@ -165,6 +167,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
             **settings,
             **policy,
             **({"dry_run": True} if request.dry_run else {}),
+            **({"unchained": site.journal.unchained} if site.journal.unchained else {}),
             **({"sandbox": {"off": True, "by": user()}} if request.unconfined else {}),
         },
         boot=here,
@@ -297,6 +300,7 @@ class Held:
         result = RunResult(
             state.run_id, state.plan.id, self._digest, state.status, code, state, self._handle.last_seq, site.state_dir
         )
+        result = result._replace(warnings=site.journal.notices)
         if any(state.counts.get(status) for status in ("failed", "in_doubt", "rolled_back")):
             result = result._replace(source=site.journal.plan(self._digest).source())
         site.watch.ended(result)

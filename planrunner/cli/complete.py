@@ -140,6 +140,8 @@ def _for_command(words: list[str], last: str, state: str | None) -> list[str]:
         return _options(command)
     if command == "completion":
         return sorted(SCRIPTS)
+    if command == "secrets":
+        return [FILES] if given else ["list", "check"]
     if command == "config":
         return list(CONFIG_ACTIONS) if not given else []
     if command == "plugins":

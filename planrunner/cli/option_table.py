@@ -28,6 +28,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--from", "Go on from a checkpoint, as a new run; this one stays as it is."),
         ("--restore-files", "With --from: make the files of the directory what they were then."),
         ("--yes", "Do not ask before files change."),
+        ("--accept-policy", "Hold the run to the policy of now, not to that of its start too."),
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown."),
         ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
@@ -246,6 +247,9 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--yes", "With trust: do not ask."),
         ("--into", "With new: the folder to make the package in."),
         ("--cases", "With check: run the conformance suite on the cases of a file."),
+    ),
+    "secrets": (
+        ("--json", "Print JSON."),
     ),
     "doctor": (
         ("--json", "Print JSON, for reports of faults."),

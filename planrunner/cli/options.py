@@ -62,7 +62,7 @@ class ResumeOptions:
     """What ``planrunner resume`` was told; ``settle`` pairs a task with retry, completed, failed or
     rollback; ``unattended`` says that nobody is there to ask."""
 
-    __slots__ = ("json", "no_wait", "progress", "run", "settle", "unattended")
+    __slots__ = ("accept_policy", "json", "no_wait", "progress", "run", "settle", "unattended")
 
     run: str
     settle: Pairs
@@ -70,12 +70,13 @@ class ResumeOptions:
     progress: str
     no_wait: bool
     unattended: bool
+    accept_policy: bool
 
     def __init__(self, run: str, **given: object) -> None:
         """``given`` holds any of the other slots by name."""
         self.run = run
         self.settle = ()
-        self.json = self.no_wait = self.unattended = False
+        self.json = self.no_wait = self.unattended = self.accept_policy = False
         self.progress = "auto"
         for name, value in given.items():
             setattr(self, name, value)

@@ -64,12 +64,14 @@ def _at_terminal() -> bool:
 
 def resume_run(given: Settings, options: ResumeOptions) -> int:
     """Go on with a run; the exit code of the contract."""
-    from planrunner.app.resuming import resume
+    from planrunner.app.resuming import Manner, resume
 
     seen = watch(given, options.progress)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
     tell_edited(given, options.run)
-    result = resume(options.run, options.settle, given.state, onlooker, options.unattended)
+    result = resume(
+        options.run, options.settle, given.state, onlooker, Manner(options.unattended, options.accept_policy)
+    )
     return report(result, options.json)
 
 
@@ -136,7 +138,9 @@ def _mode(given: Settings, mode: str) -> str:
 
 
 def report(result: RunResult, as_json: bool) -> int:
-    """Print the object of a run where it is asked for; the exit code."""
+    """Tell of the state directory, print the object of a run where it is asked for; the exit code."""
+    for warning in result.warnings:
+        sys.stderr.write(f"note: {warning}\n")
     if as_json:
         from json import dumps
 

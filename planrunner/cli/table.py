@@ -48,6 +48,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("config", "config", "Check and show the settings of the project.", "surroundings"),
     ("capabilities", "capabilities", "List what tasks can call.", "surroundings"),
     ("plugins", "plugins", "List, check, write and trust plugins.", "surroundings"),
+    ("secrets", "secrets", "List the credentials of the project, and check that they are there.", "surroundings"),
     ("doctor", "doctor", "Check this installation and its surroundings.", "surroundings"),
     ("completion", "completion", "Print a completion script for a shell.", "surroundings"),
 )

@@ -10,6 +10,7 @@ from planrunner.errors import StorageFailed
 
 NAME = ".planrunner"
 FOLDERS = ("artifacts", "cache", "locks", "logs", "tmp")
+FILES = ("journal.db", "journal.db-wal", "journal.db-shm")
 _MARKS = (NAME, "planrunner.yaml", ".git")
 _ELSEWHERE = "choose another state directory with --state DIR or PLANRUNNER_STATE"
 
@@ -84,12 +85,64 @@ def check_state(state: str) -> None:
         raise StorageFailed(f"the state directory `{state}` is not a directory", _ELSEWHERE)
     if found.st_uid != os.geteuid():
         users = f"user {found.st_uid}, not to you (user {os.geteuid()})"
-        raise StorageFailed(f"the state directory `{state}` belongs to {users}", _ELSEWHERE)
+        raise StorageFailed(f"the state directory `{state}` belongs to {users}", _as_owner(found.st_uid))
     if found.st_mode & stat.S_IWOTH:
         raise StorageFailed(
             f"the state directory `{state}` can be written by everybody, so anybody could have changed what lies in it",
             f"look through it, then make it yours alone with `chmod 700 {state}`, or {_ELSEWHERE}",
         )
+
+
+def _as_owner(uid: int) -> str:
+    """Root neither leaves files in somebody's directory nor believes what they wrote there."""
+    if os.geteuid():
+        return _ELSEWHERE
+    return (
+        f"run planrunner as its owner (`sudo -u '#{uid}' planrunner …`, in a container `--user {uid}`), or {_ELSEWHERE}"
+    )
+
+
+def check_contents(state: str) -> list[tuple[str, int]]:
+    """What lies directly in a state directory and can be read or written by others, with its mode. A checkout of
+    somebody's repository may carry a state directory: its links must not lead our writes elsewhere. Raises
+    StorageFailed for a link, for what is of another kind than it should be, and for what belongs to another user."""
+    found: list[tuple[str, int]] = []
+    for name in (*FILES, *FOLDERS):
+        path = os.path.join(state, name)
+        try:
+            there = os.lstat(path)
+        except OSError:
+            continue
+        if not (stat.S_ISDIR if name in FOLDERS else stat.S_ISREG)(there.st_mode):
+            raise StorageFailed(f"`{path}` is a link or of another kind, and is not followed", _ELSEWHERE)
+        if there.st_uid != os.geteuid():
+            users = f"user {there.st_uid}, not to you (user {os.geteuid()})"
+            raise StorageFailed(f"`{path}` belongs to {users}", f"look at it, then `chown {os.geteuid()} {path}`")
+        if there.st_mode & 0o077:
+            found.append((path, stat.S_IMODE(there.st_mode)))
+    return found
+
+
+def mend_modes(state: str) -> tuple[str, ...]:
+    """Make a state directory and what lies in it the user's alone; gives what to tell about that. Raises as
+    ``check_contents``, and StorageFailed where a mode cannot be changed."""
+    mode = stat.S_IMODE(os.lstat(state).st_mode)
+    inside = check_contents(state)
+    try:
+        if mode & 0o077:
+            os.chmod(state, 0o700)
+        for path, _ in inside:
+            os.chmod(path, 0o700 if os.path.isdir(path) else 0o600)
+    except OSError as error:
+        raise unusable(state, error) from error
+    if not mode & 0o077:
+        return ()  # what lies in it could not be reached
+    return (f"the state directory `{state}` had mode {mode:o}, so others could look into it: now it has 700",)
+
+
+def private(path: str, flags: int) -> int:
+    """The opener of a file in a state directory: no link is followed, and a new file is the user's alone."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _make(folder: str) -> None:

@@ -252,3 +252,33 @@ def test_a_sandbox_that_cannot_be_had_is_refused(project: Project, sandbox: Any,
 def test_a_program_that_is_missing_is_told_as_ever(project: Project) -> None:
     outcome = project.run(arguments=("no-such-program",))
     assert (outcome.failure, outcome.message) == ("logic", "command not found: no-such-program is not on the PATH")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo x > config/deep/models.yaml",
+        "rm config/deep/models.yaml",
+        "mv config/deep/models.yaml config/old.yaml",
+        "mv config/deep config/old",
+        "mv config old && mkdir -p config/deep && echo x > config/deep/models.yaml",
+        "rm -rf config",
+        'python3 -c \'import os; os.symlink("/dev/null", "n"); os.replace("n", "config/deep/models.yaml")\'',
+    ],
+)
+def test_what_the_settings_include_stays_as_it_is_and_where_it_is(project: Project, script: str) -> None:
+    inner = project.folder / "config/deep/models.yaml"
+    inner.parent.mkdir(parents=True)
+    inner.write_text("models: {}\n")
+    (project.folder / "planrunner.yaml").write_text("include: config/deep/models.yaml\n")
+    project.run(script, STRICT)
+    assert inner.read_text() == "models: {}\n"
+    assert project.run("cat config/deep/models.yaml; echo y > config/deep/other", STRICT).stdout == "models: {}\n"
+    assert (project.folder / "config/deep/other").read_text() == "y\n"
+
+
+def test_nothing_runs_in_a_sandbox_while_the_settings_are_unsound(project: Project) -> None:
+    (project.folder / "planrunner.yaml").write_text("include: gone.yaml\n")
+    outcome = project.run("echo hello", STRICT)
+    assert outcome.failure == "policy"
+    assert "there is no such file" in outcome.message

@@ -27,6 +27,7 @@ from planrunner.plan.rules import (
     reach,
     rework,
     roles,
+    secrets,
     sizes,
     spending,
     staff,
@@ -72,6 +73,7 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (staff.CODES, staff.check),
     (sizes.CODES, sizes.check),
     (policy.CODES, policy.check),
+    (secrets.CODES, secrets.check),
 )
 _NOTHING = Project()
 
@@ -102,7 +104,7 @@ def examine(
     findings: list[Diagnostic] = []
     tasks: list[Task] = []
     for view in _views([plan, *subplans], source, capabilities):
-        view = view._replace(people=project.people, levels=project.levels)
+        view = view._replace(people=project.people, levels=project.levels, credentials=project.credentials)
         tasks += view.plan.tasks
         for check in checks:
             findings += check(view)
