@@ -55,7 +55,8 @@ def command(
 
 
 def _print(given: Settings, log: Log, tail: int | None, printed: dict[tuple[str, int], int], heading: str) -> bytes:
-    """Print what was not printed yet, byte for byte where that is no terminal; its last piece. Headings are messages, the text is data."""
+    """Print what was not printed yet, byte for byte where that is no terminal; its last piece. Headings are messages,
+    the text is data."""
     from planrunner.app.inspect import read_log
     from planrunner.cli.screen import byte_writer
 

@@ -90,8 +90,8 @@ _TURNING = frozenset("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u20
 
 
 def quiet(text: str) -> str:
-    """The text without what acts beyond the controls of seven bits: those of eight, marks that turn the writing, tags. They stand as
-    ``\\u202e``, which in JSON means the same."""
+    """The text without what acts beyond the controls of seven bits: those of eight, marks that turn the writing, tags.
+    They stand as ``\\u202e``, which in JSON means the same."""
     if text.isascii() and "\x7f" not in text:
         return text
     return "".join([escaped(sign) if _acts(sign) else sign for sign in text])
