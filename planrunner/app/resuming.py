@@ -96,6 +96,10 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         site.registry.project = directory_of(state)
         if reopening != "rollback" and state.stop_reason not in FINAL_STOPS:
             _check_capabilities(site, state, row.plan_digest, every=reopening != "")
+            if "trust" in state.environment:
+                from planrunner.app.admission import check_again  # late: most plans are one's own
+
+                check_again(state.environment)
         _reap(run_id)
         site.watch.started(run_id, state.plan, state)
         first: list[Event] = []

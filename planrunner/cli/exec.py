@@ -32,6 +32,8 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of everything random in the run.")
 @click.option("--dry-run", is_flag=True, help="Go through the plan without acting.")
 @click.option("--preview", metavar="FILE", help="Run only what this saved preview shows; else leave with code 10.")
+@click.option("--trust", metavar="DIGEST", help="Run a plan from outside the project if this is its digest.")
+@click.option("--allow-outside", multiple=True, metavar="PATH", help="Let tasks act there, outside the project, too.")
 @click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
 @click.option(
     "--progress",

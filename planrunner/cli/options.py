@@ -16,6 +16,7 @@ class ExecOptions:
     """What ``planrunner exec`` was told; ``params`` are pairs as written, later ones win."""
 
     __slots__ = (
+        "allow_outside",
         "dry_run",
         "json",
         "max_parallel",
@@ -28,6 +29,7 @@ class ExecOptions:
         "preview",
         "progress",
         "seed",
+        "trust",
         "unattended",
         "until",
     )
@@ -46,12 +48,14 @@ class ExecOptions:
     no_wait: bool
     no_sandbox: bool
     unattended: bool
+    trust: str | None
+    allow_outside: tuple[str, ...]
 
     def __init__(self, plan: str, **given: object) -> None:
         """``given`` holds any of the other slots by name."""
         self.plan = plan
-        self.params = self.only = self.until = ()
-        self.params_file = self.max_parallel = self.seed = self.preview = None
+        self.params = self.only = self.until = self.allow_outside = ()
+        self.params_file = self.max_parallel = self.seed = self.preview = self.trust = None
         self.dry_run = self.json = self.no_wait = self.no_sandbox = self.unattended = False
         self.progress = "auto"
         for name, value in given.items():

@@ -10,9 +10,9 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from planrunner.plugins import trust
 from planrunner.plugins.scanning import HOOKS, Scan, scan
 from planrunner.record import NamedTuple
+from planrunner.safety import trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
