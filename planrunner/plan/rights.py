@@ -35,7 +35,7 @@ class Level(NamedTuple):
     @property
     def is_operators(self) -> bool:
         """Whether it is the project's, its profile's or the user's own: no plan gives itself such a name."""
-        return self.name == "planrunner.yaml" or self.name.startswith(("/", "profile "))
+        return self.name.removesuffix(AS_BEGUN) == "planrunner.yaml" or self.name.startswith(("/", "profile "))
 
 
 class Right(NamedTuple):
