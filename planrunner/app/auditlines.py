@@ -164,7 +164,7 @@ def _given(environment: dict[str, Json]) -> list[str]:
     """What a person allowed, or went without, when a run began."""
     found = []
     if (trust := environment.get("trust") or {}).get("origin") == "outside":
-        found.append(f"a plan from outside the project, trusted by {trust.get('by') or 'nobody'}")
+        found.append(f"a plan from outside the project, allowed by {trust.get('by') or 'nobody'}")
     if environment.get("outside"):
         found.append(f"may act outside the project: {', '.join(map(str, environment['outside']))}")
     if (off := environment.get("sandbox") or {}).get("off"):
