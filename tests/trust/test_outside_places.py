@@ -41,7 +41,7 @@ class TestBeforeTheStart:
     def test_a_folder_is_allowed_with_all_that_lies_in_it_and_nothing_beside_it(self, place) -> None:
         (place.other / "deep").mkdir()
         assert place("exec", own(place, ELSEWHERE, "../other/deep"), "--allow-outside", "../other").code == 0
-        assert place("exec", own(place, ELSEWHERE, "../home"), "--allow-outside", "../other").code == 12
+        assert place("exec", own(place, ELSEWHERE, "../house"), "--allow-outside", "../other").code == 12
 
     def test_the_line_of_the_policy_lets_it(self, place) -> None:
         policy = f"policy: {{files: {{write: ['**', {place.other}]}}}}\n"
@@ -67,7 +67,7 @@ class TestBeforeTheStart:
 
     def test_a_policy_that_lets_plans_from_outside_run_does_not_let_them_act_anywhere(self, place) -> None:
         (place.work / "planrunner.yaml").write_text("policy: {plans: {outside: allow}}\n")
-        assert place("exec", place.plan(ELSEWHERE.replace("WHERE", "../home"))).code == 12
+        assert place("exec", place.plan(ELSEWHERE.replace("WHERE", "../house"))).code == 12
 
     def test_a_parameter_may_lead_outside_too(self, place) -> None:
         text = "plan: own\nparams: {to: {type: string, default: sub}}\n" + ELSEWHERE.partition("\n")[2]
@@ -145,7 +145,7 @@ class TestShutIn:
     """A plan from outside runs in a sandbox; so does one of the project where the policy says something of files."""
 
     def test_a_place_that_was_allowed_is_let_in_and_nothing_beside_it(self, place) -> None:
-        text = "plan: p\ntasks:\n  - {id: a, run: 'echo x > made.txt; ! touch ../home/x', cwd: WHERE, timeout: 1m}\n"
+        text = "plan: p\ntasks:\n  - {id: a, run: 'echo x > made.txt; ! touch ../house/x', cwd: WHERE, timeout: 1m}\n"
         (place.folder / "third").mkdir()
         path = place.plan(text.replace("WHERE", "../third"))
         digest = json.loads(place("trust", path, "--json").out)["digest"]
