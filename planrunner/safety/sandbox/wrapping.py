@@ -162,7 +162,7 @@ def _rules(confinement: Confinement) -> dict[str, Json]:
     if confinement.kind == "bubblewrap":
         if presence.landlock() < presence.LEAST_ABI:
             return {}
-        write = [*confinement.writable, TEMPORARY, SHARED, *filter(None, [confinement.own])]
+        write = [*confinement.writable, TEMPORARY, SHARED, *filter(None, (confinement.own, confinement.fresh))]
         return {"least": 1, "closed": False, "read": ["/"], "list": [], "write": write, "devices": ["/dev"]}
     read = [*SYSTEM, *SETTINGS, "/proc", *confinement.readable, *confinement.guarded]
     if confinement.network == "open":
