@@ -114,7 +114,10 @@ def told(flow: Flow, place: Place, found: Found) -> str:
         steps[("file",)] = f"`{found.sink.template}`"
     assert place.task is not None
     acts = f"`{place.task.id}` uses it as {USES.get(found.sink.use, found.sink.use)}"
-    return " → ".join([*list(steps.values())[-FARTHEST:], acts])
+    named = list(steps.values())
+    if len(named) > FARTHEST:
+        named = [*named[:2], "…", *named[3 - FARTHEST :]]
+    return " → ".join([*named, acts])
 
 
 def _named(flow: Flow, cell: Cell) -> str:
