@@ -52,11 +52,12 @@ class Checked(NamedTuple):
     fixed: int = 0
 
 
-def registry(project: str | None = None) -> Capabilities:
-    """The installed capabilities and those of a project; late, because most commands look none up."""
+def registry(project: str | None = None, keeps: bool = True) -> Capabilities:
+    """The installed capabilities and those of a project; late, because most commands look none up. ``keeps`` as in
+    ``Registry``."""
     from planrunner.plugins import Registry
 
-    found: Capabilities = Registry(project=project)
+    found: Capabilities = Registry(project=project, keeps=keeps)
     return found
 
 
@@ -102,12 +103,14 @@ def check_project_of(path: str, choice: Choice) -> tuple[Checked, ...]:
 def _project(path: str) -> Project:
     """What the project that a plan belongs to holds it to; nothing where its file is not sound, which
     ``check_project_of`` finds."""
+    from planrunner.safety.credentials import read_credentials
     from planrunner.safety.people import read_project
     from planrunner.safety.policy import levels, policy_records
 
     directory = find_project(path)
     try:
-        return Project(read_project(directory).people, levels(policy_records(directory)))
+        variables = {name: each.env_var for name, each in read_credentials(directory).items()}
+        return Project(read_project(directory).people, levels(policy_records(directory)), variables)
     except (UsageError, PlanInvalid):
         return Project()
 

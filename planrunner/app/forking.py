@@ -92,11 +92,12 @@ def fork(request: ForkRequest) -> Forked:
     """Make a run that goes on from a place in another one, ready for ``resume``.
 
     Raises NotFound, RunHeld while a process acts on the run, UsageError for a place after its end and for parameters,
-    StorageFailed.
+    RecordMismatch for a run that is not what was written, StorageFailed.
     """
     journal = open_journal(find_state(None, request.state))
     try:
         row = _free(journal, request.run)
+        journal.prove(row.run)
         entries = list(journal.entries(row.run))
         seq, checkpoint, _ = _place(row, entries, request)
         params = _params(journal, row, request)

@@ -16,7 +16,7 @@ from planrunner.engine.lognames import log_name
 from planrunner.errors import NotFound
 from planrunner.journal.records import RunRow
 from planrunner.journal.sqlite import Journal, open_journal
-from planrunner.journal.workspace import find_state
+from planrunner.journal.workspace import find_state, private
 from planrunner.machine.events import (
     AttemptEnded,
     BudgetExtended,
@@ -259,7 +259,7 @@ def read_log(log: Log, after: int = 0, tail: int | None = None) -> Iterator[byte
     """The bytes of a log in pieces from the place ``after`` on; with ``tail`` only its last lines. Memory stays
     bounded, whatever the log's size."""
     try:
-        with open(log.path, "rb") as file:
+        with open(log.path, "rb", opener=private) as file:
             if tail is not None:
                 _seek_tail(file, tail)
             else:

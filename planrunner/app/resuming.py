@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planrunner.app.asking import answer_waiting, user
 from planrunner.app.execute import Held, RunResult, Site, directory_of, is_attended, journal_at, live
+from planrunner.app.heldto import changed
 from planrunner.app.sight import capabilities_of, check_project, keep_profile
 from planrunner.capabilities.builtin import TARGETS
 from planrunner.engine.clocks import TimeLine, boot
@@ -14,7 +15,7 @@ from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, SETTLED
 from planrunner.plugins import Registry
-from planrunner.record import TYPE_CHECKING
+from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,26 +25,47 @@ if TYPE_CHECKING:
     from planrunner.plan.model import Task
 
 
+class Manner(NamedTuple):
+    """How a run goes on: with ``unattended`` nobody is there to ask; with ``accepts_policy`` a person holds it to the
+    operator's policy of now alone, where that is another than it began with; ``unconfined`` where a person has taken
+    the sandbox away, for this time only."""
+
+    unattended: bool = False
+    accepts_policy: bool = False
+    unconfined: bool = False
+
+
+_PLAIN = Manner()
+
+
 def resume(
-    run: str, settle: Sequence[tuple[str, str]], state: str | None, watch: Watch, unattended: bool = False
+    run: str, settle: Sequence[tuple[str, str]], state: str | None, watch: Watch, manner: Manner = _PLAIN
 ) -> RunResult:
     """Go on with a run that was interrupted, killed or waits.
 
-    ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed`` | ``rollback``). With ``unattended`` nobody
-    is there to ask: what is in doubt and can be undone is undone, and fails. Raises NotFound, PlanInvalid for a fault
+    ``settle`` answers doubts: (task, ``retry`` | ``completed`` | ``failed`` | ``rollback``).
+    Unattended, what is in doubt and can be undone is undone, and fails. Raises NotFound, PlanInvalid for a fault
     in the project's file or a capability that cannot be used any more, RunHeld, UsageError for a run that has ended or
     a task that is not in doubt, StorageFailed, Fenced.
     """
-    from planrunner.app.settling import answers, left_alone, with_more  # late: few runs are taken up again
+    from planrunner.app.heldto import accepted  # late: few runs are taken up again
+    from planrunner.app.settling import answers, left_alone, with_more
 
-    alone = left_alone() if unattended else ()
+    alone = left_alone() if manner.unattended else ()
 
     def following(found: State) -> list[Event]:
         if found.stop_reason not in FINAL_STOPS:  # what is to end ends, whatever the file says
             check_project(directory_of(found))
-        return [*alone, *answers(found, settle, user()), *with_more(found, user())]
+        held = accepted(found, directory_of(found)) if manner.accepts_policy else ()
+        return [*held, *alone, *answers(found, settle, user()), *with_more(found, user())]
 
-    return go_on(run, state, watch, following)
+    state_dir = find_state(None, state)
+    journal = journal_at(state_dir, False)
+    try:
+        site = Site(journal, Registry(), state_dir, watch, manner.unconfined)
+        return _go_on(site, journal.find_run(run), following, "")
+    finally:
+        journal.close()
 
 
 def go_on(
@@ -78,9 +100,14 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         clock = line.clock(here)
         answer_waiting(site.journal, handle, state, clock.now())
         following = then(state)
+        held_to = changed(state, directory_of(state), following)
         site.registry.project = directory_of(state)
         if reopening != "rollback" and state.stop_reason not in FINAL_STOPS:
             _check_capabilities(site, state, row.plan_digest, every=reopening != "")
+            if "trust" in state.environment:
+                from planrunner.app.admission import check_again  # late: most plans are one's own
+
+                check_again(state.environment)
         _reap(run_id)
         site.watch.started(run_id, state.plan, state)
         first: list[Event] = []
@@ -89,8 +116,8 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
 
             first.append(RunReopened(reopening, user()))
         away = max(0.0, clock.now() - line.last)
-        first.append(RunResumed(handle.epoch, user(), here, away, is_attended(site.watch)))
-        return held.drive((*first, *following), live(site, state, clock, handle.epoch))
+        first.append(RunResumed(handle.epoch, user(), here, away, is_attended(site.watch), site.unconfined))
+        return held.drive((*first, *held_to, *following), live(site, state, clock, handle.epoch))
 
 
 def _check_capabilities(site: Site, state: State, digest: str, every: bool) -> None:

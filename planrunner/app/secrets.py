@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from planrunner.errors import PlanInvalid, UsageError
+from planrunner.machine.statuses import FINAL_STOPS
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,10 +14,16 @@ if TYPE_CHECKING:
 
 
 def vault_of(state: State, directory: str) -> Vault | None:
-    """The secrets of a run, those that its tasks declare looked up; None where the project lists no credentials."""
+    """The secrets of a run, those that its tasks declare looked up; None where the project lists no credentials. Raises
+    as ``read_credentials``, but for a run that only ends: that it does whatever the file says."""
     from planrunner.safety.credentials import read_credentials  # late: few projects have the file
 
-    credentials = read_credentials(directory)
+    try:
+        credentials = read_credentials(directory)
+    except (PlanInvalid, UsageError):
+        if state.stop_reason not in FINAL_STOPS:
+            raise
+        return None
     if not credentials:
         return None
     from planrunner.engine.vault import Vault  # late: few projects list any

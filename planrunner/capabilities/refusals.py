@@ -18,6 +18,7 @@ class Refusal(NamedTuple):
 
 _ELSEWHERE = "Work below the working directory; `cwd` chooses another folder of the project."
 _NEVER = "Nothing does."
+_WAY = "The message says how."
 
 REFUSALS: dict[str, Refusal] = {
     "policy.*": Refusal(
@@ -25,11 +26,23 @@ REFUSALS: dict[str, Refusal] = {
         "name is the section and its list",
         "The message has the line; the strictest level counts.",
     ),
-    "sandbox.*": Refusal("a command that needs a sandbox where none works", "See `planrunner doctor --sandbox`."),
-    "trust.*": Refusal("a plan that nobody vouches for", "The message has the command."),
+    "sandbox": Refusal("a command that needs a sandbox where none works", "See `planrunner doctor --sandbox`."),
+    "sandbox.*": Refusal(
+        "going on past a limit of the sandbox: cpu, memory, processes, time, output", "The message has the line."
+    ),
+    "sandbox.files": Refusal(
+        "work outside the working directory in a sandbox, and making what rules over it: planrunner.yaml, .git",
+        "The message has the line, where there is one.",
+    ),
+    "trust": Refusal("a plan that nobody vouches for", _WAY),
+    "trust.*": Refusal("what a plan that nobody vouches for may not do", _WAY),
     "taint.*": Refusal(
-        "a value that came from outside where it would decide something",
+        "a value that came from outside, where it would decide what the rest of the name says",
         "Bind it to closed choices, or let a person see it at a gate; `planrunner lint` has the lines.",
+    ),
+    "secret": Refusal(
+        "a credential that there is not, that its source does not give, or that would end where it can be read",
+        "Mend `provider_credentials` in planrunner.yaml, or `secrets` of the task.",
     ),
     "template.code": Refusal(
         "a template in an input that is code, other than one that is all of it with `generated: true`",

@@ -60,7 +60,7 @@ complete -c planrunner -f -a "(__planrunner_complete)"
 """,
 }
 
-_TAKES_FILES = frozenset({"exec", "lint", "fmt", "convert", "graph", "init", "preview", "test", "chaos"})
+_TAKES_FILES = frozenset({"exec", "lint", "fmt", "convert", "graph", "init", "preview", "test", "trust", "chaos"})
 _TAKES_RUN = frozenset(
     "answer approve budget cancel checkpoints events fork gates logs pause reject replay rerun resume retry rollback "
     "show why".split()
@@ -140,6 +140,8 @@ def _for_command(words: list[str], last: str, state: str | None) -> list[str]:
         return _options(command)
     if command == "completion":
         return sorted(SCRIPTS)
+    if command == "secrets":
+        return [FILES] if given else ["list", "check"]
     if command == "config":
         return list(CONFIG_ACTIONS) if not given else []
     if command == "plugins":

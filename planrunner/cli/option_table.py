@@ -16,6 +16,8 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--seed", "Seed of everything random in the run."),
         ("--dry-run", "Go through the plan without acting."),
         ("--preview", "Run only what this saved preview shows; else leave with code 10."),
+        ("--trust", "Run a plan from outside the project if this is its digest."),
+        ("--allow-outside", "Let tasks act there, outside the project, too."),
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown (auto: tree on a terminal, github in its Actions, plain elsewhere)."),
         ("--unattended", "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."),
@@ -28,9 +30,11 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--from", "Go on from a checkpoint, as a new run; this one stays as it is."),
         ("--restore-files", "With --from: make the files of the directory what they were then."),
         ("--yes", "Do not ask before files change."),
+        ("--accept-policy", "Hold the run to the policy of now, not to that of its start too."),
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown."),
         ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
+        ("--no-sandbox", "At a terminal: shut nothing in, whatever policies say. Recorded."),
     ),
     "fork": (
         ("--from", "A checkpoint, or a task for its last one."),
@@ -232,6 +236,12 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--plan", "Replay with an edited plan instead of the run's own."),
         ("--json", "Print JSON."),
     ),
+    "trust": (
+        ("--list", "List what is trusted."),
+        ("--forget", "Trust it no longer."),
+        ("--yes", "Do not ask."),
+        ("--json", "Print JSON; nothing is asked, and only --yes notes anything."),
+    ),
     "config": (
         ("--origin", "With show: one value a line, with the file, line and column it is from."),
         ("--format", "How to print."),
@@ -246,6 +256,9 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--yes", "With trust: do not ask."),
         ("--into", "With new: the folder to make the package in."),
         ("--cases", "With check: run the conformance suite on the cases of a file."),
+    ),
+    "secrets": (
+        ("--json", "Print JSON."),
     ),
     "doctor": (
         ("--json", "Print JSON, for reports of faults."),

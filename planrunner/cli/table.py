@@ -45,9 +45,11 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("artifacts", "artifacts", "List, read and clear what runs kept.", "look"),
     ("audit", "audit", "Prove that the journal is what was written.", "look"),
     ("replay", "replay", "Decide a recorded run again and tell the first difference.", "look"),
+    ("trust", "trust", "Say which plans from outside the project may run.", "surroundings"),
     ("config", "config", "Check and show the settings of the project.", "surroundings"),
     ("capabilities", "capabilities", "List what tasks can call.", "surroundings"),
     ("plugins", "plugins", "List, check, write and trust plugins.", "surroundings"),
+    ("secrets", "secrets", "List the credentials of the project, and check that they are there.", "surroundings"),
     ("doctor", "doctor", "Check this installation and its surroundings.", "surroundings"),
     ("completion", "completion", "Print a completion script for a shell.", "surroundings"),
 )

@@ -17,6 +17,7 @@ from planrunner.engine import repository
 from planrunner.engine.patterns import Refused
 from planrunner.engine.trees import listing
 from planrunner.errors import NotFound, StorageFailed
+from planrunner.journal.workspace import private
 from planrunner.knowledge import manifests
 from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore
 from planrunner.knowledge.manifests import Manifest, Piece
@@ -151,7 +152,7 @@ class _Reader:
         files = self._seen if whole else {**self._known, **self._seen}
         staged = f"{self._index}.{os.getpid()}-{os.urandom(4).hex()}"
         try:
-            with open(staged, "w", encoding="ascii") as file:
+            with open(staged, "w", encoding="ascii", opener=private) as file:
                 json.dump({"directory": self._root, "files": files}, file, separators=(",", ":"))
             os.replace(staged, self._index)
         except OSError:
@@ -166,7 +167,7 @@ def _marks(found: os.stat_result) -> list[int]:
 
 def _remembered(path: str, root: str) -> dict[str, list[Json]]:
     try:
-        with open(path, encoding="ascii") as file:
+        with open(path, encoding="ascii", opener=private) as file:
             index = json.load(file)
         return index["files"] if index["directory"] == root and isinstance(index["files"], dict) else {}
     except (OSError, ValueError, LookupError, TypeError):

@@ -88,7 +88,7 @@ def keep_beneath(state: str, directory: str, path: str, redactor: Redactor | Non
         opened = tree.open_to_read(folder or ".")
         try:
             if stat.S_ISLNK(os.stat(name, dir_fd=opened, follow_symlinks=False).st_mode):
-                raise Failure(f"{path} is a link", "policy")
+                raise Failure(f"{path} is a link", "policy", rule="files.link")
             return ArtifactStore(state, redactor).keep_in(opened, name)
         finally:
             os.close(opened)

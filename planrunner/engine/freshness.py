@@ -9,6 +9,7 @@ import os
 
 from planrunner.engine.patterns import Refused, inside, matching
 from planrunner.engine.rare_effects import Forget, Look, Remember
+from planrunner.journal.workspace import private
 from planrunner.jsontext import read_json, stable_json, write_json
 from planrunner.lean import sha256
 from planrunner.machine.events import FreshnessSeen
@@ -88,8 +89,8 @@ def remember(state_dir: str, effect: Remember) -> None:
     }
     staged = f"{path}.{os.getpid()}"
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(staged, "w", encoding="utf-8", errors="surrogatepass") as file:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(staged, "w", encoding="utf-8", errors="surrogatepass", opener=private) as file:
             file.write(write_json(record))
         os.replace(staged, path)
     except OSError:
@@ -110,7 +111,7 @@ def _path(state_dir: str, name: str) -> str:
 
 def _read(path: str) -> dict[str, Json] | None:
     try:
-        with open(path, encoding="utf-8", errors="surrogatepass") as file:
+        with open(path, encoding="utf-8", errors="surrogatepass", opener=private) as file:
             record = read_json(file.read())
         return record if record.keys() >= {"run", "inputs", "outputs", "artifacts"} else None
     except (OSError, ValueError, AttributeError):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
 from planrunner.errors import RecordMismatch, StorageFailed
 from planrunner.journal.chain import KEY_VARIABLE, Chain, read_key
 
+_NO_HOME = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT)
+
 
 def make_key(path: str, state: str) -> Chain:
-    """A chain with a new key in ``path``, or with the one another process made meanwhile; where the user's own folder
-    can keep none it has none and says why. Raises StorageFailed for a key that is not safe, or out of reach."""
+    """A chain with a new key in ``path``, or with the one another process made meanwhile; where the user may not write
+    to a home of their own it has none and says why. Raises StorageFailed for a key that is not safe, or out of reach,
+    and for a disk that fails."""
     if not path:
         return Chain(state, None, "the user has no home to keep a key in")
     try:
@@ -21,7 +25,7 @@ def make_key(path: str, state: str) -> Chain:
             _write_key(path)
         return Chain(state, read_key(path, state))
     except OSError as error:
-        if os.environ.get(KEY_VARIABLE) or os.path.lexists(path):
+        if os.environ.get(KEY_VARIABLE) or os.path.lexists(path) or error.errno not in _NO_HOME:
             raise StorageFailed(
                 f"the audit key `{path}` cannot be used: {error.strerror}",
                 "mend that; without it the journal is neither written nor verified",

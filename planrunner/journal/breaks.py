@@ -26,12 +26,11 @@ def breaks_of(
         return Walk(0, b"", ("", b"", 0.0), None, {}), found or [Break(row.name, 0, "row", _ROW)]
     if walked.found is not None:
         found.append(walked.found)
-    elif not found:
-        found += _ending_breaks(row, walked)
-    found += _plan_breaks(connection, chain, row)
     if head is not None:
         found += _head_breaks(row, walked, head)
-    return walked, found
+    if not found:  # else they do not fit because of that
+        found += _ending_breaks(row, walked)
+    return walked, [*found, *_plan_breaks(connection, chain, row)]
 
 
 def is_ours(chain: Chain, seal: object) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 import time
 
 from planrunner.errors import NotFound, PlanrunnerError, StorageFailed
+from planrunner.journal.workspace import check_contents
 from planrunner.lean import CacheAlone
 from planrunner.record import TYPE_CHECKING
 
@@ -95,7 +95,8 @@ def open_database(state: str, begin: Callable[[Connection], None] | None = None)
     newer than this program, or out of reach.
     """
     path = os.path.join(state, FILE)
-    _check_files(path)
+    if begin is None:  # whoever writes has looked before it took the lock
+        check_contents(state)
     try:
         return _open_reader(path) if begin is None else _open_writer(path, begin)
     except sqlite3.Error as error:
@@ -154,18 +155,6 @@ _FAILURES = {
         "see which other program has it open; when the cause is mended, {then}",
     ),
 }
-
-
-def _check_files(path: str) -> None:
-    """A checkout of somebody's repository may carry a state directory: its links must not lead our writes elsewhere."""
-    for part in (path, f"{path}-wal", f"{path}-shm", os.path.join(os.path.dirname(path), "locks")):
-        try:
-            mode = os.lstat(part).st_mode
-        except OSError:
-            continue
-        wanted = stat.S_ISDIR if part.endswith("locks") else stat.S_ISREG
-        if not wanted(mode):
-            raise StorageFailed(f"`{part}` is a link or of another kind, and is not followed", _ELSEWHERE)
 
 
 def _open_writer(path: str, begin: Callable[[Connection], None]) -> Connection:

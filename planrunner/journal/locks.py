@@ -13,7 +13,8 @@ import fcntl
 import os
 import time
 
-from planrunner.errors import RunHeld, StorageFailed
+from planrunner.errors import NotFound, RunHeld, StorageFailed
+from planrunner.journal.workspace import check_state, mend_modes, prepare_state, unusable
 
 _BUSY = (errno.EAGAIN, errno.EACCES)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -226,3 +227,24 @@ class JournalLock:
 
 
 _PATIENCE = 30
+
+
+def open_lock(state: str, readonly: bool) -> tuple[JournalLock | None, tuple[str, ...]]:
+    """The lock, and what is to be told of the directory. A reader has none: it never moves the log, so it need not keep
+    others from doing so."""
+    try:
+        check_state(state)
+        if readonly:
+            return None, ()
+        notices = mend_modes(state)
+        return JournalLock(state), notices
+    except FileNotFoundError as error:
+        if readonly:
+            raise NotFound(f"there are no runs in `{state}`", "start one with `planrunner exec PLAN`") from error
+    except OSError as error:
+        raise unusable(state, error) from error
+    prepare_state(state)
+    try:
+        return JournalLock(state), ()
+    except OSError as error:
+        raise unusable(state, error) from error

@@ -12,6 +12,9 @@ from planrunner.machine.events import Entry
 class JournalPort(Protocol):
     """The methods are described at ``planrunner.journal.sqlite.Journal``."""
 
+    notices: tuple[str, ...]
+    unchained: str
+
     def create_run(self, new: NewRun, entries: Sequence[Entry] = ()) -> RunHandle: ...
 
     def append(self, run: RunHandle, entries: Sequence[Entry], answers: Sequence[tuple[int, Answer]] = ()) -> None: ...

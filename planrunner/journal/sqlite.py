@@ -8,12 +8,11 @@ from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
 from planrunner.journal import locks, runids
 from planrunner.journal.chain import Chain, first_link, key_path, read_key
 from planrunner.journal.codec import decode_rows, encode_rows
-from planrunner.journal.database import FILE, Connection, open_database, sqlite3
+from planrunner.journal.database import FILE, Connection, failure, open_database, sqlite3
 from planrunner.journal.locks import JournalLock
 from planrunner.journal.records import Answer, NewRun, RunHandle, RunRow, StoredPlan, check_order, ending
 from planrunner.journal.requests import Requests
 from planrunner.journal.wal import WriteAheadLog
-from planrunner.journal.workspace import check_state, prepare_state, unusable
 from planrunner.machine.events import Entry
 from planrunner.record import TYPE_CHECKING
 
@@ -55,7 +54,7 @@ def open_journal(state: str, *, readonly: bool = False) -> Journal:
     Raises StorageFailed for a place or a database that cannot be used, NotFound for a read-only opening of nothing.
     """
     state = os.path.abspath(state)
-    lock = _open_lock(state, readonly)
+    lock, notices = locks.open_lock(state, readonly)
     chain = None
     try:
         if readonly:
@@ -73,6 +72,9 @@ def open_journal(state: str, *, readonly: bool = False) -> Journal:
     except BaseException:
         journal.close()
         raise
+    journal.notices = notices
+    if chain.unchained:
+        journal.notices += (f"what happens can not be proven later: {chain.unchained}",)
     return journal
 
 
@@ -95,31 +97,16 @@ def _begin(connection: Connection, chain: Chain) -> None:
     begin(connection, chain)
 
 
-def _open_lock(state: str, readonly: bool) -> JournalLock | None:
-    """None for a reader: it never moves the log, so it need not keep others from doing so."""
-    try:
-        check_state(state)
-        return None if readonly else JournalLock(state)
-    except FileNotFoundError as error:
-        if readonly:
-            raise NotFound(f"there are no runs in `{state}`", "start one with `planrunner exec PLAN`") from error
-    except OSError as error:
-        raise unusable(state, error) from error
-    prepare_state(state)
-    try:
-        return JournalLock(state)
-    except OSError as error:
-        raise unusable(state, error) from error
-
-
 class Journal(Requests):
-    """One connection; use it from the thread that opened it."""
+    """One connection; use it from the thread that opened it. ``notices`` are for people (``unchained`` is one)."""
 
-    __slots__ = ("_chain", "_lock", "_state", "_wal")
+    __slots__ = ("_chain", "_lock", "_state", "_wal", "notices", "unchained")
 
     def __init__(self, state: str, connection: Connection, lock: JournalLock | None, chain: Chain) -> None:
         super().__init__(connection, os.path.join(state, FILE))
         self._chain = chain
+        self.notices: tuple[str, ...] = ()
+        self.unchained = chain.unchained
         self._state = state
         self._lock = lock
         self._wal = WriteAheadLog(f"{self._path}-wal")
@@ -131,11 +118,6 @@ class Journal(Requests):
             from planrunner.journal.anchoring import anchor  # late: once in the life of a journal
 
             anchor(self._chain, named[0][0] if named else None, self._state)
-
-    @property
-    def unchained(self) -> str:
-        """Why what is written here can not be verified; empty where it can."""
-        return self._chain.unchained
 
     def create_run(self, new: NewRun, entries: Sequence[Entry] = ()) -> RunHandle:
         """Take the lock of a new run and store it, its plan and its first entries (from seq 1) in one transaction.
@@ -262,6 +244,15 @@ class Journal(Requests):
             raise
         self._chain.note(handle)
         return handle
+
+    def prove(self, run: str) -> None:
+        """Before what a run did is made use of: raises RecordMismatch where it is not what was written."""
+        from planrunner.journal.takeover import prove  # late, as in ``_take_over``
+
+        try:
+            prove(self._connection, self._chain, run)
+        except sqlite3.Error as error:
+            raise failure(error, self._path) from error
 
     def release(self, run: RunHandle) -> None:
         """Let go of a run. Nothing can be appended through the handle afterwards."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from planrunner.errors import RecordMismatch
-from planrunner.journal.adopting import adopt
 from planrunner.journal.breaks import breaks_of
-from planrunner.journal.walking import sealed_rows
+from planrunner.journal.walking import Sealed, sealed_rows
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,26 +16,26 @@ if TYPE_CHECKING:
 def take_up(connection: Connection, chain: Chain, handle: RunHandle) -> None:
     """Inside a transaction: raise the epoch of a run and give the handle what it goes on from.
 
-    A run of another key is taken as it stands where this key has never seen this place, as in a fresh container. Raises
-    RecordMismatch for a run that is not what was written, StorageFailed for damaged heads, the errors of SQLite.
+    Raises RecordMismatch for a run that is not what was written, or was written under another key; StorageFailed for
+    damaged heads; the errors of SQLite.
     """
-    row = sealed_rows(connection, handle.run)[0]
-    if chain.key is not None:
-        head = chain.head(row.number)
-        walked, found = breaks_of(connection, chain, row, head)
-        handle.link = walked.link
-        if found and found[0].kind in ("key", "unchained") and not chain.count():
-            try:
-                seq, handle.link = adopt(connection, chain, row)
-            except (ValueError, TypeError) as error:
-                raise refused(handle.run, str(error)) from error
-            row, found = row._replace(since=max(seq, 1)), []
-        if found:
-            raise refused(handle.run, found[0].message)
+    row, handle.link = prove(connection, chain, handle.run)
     handle.number, handle.epoch = row.number, row.epoch + 1
     handle.row = row[:6]
     seal = chain.seal(*handle.row, handle.epoch, row.status, row.ended)
     connection.execute("UPDATE runs SET epoch = ?, seal = ? WHERE number = ?", (handle.epoch, seal, row.number))
+
+
+def prove(connection: Connection, chain: Chain, run: str) -> tuple[Sealed, bytes]:
+    """The row and the last link of a run that is what was written; raises as ``take_up``. Without a key nothing is
+    compared."""
+    row = sealed_rows(connection, run)[0]
+    if chain.key is None:
+        return row, b""
+    walked, found = breaks_of(connection, chain, row, chain.head(row.number))
+    if found:
+        raise refused(run, found[0].message)
+    return row, walked.link
 
 
 def refused(run: str, why: str) -> RecordMismatch:

@@ -10,7 +10,9 @@ from planrunner.errors import StorageFailed
 
 NAME = ".planrunner"
 FOLDERS = ("artifacts", "cache", "locks", "logs", "tmp")
-_MARKS = (NAME, "planrunner.yaml", ".git")
+FILES = ("journal.db", "journal.db-wal", "journal.db-shm")
+_SAID = ("planrunner.yaml", ".git")
+_MARKS = (NAME, *_SAID)
 _ELSEWHERE = "choose another state directory with --state DIR or PLANRUNNER_STATE"
 
 
@@ -41,6 +43,59 @@ def _project(directory: str) -> str | None:
         if above == directory:
             return None
         directory = above
+
+
+def why_outside(path: str, home: str = "") -> str:
+    """Why a file is none of the project at ``home`` (of the working directory where none is given), in words; empty
+    where it is one of its files.
+
+    What counts is where links lead to. Everything from the root of the project down to the file has to belong to the
+    caller or to root, and no other repository may lie in between. A folder that holds whatever one has ever fetched is
+    no project (see ``_is_project``): there only files beside the caller, or in ``plans`` beside them, count.
+    """
+    root, real = os.path.realpath(home or find_project(None)), os.path.realpath(path)
+    if not home and not _is_project(root):
+        root = os.path.realpath(os.getcwd())
+        if os.path.dirname(real) not in (root, os.path.join(root, "plans")):
+            return f"`{root}` holds many things and is no project; a file `planrunner.yaml` makes it one"
+    elif real != root and not real.startswith(f"{root.rstrip('/')}/"):
+        return f"it lies outside the project `{root}`"
+    return _passed_on(root, real)
+
+
+def _is_project(root: str) -> bool:
+    """Whether all below a folder is one project: not where it is ``/`` or the home folder and nobody says so."""
+    return _is_said(root) or root not in ("/", os.path.realpath(os.path.expanduser("~")))
+
+
+def _is_said(root: str) -> bool:
+    """Whether somebody made a folder a project; a state directory alone is only left behind by runs."""
+    return any(os.path.lexists(os.path.join(root, mark)) for mark in _SAID)
+
+
+def _passed_on(root: str, real: str) -> str:
+    """Why a file below a root is not of the one who has the root: another owner, or another project on the way."""
+    mine = {0, os.geteuid(), _behind_sudo()}
+    marks = (".git",) if _is_said(root) else _MARKS
+    at = real
+    while True:
+        try:
+            about = os.lstat(at)
+        except OSError:
+            return ""  # whoever reads it says what is wrong
+        if about.st_uid not in mine:
+            return f"`{at}` belongs to another user ({about.st_uid})"
+        if at == root:
+            return ""
+        if stat.S_ISDIR(about.st_mode) and any(os.path.lexists(os.path.join(at, mark)) for mark in marks):
+            return f"`{at}` is a project of its own"
+        at = os.path.dirname(at)
+
+
+def _behind_sudo() -> int:
+    """The user who became root by ``sudo``, as git takes it too; root where nobody did."""
+    user = os.environ.get("SUDO_UID", "") if os.geteuid() == 0 else ""
+    return int(user) if user.isascii() and user.isdigit() else 0
 
 
 def prepare_state(state: str) -> None:
@@ -84,12 +139,64 @@ def check_state(state: str) -> None:
         raise StorageFailed(f"the state directory `{state}` is not a directory", _ELSEWHERE)
     if found.st_uid != os.geteuid():
         users = f"user {found.st_uid}, not to you (user {os.geteuid()})"
-        raise StorageFailed(f"the state directory `{state}` belongs to {users}", _ELSEWHERE)
+        raise StorageFailed(f"the state directory `{state}` belongs to {users}", _as_owner(found.st_uid))
     if found.st_mode & stat.S_IWOTH:
         raise StorageFailed(
             f"the state directory `{state}` can be written by everybody, so anybody could have changed what lies in it",
             f"look through it, then make it yours alone with `chmod 700 {state}`, or {_ELSEWHERE}",
         )
+
+
+def _as_owner(uid: int) -> str:
+    """Root neither leaves files in somebody's directory nor believes what they wrote there."""
+    if os.geteuid():
+        return _ELSEWHERE
+    return (
+        f"run planrunner as its owner (`sudo -u '#{uid}' planrunner …`, in a container `--user {uid}`), or {_ELSEWHERE}"
+    )
+
+
+def check_contents(state: str) -> list[tuple[str, int]]:
+    """What lies directly in a state directory and can be read or written by others, with its mode. A checkout of
+    somebody's repository may carry a state directory: its links must not lead our writes elsewhere. Raises
+    StorageFailed for a link, for what is of another kind than it should be, and for what belongs to another user."""
+    found: list[tuple[str, int]] = []
+    for name in (*FILES, *FOLDERS):
+        path = os.path.join(state, name)
+        try:
+            there = os.lstat(path)
+        except OSError:
+            continue
+        if not (stat.S_ISDIR if name in FOLDERS else stat.S_ISREG)(there.st_mode):
+            raise StorageFailed(f"`{path}` is a link or of another kind, and is not followed", _ELSEWHERE)
+        if there.st_uid != os.geteuid():
+            users = f"user {there.st_uid}, not to you (user {os.geteuid()})"
+            raise StorageFailed(f"`{path}` belongs to {users}", f"look at it, then `chown {os.geteuid()} {path}`")
+        if there.st_mode & 0o077:
+            found.append((path, stat.S_IMODE(there.st_mode)))
+    return found
+
+
+def mend_modes(state: str) -> tuple[str, ...]:
+    """Make a state directory and what lies in it the user's alone; gives what to tell about that. Raises as
+    ``check_contents``, and StorageFailed where a mode cannot be changed."""
+    mode = stat.S_IMODE(os.lstat(state).st_mode)
+    inside = check_contents(state)
+    try:
+        if mode & 0o077:
+            os.chmod(state, 0o700)
+        for path, _ in inside:
+            os.chmod(path, 0o700 if os.path.isdir(path) else 0o600)
+    except OSError as error:
+        raise unusable(state, error) from error
+    if not mode & 0o077:
+        return ()  # what lies in it could not be reached
+    return (f"the state directory `{state}` had mode {mode:o}, so others could look into it: now it has 700",)
+
+
+def private(path: str, flags: int) -> int:
+    """The opener of a file in a state directory: no link is followed, and a new file is the user's alone."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _make(folder: str) -> None:

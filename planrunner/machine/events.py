@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from planrunner.machine.limit_events import BudgetRefused as BudgetRefused
     from planrunner.machine.limit_events import BudgetWarned as BudgetWarned
     from planrunner.machine.limit_events import PeopleAwaited as PeopleAwaited
+    from planrunner.machine.limit_events import PolicyChanged as PolicyChanged
     from planrunner.machine.limit_events import Warned as Warned
     from planrunner.machine.undo_events import (
         BackupAsked as BackupAsked,
@@ -134,9 +135,9 @@ class Outcome(NamedTuple):
 class RunStarted(NamedTuple):
     """The run exists. ``selected`` names the tasks of ``--only`` or ``--until`` (None: all); ``traits`` gives for each
     capability the plan uses its effect class, whether it is instant and whether it has a probe; ``environment`` holds
-    engine and schema versions, plugin versions, host, python and platform. ``boot`` ties the time of this event to a
-    clock that nobody can set: ``id`` of the boot and ``uptime`` in seconds. An
-    ``attended`` run has somebody there who answers gates: it waits for them and does not park."""
+    engine and schema versions, plugin versions, host, python and platform, policy and profile. ``boot`` ties the time
+    of this event to a clock that nobody can set: ``id`` of the boot and ``uptime`` in seconds. An ``attended`` run has
+    somebody there who answers gates: it waits for them and does not park."""
 
     plan_digest: str
     params: dict[str, Json]
@@ -151,13 +152,15 @@ class RunStarted(NamedTuple):
 
 class RunResumed(NamedTuple):
     """A runner took the run over; attempts without an end are from now on uncertain. ``boot`` is as in RunStarted;
-    ``idle`` are the seconds since the event before, in which nobody acted on the run."""
+    ``idle`` are the seconds since the event before, in which nobody acted on the run. ``unconfined`` says that a person
+    has taken the sandbox away until the run rests again."""
 
     epoch: int
     by: str = ""
     boot: dict[str, Json] = {}
     idle: float = 0.0
     attended: bool = False
+    unconfined: bool = False
 
 
 class TaskQueued(NamedTuple):
@@ -330,6 +333,7 @@ if TYPE_CHECKING:
         BudgetExtended,
         BudgetRefused,
         PeopleAwaited,
+        PolicyChanged,
         Warned,
         AttemptStopping,
         GateRequested,
@@ -354,7 +358,9 @@ _ANEW = frozenset(
     "RunForked RunReopened TasksReset ResetPlanned FreshnessAsked FreshnessSeen TaskDelayed LeftAlone".split()
 )
 _UNDO = frozenset("BackupAsked BackupMade RollbackStarted UndoStarted UndoScheduled UndoSettled RollbackEnded".split())
-_LIMIT = frozenset("BudgetWarned BudgetExtended BudgetRefused PeopleAwaited Warned AttemptStopping".split())
+_LIMIT = frozenset(
+    "BudgetWarned BudgetExtended BudgetRefused PeopleAwaited PolicyChanged Warned AttemptStopping".split()
+)
 _GATE = frozenset("GateRequested GateExamined GateOpened GateReopened GateVoted GateEscalated GateDecided".split())
 _CHECKPOINT = frozenset({"CheckpointAsked", "CheckpointTaken"})
 """Kinds that few runs meet, by the module that holds them; it is loaded when one of them is asked for here."""

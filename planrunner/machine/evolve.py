@@ -345,6 +345,8 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine.budgets import FOLDS
         elif name == "BudgetRefused":
             from planrunner.machine.shortages import FOLDS
+        elif name == "PolicyChanged":
+            from planrunner.machine.governing import FOLDS
         elif name == "PeopleAwaited":
             from planrunner.machine.stints import FOLDS
         elif name in ("Warned", "AttemptStopping"):

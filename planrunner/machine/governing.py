@@ -6,6 +6,8 @@ The levels are recorded with the start of the run, and again when it goes on und
 from __future__ import annotations
 
 from planrunner.machine.governed import Governed
+from planrunner.machine.limit_events import PolicyChanged
+from planrunner.machine.statuses import SETTLED
 from planrunner.plan import compiled
 from planrunner.plan.judging import judged
 from planrunner.plan.model import Budgets
@@ -13,7 +15,7 @@ from planrunner.plan.rights import Level, narrows
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from planrunner.machine.state import State
@@ -38,10 +40,28 @@ def govern(state: State, recorded: Iterable[Mapping[str, Json]]) -> None:
     )
     state.limit(state.plan.budgets)
     state.restricted = state.restricted or bool(records)
+    if state.ledger is not None:
+        state.ledger.scopes.clear()  # what was limited before may be limited more
 
 
 def _level(record: Mapping[str, Json]) -> Level:
     return Level(record["name"], record["policy"], record.get("file", ""))
+
+
+def _changed(state: State, event: PolicyChanged, at: float) -> None:
+    state.environment = {**state.environment, "policy": list(event.levels)}
+    govern(state, event.levels)
+    for number, task in enumerate(state.tasks):
+        if task.status in SETTLED:
+            continue
+        state.candidates[number] = None
+        if task.status in ("pending", "blocked"):  # what was said yes to was said under another policy
+            task.cleared = ()
+        if task.gate is not None and not task.gate.decision:
+            task.gate.votes = []
+
+
+FOLDS: dict[type, Callable[[State, Any, float], None]] = {PolicyChanged: _changed}
 
 
 def tightest(budgets: Iterable[Budgets]) -> Budgets:

@@ -50,6 +50,15 @@ class PeopleAwaited(NamedTuple):
     task: str = ""
 
 
+class PolicyChanged(NamedTuple):
+    """From now on the run is held to these levels of the operator's policy, as its start recorded others. ``reason`` is
+    changed (they are those of before and those of now) or accepted (a person holds it to those of now alone)."""
+
+    levels: tuple[dict[str, Json], ...]
+    reason: str = "changed"
+    by: str = ""
+
+
 class Warned(NamedTuple):
     """A step of the watchdog of a task: its attempt still runs after ``after`` seconds. ``do`` is warn, or ask:
     somebody should look and decide."""

@@ -18,6 +18,7 @@ from planrunner.machine.events import (
     GateReopened,
     GateVoted,
     LeftAlone,
+    PolicyChanged,
     ResetPlanned,
     RollbackStarted,
     RunForked,
@@ -45,7 +46,7 @@ INPUTS = frozenset(
         *(AttemptEnded, BudgetExtended, BudgetRefused, DoubtSettled),
         *(FactsObserved, GateExamined, GateReopened, GateVoted),
         *(RunForked, RunReopened, RunResumed, RunStarted),
-        *(BackupMade, CheckpointTaken, FreshnessSeen, LeftAlone, UndoEnded),
+        *(BackupMade, CheckpointTaken, FreshnessSeen, LeftAlone, PolicyChanged, UndoEnded),
     }
 )
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the

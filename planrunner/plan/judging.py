@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from planrunner.plan.commandlist import UNKNOWN, commands
-from planrunner.plan.rights import Level, Right, Use, capability, host, named, shown, texts
+from planrunner.plan.rights import AS_BEGUN, Level, Right, Use, capability, host, named, shown, texts
 from planrunner.plan.rights import entries as entries_of
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -113,7 +113,14 @@ def refusal(wanted: Wanted, right: Right) -> str:
         return f"{whose} denies {wanted.what}: `policy: {{{section}: {{deny: …}}}}` has `{right.entry}`"
     allowed = [shown(entry) for entry in entries_of(level.data.get(section), "allow") or ()]
     line = f"policy: {{{section}: {{allow: [{', '.join([*allowed, wanted.entry])}]}}}}"
-    return f"{whose} does not allow {wanted.what}; to allow it, write there: {line}"
+    return f"{whose} does not allow {wanted.what}; {cure(level, line)}"
+
+
+def cure(level: Level, line: str) -> str:
+    """What makes right what a level takes away: the line to write, or consent to the policy of now."""
+    if level.name.endswith(AS_BEGUN):
+        return "`planrunner resume RUN --accept-policy` holds the run to the policy of now alone"
+    return f"to allow it, write there: {line}"
 
 
 def denied(levels: Sequence[Level], task: Task) -> Iterable[tuple[Wanted, Right]]:

@@ -32,6 +32,11 @@ class Level(NamedTuple):
     data: Json
     file: str = ""
 
+    @property
+    def is_operators(self) -> bool:
+        """Whether it is the project's, its profile's or the user's own: no plan gives itself such a name."""
+        return self.name == "planrunner.yaml" or self.name.startswith(("/", "profile "))
+
 
 class Right(NamedTuple):
     """What a policy says: ``rule`` names the section and its list, ``entry`` is the line of it that decided ("" where
@@ -109,6 +114,9 @@ def narrows(data: Json) -> bool:
     """Whether a level takes any right away, or shuts a task in."""
     return restricts(data) or (isinstance(data, dict) and data.get("sandbox") is not None)
 
+
+AS_BEGUN = " as the run began"
+"""Ends the name of a level that holds for a run although its file says something else by now."""
 
 JUDGED = ("capabilities", "files", "network", "env", "dependencies", "tools", "python")
 """The sections that say what a call may do."""

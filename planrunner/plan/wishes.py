@@ -45,3 +45,10 @@ def every_secret(tasks: tuple[Task, ...]) -> set[str]:
         if task.sub is not None:
             waiting += task.sub.tasks
     return found
+
+
+def named_credential(task: Task) -> str:
+    """The credential that the inputs of a task name; empty where they name none that is known before the run."""
+    auth = task.inputs.get("auth") if isinstance(task.inputs, dict) else None
+    name = auth.get("credential") if isinstance(auth, dict) else None
+    return name if isinstance(name, str) and "{{" not in name else ""

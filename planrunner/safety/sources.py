@@ -24,7 +24,12 @@ _LARGEST_FILE = 1 << 20
 
 
 class Unresolved(Exception):
-    """A credential cannot be had; the text says why, where its entry stands and what to do about it."""
+    """A credential cannot be had; the text says which, where its entry stands and ``why``, with what to do about it."""
+
+    def __init__(self, credential: Credential, why: str) -> None:
+        place = line_of(credential.directory, credential.id)
+        super().__init__(f"the credential `{credential.id}` ({place}): {why}")
+        self.why = why
 
 
 def value_of(credential: Credential, environment: Mapping[str, str]) -> bytes:
@@ -35,7 +40,7 @@ def value_of(credential: Credential, environment: Mapping[str, str]) -> bytes:
     except _Absent as absent:
         value, why = b"", str(absent)
     if why:
-        raise Unresolved(f"the credential `{credential.id}` ({line_of(credential.directory, credential.id)}): {why}")
+        raise Unresolved(credential, why)
     return value
 
 

@@ -11,7 +11,7 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from planrunner.safety.parts import Part
 
-SECTIONS = ("policy", "network", "models", "provider_credentials", "trust")
+SECTIONS = ("policy", "network", "models", "provider_credentials")
 """What may stand there: what belongs to a person or a machine, not to one project."""
 
 

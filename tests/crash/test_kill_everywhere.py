@@ -18,6 +18,7 @@ from planrunner.app.reading import stored_state
 from planrunner.app.resuming import resume
 from planrunner.errors import PlanInvalid
 from planrunner.journal.sqlite import open_journal
+from planrunner.journal.verifying import verify
 from planrunner.machine.events import UndoStarted
 from planrunner.machine.statuses import SETTLED
 from planrunner.testing.crashes import die_at, in_child
@@ -139,7 +140,7 @@ def test_killed_at_every_journal_write_a_run_ends_as_if_nothing_had_happened(num
     while True:
         path, _ = write_plan(seed, calm_folder)
         try:
-            result = execute(ExecRequest(str(path), state=str(calm_folder / "state"), seed=1), Silent())
+            result = execute(ExecRequest(str(path), state=str(calm_folder / "state"), seed=1, vouched=True), Silent())
             break
         except PlanInvalid:  # some random plans have joins that can never be met
             seed += 1
@@ -170,7 +171,7 @@ def cut_points(tmp_path: Path, seed: int) -> int:
 
     def work() -> int:
         die_at(0, stored=False, told=lambda count, _: note(counter, count))
-        return execute(ExecRequest(str(path), state=str(folder / "state"), seed=1), Silent()).exit_code
+        return execute(ExecRequest(str(path), state=str(folder / "state"), seed=1, vouched=True), Silent()).exit_code
 
     in_child(work)
     return int(counter.read_text())
@@ -183,7 +184,7 @@ def check_one(folder: Path, seed: int, cut: tuple[int, bool], calm: list[Any]) -
 
     def work() -> int:
         dying_at(*cut, acknowledged)
-        return execute(ExecRequest(str(path), state=str(state), seed=1), Silent()).exit_code
+        return execute(ExecRequest(str(path), state=str(state), seed=1, vouched=True), Silent()).exit_code
 
     code = in_child(work)
     run = last_run(state)
@@ -193,6 +194,7 @@ def check_one(folder: Path, seed: int, cut: tuple[int, bool], calm: list[Any]) -
     if run is None:
         assert cut == (1, False)
         return
+    assert not verify(str(state)).breaks
     _, last_seq = look(state, run)
     if acknowledged.exists():
         assert last_seq >= int(acknowledged.read_text()), "an acknowledged event is lost"
@@ -206,4 +208,5 @@ def check_one(folder: Path, seed: int, cut: tuple[int, bool], calm: list[Any]) -
     doubles = [key for key in acted(folder) if key[0] in unsafe and acted(folder).count(key) > 1]
     doubles += twice_undone(folder, run, state)
     assert not doubles, (seed, cut, doubles)
+    assert not verify(str(state)).breaks
     assert not leftovers(run)

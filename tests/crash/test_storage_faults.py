@@ -25,7 +25,8 @@ import pytest
 from planrunner import errors
 from planrunner.app.inspect import Look, look
 from planrunner.cli.guard import guarded
-from planrunner.errors import PlanrunnerError
+from planrunner.errors import NotFound, PlanrunnerError
+from planrunner.journal.verifying import verify
 from planrunner.machine.events import AttemptEnded
 
 WRITES = (
@@ -165,6 +166,7 @@ class Project:
             sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
             if gun is not None:
                 os.read(gun, 1)
+            os.environ["XDG_DATA_HOME"] = str(self.folder / "data")  # key and heads are made under the same fire
             code = guarded(["--state", self.state, *words])
             sys.stdout.flush()
             if modules:
@@ -209,6 +211,20 @@ class Project:
         except PlanrunnerError:
             return None
 
+    def prove(self) -> None:
+        """A journal that a crash or a bad disk left behind is what was written."""
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("XDG_DATA_HOME", str(self.folder / "data"))
+            try:
+                found = verify(self.state).breaks
+            except NotFound:
+                found = ()
+                assert self.run() is None
+            if [each.kind for each in found] != [
+                "damaged"
+            ] or self.run() is not None:  # a database that was never laid out
+                assert not found
+
     def finish(self) -> None:
         """Bring the run to its end as somebody would who can see what was done."""
         words = ["resume", "last"]
@@ -224,6 +240,7 @@ class Project:
         raise AssertionError("the run does not come to an end")
 
     def check(self, calm: dict[str, str], told: set[str]) -> None:
+        self.prove()
         found = self.run()
         assert found is not None
         assert found.state.status == "completed"
@@ -314,6 +331,7 @@ def test_killed_at_a_system_call_that_writes_a_run_goes_on_without_loss(plan: st
     def killed(place: Place) -> None:
         project = Project(tmp_path / f"{place.call}-{place.number}", PLANS[plan])
         ran = project.hurt(place.kill())
+        project.prove()
         project.finish()
         project.check(calm.statuses, told(ran, calm.statuses))
 

@@ -109,7 +109,7 @@ def test_a_path_that_leads_out_when_it_is_filled_in_fails_as_policy(tmp_path: Pa
     folder = tmp_path / "project"
     folder.mkdir()
     code, err, kept = run(folder, {"run": "true", "artifacts": [{"name": "a", "path": path}]})
-    assert (code, kept) == (1, [])
+    assert (code, kept) == (12, [])
     assert "is outside the working directory" in err
     assert "policy" in failure_of(folder)
 
@@ -135,7 +135,7 @@ def test_a_path_that_leads_out_through_a_link_fails_as_policy(tmp_path: Path, li
     folder = tmp_path / "project"
     folder.mkdir()
     code, err, kept = run(folder, {"run": links, "artifacts": [{"name": "a", "path": path}]})
-    assert (code, kept) == (1, []), err
+    assert (code, kept) == (12, []), err
     assert failure_of(folder) == "policy", err
 
 
@@ -150,8 +150,8 @@ def test_a_folder_is_kept_whole_unless_it_holds_the_state_of_planrunner(tmp_path
     code, err, kept = run(tmp_path, task)
     assert (code, [each["type"] for each in kept]) == (0, ["directory"]), err
     code, err, kept = run(tmp_path, {"run": "true", "artifacts": [{"name": "all", "path": "."}]})
-    assert (code, kept) == (1, [])
+    assert (code, kept) == (12, [])
     assert "holds the state folder" in err
     code, err, kept = run(tmp_path, {"run": "true", "artifacts": [{"name": "all", "path": "state/journal.db"}]})
-    assert (code, kept) == (1, [])
+    assert (code, kept) == (12, [])
     assert "lies in the state folder" in err

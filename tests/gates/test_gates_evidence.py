@@ -201,9 +201,9 @@ def test_the_policy_of_the_project_has_a_digest_that_people_do_not_change(tmp_pa
         (tmp_path / "planrunner.yaml").write_text(text)
         return examine([], str(tmp_path))[1]
 
-    first = policy("policy: {deny: [sql.query]}\npeople: {ana: [release]}\n")
-    assert policy("policy: {deny: [sql.query]}\npeople: {bo: release}\n") == first
-    assert policy("policy: {deny: []}\n") != first
+    first = policy("policy: {capabilities: {deny: [sql.query]}}\npeople: {ana: [release]}\n")
+    assert policy("policy: {capabilities: {deny: [sql.query]}}\npeople: {bo: release}\n") == first
+    assert policy("policy: {capabilities: {deny: []}}\n") != first
     found, _ = examine([], str(tmp_path))
     assert not found
     (tmp_path / "planrunner.yaml").write_text("people: [ana]\n")

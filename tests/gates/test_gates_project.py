@@ -34,7 +34,7 @@ SOUND = [
     "# nobody yet\n",
     "people: {}\n",
     "people: {ana: [release], bo: qa, cy: []}\n",
-    "policy: {x: 1}\nagents: {}\ntools: []\nmemory: {}\nscheduler: {}\nprovider_credentials: {}\nprofiles: {}\n",
+    "policy: {}\nagents: {}\ntools: []\nmemory: {}\nscheduler: {}\nprovider_credentials: []\nprofiles: {}\n",
 ]
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -30,9 +32,17 @@ tasks:
 def slow(project: Any) -> dict[str, str]:
     """A project with a gate that shows a diff, and an environment in which git is slow."""
     project.plan(PLAN)
+    real = shutil.which("git")
+    if real is None:
+        pytest.skip("git is not installed")
+    shutil.rmtree(project.path / ".git", ignore_errors=True)
+    (project.path / ".gitignore").write_text("*\n")
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        named = ["-c", "user.name=ana", "-c", "user.email=ana@example.com"]
+        subprocess.run([real, *named, *words], cwd=project.path, check=True)
     git = project.path / "bin" / "git"
     git.parent.mkdir()
-    git.write_text(f'#!/bin/sh\ncase "$*" in *diff*) sleep {SLOW};; esac\n')
+    git.write_text(f'#!/bin/sh\ncase "$*" in *diff*) sleep {SLOW};; esac\nexec {real} "$@"\n')
     git.chmod(0o755)
     return {"PATH": f"{git.parent}:{os.environ['PATH']}"}
 

@@ -457,7 +457,7 @@ def test_a_migration_that_fails_changes_nothing(state: Path, monkeypatch: pytest
 def test_a_damaged_page_is_named_when_it_is_read(state: Path) -> None:
     finished(state)
     content = bytearray((state / "journal.db").read_bytes())
-    content[8 * 4096 :] = b"\xa5" * (len(content) - 8 * 4096)
+    content[16 * 4096 :] = b"\xa5" * (len(content) - 16 * 4096)
     (state / "journal.db").write_bytes(content)
     journal = open_journal(str(state))
     with pytest.raises(StorageFailed, match="is damaged") as caught:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from planrunner.errors import STORAGE, StorageFailed
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.sqlite import open_journal
-from planrunner.journal.workspace import FOLDERS, find_project, find_state, prepare_state
+from planrunner.journal.workspace import FOLDERS, find_project, find_state, prepare_state, private
 
 ROOT = Path(__file__).parents[2]
 
@@ -162,3 +163,75 @@ def test_run_ids_of_one_moment_differ_by_their_random_part() -> None:
     made = {new_run_id(1795301940.0, number.to_bytes(3, "big")) for number in range(5000)}
     assert len(made) == 5000
     assert all(name.replace("-", "").isalnum() for name in made)
+
+
+def test_a_state_directory_others_could_look_into_is_mended_and_that_is_told(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    open_journal(str(state)).close()
+    for path in (state, state / "logs"):
+        path.chmod(0o775)
+    (state / "journal.db").chmod(0o664)
+    open_journal(str(state), readonly=True).close()
+    assert stat.S_IMODE(state.stat().st_mode) == 0o775
+    journal = open_journal(str(state))
+    assert ["had mode 775" in notice for notice in journal.notices] == [True]
+    journal.close()
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (state, state / "logs", state / "journal.db")]
+    assert modes == [0o700, 0o700, 0o600]
+    journal = open_journal(str(state))
+    assert journal.notices == ()
+    journal.close()
+
+
+@pytest.mark.parametrize("name", ["journal.db", "journal.db-wal", "journal.db-shm", *FOLDERS])
+def test_a_link_in_the_place_of_anything_in_it_is_refused(tmp_path: Path, name: str) -> None:
+    state, outside = tmp_path / "state", tmp_path / "outside"
+    open_journal(str(state)).close()
+    outside.mkdir()
+    (outside / "file").write_bytes(b"")
+    path = state / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    path.symlink_to(outside if name in FOLDERS else outside / "file")
+    for readonly in (False, True):
+        with pytest.raises(StorageFailed, match="is not followed"):
+            open_journal(str(state), readonly=readonly)
+    assert os.listdir(outside) == ["file"]
+    assert (outside / "file").read_bytes() == b""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+@pytest.mark.parametrize("name", ["journal.db", "logs", "artifacts"])
+def test_what_belongs_to_somebody_else_in_it_is_refused(tmp_path: Path, name: str) -> None:
+    state = tmp_path / "state"
+    open_journal(str(state)).close()
+    os.chown(state / name, 12345, 12345)
+    with pytest.raises(StorageFailed, match="belongs to user 12345") as caught:
+        open_journal(str(state))
+    assert f"chown 0 {state / name}" in caught.value.hint
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be told to become somebody else")
+def test_root_is_told_to_run_as_the_owner_of_the_directory(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    os.chown(state, 12345, 12345)
+    with pytest.raises(StorageFailed) as caught:
+        open_journal(str(state))
+    assert "sudo -u '#12345'" in caught.value.hint and "--user 12345" in caught.value.hint
+
+
+def test_a_file_in_it_is_opened_without_following_a_link_and_made_private(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with open(tmp_path / "new", "w", encoding="ascii", opener=private) as file:
+            file.write("x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
+    (tmp_path / "link").symlink_to(tmp_path / "new")
+    for mode in ("r", "w"):
+        with pytest.raises(OSError), open(tmp_path / "link", mode, encoding="ascii", opener=private):
+            pass
+    assert (tmp_path / "new").read_text() == "x"

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.plugins import Registry, tracing, trust
+from planrunner.plugins import Registry, tracing
 from planrunner.plugins.scanning import scan
+from planrunner.safety import trust
 
 ROOT = Path(__file__).parents[2]
 

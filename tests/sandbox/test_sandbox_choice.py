@@ -12,6 +12,7 @@ from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.choosing import Place, confinement, demand
 from planrunner.safety.sandbox.confinement import STANDARD, Command, Confinement, Refused
 from planrunner.safety.sandbox.container import contained
+from planrunner.safety.sandbox.scopes import scope
 from planrunner.safety.sandbox.wrapping import settled
 
 
@@ -132,3 +133,14 @@ def test_hosts_are_not_judged_without_namespaces(tmp_path: Path, monkeypatch: py
     with pytest.raises(Refused, match="no `bwrap`"):
         settled(chosen(tmp_path, {"network": {"allow": ["a.org"]}}), asked=False)
     assert settled(chosen(tmp_path, {"files": {"write": ["a"]}}), asked=False).kind == "landlock"
+
+
+@pytest.mark.parametrize("name", ["planrunner.yaml", "profile ci", "/etc/ana/planrunner/config.yaml"])
+def test_every_level_of_the_operator_may_name_places_outside(tmp_path: Path, name: str) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "project").mkdir()
+    said = {"files": {"read": ["**", f"{tmp_path}/data/**"]}}
+    root, state = str(tmp_path / "project"), str(tmp_path / "state")
+    assert f"{tmp_path}/data" in scope([Level(name, said)], root, state).readable
+    for other in ("plan", "task t", "the plan /x", "planrunner.yml"):
+        assert f"{tmp_path}/data" not in scope([Level(other, said)], root, state).readable

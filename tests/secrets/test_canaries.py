@@ -41,7 +41,7 @@ PLAN = """
 plan: canaries
 defaults: {timeout: 50s}
 on_failure: continue
-params: {echo: {type: string}}
+params: {echo: {type: string}, other: {type: string, default: token}}
 tasks:
   - id: split
     secrets: {CANARY: token, CANARY_FILE: {id: key, as: file}}
@@ -98,7 +98,7 @@ tasks:
     with: {url: "{{ params.echo }}", auth: {credential: plain, header: X-Api-Key}, save: answer}
   - id: undeclared
     uses: http.get
-    with: {url: "{{ params.echo }}", auth: {credential: token}}
+    with: {url: "{{ params.echo }}", auth: {credential: "{{ params.other }}"}}
   - id: saved
     needs: [files]
     backup: [told.txt]
@@ -153,10 +153,10 @@ def environment(project: Path) -> dict[str, str]:
         **os.environ,
         "PYTHONPATH": str(ROOT),
         "PLANRUNNER_STATE": str(project / "state"),
-        "ACME_TOKEN": TOKEN,
-        "X": "command",
-        "PLAIN_TOKEN": PLAIN,
         "PYTHONDONTWRITEBYTECODE": "1",
+        "ACME_TOKEN": TOKEN,
+        "PLAIN_TOKEN": PLAIN,
+        "X": "command",
     }
 
 

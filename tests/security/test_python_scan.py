@@ -138,6 +138,16 @@ class TestThePolicy:
         assert verdict("write", "allow", [plan]) == ("deny", "the plan")
         assert verdict("process", "ask", [own, plan]) == ("ask", "")
 
+    def test_of_several_levels_the_strictest_counts(self) -> None:
+        user, project = ("/etc/x", {"deny": ["network"]}, True), ("planrunner.yaml", {"allow": ["*"]}, True)
+        for levels in ([user, project], [project, user]):
+            assert verdict("network", "ask", levels) == ("deny", "/etc/x")
+            assert verdict("eval", "deny", levels) == ("allow", "planrunner.yaml")
+        task = ("task a", {"ask": ["eval"]}, False)
+        assert verdict("eval", "deny", [task]) == ("deny", "")
+        assert verdict("write", "allow", [project, task]) == ("allow", "planrunner.yaml")
+        assert verdict("eval", "deny", [project, task]) == ("ask", "task a")
+
     def test_what_is_denied_beats_what_is_asked_and_let_pass_in_one_section(self) -> None:
         section = {"allow": ["*"], "ask": ["B6*"], "deny": ["B602"]}
         own = ("planrunner.yaml", section, True)

@@ -206,7 +206,7 @@ class _Site:
             timeout=PATIENCE,
             check=False,
         )
-        if done.returncode in (2, 4, 5):
+        if done.returncode in (2, 4, 5, 12):
             raise UsageError(f"the plan does not run in a copy: {done.stderr.strip()[-500:]}")
         try:
             return done.returncode, json.loads(done.stdout)

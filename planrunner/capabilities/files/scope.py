@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from planrunner.capabilities.contract import Failure
+from planrunner.plan.judging import cure
 from planrunner.plan.rights import path as right_to
 from planrunner.plan.rights import restricts
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -56,4 +57,4 @@ def _refusal(way: str, place: str, right: Right) -> str:
     listed = [known] if isinstance(known, str) else list(known)
     line = f"policy: {{files: {{{way}: [{', '.join([*map(str, listed), place])}]}}}}"
     verb = "reading" if way == "read" else "writing"
-    return f"{whose} does not allow {verb} {place}; to allow it, write there: {line}"
+    return f"{whose} does not allow {verb} {place}; {cure(level, line)}"

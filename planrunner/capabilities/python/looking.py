@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from planrunner.capabilities.contract import Context
     from planrunner.plan.rights import Level
 
-OPERATOR = "planrunner.yaml"
-"""The level that may let pass what is denied where nobody says anything."""
-
 
 class Judged(NamedTuple):
     """One finding: ``verdict`` is allow, ask or deny, ``by`` the level of policy that says so (empty: nobody had to);
@@ -43,7 +40,7 @@ class Judged(NamedTuple):
 def levels_of(rights: Iterable[Level]) -> list[list[Any]]:
     """The levels of policy that say something about the scan, as ``verdict`` takes them."""
     found = ((level, level.data.get("python")) for level in rights if isinstance(level.data, dict))
-    return [[level.name, section, level.name == OPERATOR] for level, section in found if section]
+    return [[level.name, section, level.is_operators] for level, section in found if section]
 
 
 def judge(text: str, levels: Any) -> list[Judged]:

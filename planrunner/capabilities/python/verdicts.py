@@ -25,15 +25,19 @@ OPTIONS = ("-f", "json", "-q", "--ignore-nosec", "-")
 def verdict(rule: str, usual: str, levels: Any) -> tuple[str, str]:
     """``allow``, ``ask`` or ``deny``, and which level says so (empty: none of them, it is ``usual``).
 
-    ``levels`` are triples of a name, the section ``python`` of its policy, and whether it is the operator's: only that
-    one may let pass what is usually asked about or denied.
+    ``levels`` are triples of a name, the section ``python`` of its policy, and whether it is the operator's: only such
+    a one may let pass what is usually asked about or denied. Of what several levels say the strictest counts.
     """
-    found, by = usual, ""
-    for name, section, own in levels:
-        said = _said(rule, section)
-        if said and (own or ORDER[said] > ORDER[found]):
+    told = [(_said(rule, section), name, own) for name, section, own in levels]
+    found, by = max(((said, name) for said, name, own in told if own and said), key=_strictness, default=(usual, ""))
+    for said, name, own in told:
+        if said and not own and ORDER[said] > ORDER[found]:
             found, by = said, name
     return found, by
+
+
+def _strictness(said: tuple[str, str]) -> int:
+    return ORDER[said[0]]
 
 
 def _said(rule: str, section: Any) -> str:

@@ -17,10 +17,12 @@ People = Mapping[str, tuple[str, ...]] | None
 
 
 class Project(NamedTuple):
-    """What rules hold a plan to beside its text: the people of the project, and the operator's levels of policy."""
+    """What rules hold a plan to beside its text: the people of the project, the operator's levels of policy, and the
+    ids of the credentials, each with the variable it comes from (empty: from elsewhere); None where nobody looked."""
 
     people: People = None
     levels: tuple[Level, ...] = ()
+    credentials: Mapping[str, str] | None = None
 
 
 _WORD = "A-Za-z0-9_*-"
@@ -58,6 +60,8 @@ class PlanView(NamedTuple):
     """The people of the project with their roles; None where it lists nobody or nobody looked."""
     levels: tuple[Level, ...] = ()
     """The operator's levels of policy."""
+    credentials: Mapping[str, str] | None = None
+    """The credentials of the project by id; None where nobody looked."""
 
 
 def view_of(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) -> PlanView:

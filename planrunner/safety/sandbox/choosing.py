@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     Json = Any
 
-OPERATOR = "planrunner.yaml"
 _PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
 
 
@@ -106,8 +105,10 @@ def _limited(levels: Sequence[Level]) -> Iterator[tuple[Level, Mapping[str, Json
 def _network(levels: Sequence[Level], closed: bool, untrusted: bool) -> Network:
     """Open only where somebody opens it: a sandbox that was asked for has no network by default. A plan from outside
     cannot open all of it for itself."""
-    said = [(level.name, said["network"]) for level, said in _limited(levels) if said.get("network") is not None]
-    opened = any(how for name, how in said if not untrusted or name == OPERATOR)
+    said = [
+        (level.is_operators, said["network"]) for level, said in _limited(levels) if said.get("network") is not None
+    ]
+    opened = any(how for operators, how in said if not untrusted or operators)
     sections = [level.data["network"] for level in levels if restricts(level.data, "network")]
     if not all(how for _, how in said) or any(map(_is_empty, sections)):
         return "none"
@@ -131,7 +132,7 @@ def _limits(levels: Sequence[Level], untrusted: bool) -> tuple[Limits, dict[str,
             if said.get(name) is None:
                 continue
             value = _amount(level, name, said[name])
-            if untrusted and level.name != OPERATOR and (usual := getattr(STANDARD, name)) is not None:
+            if untrusted and not level.is_operators and (usual := getattr(STANDARD, name)) is not None:
                 value = min(value, usual)
             if name not in found or value < found[name]:
                 found[name], origins[name] = value, level.name
@@ -152,5 +153,5 @@ def _amount(level: Level, name: str, value: Json) -> float:
 def _named(levels: Sequence[Level]) -> Iterator[str]:
     """Variables that a level allows by their full name, which is to say that they are wanted."""
     for level in levels:
-        if level.name == OPERATOR and restricts(level.data, "env"):
+        if level.is_operators and restricts(level.data, "env"):
             yield from (str(name) for name in entries(level.data["env"], "allow") or () if str(name).isidentifier())

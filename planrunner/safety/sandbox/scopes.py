@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 
+from planrunner.errors import PlanInvalid, UsageError
 from planrunner.plan.matching import path_matches
 from planrunner.plan.rights import texts
 from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.safety.project import read_settings, unsound
 from planrunner.safety.sandbox.confinement import Missing, Refused
 
 if TYPE_CHECKING:
@@ -64,15 +66,42 @@ def scope(levels: Sequence[Level], root: str, state: str, programs: Iterable[str
         if read is not None:
             readable = _both(readable, list(_found((*texts(read), *texts(write)), root)))
         denied += _denied(texts(files.get("deny")), root)
-    guarded = [path for path in (f"{root}/{_OPERATOR}",) if os.path.lexists(path)]
+    guarded = list(_ruling(root))
+    held = _around(guarded, root, [each.path for each in writable])
     guarded += () if opened else repositories(root)
     return Scope(
-        tuple(each.path for each in writable),
+        (*(each.path for each in writable), *held),
         tuple(each.path for each in readable if each.folder is None),
         (*guarded, *programs),
         tuple(denied),
         tuple(Missing(each.path, each.folder) for each in writable if each.folder is not None),
     )
+
+
+def _ruling(root: str) -> Iterator[str]:
+    """The project's file and what it includes. Raises Refused where it is not sound, and nobody can tell."""
+    path = f"{root}/{_OPERATOR}"
+    if not os.path.lexists(path):
+        return
+    try:
+        included = read_settings(root).files
+    except PlanInvalid as error:
+        raise Refused(unsound(error)) from None
+    except UsageError as error:
+        raise Refused(error.message) from None
+    yield path
+    yield from (f"{root}/{name}" for name in included)
+
+
+def _around(files: Iterable[str], root: str, writable: Sequence[str]) -> Iterator[str]:
+    """The folders around files that may be written to: let in by themselves they can be neither moved nor taken away,
+    and with them what rules from within."""
+    for path in files:
+        folder = os.path.dirname(path)
+        while folder != root:
+            if any(beneath(folder, around) for around in writable):
+                yield folder
+            folder = os.path.dirname(folder)
 
 
 def _names_git(pattern: str) -> bool:
@@ -94,7 +123,7 @@ def _both(one: list[_Let], other: list[_Let]) -> list[_Let]:
 def _outside(levels: Sequence[Level], root: str, *ways: str) -> Iterator[_Let]:
     """What the operator lets in from outside the working directory."""
     for level in levels:
-        files = level.data.get("files") if level.name == _OPERATOR and isinstance(level.data, dict) else None
+        files = level.data.get("files") if level.is_operators and isinstance(level.data, dict) else None
         if isinstance(files, dict):
             named = _found((each for way in ways for each in texts(files.get(way)) if os.path.isabs(each)), root)
             yield from (each for each in named if not beneath(each.path, root))

@@ -1,0 +1,55 @@
+"""A run that goes on under another policy than the one it began with."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from planrunner.app.asking import user
+from planrunner.machine.limit_events import PolicyChanged
+from planrunner.plan.rights import AS_BEGUN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from planrunner.machine.events import Event
+    from planrunner.machine.state import State
+
+Json = Any
+
+
+def changed(state: State, directory: str, following: Iterable[Event]) -> list[Event]:
+    """What is recorded where the operator's policy is not what the run is held to: both hold from now on. Nothing where
+    a person accepts that of now among the events that follow. Raises as ``read_settings``."""
+    if any(isinstance(event, PolicyChanged) for event in following):
+        return []
+    now, held = _now(directory), _held(state)
+    before = [record if record in now else _of_before(record) for record in held]
+    more = [record for record in now if record not in held]
+    return [] if before == held and not more else [PolicyChanged((*before, *more), "changed", user())]
+
+
+def accepted(state: State, directory: str) -> list[Event]:
+    """What is recorded where a person holds a run to the policy of now alone. Raises as ``read_settings``."""
+    now = _now(directory)
+    return [] if _held(state) == now else [PolicyChanged(tuple(now), "accepted", user())]
+
+
+def _held(state: State) -> list[dict[str, Json]]:
+    return list(state.environment.get("policy") or ())
+
+
+def _now(directory: str) -> list[dict[str, Json]]:
+    from planrunner.app.sight import has_settings
+
+    if not has_settings(directory) or not os.path.isdir(directory):
+        return []
+    from planrunner.safety.policy import policy_records  # late: few projects have settings
+
+    return policy_records(directory)
+
+
+def _of_before(record: dict[str, Json]) -> dict[str, Json]:
+    """A level that nobody can change any more: no file says it now."""
+    name = str(record["name"])
+    return record if name.endswith(AS_BEGUN) else {**record, "name": name + AS_BEGUN, "file": ""}
