@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.signature import describe
 from planrunner.plan.expressions.parse import parse
 from planrunner.plan.taint.commands import asks, in_arguments, in_script
 from planrunner.plan.taint.hosts import host_of, in_authority
-from planrunner.plan.taint.known import is_closed, makes_rules, member
+from planrunner.plan.taint.known import is_closed, known, makes_rules, member, row
 from planrunner.plan.taint.reads import carried, expressed, searched
 
 A, B = ("tasks", "a", "outputs", "x"), ("params", "b")
@@ -191,3 +193,21 @@ def test_files_that_make_rules() -> None:
         assert makes_rules(path), path
     for path in ("plans/planrunner.md", "git/x", ".gitignore"):
         assert not makes_rules(path), path
+
+
+def test_a_declaration_that_nobody_could_follow_is_refused() -> None:
+    def go(order: Annotated[str, Doc("what runs", use="comand")]) -> dict[str, str]:
+        """Go."""
+        return {"order": order}
+
+    def read(path: str) -> dict[str, str]:
+        """Read."""
+        return {"text": path}
+
+    with pytest.raises(TypeError, match="the use 'comand' of `order` is none of command, "):
+        describe(capability("x.go")(go))
+    with pytest.raises(TypeError, match="name the input `schema`, which it has not"):
+        describe(capability("x.read", shaped={"text": "schema"})(read))
+    found = row(describe(capability("x.read", foreign=("text",), writes=("path",))(read)))
+    assert found == {"foreign": ["text"], "writes": ["path"]}
+    assert known(found).foreign == ("text",)

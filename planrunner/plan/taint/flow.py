@@ -7,7 +7,7 @@ import posixpath
 from planrunner.plan.blocks import Action
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.taint.commands import ASKING, asks
-from planrunner.plan.taint.known import CLOSED, Known, is_closed, member
+from planrunner.plan.taint.known import CLOSED, DIGEST, Known, is_closed, member
 from planrunner.plan.taint.levels import TOLD, Cell, Levels, Place, meant
 from planrunner.plan.taint.reads import expressed, holes
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -179,7 +179,7 @@ class Flow:
         if not task.uses or not isinstance(task.inputs, dict):
             return
         found = self.known(task.uses)
-        pinned = any(task.inputs.get(name) for name, use in found.uses.items() if use == "digest")
+        pinned = any(task.inputs.get(name) for name, use in found.uses.items() if use == DIGEST)
         for name in found.writes:
             if isinstance(written := task.inputs.get(name), str) and written:
                 yield placed(task, written), bool(found.foreign) and not pinned
