@@ -108,6 +108,8 @@ def told(flow: Flow, place: Place, found: Found) -> str:
     for cell in found.way:
         if cell.at and cell.at != place.key:
             steps.setdefault(cell.at, _named(flow, cell))
+    if found.way[0].kind == "file" and (writer := flow.writer(found.way[0])):
+        steps = {writer.at: _named(flow, writer), **steps}
     if not steps or found.way[0].kind == "told":
         steps = {("",): "what people wrote who sent the run back", **steps}
     if found.sink.cells and found.sink.cells[0].kind == "file":
