@@ -300,6 +300,12 @@ class TestFinding:
             made.truncate(2 << 20)
         assert [each.problem for each in Registry(project=str(project)).files()] == ["it is larger than 1 MiB"]
 
+    def test_what_can_be_no_path_is_named(self, project: Path, command: Command) -> None:
+        (project / "planrunner.yaml").write_text('plugins: {files: ["a\\0b.py"]}\n')
+        assert [each.problem for each in Registry(project=str(project)).files()] == ["embedded null byte"]
+        done = command("lint", "plan.yaml")
+        assert (done.returncode, "internal error" in done.stderr) == (1, False)
+
     def test_a_missing_file_is_named(self, project: Path) -> None:
         (project / "tools" / "weather.py").unlink()
         registry = Registry(project=str(project))
