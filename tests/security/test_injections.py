@@ -6,9 +6,11 @@ a run goes on stands in its journal with the rule; what lint refuses never start
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import os
+import pty
 import shutil
 import socket
 import sqlite3
@@ -22,7 +24,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from security_desk import Desk, Told
+from hypothesis import given
+from hypothesis import strategies as st
+from security_desk import ROOT, Desk, Told
+
+from planrunner.views.shown_bytes import ShownBytes
 
 PYTHON = {"python": sys.executable}
 
@@ -271,6 +277,37 @@ def test_words_of_people_are_data(desk: Desk) -> None:
     desk.do("resume", "last", "--progress", "quiet", code=0)
     assert (desk.folder / "way.txt").read_text() == value
     assert "\x1b" not in desk.do("why", "last", "ask").stdout
+
+
+HIDDEN = b"plain \x1b[31mred\x1b[0m \x1b]52;c;eA==\x07 \x1b[2J \x1b]0;t\x1b\\ \xc2\x9b31m \xe2\x80\xae x\ty\r\n"
+
+
+def test_a_log_does_not_steer_the_terminal_and_is_kept_as_it_was(desk: Desk) -> None:
+    desk.write("page", HIDDEN * 3)
+    desk.run({"id": "say", "run": "cat page"})
+    piped = desk.do("logs", "last", "say").stdout.encode("utf-8", "surrogateescape")
+    assert piped == HIDDEN.replace(b"\r\n", b"\n") * 3  # line ends are read as text here
+    master, slave = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(desk.state)}
+    words = [sys.executable, "-m", "planrunner", "logs", "last", "say"]
+    child = subprocess.Popen(words, cwd=desk.folder, env=environment, stdin=slave, stdout=slave, stderr=subprocess.PIPE)
+    os.close(slave)
+    got = b""
+    with contextlib.suppress(OSError):  # the other side has gone
+        while piece := os.read(master, 4096):
+            got += piece
+    assert child.wait(30) == 0
+    os.close(master)
+    assert got.count(b"\x1b") == got.count(b"\x1b[31m") + got.count(b"\x1b[0m") == 6
+    assert b"\\x1b]52;c;eA==\\x07" in got and b"\xe2\x80\xae" not in got and b"x\ty\r" in got
+
+
+@given(st.binary(max_size=60), st.integers(1, 7))
+def test_where_a_log_is_cut_changes_nothing(data: bytes, size: int) -> None:
+    data += HIDDEN
+    whole, pieces = ShownBytes(), ShownBytes()
+    cut = [pieces.add(data[at : at + size]) for at in range(0, len(data), size)]
+    assert whole.add(data) + whole.end() == b"".join(cut) + pieces.end()
 
 
 # 13 and 14: conditions and criteria
