@@ -57,14 +57,6 @@ def hostile(desk: Desk) -> list[str]:
     ]  # fmt: skip
 
 
-def typed(values: list[str]) -> dict[str, dict[str, Any]]:
-    return {f"v{number}": {"type": "string", "default": ""} for number in range(len(values))}
-
-
-def named(values: list[str]) -> dict[str, str]:
-    return {f"v{number}": value for number, value in enumerate(values)}
-
-
 # 1 to 4: a value stays the text that it is, however often it is handed on
 
 
@@ -207,7 +199,8 @@ def test_outputs_are_no_results_of_other_tasks(desk: Desk) -> None:
     assert told.ends["other"]["exit_code"] == 3 and not told.ends["other"].get("outputs")
     settled = {entry["task"]: entry["status"] for entry in told.entries if entry["type"] == "task_settled"}
     assert settled["other"] == "failed" and settled["use"] == "skipped"
-    assert {"__proto__", "__class__"} & set(told.ends["liar"]["outputs"]) == set() or told.ends["liar"]["outputs"]
+    given = told.ends["liar"]["outputs"]
+    assert not given or (given["ok"], given["failure"], given["artifacts"]) == ("second", "", "[]")
 
 
 @pytest.mark.parametrize(
@@ -714,16 +707,9 @@ def test_a_value_is_no_statement(desk: Desk) -> None:
             "with": {"database": "sqlite:///d.db", "statement": "INSERT INTO t VALUES (:name)", "params": "{{ params.all }}"},
         },
         {"id": "get", "needs": ["put"], "uses": "sql.query", "with": {"database": "sqlite:///d.db", "statement": "SELECT name FROM t ORDER BY rowid"}},
-        params={"all": {"type": "list", "default": []}}, values={"all": [{"name": value} for value in values if "\0" not in value]},
+        params={"all": {"type": "list", "default": []}}, values={"all": [{"name": value} for value in values]},
     )  # fmt: skip
-    if told.code != 0:  # one row at a time
-        told = desk.run(
-            {"id": "put", "uses": "sql.execute", "with": {"database": "sqlite:///d.db", "statement": "INSERT INTO t VALUES (:name)", "params": {"name": "{{ params.v }}"}}},
-            {"id": "get", "needs": ["put"], "uses": "sql.query", "with": {"database": "sqlite:///d.db", "statement": "SELECT name FROM t ORDER BY rowid"}},
-            params={"v": {"type": "string", "default": ""}}, values={"v": "'; DROP TABLE t; --"},
-        )  # fmt: skip
-        assert told.outputs("get")["rows"] == [{"name": "'; DROP TABLE t; --"}]
-        return
+    assert told.code == 0, told.stderr
     assert [row["name"] for row in told.outputs("get")["rows"]] == values
 
 
