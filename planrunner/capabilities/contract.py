@@ -111,6 +111,10 @@ if TYPE_CHECKING:
         env: dict[str, str]
         directory: str
 
+        descriptors: tuple[int, ...]
+
+        def started(self) -> None: ...
+
         def check(self, pid: int, printed: int) -> None: ...
 
         def over(self) -> None: ...
@@ -165,7 +169,7 @@ class Context(NamedTuple):
 
         if name not in {wish.id for wish in wishes(self.call.task.secrets)}:
             message = f"the task does not declare the secret `{name}`: add `secrets: [{name}]`"
-            raise Failure(message, "policy", rule="secret")
+            raise Failure(message, "policy", rule="secret.undeclared")
         return self._served().credential(name)
 
     def credential(self, name: str) -> str:

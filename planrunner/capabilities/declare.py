@@ -8,7 +8,7 @@ from __future__ import annotations
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any, TypeVar
 
     from planrunner.capabilities.contract import Preview
@@ -24,16 +24,18 @@ class Doc:
 
     ``quantity`` names a type of the plan language that Python has no word for: duration, size or money. ``code`` is the
     media type of an input that is code (application/sql, text/x-python): lint refuses templates in it. ``form`` is what
-    lint knows of a text beside that it is one: http-address or http-status.
+    lint knows of a text beside that it is one: http-address or http-status. ``use`` says what a value becomes that
+    foreign text may not become (``plan/taint/known.py`` lists them): command, url, script, prompt …
     """
 
-    __slots__ = ("code", "form", "quantity", "text")
+    __slots__ = ("code", "form", "quantity", "text", "use")
 
-    def __init__(self, text: str, quantity: str = "", code: str = "", form: str = "") -> None:
+    def __init__(self, text: str, quantity: str = "", code: str = "", form: str = "", *, use: str = "") -> None:
         self.text = text
         self.quantity = quantity
         self.code = code
         self.form = form
+        self.use = use
 
 
 BESIDE = ("preview", "capture", "undo", "probe")
@@ -67,6 +69,15 @@ class Declaration(NamedTuple):
     give ``changed``: False where there was nothing to take back."""
     irreversible: bool = False
     """Nothing can take back what it does."""
+    foreign: tuple[str, ...] = ()
+    """Outputs that somebody outside wrote: an answer, a page, the text of a model. ``*`` stands for all."""
+    own: tuple[str, ...] = ()
+    """Outputs that the capability makes itself, such as a digest, whatever it was given; ``verdicts.*.met`` is a member
+    of each item of a list. All others count as made of the inputs, unless their type is a number or a closed choice."""
+    shaped: Mapping[str, str] = {}
+    """Outputs that fit a JSON Schema which an input holds, by name: ``{"json": "schema"}``."""
+    writes: tuple[str, ...] = ()
+    """Inputs that name the files into which the other inputs, or what comes from outside, are written."""
 
 
 def capability(name: str, *, effect: EffectClass = "unsafe", **options: Any) -> Callable[[Function], Function]:

@@ -73,6 +73,10 @@ def describe(function: Callable[..., Any], plugin: str = "planrunner") -> Capabi
         preview=declaration.preview is not None,
         undo=declaration.undo is not None,
         irreversible=declaration.irreversible,
+        foreign=declaration.foreign,
+        own=declaration.own,
+        shaped=dict(declaration.shaped),
+        writes=declaration.writes,
     )
     if why := misdescribed(found):
         raise TypeError(why)
@@ -155,7 +159,8 @@ def field(name: str, annotation: Any, required: bool = False, default: Any = Non
         schema = {**schema, "contentMediaType": doc.code}
     if doc and doc.quantity:
         schema.pop("format")  # the type of the field says it
-    return Field(name, kind, required, default, doc.text if doc and doc.text else text, schema)
+    use = doc.use if doc else ""
+    return Field(name, kind, required, default, doc.text if doc and doc.text else text, schema, use)
 
 
 def doc_of(annotation: Any) -> Doc | None:

@@ -13,7 +13,6 @@ from planrunner.cli.settings import Settings, messages
 
 if TYPE_CHECKING:
     from planrunner.app.inspect import Log
-    from planrunner.views.shown_bytes import ShownBytes
 
 
 @click.command("logs")
@@ -56,31 +55,22 @@ def command(
 
 
 def _print(given: Settings, log: Log, tail: int | None, printed: dict[tuple[str, int], int], heading: str) -> bytes:
-    """Print what was not printed yet, byte for byte; its last piece. Headings are messages, the text is data. On a
-    terminal it is shown, and what would steer the terminal is written out."""
+    """Print what was not printed yet, byte for byte where that is no terminal; its last piece. Headings are messages,
+    the text is data."""
     from planrunner.app.inspect import read_log
+    from planrunner.cli.screen import byte_writer
 
     key = (log.task, log.attempt)
     first = key not in printed
     after = printed.get(key, 0)
     piece = b""
-    shown = _shown()
+    write = byte_writer()
     for piece in read_log(log, after, tail if first else None):
         if heading:
             messages(given).write(heading)
             heading = ""
-        sys.stdout.buffer.write(piece if shown is None else shown.add(piece))
+        write(piece)
         after += len(piece)
-    if shown is not None:
-        sys.stdout.buffer.write(shown.end())
-    sys.stdout.buffer.flush()
+    sys.stdout.flush()
     printed[key] = after if tail is None or not first else log.size()
     return piece
-
-
-def _shown() -> ShownBytes | None:
-    if not sys.stdout.isatty():
-        return None
-    from planrunner.views.shown_bytes import ShownBytes  # late: whoever keeps or pipes a log wants its bytes
-
-    return ShownBytes()

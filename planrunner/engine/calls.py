@@ -51,7 +51,14 @@ def tidy(place: Place) -> None:
     except OSError:
         import shutil  # late: most runs leave an empty folder, or none
 
-        shutil.rmtree(place.scratch, ignore_errors=True)
+        try:
+            shutil.rmtree(place.scratch, ignore_errors=True)
+        except RecursionError:  # somebody nested folders by the thousand
+            import subprocess
+
+            subprocess.run(
+                ("rm", "-rf", "--", place.scratch), stdin=subprocess.DEVNULL, capture_output=True, check=False
+            )
 
 
 class _Names:
@@ -94,8 +101,9 @@ class Prepared(NamedTuple):
     outcome: Outcome | None = None
 
 
-def prepare(state: State, start: Start, place: Place) -> Prepared:
-    """Render the task of ``start``; a template that fails gives a logic failure, never an exception."""
+def prepare(state: State, start: Start, place: Place, shown: bool = False) -> Prepared:
+    """Render the task of ``start``; a template that fails gives a logic failure, never an exception. ``shown``: the
+    call is put before people, who judge what is in it."""
     number, attempt, reissue, reserved, degraded = start
     task = state.specs[number]
     name = task.id
@@ -105,16 +113,28 @@ def prepare(state: State, start: Start, place: Place) -> Prepared:
 
         task = done_instead(task)
     effect = state.trait(task).effect
+    refusal: Outcome | None = None
     try:
         call = call_of(state, task, start, place, key)
+        if state.foreign and not shown:
+            refusal = _refused(state, number, place, "degraded" if degraded or number in state.degraded else "")
     except no_value() as error:
         hint = "" if state.selected is None else "; tasks that were not selected for this run have no results"
         outcome = Outcome(failure="logic", message=f"{error}{hint}", usage=dict.fromkeys(reserved, 0))
         started = AttemptStarted(name, attempt, key, "", effect, reissue, reserved, degraded)
         return Prepared(started, None, outcome)
+    if refusal is not None:
+        refusal = refusal._replace(usage=dict.fromkeys(reserved, 0))
+        return Prepared(AttemptStarted(name, attempt, key, "", effect, reissue, reserved, degraded), None, refusal)
     undo = task.rollback is not None or bool(task.backup) or (state.saves and _takes_back(state, task))
     intent = _new(AttemptStarted, (name, attempt, key, digest(call), effect, reissue, reserved, degraded, undo))
     return _new(Prepared, (intent, call, None))
+
+
+def _refused(state: State, number: int, place: Place, part: str) -> Outcome | None:
+    from planrunner.engine.tainting import refused  # late: in few plans text from outside comes near to what acts
+
+    return refused(state, number, place.directory, part)
 
 
 def _takes_back(state: State, task: Task) -> bool:

@@ -62,10 +62,18 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
     looks = _looks(written, scope)
     if words and (model := judge_of(state, stage)):
         looks.append({"kind": KIND, "name": model})
+    if state.foreign and stage == "gate" and (against := _decides(state, number)):
+        looks.append(against)
     if looks:
         asked["looks"] = looks
     found: dict[str, Json] = plain_data(asked)
     return found
+
+
+def _decides(state: State, number: int) -> dict[str, Json] | None:
+    from planrunner.engine.tainting import decides  # late: in few plans text from outside comes near to a gate
+
+    return decides(state, number)
 
 
 def renewed(state: State, task: str, place: Place, weighed: Weigh | None = None) -> GateReopened | None:
@@ -130,7 +138,7 @@ def _inputs(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         shown["stdout"] = outcome.stdout
         return {name: _short(value) for name, value in shown.items() if value not in (None, "", {}, [])}
     if stage != "gate" and task.uses:
-        prepared = prepare(state, Start(number, found.attempts + 1), place)
+        prepared = prepare(state, Start(number, found.attempts + 1), place, shown=True)
         call = prepared.call
         if call is None:
             return {"problem": prepared.outcome.message if prepared.outcome is not None else ""}

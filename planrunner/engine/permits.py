@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from planrunner.machine.events import Outcome
@@ -25,25 +24,6 @@ def refused(call: Call) -> Outcome | None:
         if right.verdict == "deny":
             return Outcome("policy", refusal(wanted, right), rule=right.rule)
     return None
-
-
-_SAID = frozenset({"params", "run", "plan"})
-"""Names that a template reads without asking what a task came to: whoever starts the run has given their values."""
-
-
-def misplaced(call: Call, top: str) -> Outcome | None:
-    """The outcome of a call whose ``cwd`` a result or an item has led out of the working directory of the run, ``top``;
-    None for one that stays inside, and where the plan or its parameters name the place."""
-    from planrunner.plan.template import references  # late: few tasks say where they work
-
-    read = {path[0] for path, _, _ in references(call.task.cwd)}
-    if read <= _SAID:
-        return None
-    place, root = os.path.realpath(call.directory), os.path.realpath(top or os.getcwd())
-    if place == root or place.startswith(root.rstrip("/") + "/"):
-        return None
-    message = f"`cwd` came to {place}, outside the working directory: only the plan and its parameters lead out of it"
-    return Outcome("policy", message, rule="files.beneath")
 
 
 def _judged(call: Call) -> Iterator[tuple[Wanted, Right]]:

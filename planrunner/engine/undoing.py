@@ -54,17 +54,28 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
         found.outputs, found.outcome = owed.outputs, Outcome(outputs=owed.outputs)
     try:
         call = call_of(state, _action(task), start, place, key)
+        refusal = _refused(state, owed.number, place, "rollback") if owed.kind == "action" else None
         if owed.kind == "capability":
             call = call._replace(inputs={"before": owed.files[0]["before"], "outputs": _given(owed, found)})
     except (TemplateError, EvaluationError) as error:
         return PreparedUndo(intent, None, Outcome("logic", str(error), usage=dict.fromkeys(command.reserved, 0)))
     finally:
         found.outputs, found.outcome = present
+    if refusal is not None:
+        return PreparedUndo(intent, None, refusal._replace(usage=dict.fromkeys(command.reserved, 0)))
     own = WORK if call.timeout is None and owed.kind == "capability" else call.timeout
     limits = [limit for limit in (own, reserve(state, under(state.debts, command.owed), now)) if limit is not None]
     call = call._replace(timeout=min(limits) if limits else None, env={**call.env, "PLANRUNNER_UNDO": "1"})
     call = call._replace(once=f"{state.run_id}:{task.id}:undo:{owed.visit}", reserved=command.reserved)
     return PreparedUndo(intent._replace(inputs=digest(call)), StartCall(call))
+
+
+def _refused(state: State, number: int, place: Place, part: str) -> Outcome | None:
+    if not state.foreign:
+        return None
+    from planrunner.engine.tainting import refused  # late: in few plans text from outside comes near to what acts
+
+    return refused(state, number, place.directory, part)
 
 
 def _action(task: Task) -> Task:
@@ -105,6 +116,8 @@ def prepare_save(state: State, number: int, place: Place) -> tuple[BackupAsked, 
         if not task.backup:
             start = Start(number, state.tasks[number].attempts + 1)
             call = call_of(state, task, start, place, f"{state.run_id}:{task.id}:capture:{visit}")
+            if _refused(state, number, place, "") is not None:  # the attempt is refused as well: nothing is to be saved
+                return BackupAsked(task.id, visit, ()), BackupMade(task.id, visit, ())
             return BackupAsked(task.id, visit, ()), Save(task.id, visit, place.directory, (), call)
         directory = os.path.join(place.directory, str(rendered(task.cwd, scope))) if task.cwd else place.directory
         given = tuple(inside(place.directory, directory, rendered(pattern, scope)) for pattern in task.backup)

@@ -75,6 +75,7 @@ def _started(state: State, event: RunStarted, at: float) -> None:
     state.attended = event.attended
     state.traits = {name: Trait(*trait) for name, trait in event.traits.items()}
     state.saves = state.saves or any(trait.undo for trait in state.traits.values())
+    state.foreign = any(trait.taint for trait in state.traits.values())
     state.environment = event.environment
     if event.environment.get("policy"):
         from planrunner.machine.governing import govern  # late: few operators say anything

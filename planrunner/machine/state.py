@@ -39,6 +39,7 @@ class Trait(NamedTuple):
     probe: bool = False
     spends: tuple[str, ...] = ()
     undo: bool = False
+    taint: Json = None
 
 
 class TaskState:
@@ -169,6 +170,7 @@ class State:
         "environment",
         "epoch",
         "failing",
+        "foreign",
         "freshness",
         "governed",
         "held",
@@ -232,7 +234,7 @@ class State:
         self.unattended = False
         """Nobody is there to ask what became of an attempt."""
         self.governed: Governed | None = None
-        self.saves, self.restricted = False, plan.policy is not None
+        self.saves, self.foreign, self.restricted = False, False, plan.policy is not None
         self.checkpoints: Checkpointed | None = None
         self.ledger: Ledger | None = None
         """What is spent and set aside; None while nothing is limited and nothing was spent."""

@@ -153,7 +153,8 @@ class Breaker(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One input or output of a capability; ``schema`` is JSON Schema, ``type`` as in Param."""
+    """One input or output of a capability; ``schema`` is JSON Schema, ``type`` as in Param. ``use`` is what an input
+    becomes that foreign text may not become, such as command or url."""
 
     name: str
     type: str = "any"
@@ -161,6 +162,7 @@ class Field(NamedTuple):
     default: Json = None
     description: str = ""
     schema: Json = None
+    use: str = ""
 
 
 class Capability(NamedTuple):
@@ -189,3 +191,11 @@ class Capability(NamedTuple):
     undo: bool = False
     """It can take back exactly what it did, without the plan saying how."""
     irreversible: bool = False
+    foreign: tuple[str, ...] = ()
+    """Outputs that somebody outside wrote."""
+    own: tuple[str, ...] = ()
+    """Outputs that it makes itself, whatever it is given."""
+    shaped: Json = {}
+    """Outputs that fit the schema which an input holds, by name."""
+    writes: tuple[str, ...] = ()
+    """Inputs that name files which it writes."""

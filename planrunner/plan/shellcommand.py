@@ -18,16 +18,26 @@ _HOLE = "\0"
 
 
 class Word:
-    """The literal text of a word, with a NUL for each template, and the templates."""
+    """The literal text of a word, with a NUL for each template, and the templates.
 
-    __slots__ = ("holes", "text")
+    The text is joined when it is asked for: to lengthen it sign by sign costs the square of its length.
+    """
+
+    __slots__ = ("_parts", "add", "holes")
 
     def __init__(self) -> None:
-        self.text = ""
+        self._parts: list[str] = []
+        self.add = self._parts.append
         self.holes: list[Placeholder] = []
 
+    @property
+    def text(self) -> str:
+        if len(self._parts) != 1:
+            self._parts[:] = ["".join(self._parts)]
+        return self._parts[0]
+
     def hole(self, found: Placeholder) -> None:
-        self.text += _HOLE
+        self.add(_HOLE)
         self.holes.append(found)
 
 
@@ -93,12 +103,12 @@ class Command:
         self.word_ends()
         if self._brackets:
             return
-        self._judge(self._words)
+        self.judge(self._words)
         self._words = []
         if branch and self._cases:
             self._cases[-1] = "pattern"
 
-    def _judge(self, words: list[Word]) -> None:
+    def judge(self, words: list[Word]) -> None:
         """Report templates that the command would evaluate."""
         if not any(word.holes for word in words):
             return

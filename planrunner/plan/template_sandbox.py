@@ -86,6 +86,14 @@ def render_text(text: str, scope: Scope) -> Json:
         raise TemplateError(f"the template cannot be rendered: {error}, in {_excerpt(text)}") from error
 
 
+def tree_of(text: str) -> nodes.Template | None:
+    """The tree of a text with templates, for whoever follows what it reads; None where it does not parse."""
+    try:
+        return _environment().parse(with_quoted_ids(text))
+    except (TemplateSyntaxError, RecursionError):
+        return None
+
+
 def faults(text: str) -> list[Problem]:
     """PLAN210 for what does not parse and what is refused, each at its placeholder where the text has no blocks."""
     if len(text) > LONGEST_SOURCE:

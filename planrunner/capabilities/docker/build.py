@@ -77,6 +77,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     preview=_preview,
     capture=_capture,
     undo=_undo,
+    own=("*",),
 )
 def build(
     context: Context,

@@ -119,11 +119,14 @@ _DEFAULTS: dict[str, Any] = {"network": "none", "pull": "missing", "memory": "1G
     ),
     preview=_preview,
     irreversible=True,
+    own=("container", "engine"),
 )
 def run(
     context: Context,
-    image: Annotated[str, Doc("the image, by name, digest or id")],
-    command: Annotated[list[str] | None, Doc("program and arguments; default: what the image says")] = None,
+    image: Annotated[str, Doc("the image, by name, digest or id", use="image")],
+    command: Annotated[
+        list[str] | None, Doc("program and arguments; default: what the image says", use="command")
+    ] = None,
     env: Annotated[dict[str, Any] | None, Doc("variables of the container, by name")] = None,
     mounts: Annotated[
         list[dict[str, Any]] | None, Doc("folders of the working directory: maps of source, target, `write: true`")
@@ -135,7 +138,7 @@ def run(
     pids: Annotated[int, Doc("how many processes there may be; 0: no limit")] = 512,
     user: Annotated[str, Doc("user, or user:group, inside the container")] = "",
     workdir: Annotated[str, Doc("working directory inside the container")] = "",
-    entrypoint: Annotated[str, Doc("program in place of the image's own")] = "",
+    entrypoint: Annotated[str, Doc("program in place of the image's own", use="command")] = "",
     read_only: Annotated[bool, Doc("the container may not write outside its mounts")] = False,
     pull: Annotated[Literal["missing", "always", "never"], Doc("when the image is fetched")] = "missing",
     engine: Annotated[Engine, Doc("docker or podman; default: the first of them on the PATH")] = "",

@@ -100,7 +100,9 @@ def _preview_push(context: Context, image: str, engine: Engine = "") -> Preview:
 )
 def push(
     context: Context,
-    image: Annotated[str, Doc("the image by the name that says where it goes, such as registry.example/shop/web:1.4")],
+    image: Annotated[
+        str, Doc("the image by the name that says where it goes, such as registry.example/shop/web:1.4", use="image")
+    ],
     engine: Annotated[Engine, Doc("docker or podman; default: the first of them on the PATH")] = "",
 ) -> Pushed:
     """Push an image to its registry, with the credentials that the client has. Nothing takes it back from there."""

@@ -230,6 +230,7 @@ _EDIT = Verb("files.edit", _edit)
     preview=_EDIT.preview,
     capture=_EDIT.capture,
     undo=undone,
+    own=("*",),
 )
 def edit(
     context: Context,

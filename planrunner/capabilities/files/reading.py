@@ -22,7 +22,7 @@ class Content(NamedTuple):
     sha256: Annotated[str, Doc("of its bytes, in hexadecimal")]
 
 
-@capability("files.read", effect="read")
+@capability("files.read", effect="read", foreign=("content",), own=("sha256",))
 def read(
     context: Context,
     path: Annotated[str, Doc("file to read, inside the working directory")],

@@ -89,6 +89,7 @@ _MOVE = Verb("files.move", lambda path, to, replace=False, parents=False: _trans
     preview=_COPY.preview,
     capture=_COPY.capture,
     undo=undone,
+    own=("*",),
 )
 def copy(
     context: Context,

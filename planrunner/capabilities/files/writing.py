@@ -91,6 +91,8 @@ _WRITE = Verb("files.write", _write)
     preview=_WRITE.preview,
     capture=_WRITE.capture,
     undo=undone,
+    own=("*",),
+    writes=("path",),
 )
 def write(
     context: Context,
@@ -138,6 +140,8 @@ _APPEND = Verb("files.append", _append, _still_appended)
     preview=_APPEND.preview,
     capture=_APPEND.capture,
     undo=undone,
+    own=("*",),
+    writes=("path",),
 )
 def append(
     context: Context,
@@ -204,6 +208,8 @@ _TEMPLATE = Verb("files.template", _template)
     preview=_TEMPLATE.preview,
     capture=_TEMPLATE.capture,
     undo=undone,
+    own=("*",),
+    writes=("path",),
 )
 def template(
     context: Context,

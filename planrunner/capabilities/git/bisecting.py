@@ -78,12 +78,19 @@ class _Trial(NamedTuple):
         return Step(commit=commit, verdict=verdict, exit_code=ended.code, seconds=took)
 
 
-@capability("git.bisect", effect="read", risks=("runs the given command once for each commit it tries",))
+@capability(
+    "git.bisect",
+    effect="read",
+    risks=("runs the given command once for each commit it tries",),
+    foreign=("subject", "author"),
+    own=("first_bad", "date", "steps", "candidates"),
+)
 def bisect(
     context: Context,
     good: Annotated[str | list[str], Doc("a commit that is known to work, or several")],
     test: Annotated[
-        list[str] | str, Doc("program with arguments, or a script for sh: 0 is good, 125 cannot tell, 1 to 124 is bad")
+        list[str] | str,
+        Doc("program with arguments, or a script for sh: 0 is good, 125 cannot tell, 1 to 124 is bad", use="command"),
     ],
     bad: Annotated[str, Doc("a commit that is known to be broken")] = "HEAD",
     verify: Annotated[bool, Doc("try the good and the bad commit first")] = True,

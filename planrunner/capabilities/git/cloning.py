@@ -84,10 +84,11 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     preview=_preview,
     capture=_capture,
     undo=_undo,
+    own=("*",),
 )
 def clone(
     context: Context,
-    url: Annotated[str, Doc("address of the repository; without user and password")],
+    url: Annotated[str, Doc("address of the repository; without user and password", use="url")],
     path: Annotated[str, Doc("folder to make, inside the working directory")],
     branch: Annotated[str, Doc("branch or tag to check out; default: the one HEAD is on there")] = "",
     depth: Annotated[int, Doc("only so many commits of each branch; 0 is all")] = 0,

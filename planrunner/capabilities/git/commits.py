@@ -139,6 +139,7 @@ def _must_be_last(repository: Repository, before: dict[str, Any], done: dict[str
     preview=_preview,
     capture=_capture,
     undo=undo,
+    own=("commit", "branch", "parent", "tree", "index_sha256"),
 )
 def commit(
     context: Context,

@@ -104,11 +104,13 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
     preview=_preview,
     capture=_capture,
     undo=undo,
+    foreign=("updated",),
+    own=("remote",),
 )
 def fetch(
     context: Context,
     remote: Annotated[str, Doc("name of the remote, under which its branches are kept")] = "origin",
-    url: Annotated[str, Doc("another address than the repository's settings have for it")] = "",
+    url: Annotated[str, Doc("another address than the repository's settings have for it", use="url")] = "",
     branches: Annotated[list[str] | None, Doc("only these; default: all")] = None,
     tags: Annotated[bool, Doc("fetch tags too; tags that are here already never move")] = False,
     prune: Annotated[bool, Doc("forget branches that are gone there")] = False,

@@ -65,7 +65,7 @@ class Shown(NamedTuple):
     files: Annotated[list[Changed], Doc("each with its path, and lines added and removed")]
 
 
-@capability("git.diff", effect="read")
+@capability("git.diff", effect="read", foreign=("diff", "files"))
 def diff(
     context: Context,
     base: Annotated[str, Doc("commit to compare with; default: the index, or HEAD with staged")] = "",
@@ -88,7 +88,7 @@ def diff(
     return Difference(text.decode("utf-8", "replace"), more, files, *_sums(files))
 
 
-@capability("git.log", effect="read")
+@capability("git.log", effect="read", foreign=("commits",), own=("commits.*.commit", "commits.*.date"))
 def log(
     context: Context,
     ref: Annotated[str, Doc("commit to begin with")] = "HEAD",
@@ -104,7 +104,12 @@ def log(
     return History(_commits(repository, [f"--max-count={limit}", *wanted, "--", *map(names.path, paths or ())]))
 
 
-@capability("git.show", effect="read")
+@capability(
+    "git.show",
+    effect="read",
+    foreign=("author", "email", "subject", "message", "diff", "files"),
+    own=("commit", "parents", "date"),
+)
 def show(
     context: Context,
     ref: Annotated[str, Doc("the commit")] = "HEAD",

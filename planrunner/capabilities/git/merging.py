@@ -121,6 +121,8 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     preview=_preview,
     capture=_capture,
     undo=_undo,
+    foreign=("conflicts", "messages"),
+    own=("commit", "previous", "how", "index_sha256"),
 )
 def merge(
     context: Context,

@@ -125,8 +125,6 @@ def _capture(context: Context, **inputs: Any) -> dict[str, Any]:
         "remote": plan.remote.name,
         "url": plan.remote.address.text,
         "ref": plan.ref,
-        "old": plan.remote.value(plan.ref),
-        "new": plan.new,
         "tracking": plan.tracking,
         "tracked": value_of(repository, plan.tracking) if plan.tracking else "",
     }
@@ -179,11 +177,12 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     preview=_preview,
     capture=_capture,
     undo=_undo,
+    own=("*",),
 )
 def push(
     context: Context,
     remote: Annotated[str, Doc("name of the remote")] = "origin",
-    url: Annotated[str, Doc("another address than the repository's settings have for it")] = "",
+    url: Annotated[str, Doc("another address than the repository's settings have for it", use="url")] = "",
     ref: Annotated[str, Doc("branch, tag or commit to push; default: HEAD")] = "",
     to: Annotated[str, Doc("name there; default: that of the branch or tag here")] = "",
     expected: Annotated[str, Doc("commit that it must be at there; default: what was last fetched")] = "",

@@ -157,6 +157,8 @@ def _is_said(request: Request, wanted: Wanted) -> bool:
     preview=_preview,
     capture=_capture,
     undo=_undo,
+    foreign=("url",),
+    own=("head", "base"),
 )
 def pull_request(
     context: Context,

@@ -72,7 +72,7 @@ def _undo_tag(context: Context, before: dict[str, Any], outputs: dict[str, Any] 
     return now != ""
 
 
-@capability("git.tag", effect="idempotent", preview=_preview_tag, capture=_capture_tag, undo=_undo_tag)
+@capability("git.tag", effect="idempotent", preview=_preview_tag, capture=_capture_tag, undo=_undo_tag, own=("*",))
 def tag(
     context: Context,
     name: Annotated[str, Doc("name of the tag")],

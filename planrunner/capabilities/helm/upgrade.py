@@ -140,7 +140,8 @@ def upgrade(
     context: Context,
     release: Annotated[str, Doc("name of the release")],
     chart: Annotated[
-        str, Doc("folder or archive inside the working directory, or a reference such as repo/name, oci://…")
+        str,
+        Doc("folder or archive inside the working directory, or a reference such as repo/name, oci://…", use="image"),
     ],
     values: Annotated[dict[str, Any] | None, Doc("values for the chart; they win over those of the files")] = None,
     namespace: Annotated[str, Doc("namespace; default: that of the context")] = "",

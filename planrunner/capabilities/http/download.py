@@ -80,13 +80,18 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     preview=_preview,
     capture=_capture,
     undo=_undo,
+    foreign=("url",),
+    own=("path", "sha256", "artifact"),
+    writes=("path",),
 )
 def download(
     context: Context,
     url: Url,
     path: Annotated[str, Doc("file to write, inside the working directory; default: an artifact instead")] = "",
     artifact: Annotated[str, Doc("keep it as an artifact of this name, also beside the file")] = "",
-    sha256: Annotated[str, Doc("digest it has to have; a file that has it already is not downloaded")] = "",
+    sha256: Annotated[
+        str, Doc("digest it has to have; a file that has it already is not downloaded", use="digest")
+    ] = "",
     size: Annotated[int | str | None, Doc("size it has to have", quantity="size")] = None,
     max_bytes: Annotated[int | str, Doc("refuse what is larger than this", quantity="size")] = "10GiB",
     **options: Unpack[Fetching],

@@ -161,5 +161,10 @@ class Answer(NamedTuple):
         return outputs if self.size <= INLINE else {**outputs, "json": None, "text": ""}
 
 
+FOREIGN = ("headers", "json", "text", "url", "json_problem")
+OWN = ("sha256", "artifact")
+SHAPED = {"json": "expect_schema"}
+"""Which of them the other side wrote, which are our own, and which fits a schema."""
+
 INLINE = 1 << 18
 """Bytes of an answer that stand in the outputs; what is larger becomes an artifact."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Unpack
 from planrunner.capabilities.contract import Context, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.http.asking import asked
-from planrunner.capabilities.http.inputs import Answer, Creating, Reading, Sending, Url
+from planrunner.capabilities.http.inputs import FOREIGN, OWN, SHAPED, Answer, Creating, Reading, Sending, Url
 from planrunner.capabilities.http.previewing import preview_of, previewed
 from planrunner.capabilities.http.sending import send
 
@@ -26,7 +26,9 @@ def _preview_request(context: Context, method: str, url: str, **options: Any) ->
     return preview_of(previewed(context, method, url, options))
 
 
-@capability("http.get", effect="read", risks=NETWORK, preview=_previews("GET", Reading))
+@capability(
+    "http.get", effect="read", risks=NETWORK, preview=_previews("GET", Reading), foreign=FOREIGN, own=OWN, shaped=SHAPED
+)
 def get(context: Context, url: Url, **options: Unpack[Reading]) -> Answer:
     """Get what stands at an address.
 
@@ -38,13 +40,30 @@ def get(context: Context, url: Url, **options: Unpack[Reading]) -> Answer:
     return send(context, asked(context, "GET", url, options, Reading))
 
 
-@capability("http.head", effect="read", risks=NETWORK, preview=_previews("HEAD", Reading))
+@capability(
+    "http.head",
+    effect="read",
+    risks=NETWORK,
+    preview=_previews("HEAD", Reading),
+    foreign=FOREIGN,
+    own=OWN,
+    shaped=SHAPED,
+)
 def head(context: Context, url: Url, **options: Unpack[Reading]) -> Answer:
     """Get the status and the headers of an address."""
     return send(context, asked(context, "HEAD", url, options, Reading))
 
 
-@capability("http.put", effect="idempotent", risks=NETWORK, preview=_previews("PUT", Sending), irreversible=True)
+@capability(
+    "http.put",
+    effect="idempotent",
+    risks=NETWORK,
+    preview=_previews("PUT", Sending),
+    irreversible=True,
+    foreign=FOREIGN,
+    own=OWN,
+    shaped=SHAPED,
+)
 def put(context: Context, url: Url, **options: Unpack[Sending]) -> Answer:
     """Put data at an address.
 
@@ -53,7 +72,16 @@ def put(context: Context, url: Url, **options: Unpack[Sending]) -> Answer:
     return send(context, asked(context, "PUT", url, options, Sending))
 
 
-@capability("http.delete", effect="idempotent", risks=NETWORK, preview=_previews("DELETE", Sending), irreversible=True)
+@capability(
+    "http.delete",
+    effect="idempotent",
+    risks=NETWORK,
+    preview=_previews("DELETE", Sending),
+    irreversible=True,
+    foreign=FOREIGN,
+    own=OWN,
+    shaped=SHAPED,
+)
 def delete(context: Context, url: Url, **options: Unpack[Sending]) -> Answer:
     """Delete what stands at an address.
 
@@ -62,7 +90,16 @@ def delete(context: Context, url: Url, **options: Unpack[Sending]) -> Answer:
     return send(context, asked(context, "DELETE", url, options, Sending))
 
 
-@capability("http.post", effect="unsafe", risks=NETWORK, preview=_previews("POST", Creating), irreversible=True)
+@capability(
+    "http.post",
+    effect="unsafe",
+    risks=NETWORK,
+    preview=_previews("POST", Creating),
+    irreversible=True,
+    foreign=FOREIGN,
+    own=OWN,
+    shaped=SHAPED,
+)
 def post(context: Context, url: Url, **options: Unpack[Creating]) -> Answer:
     """Post data to an address.
 
@@ -73,7 +110,16 @@ def post(context: Context, url: Url, **options: Unpack[Creating]) -> Answer:
     return send(context, asked(context, "POST", url, options))
 
 
-@capability("http.patch", effect="unsafe", risks=NETWORK, preview=_previews("PATCH", Creating), irreversible=True)
+@capability(
+    "http.patch",
+    effect="unsafe",
+    risks=NETWORK,
+    preview=_previews("PATCH", Creating),
+    irreversible=True,
+    foreign=FOREIGN,
+    own=OWN,
+    shaped=SHAPED,
+)
 def patch(context: Context, url: Url, **options: Unpack[Creating]) -> Answer:
     """Change what stands at an address.
 
@@ -82,7 +128,16 @@ def patch(context: Context, url: Url, **options: Unpack[Creating]) -> Answer:
     return send(context, asked(context, "PATCH", url, options))
 
 
-@capability("http.request", effect="unsafe", risks=NETWORK, preview=_preview_request, irreversible=True)
+@capability(
+    "http.request",
+    effect="unsafe",
+    risks=NETWORK,
+    preview=_preview_request,
+    irreversible=True,
+    foreign=FOREIGN,
+    own=OWN,
+    shaped=SHAPED,
+)
 def request(
     context: Context,
     method: Annotated[str, Doc("method, such as OPTIONS or PROPFIND")],

@@ -43,7 +43,7 @@ class Bounds(NamedTuple):
     items: int
 
 
-@capability("http.pages", effect="read", risks=("reaches the network",))
+@capability("http.pages", effect="read", risks=("reaches the network",), foreign=("items",), own=("artifact",))
 def pages(
     context: Context,
     url: Url,

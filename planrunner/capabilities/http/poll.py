@@ -10,7 +10,7 @@ from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.http.asking import Ask, Patience, asked, seconds_of
 from planrunner.capabilities.http.condition import Condition, Said, condition_of
 from planrunner.capabilities.http.expected import PASSING, Expected
-from planrunner.capabilities.http.inputs import INLINE, Answer, Polling, Url
+from planrunner.capabilities.http.inputs import FOREIGN, INLINE, OWN, SHAPED, Answer, Polling, Url
 from planrunner.capabilities.http.sending import opened, send_with
 from planrunner.capabilities.http.trying import rest, retry_after
 
@@ -26,7 +26,7 @@ class Watching(NamedTuple):
     within: float
 
 
-@capability("http.poll", effect="read", risks=("reaches the network",))
+@capability("http.poll", effect="read", risks=("reaches the network",), foreign=FOREIGN, own=OWN, shaped=SHAPED)
 def poll(
     context: Context,
     url: Url,

@@ -110,7 +110,9 @@ def _stdin(context: Context, given: Any, path: str) -> bytes:
 )
 def apply(
     context: Context,
-    manifest: Annotated[Any, Doc("what to apply: YAML or JSON as text, an object, or a list of objects")] = None,
+    manifest: Annotated[
+        Any, Doc("what to apply: YAML or JSON as text, an object, or a list of objects", use="manifest")
+    ] = None,
     path: Annotated[str, Doc("or a file, or a folder of files, inside the working directory")] = "",
     namespace: Annotated[str, Doc("namespace of objects that name none; default: that of the context")] = "",
     kube_context: Annotated[str, Doc("context of the kubeconfig; default: the current one")] = "",

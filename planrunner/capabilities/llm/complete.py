@@ -30,6 +30,9 @@ class Completion(NamedTuple):
     effect="read",
     spends=("cost", "tokens", "calls"),
     risks=("sends the prompt to the provider of the model, over the network", "costs money"),
+    foreign=("text", "json", "tool_calls", "attempts"),
+    own=("model", "finish_reason", "usage", "request_sha256", "reply_sha256"),
+    shaped={"json": "schema"},
 )
 def complete(
     context: Context,

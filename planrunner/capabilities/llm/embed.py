@@ -34,6 +34,7 @@ class Embeddings(NamedTuple):
     effect="read",
     spends=("cost", "tokens", "calls"),
     risks=("sends the texts to the provider of the model, over the network", "costs money"),
+    own=("*",),
 )
 def embed(
     context: Context,

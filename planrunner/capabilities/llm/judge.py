@@ -60,6 +60,8 @@ class Judgement(NamedTuple):
     effect="read",
     spends=("cost", "tokens", "calls"),
     risks=("sends the material to the provider of the model, over the network", "costs money"),
+    foreign=("verdicts", "attempts"),
+    own=("verdicts.*.met", "verdicts.*.criterion", "model", "usage", "request_sha256", "reply_sha256"),
 )
 def decide(
     context: Context,

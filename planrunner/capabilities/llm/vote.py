@@ -33,6 +33,9 @@ class Vote(NamedTuple):
     effect="read",
     spends=("cost", "tokens", "calls"),
     risks=("sends the prompt to the providers of the models, over the network", "costs money"),
+    foreign=("answer", "counts", "votes", "attempts"),
+    own=("usage",),
+    shaped={"answer": "schema/field"},
 )
 def vote(
     context: Context,

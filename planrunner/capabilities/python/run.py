@@ -51,10 +51,14 @@ def preview(
 def run(
     context: Context,
     function: Annotated[str, Doc("`module:function` or `file.py:function` of the project")] = "",
-    file: Annotated[str, Doc("script of the project; it finds its inputs in `args` and leaves `result`")] = "",
+    file: Annotated[
+        str, Doc("script of the project; it finds its inputs in `args` and leaves `result`", use="script")
+    ] = "",
     code: Annotated[str, Doc(_CODE, code="text/x-python")] = "",
     args: Annotated[dict[str, Any] | None, Doc("inputs by name; they travel as JSON, never as code")] = None,
-    python: Annotated[str, Doc("interpreter; default: `python` on the PATH, else that of planrunner")] = "",
+    python: Annotated[
+        str, Doc("interpreter; default: `python` on the PATH, else that of planrunner", use="command")
+    ] = "",
     memory: Annotated[str | int, Doc("the most data it may hold in memory; empty: no bound", quantity="size")] = "4GiB",
     generated: Annotated[bool | None, Doc(_GENERATED)] = None,
 ) -> Spawn:

@@ -51,10 +51,12 @@ class _Limits(NamedTuple):
     shown: int
 
 
-@capability("research.fetch", effect="read", risks=("network: reads the pages it is given",))
+@capability(
+    "research.fetch", effect="read", risks=("network: reads the pages it is given",), foreign=("docs", "failed")
+)
 def fetch(
     context: Context,
-    sources: Annotated[Any, Doc("addresses, or what research.search or research.rank gave")],
+    sources: Annotated[Any, Doc("addresses, or what research.search or research.rank gave", use="page")],
     tolerate: Annotated[int | str, Doc("how many pages may fail, a number or a share such as 20%")] = "99%",
     parallel: Annotated[int, Doc("how many hosts are read from at once, up to 16")] = 4,
     delay: Annotated[float | str, Doc("rest between two requests to one host", quantity="duration")] = "1s",

@@ -36,13 +36,22 @@ class Results(NamedTuple):
     suggestions: Annotated[list[str], Doc("other questions that the provider proposes")]
 
 
-@capability("research.search", effect="read", risks=("network: asks a search server",), spends=("calls",))
+@capability(
+    "research.search",
+    effect="read",
+    risks=("network: asks a search server",),
+    spends=("calls",),
+    foreign=("results", "suggestions", "silent"),
+    own=("provider", "searched_at"),
+)
 def search(
     context: Context,
     query: Annotated[str, Doc("what to look for")],
     limit: Annotated[int, Doc("how many results at most, up to 100")] = 10,
     provider: Annotated[str, Doc("who is asked; default: `research.provider` of planrunner.yaml, else searxng")] = "",
-    url: Annotated[str, Doc("address of the search server; default: `research.url` of planrunner.yaml")] = "",
+    url: Annotated[
+        str, Doc("address of the search server; default: `research.url` of planrunner.yaml", use="url")
+    ] = "",
     language: Annotated[str, Doc("language of the results, such as en or de-CH")] = "",
     since: Annotated[Literal["", "day", "week", "month", "year"], Doc("how old results may be")] = "",
     categories: Annotated[list[str] | None, Doc("kinds of results, as the provider names them")] = None,

@@ -80,6 +80,8 @@ def _preview_script(
     preview=_preview_execute,
     irreversible=True,
     risks=("changes a database, also over the network",),
+    foreign=("rows",),
+    own=("counts",),
 )
 def execute(
     context: Context,
@@ -105,10 +107,12 @@ def execute(
     preview=_preview_script,
     irreversible=True,
     risks=("changes a database, also over the network",),
+    foreign=("rows",),
+    own=("counts",),
 )
 def script(
     context: Context,
-    file: Annotated[str, Doc("file of statements, such as a migration, below the working directory")],
+    file: Annotated[str, Doc("file of statements, such as a migration, below the working directory", use="script")],
     database: Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project")] = "main",
     key: Annotated[bool, Doc("write the task's key into `planrunner_keys`, so that it is done once")] = True,
     timeout: Annotated[str | float, Doc("the most time for one statement", quantity="duration")] = "1m",

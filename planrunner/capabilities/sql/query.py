@@ -34,7 +34,9 @@ class Rows(NamedTuple):
     truncated: Annotated[bool, Doc("whether there are more")]
 
 
-@capability("sql.query", effect="read", risks=("reads a database, also over the network",))
+@capability(
+    "sql.query", effect="read", risks=("reads a database, also over the network",), foreign=("rows",), own=("columns",)
+)
 def query(
     context: Context,
     statement: Annotated[

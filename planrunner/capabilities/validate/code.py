@@ -18,14 +18,14 @@ _FAIL = "fail with the class `findings` where something is found"
 _MOST = "the most findings to give; `counts` is of all"
 
 
-@capability("validate.ruff", effect="read")
+@capability("validate.ruff", effect="read", foreign=("findings",), own=("tool", "version", "counts"))
 def ruff(
     context: Context,
     paths: Annotated[str | list[str], Doc("files and folders")] = ".",
     select: Annotated[list[str] | None, Doc("rules to check, in place of those of the project's settings")] = None,
     ignore: Annotated[list[str] | None, Doc("rules to leave out, beside those of the project's settings")] = None,
     layout: Annotated[bool, Doc("look also for files that `ruff format` would change")] = False,
-    python: Annotated[str, Doc(_PYTHON)] = "",
+    python: Annotated[str, Doc(_PYTHON, use="command")] = "",
     fail: Annotated[bool, Doc(_FAIL)] = True,
     max_findings: Annotated[int, Doc(_MOST)] = 200,
 ) -> Evidence:
@@ -59,12 +59,18 @@ def _unformatted(context: Context, tool: Tool, paths: list[str]) -> Iterator[Fin
         yield finding("`ruff format` would change it", "warning", "format", relative(context, path))
 
 
-@capability("validate.mypy", effect="read", risks=("runs the plugins of mypy that the project's settings name",))
+@capability(
+    "validate.mypy",
+    effect="read",
+    risks=("runs the plugins of mypy that the project's settings name",),
+    foreign=("findings",),
+    own=("tool", "version", "counts"),
+)
 def mypy(
     context: Context,
     paths: Annotated[str | list[str], Doc("files and folders; empty: what the project's settings say")] = ".",
     strict: Annotated[bool, Doc("all optional checks")] = False,
-    python: Annotated[str, Doc(_PYTHON)] = "",
+    python: Annotated[str, Doc(_PYTHON, use="command")] = "",
     fail: Annotated[bool, Doc(_FAIL)] = True,
     max_findings: Annotated[int, Doc(_MOST)] = 200,
 ) -> Evidence:
@@ -89,14 +95,14 @@ def _of_mypy(context: Context, each: dict[str, Any]) -> Finding:
     return finding(message, severity, str(each.get("code") or ""), relative(context, str(each.get("file", ""))), where)
 
 
-@capability("validate.bandit", effect="read")
+@capability("validate.bandit", effect="read", foreign=("findings",), own=("tool", "version", "counts"))
 def bandit(
     context: Context,
     paths: Annotated[str | list[str], Doc("files and folders")] = ".",
     severity: Annotated[Literal["low", "medium", "high"], Doc("report from this severity on")] = "low",
     confidence: Annotated[Literal["low", "medium", "high"], Doc("report from this confidence on")] = "low",
     config: Annotated[str, Doc("file of settings, such as pyproject.toml")] = "",
-    python: Annotated[str, Doc(_PYTHON)] = "",
+    python: Annotated[str, Doc(_PYTHON, use="command")] = "",
     fail: Annotated[bool, Doc(_FAIL)] = True,
     max_findings: Annotated[int, Doc(_MOST)] = 200,
 ) -> Evidence:

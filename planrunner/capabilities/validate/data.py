@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LARGEST = 16 << 20
 
 
-@capability("validate.json_schema", effect="read")
+@capability("validate.json_schema", effect="read", foreign=("findings",), own=("tool", "version", "counts"))
 def json_schema(
     context: Context,
     data: Annotated[Any, Doc("data of the plan, such as the outputs of a task")] = None,

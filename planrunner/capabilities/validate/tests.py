@@ -59,7 +59,13 @@ class Tested(NamedTuple):
 _RISK = "runs code of the project, which may change files and use the network"
 
 
-@capability("validate.pytest", effect="read", risks=(_RISK,))
+@capability(
+    "validate.pytest",
+    effect="read",
+    risks=(_RISK,),
+    foreign=("findings", "failures"),
+    own=("tool", "version", "counts"),
+)
 def pytest(
     context: Context,
     paths: Annotated[str | list[str] | None, Doc(_PATHS)] = None,
@@ -69,7 +75,7 @@ def pytest(
     profile: Annotated[str, Doc("profile of hypothesis")] = "",
     seed: Annotated[int | None, Doc("seed of hypothesis, for the same examples every time")] = None,
     keep: Annotated[str, Doc("name of an artifact to keep the JUnit report as")] = "",
-    python: Annotated[str, Doc(_PYTHON)] = "",
+    python: Annotated[str, Doc(_PYTHON, use="command")] = "",
     fail: Annotated[bool, Doc("fail with the class `tests` where a test fails or none is found")] = True,
     max_findings: Annotated[int, Doc("the most failures to give; `counts` is of all")] = 50,
 ) -> Tested:
@@ -113,7 +119,7 @@ def _ran(context: Context, tool: Tool, arguments: list[str], keep: str) -> tuple
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@capability("validate.junit", effect="read")
+@capability("validate.junit", effect="read", foreign=("findings", "failures"), own=("tool", "version", "counts"))
 def junit(
     context: Context,
     files: Annotated[str | list[str], Doc("reports, or patterns such as build/**/TEST-*.xml")],

@@ -1,0 +1,168 @@
+"""Foreign text in a call that is about to be made: the same judgement as lint's, by what the values came to and by who
+really agreed. It follows from the plan and the recorded state alone, so a replay comes to the same."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from planrunner.machine.events import Outcome
+from planrunner.machine.governing import STAGE, levels_of
+from planrunner.machine.scope import TaskScope
+from planrunner.plan.rights import entries, host_fits
+from planrunner.plan.taint.findings import judged, told
+from planrunner.plan.taint.flow import Flow
+from planrunner.plan.taint.hosts import host_of
+from planrunner.plan.taint.known import known, makes_rules
+from planrunner.plan.taint.sinks import LOOKED_AT
+from planrunner.plan.template import render
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from planrunner.machine.frame import Frame
+    from planrunner.machine.state import State, Trait
+    from planrunner.plan.model import Plan, Task
+    from planrunner.plan.taint.findings import Found
+    from planrunner.plan.taint.levels import Key
+    from planrunner.plan.taint.levels import Place as Spot
+
+    Json = Any
+
+_SAID = dict.fromkeys(("plan", "capability"), "text from outside would choose what runs")
+_SAID["approval"] = "text from outside would approve"
+_SAID["rules"] = "text from outside would become the rules of the project"
+_RULES = {"url": "host", "page": "host", "script": "code", "manifest": "image", "written": "rules"}
+
+_last: tuple[Plan, dict[str, Trait], Flow] | None = None
+"""The flow of the run that was judged last; it follows from plan and traits."""
+
+
+def refused(state: State, number: int, directory: str, part: str = "") -> Outcome | None:
+    """The outcome of a call in which foreign text would become what it may not; None where the call may be made.
+    ``part`` says which of the task's calls it is: its own (empty), ``degraded`` or ``rollback``. Raises TemplateError
+    and EvaluationError as the call itself would."""
+    if STAGE in state.tasks[number].cleared and not part:
+        return None  # a policy says to ask about this call, and whoever was asked saw it
+    for found, spot in _judged(state, number, part):
+        if found.sink.key != "checks" and (why := _becomes(state, number, found, directory)):
+            rule = f"taint.{_RULES.get(found.sink.use, found.sink.use)}"
+            message = f"{why}: {told(_flow(state), spot, found)}; a person has to see it first, or a closed choice"
+            return Outcome("policy", message, rule=rule)
+    return None
+
+
+def decides(state: State, number: int) -> dict[str, Json] | None:
+    """What stands against a gate whose checks look for something in foreign text, as a look for its evidence."""
+    for found, spot in _judged(state, number, ""):
+        if found.sink.key == "checks":
+            problem = f"text from outside would decide: {told(_flow(state), spot, found)}"
+            return {"kind": "taint", "name": "taint.approval", "problem": problem}
+    return None
+
+
+def _judged(state: State, number: int, part: str) -> Iterator[tuple[Found, Spot]]:
+    flow = _flow(state)
+    spot = flow.levels.task(_key(state, number))
+    for found in judged(flow, spot, part, lambda gate: _agreed(state, number, gate)):
+        yield found, spot
+
+
+def _flow(state: State) -> Flow:
+    global _last
+    if _last is None or _last[0] is not state.plan or _last[1] is not state.traits:
+        _last = state.plan, state.traits, Flow(state.plan, {name: known(t.taint) for name, t in state.traits.items()})
+    return _last[2]
+
+
+def _key(state: State, number: int) -> Key:
+    """The ids of a task and of those that hold it, as they stand in the plan."""
+    names: list[str] = []
+    while number >= 0:
+        frame = state.tasks[number].frame
+        if frame.kind != "items":
+            names.append(_body(state, frame)[number - frame.first].id)
+        number = frame.owner
+    return tuple(reversed(names))
+
+
+def _body(state: State, frame: Frame) -> tuple[Task, ...]:
+    if frame.owner < 0:
+        return state.plan.tasks
+    holder = state.specs[frame.owner]
+    if frame.kind == "round":
+        assert holder.loop is not None
+        return holder.loop.tasks
+    return holder.subplan if holder.sub is None else holder.sub.tasks
+
+
+def _agreed(state: State, number: int, gate: Key) -> bool:
+    """Whether a person let a gate through that stands before the task, on its level or on one around it."""
+    depth = len(_key(state, number))
+    while number >= 0:
+        frame = state.tasks[number].frame
+        if frame.kind != "items":
+            if depth == len(gate):
+                found = frame.index.get(gate[-1])
+                return found is not None and _approved(state, found)
+            depth -= 1
+        number = frame.owner
+    return False
+
+
+def _approved(state: State, number: int) -> bool:
+    found = state.tasks[number]
+    return found.status == "completed" and found.outputs.get("decision") == "approved"
+
+
+def _becomes(state: State, number: int, found: Found, directory: str) -> str:
+    """What the value would become, by what it is in the end; empty where that is fine."""
+    use = found.sink.use
+    if use not in LOOKED_AT:
+        return _SAID.get(use, "text from outside would run")
+    values = list(_texts(render(found.sink.value, TaskScope(state, number))))
+    if use == "path":
+        strange = [value for value in values if not _inside(directory, value)]
+        return f"text from outside leads out of the working directory, to `{strange[0][:200]}`" if strange else ""
+    if use == "option":
+        strange = [value for value in values if re.match(r"--?[A-Za-z]", value)]
+        return f"text from outside would be taken for the option `{strange[0][:80]}`" if strange else ""
+    if use == "written":
+        strange = [value for value in values if makes_rules(value)]
+        return f"text from outside would become the rules of the project, in `{strange[0][:80]}`" if strange else ""
+    bare = found.sink.key not in ("with", "rollback", "degraded") or not found.sink.name
+    strange = [value for value in values if not _may_reach(state, number, value, bare)]
+    return f"text from outside would choose the host of `{strange[0][:200]}`" if strange else ""
+
+
+def _texts(value: Json) -> Iterator[str]:
+    if isinstance(value, dict):
+        value = [value["url"]] if isinstance(value.get("url"), str) else list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, str):
+        yield value
+
+
+def _inside(directory: str, path: str) -> bool:
+    whole = os.path.normpath(os.path.join(directory, path))
+    return whole == directory or whole.startswith(directory.rstrip("/") + "/")
+
+
+def _may_reach(state: State, number: int, address: str, bare: bool) -> bool:
+    """Whether a policy lists the host of an address. ``bare``: a word without a scheme names a host too."""
+    host, port = host_of(address)
+    if not host and bare:
+        host, port = host_of(f"any://{address}")
+    if not host:
+        return not os.path.isabs(address) and ".." not in address.split("/")
+    listed = [entry for level in levels_of(state, number) for entry in _listed(level.data)]
+    return any(host_fits(str(entry), host, port) for entry in listed)
+
+
+def _listed(policy: Json) -> tuple[Json, ...]:
+    network = policy.get("network") if isinstance(policy, dict) else None
+    return (entries(network, "allow") or ()) if network is not None else ()

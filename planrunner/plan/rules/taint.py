@@ -1,0 +1,150 @@
+"""Text that somebody outside wrote becomes no command, host, plan or approval, unless a person saw it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan.model import Capability, Plan, Task
+from planrunner.plan.rules.places import place_of
+from planrunner.plan.rules.reading import Text
+from planrunner.plan.rules.view import PlanView, every_task, span_of
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from planrunner.plan.taint.findings import Found
+    from planrunner.plan.taint.flow import Flow
+    from planrunner.plan.taint.levels import Place
+
+CODES = ("PLAN811", "PLAN812", "PLAN813", "PLAN814")
+
+_CODE = {
+    "url": "PLAN812",
+    "host": "PLAN812",
+    "page": "PLAN812",
+    "plan": "PLAN813",
+    "capability": "PLAN813",
+    "rules": "PLAN813",
+}
+_CODE |= {"approval": "PLAN814"}
+_WHAT = {
+    "PLAN811": "text from outside would run",
+    "PLAN812": "text from outside would choose a host",
+    "PLAN813": "text from outside would choose what may be run",
+    "PLAN814": "text from outside would decide a gate",
+}
+
+
+def check(view: PlanView) -> Iterable[Diagnostic]:
+    if not view.whole or not meets_foreign(view.plan, view.capabilities):
+        return ()
+    return _judged(view)
+
+
+def meets_foreign(plan: Plan, capabilities: Mapping[str, Capability | None]) -> bool:
+    """Whether anything of a plan, or of those it links, may give foreign text; most plans have none."""
+    if _says_foreign(plan.policy):
+        return True
+    for task in every_task(plan.tasks):
+        if task.gate is not None or task.command or _says_foreign(task.policy) or _may_ask(task.run):
+            return True
+        for name in (task.uses, task.degraded.uses if task.degraded is not None else ""):
+            found = capabilities.get(name) if name else None
+            if found is not None and found.foreign:
+                return True
+        if task.sub is not None and _says_foreign(task.sub.policy):
+            return True
+    return False
+
+
+def _says_foreign(policy: Any) -> bool:
+    return isinstance(policy, dict) and policy.get("foreign") is True
+
+
+def _may_ask(run: Any) -> bool:
+    """Whether a command may ask a server; the flow looks closer."""
+    text = run if isinstance(run, str) else run[0] if run else ""
+    return any(name in text for name in ("curl", "wget", "http", "xh", "aria2c", "lynx", "w3m", "gh", "glab"))
+
+
+def _judged(view: PlanView) -> Iterator[Diagnostic]:
+    # Late: a plan without foreign text needs none of it.
+    from planrunner.plan.taint.findings import judged
+    from planrunner.plan.taint.flow import Flow
+    from planrunner.plan.taint.known import known, row
+    from planrunner.plan.taint.sinks import LOOKED_AT
+
+    names = {task.uses for task in every_task(view.plan.tasks)}
+    names |= {
+        action.uses
+        for task in every_task(view.plan.tasks)
+        for action in (task.degraded, task.rollback)
+        if action is not None
+    }
+    rows = {name: row(found) for name in names if name and (found := view.capabilities.get(name)) is not None}
+    flow = Flow(view.plan, {name: known(found) for name, found in rows.items()})
+    for place in flow.levels.every():
+        for each in judged(flow, place):
+            if each.sink.use not in LOOKED_AT or (each.sink.use in _CODE and not _allows_hosts(view, place)):
+                yield _finding(view, flow, place, each)
+
+
+def _allows_hosts(view: PlanView, place: Place) -> bool:
+    """Whether a policy lists the hosts that may be reached: then the run looks at the very host."""
+    assert place.task is not None
+    policies = [place.task.policy, place.level.plan.policy, *(level.data for level in view.levels)]
+    networks = [policy.get("network") for policy in policies if isinstance(policy, dict)]
+    return any(isinstance(each, list) or (isinstance(each, dict) and each.get("allow")) for each in networks)
+
+
+def _finding(view: PlanView, flow: Flow, place: Place, found: Found) -> Diagnostic:
+    from planrunner.plan.taint.findings import told  # late, as above
+
+    code = _CODE.get(found.sink.use, "PLAN811")
+    task, level = place.task, place.level
+    assert task is not None
+    linked = None
+    while level.outer is not None:
+        if level.plan.file and level.linked:
+            linked = level.holder
+        level = level.outer
+    if linked is not None:
+        span = span_of(linked, "subplan", "uses")
+    else:
+        alone = view._replace(plan=view.plan._replace(tasks=(task,)))
+        text, start = found.sink.text, max(found.sink.text.find(found.sink.template), 0)
+        span = place_of(alone, Text(0, found.sink.key, "before", text), start, start + len(found.sink.template))
+    message = f"{_WHAT[code]}: {told(flow, place, found)}"
+    return Diagnostic(code, message, span, help=_way_out(flow, task, found))
+
+
+def _way_out(flow: Flow, task: Task, found: Found) -> str:
+    """The lines that mend it."""
+    first = next(cell for cell in reversed(found.way) if cell.kind in ("output", "told"))
+    written = flow.levels.task(first.at).task if first.kind == "output" else None
+    ways = []
+    if written is not None and (shape := _shape(flow, written)):
+        choice = "{type: object, required: [choice], properties: {choice: {enum: [a, b]}}}"
+        name = f"tasks.{written.id}.outputs.{shape[0]}.choice"
+        ways.append(f"let `{written.id}` choose: `{shape[1]}: {choice}`, and read `{name}`")
+    if found.sink.use in ("url", "host", "page"):
+        ways.append("list the hosts that may be reached: `policy: {network: {allow: [api.example.org]}}`")
+    if found.sink.use == "approval":
+        ways.append("compare the whole value (`==`), or let a person decide: `gate: approval`")
+    else:
+        shown = (
+            f"{{value: '{found.sink.template}'}}" if "{{" in found.sink.template else f"{{file: {found.sink.template}}}"
+        )
+        if found.sink.use == "rules" and written is not None:  # there is no such file before
+            shown = f"{{value: '{{{{ tasks.{written.id}.outputs.{first.name} }}}}'}}"
+        gate = f"- {{id: look, gate: approval, ask: …, evidence: [{shown}]}}"
+        ways.append(f"show it to a person first: `{gate}`, and let `{task.id}` need `look`")
+    return "; or ".join(ways)
+
+
+def _shape(flow: Flow, written: Task) -> tuple[str, str] | None:
+    """An output, and the input by which the plan can bind it to closed choices."""
+    shaped = flow.known(written.uses).shaped.items()
+    return next(((output, name) for output, name in shaped if "/" not in name), None)

@@ -1,0 +1,283 @@
+"""From where each value of a plan comes: one step back at a time, as far as foreign text is concerned."""
+
+from __future__ import annotations
+
+import posixpath
+
+from planrunner.plan.blocks import Action
+from planrunner.plan.model import Plan, Task
+from planrunner.plan.taint.commands import ASKING, asks
+from planrunner.plan.taint.known import CLOSED, Known, is_closed, member
+from planrunner.plan.taint.levels import TOLD, Cell, Levels, Place, meant
+from planrunner.plan.taint.reads import expressed, holes
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
+    from planrunner.plan.taint.levels import Key
+
+    Json = Any
+
+
+class Step(NamedTuple):
+    """What stands one step before a value: other values, and whether somebody outside wrote it."""
+
+    foreign: bool
+    cells: tuple[Cell, ...] = ()
+
+
+_CLEAN = Step(False)
+_WRITTEN = Step(True)
+
+
+class Flow:
+    """The values of one plan. ``known`` tells of each capability what it makes of foreign text."""
+
+    def __init__(self, plan: Plan, known: Mapping[str, Known]) -> None:
+        self.levels = Levels(plan)
+        self._known = known
+        self.near: dict[tuple[Key, str | None], tuple[Any, ...]] = {}
+        """What was found out about tasks and their calls (``findings.py``)."""
+        self._steps: dict[Cell, Step] = {}
+        self._files: dict[str, list[tuple[tuple[str, ...], bool]]] | None = None
+
+    def known(self, name: str) -> Known:
+        return self._known.get(name, Known())
+
+    def back(self, cell: Cell) -> Step:
+        """One step back from a value."""
+        found = self._steps.get(cell)
+        if found is None:
+            found = self._steps[cell] = _BACK[cell.kind](self, cell)
+        return found
+
+    def _output(self, cell: Cell) -> Step:
+        place = self.levels.task(cell.at)
+        task = place.task
+        assert task is not None
+        declared = {output.name: output for output in task.outputs}
+        named = declared.get(cell.name)
+        if named is not None and named.type in CLOSED:
+            return _CLEAN
+        if cell.name == "*":
+            return self._whole(place)
+        inner = self.levels.inside(place)
+        if inner is not None:
+            return self._held(place, cell)
+        if named is not None and named.value is not None and not (task.uses and _is_plain(named.value)):
+            return Step(False, read(place._replace(after=True), named.value))
+        if task.uses:
+            return self._called(place, cell)
+        return _CLEAN if _is_chosen(task, cell.name) else _WRITTEN
+
+    def _whole(self, place: Place) -> Step:
+        """All that a task gave."""
+        task = place.task
+        assert task is not None
+        names = {output.name for output in task.outputs}
+        if task.gate is not None:
+            names |= {"reason", *(field.name for field in task.gate.form)}
+        elif (inner := self.levels.inside(place)) is not None:
+            names |= {output.name for output in (inner.plan.outputs if inner.linked else ())}
+            names |= set(task.loop.carry or ()) if task.loop is not None else set()
+        elif task.uses:
+            names |= {*self.known(task.uses).foreign, *TOLD} - {"*"} or {"value"}
+        else:
+            names.add("text")
+        return Step(False, tuple(Cell("output", place.key, name) for name in sorted(names)))
+
+    def _held(self, place: Place, cell: Cell) -> Step:
+        """An output of a task that holds others."""
+        task, inner = place.task, self.levels.inside(place)
+        assert task is not None and inner is not None
+        if task.loop is not None and isinstance(task.loop.carry, dict) and cell.name in task.loop.carry:
+            return Step(False, (Cell("carry", place.key, cell.name),))
+        given = (*task.outputs, *(inner.plan.outputs if inner.linked else ()))
+        values = [output.value for output in given if output.name == cell.name and output.type not in CLOSED]
+        return Step(False, tuple(found for value in values for found in read(Place(inner), value)))
+
+    def _called(self, place: Place, cell: Cell) -> Step:
+        """An output of a capability, or of the one that takes its place when a budget runs short."""
+        task = place.task
+        assert task is not None
+        actions = [(task.uses, task.inputs)]
+        if task.degraded is not None:
+            actions.append((task.degraded.uses, task.degraded.inputs))
+        foreign, passes = _declared(place) or _reaches(task), False
+        for uses, inputs in actions:
+            found = self.known(uses)
+            if _is_own(found, cell) or _is_shaped(found, inputs, cell):
+                continue
+            passes = True
+            foreign = foreign or (cell.name in found.foreign or "*" in found.foreign)
+            foreign = foreign or (cell.name in TOLD and bool(found.foreign))
+        return Step(foreign, (Cell("input", cell.at, "*"),) if passes else ())
+
+    def _input(self, cell: Cell) -> Step:
+        place = self.levels.task(cell.at)
+        task = place.task
+        assert task is not None
+        given: list[Json] = [task.inputs, task.run, [value for _, value in (*place.level.plan.env, *task.env)]]
+        if task.degraded is not None:
+            given += [task.degraded.inputs, task.degraded.run]
+        return Step(False, read(place, given))
+
+    def _param(self, cell: Cell) -> Step:
+        place = self.levels.task(cell.at)
+        task = place.task
+        assert task is not None
+        given = task.params if isinstance(task.params, dict) else {}
+        values = list(given.values()) if cell.name == "*" else given.get(cell.name)
+        declared = next((param for param in (task.sub.params if task.sub else ()) if param.name == cell.name), None)
+        if declared is not None and (declared.type in CLOSED or declared.choices):
+            return _CLEAN
+        return Step(False, _narrowed(read(place, values), cell.path, values))
+
+    def _carry(self, cell: Cell) -> Step:
+        inner = self.levels.level(cell.at)
+        assert inner.holder is not None and inner.holder.loop is not None
+        carry = inner.holder.loop.carry
+        given = carry if isinstance(carry, dict) else {}
+        values = list(given.values()) if cell.name == "*" else given.get(cell.name)
+        return Step(False, _narrowed(read(Place(inner), values), cell.path, values))
+
+    def _item(self, cell: Cell) -> Step:
+        place = self.levels.task(cell.at)
+        assert place.task is not None and place.task.fanout is not None
+        fanout = place.task.fanout
+        before = place._replace(task=None)  # what it multiplies by is read outside of its items
+        values: list[Json] = [fanout.items] if fanout.matrix is None else []
+        expressions = [fanout.foreach] if fanout.foreach is not None else []
+        for axis in fanout.axes:
+            if cell.name in ("*", axis.name):
+                values.append(axis.items)
+                expressions += [axis.expression] if axis.expression is not None else []
+        if isinstance(fanout.matrix, dict):
+            values.append(fanout.matrix.get("include"))
+        paths = [path for each in expressions for path in expressed(each.tree)]
+        found = [found for path in paths for found in meant(before, path)]
+        return Step(False, (*found, *read(before, values)))
+
+    def _told(self, cell: Cell) -> Step:
+        return _WRITTEN
+
+    def _file(self, cell: Cell) -> Step:
+        """What a capability writes into a file whose name stands in the plan."""
+        if self._files is None:
+            self._files = {}
+            for place in self.levels.every():
+                for name, foreign in self._written(place):
+                    self._files.setdefault(name, []).append((place.key, foreign))
+        writers = self._files.get(cell.name, ())
+        return Step(any(foreign for _, foreign in writers), tuple(Cell("input", key, "*") for key, _ in writers))
+
+    def _written(self, place: Place) -> Iterator[tuple[str, bool]]:
+        task = place.task
+        assert task is not None
+        if not task.uses or not isinstance(task.inputs, dict):
+            return
+        found = self.known(task.uses)
+        pinned = any(task.inputs.get(name) for name, use in found.uses.items() if use == "digest")
+        for name in found.writes:
+            if isinstance(written := task.inputs.get(name), str) and written:
+                yield placed(task, written), bool(found.foreign) and not pinned
+
+
+_BACK = {
+    "output": Flow._output,
+    "input": Flow._input,
+    "param": Flow._param,
+    "carry": Flow._carry,
+    "item": Flow._item,
+    "told": Flow._told,
+    "file": Flow._file,
+}
+
+
+def read(place: Place, value: Json) -> tuple[Cell, ...]:
+    """The values that the templates in data carry on."""
+    found: dict[Cell, None] = {}
+    for text in texts(value):
+        for hole in holes(text):
+            for path in hole.paths:
+                found.update(dict.fromkeys(meant(place, path)))
+    return tuple(found)
+
+
+def texts(value: Json) -> Iterator[str]:
+    """The texts with templates inside data."""
+    waiting = [value]
+    for item in waiting:
+        if isinstance(item, str):
+            if "{{" in item or "{%" in item:
+                yield item
+        elif isinstance(item, dict):
+            waiting += item.values()
+        elif isinstance(item, (list, tuple)):
+            waiting += item
+
+
+def placed(task: Task, path: str) -> str:
+    """A file as the task names it, from the working directory of the run."""
+    return posixpath.normpath(posixpath.join(task.cwd, path))
+
+
+def actions_of(task: Task) -> list[tuple[str, Action]]:
+    """The calls that a task may make, by the key that says them."""
+    found = [("", Action(task.uses, task.inputs, task.run, task.script))] if task.uses else []
+    found += [("degraded", task.degraded)] if task.degraded is not None else []
+    return [*found, ("rollback", task.rollback)] if task.rollback is not None else found
+
+
+def _narrowed(cells: Iterable[Cell], path: tuple[str, ...], value: Json) -> tuple[Cell, ...]:
+    """The values behind a member of what was handed on as a whole."""
+    whole = isinstance(value, str) and value.startswith("{{") and value.endswith("}}") and value.count("{{") == 1
+    if not (whole and path):
+        return tuple(cells)
+    return tuple(cell._replace(path=(*cell.path, *path)) for cell in cells)
+
+
+def _is_plain(value: Json) -> bool:
+    return not any(True for _ in texts(value))
+
+
+def _is_chosen(task: Task, name: str) -> bool:
+    """Whether an output of a gate, or of an instruction in plain words, is none that people write freely."""
+    if task.gate is None:
+        return name not in ("text", "reason", "comment") and all(output.name != name for output in task.outputs)
+    field = next((field for field in task.gate.form if field.name == name), None)
+    if field is not None:
+        return field.type in CLOSED or bool(field.choices)
+    return name not in ("reason", "comment")
+
+
+def _declared(place: Place) -> bool:
+    """Whether the plan says that somebody outside writes what its tasks, or this one, give."""
+    policies = (place.task.policy if place.task is not None else None, place.level.plan.policy)
+    return any(isinstance(policy, dict) and policy.get("foreign") is True for policy in policies)
+
+
+def _reaches(task: Task) -> bool:
+    """Whether a command asks a server, as ``curl`` does."""
+    if isinstance(task.run, str):
+        return asks(task.run)
+    return task.run is not None and bool(task.run) and posixpath.basename(task.run[0]) in ASKING
+
+
+def _is_own(found: Known, cell: Cell) -> bool:
+    whole = ".".join((cell.name, *cell.path))
+    return cell.name in found.closed or any(name in ("*", cell.name, whole) for name in found.own)
+
+
+def _is_shaped(found: Known, inputs: Json, cell: Cell) -> bool:
+    """Whether the plan gives a schema by which the output is a closed choice."""
+    named = found.shaped.get(cell.name)
+    if named is None or not isinstance(inputs, dict):
+        return False
+    name, _, part = named.partition("/")
+    schema, path = inputs.get(name), cell.path
+    if part and isinstance(inputs.get(part), str) and inputs[part]:
+        path = (inputs[part], *path)
+    return not any(True for _ in texts(schema)) and is_closed(member(schema, path))

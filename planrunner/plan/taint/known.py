@@ -1,0 +1,146 @@
+"""What is known of a capability as far as foreign text goes, as the record of a run keeps it."""
+
+from __future__ import annotations
+
+import posixpath
+
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from planrunner.plan.model import Capability, Field
+
+    Json = Any
+    Row = dict[str, Any]
+
+USES = {
+    "command": "a command",
+    "code": "code",
+    "script": "code",
+    "statement": "a statement for a database",
+    "image": "what is run",
+    "manifest": "what is run",
+    "url": "a host",
+    "host": "a host",
+    "page": "a host",
+    "path": "a path",
+    "plan": "a plan",
+    "capability": "the name of a capability",
+    "approval": "an approval",
+    "rules": "the rules of the project",
+    "written": "the rules of the project",
+    "prompt": "the prompt of an agent that acts",
+    "option": "an option",
+}
+"""What the value of an input may be used as, and how people are told. ``page`` is the address of a public page that is
+read without credentials: what a search found may lead there. ``script`` is a file whose content runs, ``manifest`` runs
+where it is foreign as a whole. ``digest`` is no danger: what has to have it was known before."""
+
+CLOSED = frozenset({"int", "number", "bool", "duration", "size", "money"})
+"""Types of the plan language whose values cannot carry text."""
+
+_RULES = ("planrunner.yaml", ".planrunner", ".git")
+"""Files, and folders of files, that say what may be done or what runs by itself."""
+
+_MEDIA = {"application/sql": "statement", "text/x-python": "code"}
+_SCALARS = frozenset({"integer", "number", "boolean", "null"})
+_HARMLESS = ("pure", "read")
+
+
+class Known(NamedTuple):
+    """``foreign`` outputs were written by somebody outside, ``own`` ones by the capability itself; ``closed`` are
+    members of outputs that hold no free text. ``shaped`` gives for an output the input with its schema, ``uses`` for an
+    input what its value becomes. ``writes`` are inputs that name files."""
+
+    foreign: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+    shaped: Mapping[str, str] = {}
+    uses: Mapping[str, str] = {}
+    writes: tuple[str, ...] = ()
+
+
+def row(capability: Capability) -> Row:
+    """What the record of a run keeps of a capability; what is as usual is left out."""
+    whole: Row = {
+        "foreign": list(capability.foreign),
+        "own": list(capability.own),
+        "closed": [field.name for field in capability.outputs if is_closed(field.schema) or field.type in CLOSED],
+        "shaped": dict(capability.shaped or {}),
+        "uses": _uses(capability),
+        "writes": list(capability.writes),
+    }
+    return {name: value for name, value in whole.items() if value}
+
+
+def known(found: Row | None) -> Known:
+    """What a record says; of a capability without one nothing is known but that it hands on what it is given."""
+    if not found:
+        return Known()
+    texts = {name: tuple(found.get(name, ())) for name in ("foreign", "own", "closed", "writes")}
+    return Known(**texts, shaped=found.get("shaped", {}), uses=found.get("uses", {}))
+
+
+def makes_rules(path: str) -> bool:
+    """Whether a file, by its path from the working directory, says what may be done in the project."""
+    parts = posixpath.normpath(path).split("/")
+    return parts[0] in _RULES or parts[-1] == _RULES[0] or ".git" in parts
+
+
+def is_closed(schema: Json) -> bool:
+    """Whether a JSON Schema lets through a number, a yes or no, or one of the words it names, and nothing else."""
+    if not isinstance(schema, dict):
+        return False
+    if "enum" in schema or "const" in schema:
+        return True
+    for word in ("anyOf", "oneOf"):
+        if isinstance(schema.get(word), list) and schema[word] and all(map(is_closed, schema[word])):
+            return True
+    kinds = schema.get("type")
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if isinstance(kinds, list) and kinds and _SCALARS.issuperset(kinds):
+        return True
+    if kinds == ["array"]:
+        return is_closed(schema.get("items"))
+    return kinds == ["object"] and _is_closed_object(schema)
+
+
+def _is_closed_object(schema: Row) -> bool:
+    members = schema.get("properties")
+    shut = schema.get("additionalProperties") is False and not schema.get("patternProperties")
+    return shut and isinstance(members, dict) and all(map(is_closed, members.values()))
+
+
+def member(schema: Json, path: Iterable[str]) -> Json:
+    """The part of a schema that a member of the data has to fit; None where it says nothing of it. ``*`` is any item
+    of a list."""
+    for name in path:
+        if not isinstance(schema, dict):
+            return None
+        members = schema.get("properties")
+        if name == "*":
+            items = schema.get("items")
+            schema = items if isinstance(items, dict) else schema.get("additionalProperties")
+        elif isinstance(members, dict) and name in members:
+            schema = members[name]
+        else:
+            return None
+    return schema
+
+
+def _uses(capability: Capability) -> Row:
+    found = {field.name: use for field in capability.inputs if (use := _use(field))}
+    if capability.effect in _HARMLESS:
+        found = {name: use for name, use in found.items() if use != "prompt"}
+    return found
+
+
+def _use(field: Field) -> str:
+    schema = field.schema if isinstance(field.schema, dict) else {}
+    return field.use or _MEDIA.get(str(schema.get("contentMediaType")), "") or _form(schema)
+
+
+def _form(schema: Row) -> str:
+    return "url" if schema.get("format") == "http-address" else ""

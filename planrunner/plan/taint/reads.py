@@ -1,0 +1,160 @@
+"""What the templates and expressions of a plan carry on: a name in a comparison decides something and goes nowhere, and
+a number is no text."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from planrunner.plan.expressions.functions import FUNCTIONS
+from planrunner.plan.expressions.paths import children
+from planrunner.plan.placeholders import placeholders
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, TypeAlias
+
+    from jinja2 import nodes
+
+    Path: TypeAlias = "tuple[str, ...]"
+
+_PLAIN = r"\s*([A-Za-z_]\w*(?:\.[A-Za-z_][\w]*)*)\s*"
+_NUMBERS = frozenset({"number", "bool", "time", "size"})
+_COUNTING = frozenset("abs count float int length round sum wordcount".split())
+_DECIDING = frozenset({"compare", "not", "and", "or", "kind", "empty", "quantity", "const", "sign"})
+
+
+class Hole(NamedTuple):
+    """A ``{{ … }}`` of a text, with the paths whose values come out of it."""
+
+    start: int
+    end: int
+    paths: tuple[Path, ...]
+
+
+@lru_cache(maxsize=4096)
+def holes(text: str) -> tuple[Hole, ...]:
+    """The templates of a text in their order. A text with ``{% … %}`` counts as one template that carries whatever it
+    reads."""
+    if "{%" in text:
+        from planrunner.plan.template import references  # late: few texts have blocks
+
+        return (Hole(0, len(text), tuple(dict.fromkeys(path for path, _, _ in references(text)))),)
+    if "{{" not in text:
+        return ()
+    return tuple(Hole(found.start, found.end, carried(found.body)) for found in placeholders(text))
+
+
+@lru_cache(maxsize=4096)
+def carried(body: str) -> tuple[Path, ...]:
+    """The paths whose values the inside of a template hands on; ``*`` stands for a member that is computed."""
+    plain = re.fullmatch(_PLAIN, body)
+    if plain is not None:
+        return (tuple(plain[1].split(".")),)
+    from planrunner.plan.template_sandbox import tree_of  # late: plain references need no template engine
+
+    tree = tree_of("{{" + body + "}}")
+    if tree is None:
+        return ()
+    return tuple(dict.fromkeys(path for node in tree.body for path in _carried(node)))
+
+
+def _carried(node: Any) -> Iterator[Path]:
+    """The paths whose values come out of a node of a template."""
+    from jinja2 import nodes  # late, as above
+
+    if isinstance(node, (nodes.Compare, nodes.Not, nodes.Test, nodes.Const, nodes.TemplateData)):
+        return
+    if (path := _path(node)) is not None:
+        yield path
+    elif isinstance(node, nodes.CondExpr):
+        yield from _carried(node.expr1)
+        yield from _carried(node.expr2) if node.expr2 is not None else ()
+    elif isinstance(node, nodes.Getitem):
+        yield from _carried(node.node)
+    elif isinstance(node, nodes.Dict):
+        for pair in node.items:
+            yield from _carried(pair.value)
+    elif isinstance(node, (nodes.Sub, nodes.Div, nodes.FloorDiv, nodes.Pow, nodes.Neg, nodes.Pos)):
+        return
+    elif not (isinstance(node, nodes.Filter) and node.name in _COUNTING):
+        yield from _parts(node)
+
+
+def _parts(node: nodes.Node) -> Iterator[Path]:
+    from jinja2 import nodes  # late, as above
+
+    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr):
+        asked = node.node
+        yield from _carried(asked.node)
+        given = node.args[1:] if asked.attr == "get" else node.args
+        for argument in given:
+            yield from _carried(argument)
+        return
+    for child in node.iter_child_nodes():
+        yield from _carried(child)
+
+
+def _path(node: Any) -> Path | None:
+    from jinja2 import nodes  # late, as above
+
+    names: list[str] = []
+    while True:
+        if isinstance(node, nodes.Getattr):
+            names.append(node.attr)
+        elif isinstance(node, nodes.Getitem):
+            constant = node.arg.value if isinstance(node.arg, nodes.Const) else None
+            names.append(constant if isinstance(constant, str) else "*")
+        elif isinstance(node, nodes.Name):
+            return (node.name, *reversed(names))
+        else:
+            return None
+        node = node.node
+
+
+def expressed(tree: Any) -> Iterator[Path]:
+    """The paths whose values come out of an expression of the plan language."""
+    operation = tree[0]
+    if (path := _indexed(tree)) is not None:
+        yield path
+    elif operation == "if":
+        yield from expressed(tree[4])
+        yield from expressed(tree[5])
+    elif operation in _DECIDING or (operation == "binary" and tree[3] in ("-", "/", "*")):
+        return
+    elif operation != "call" or not _counts(tree[3]):
+        for part in children(tree):
+            yield from expressed(part)
+
+
+def _counts(name: str) -> bool:
+    function = FUNCTIONS.get(name)
+    return name in _COUNTING or name == "exists" or (function is not None and function.gives in _NUMBERS)
+
+
+def _indexed(tree: Any) -> Path | None:
+    """The path of names, with ``*`` for an index that is computed."""
+    names: list[str] = []
+    while tree[0] in ("attr", "index"):
+        key = tree[4]
+        if tree[0] == "index":
+            key = key[3] if key[0] == "const" and isinstance(key[3], str) else "*"
+        names.append(key)
+        tree = tree[3]
+    return (tree[3], *reversed(names)) if tree[0] == "name" else None
+
+
+def searched(tree: Any) -> Iterator[Path]:
+    """The paths of texts in which a condition looks for something, where it does not compare the whole text: the test
+    whether a reply holds a word is met by whoever writes that word."""
+    if tree[0] == "call" and tree[3] in ("contains", "matches", "starts_with", "ends_with"):
+        yield from expressed(tree[4][0])
+    elif tree[0] == "compare" and (at := _WHERE.get(tree[3])):
+        yield from expressed(tree[at])
+    for part in children(tree):
+        yield from searched(part)
+
+
+_WHERE = {"in": 5, "not in": 5, "contains": 4, "not contains": 4, "matches": 4, "not matches": 4, "=~": 4, "!~": 4}
+"""Operators that look for something, with the place of the operand in which they do."""
