@@ -140,7 +140,7 @@ def test_no_template_gets_out_of_its_data(desk: Desk) -> None:
     head = '{"plan": "p", "defaults": {"timeout": "1m"}, "tasks": [\n'
     desk.write("p.json", head + ",\n".join(map(json.dumps, tasks)) + "\n]}\n")
     found = json.loads(desk.do("lint", "--format", "json", "p.json", code=1).stdout)["findings"]
-    refused = {each["line"] - 2 for each in found if each["severity"] == "error"}
+    refused = {each["range"]["start"]["line"] - 2 for each in found if each["severity"] == "error"}
     left = [task for number, task in enumerate(tasks) if number not in refused]
     assert len(refused) > 10 and len(left) + len(refused) == len(ESCAPES)
     told = desk.run(*left)
