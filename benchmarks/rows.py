@@ -473,6 +473,28 @@ def _first_new_line(contender: Contender, written: str, known: int) -> float:
     return took
 
 
+def redaction(bench: Bench) -> list[Line]:
+    """S12: output with fifty secrets in all their spellings looked for."""
+    script = os.path.join(peers.ROOT, "benchmarks", "redaction.py")
+    done = subprocess.run([bench.environment.python, script, str(bench.rounds)], cwd=bench.work("s12"),
+                          env=peers.clean_env(), capture_output=True, text=True)  # fmt: skip
+    if done.returncode:
+        raise CommandFailed(f"redaction: {done.stderr[-1500:]}")
+    names, *rounds = [line.split() for line in done.stdout.splitlines()]
+    return [
+        Line(
+            "S12",
+            f"redaction with 50 secrets, {name}",
+            spread([float(each[at]) for each in rounds]),
+            "MB/s",
+            50,
+            100,
+            True,
+        )
+        for at, name in enumerate(names)
+    ]
+
+
 ROWS: dict[str, Callable[[Bench], list[Line]]] = {
     "S1": cold_start,
     "S2": help_and_version,
@@ -487,5 +509,6 @@ ROWS: dict[str, Callable[[Bench], list[Line]]] = {
     "S10": nested,
     "S9": fold_and_replay,
     "S11": large,
+    "S12": redaction,
 }
 BY_DEFAULT = [row for row in ROWS if row != "S5-long"]

@@ -3,14 +3,16 @@
 Every spelling of a value is looked for. Looking for one after the other would take time for each, and a large regular
 expression far more. So a piece of text is read as numbers of eight bytes, one after the other, and those are compared
 with a set in one step: whoever writes fifteen bytes writes one of the eight numbers that can stand in them at such a
-place. Spellings of seven to fourteen bytes are met in the same way with numbers of four bytes. The time does not hang
-on what the text is, nor, by much, on how many secrets there are.
+place. Spellings whose number was met are then looked for themselves. The time does not hang on what the text is, nor,
+by much, on how many secrets there are.
 """
 
 from __future__ import annotations
 
+from itertools import chain, combinations
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from weakref import WeakSet
 
 from planrunner.spellings import SHORTEST as SHORTEST
 from planrunner.spellings import lines, spellings
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 MASK = b"***"
 """Written where the name of a secret would tell its value."""
 
-_FEW = 40
-"""So many short spellings are found quicker one by one."""
+HALF = 8
+"""Bytes of the beginning of a spelling that are masked as well at the end of a text."""
 
 _HEAD = SHORTEST
 """Bytes by whose first ones the beginning of a spelling is known at the end of a piece."""
@@ -38,23 +40,54 @@ class Span(NamedTuple):
     mask: bytes
 
 
-class _Grid(NamedTuple):
-    """Spellings found by the numbers of ``step`` bytes that stand in them."""
+class _Net(NamedTuple):
+    """How spellings are met: by numbers of ``width`` bytes at every ``step``-th byte, which takes ``cost`` nanoseconds
+    a byte. ``chance`` is the share of spellings whose numbers are met where they do not stand, in bad cases."""
 
     step: int
+    width: int
     form: Literal["I", "Q"]
-    numbers: frozenset[int]
-    where: dict[int, list[tuple[bytes, int]]]
+    cost: float
+    chance: float
 
-    def candidates(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Each place where a spelling may begin."""
-        cells = memoryview(data)[: len(data) // self.step * self.step].cast(self.form)
-        if self.numbers.isdisjoint(cells):
-            return
-        for index, number in enumerate(cells):
-            if number in self.numbers:
-                for spelling, offset in self.where[number]:
-                    yield index * self.step - offset, spelling
+    @property
+    def shortest(self) -> int:
+        """Bytes of the shortest spelling that cannot slip through."""
+        return self.step + self.width - 1
+
+
+_NETS = (_Net(16, 8, "Q", 3.0, 0.0), _Net(8, 8, "Q", 5.0, 0.0), _Net(4, 4, "I", 8.0, 0.1))
+_SOUGHT = 0.3
+"""Nanoseconds a byte to look for one spelling by itself."""
+
+
+class _Grid:
+    """Spellings in a net, by the numbers that stand in them."""
+
+    __slots__ = ("_net", "_numbers", "_where")
+
+    def __init__(self, net: _Net, some: Iterable[bytes]) -> None:
+        self._net = net
+        self._where: dict[int, list[bytes]] = {}
+        for each in some:
+            for number in self._kept(each):
+                self._where.setdefault(number, []).append(each)
+        self._numbers = frozenset(self._where)
+
+    def _kept(self, spelling: bytes) -> Iterator[int]:
+        """The numbers of as many places in a row as lie between two that are looked at, where the rarest are."""
+        step, width, form = self._net[:3]
+        rare = [_rarity(spelling[at : at + width]) for at in range(len(spelling) - width + 1)]
+        first = max(range(len(rare) - step + 1), key=lambda at: sum(rare[at : at + step]))
+        for at in range(first, first + step):
+            yield memoryview(spelling[at : at + width]).cast(form)[0]
+
+    def met(self, data: bytes) -> Iterator[bytes]:
+        """The spellings that may stand in the data."""
+        step, width, form = self._net[:3]
+        cells = memoryview(data)[: len(data) // width * width].cast(form)
+        for number in self._numbers.intersection(cells if step == width else cells[:: step // width]):
+            yield from self._where[number]
 
 
 class _Known:
@@ -66,15 +99,8 @@ class _Known:
         self.masks = masks
         self.has_numbers = any(not each.strip(b"0123456789.+-e") for each in masks)
         self._longest = max(map(len, masks), default=0)
-        long = [each for each in masks if len(each) >= 15]
-        middle = [each for each in masks if 7 <= len(each) < 15]
-        few = len(middle) <= _FEW
-        self._sought = [each for each in masks if len(each) < (15 if few else 7)]
-        grids: tuple[tuple[int, Literal["I", "Q"], list[bytes]], ...] = (
-            (8, "Q", long),
-            (4, "I", [] if few else middle),
-        )
-        self._grids = tuple(_grid(step, form, some) for step, form, some in grids if some)
+        nets, self._sought = _cheapest(masks)
+        self._grids = tuple(_Grid(net, some) for net, some in nets)
         self._heads: dict[bytes, list[bytes]] = {}
         for each in masks:
             self._heads.setdefault(each[:_HEAD], []).append(each)
@@ -82,13 +108,8 @@ class _Known:
 
     def spans(self, data: bytes) -> list[Span]:
         """Where anything is to be masked, in order; overlapping places are one."""
-        found = {
-            (start, start + len(each)): each
-            for grid in self._grids
-            for start, each in grid.candidates(data)
-            if start >= 0 and data.startswith(each, start)
-        }
-        for each in self._sought:
+        found: dict[tuple[int, int], bytes] = {}
+        for each in chain(self._sought, {each for grid in self._grids for each in grid.met(data)}):
             start = data.find(each)
             while start >= 0:
                 found[start, start + len(each)] = each
@@ -112,15 +133,18 @@ def _by_start_then_longest(place: tuple[int, int]) -> tuple[int, int]:
     return place[0], -place[1]
 
 
-def _grid(step: int, form: Literal["I", "Q"], some: Iterable[bytes]) -> _Grid:
-    where: dict[int, list[tuple[bytes, int]]] = {}
-    for each in some:
-        rare = [_rarity(each[offset : offset + step]) for offset in range(len(each) - step + 1)]
-        first = max(range(len(rare) - step + 1), key=lambda at: sum(rare[at : at + step]))
-        for offset in range(first, first + step):
-            number = memoryview(each[offset : offset + step]).cast(form)[0]
-            where.setdefault(number, []).append((each, offset))
-    return _Grid(step, form, frozenset(where), where)
+def _cheapest(spellings: Iterable[bytes]) -> tuple[list[tuple[_Net, list[bytes]]], list[bytes]]:
+    """Which nets are worth their cost, each with its spellings, and the spellings to look for by themselves."""
+    plans = []
+    for chosen in (each for count in range(len(_NETS) + 1) for each in combinations(_NETS, count)):
+        caught: dict[_Net, list[bytes]] = {net: [] for net in chosen}
+        rest: list[bytes] = []
+        for each in spellings:
+            next((caught[net] for net in chosen if len(each) >= net.shortest), rest).append(each)
+        sought = len(rest) + sum(net.chance * len(some) for net, some in caught.items())
+        plans.append((sum(net.cost for net in chosen) + _SOUGHT * sought, [*caught.items()], rest))
+    _, nets, rest = min(plans, key=lambda plan: plan[0])
+    return nets, rest
 
 
 def _rarity(part: bytes) -> int:
@@ -138,16 +162,28 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
     return found
 
 
+_ALL: WeakSet[Redactor] = WeakSet()
+"""Those that somebody still holds."""
+
+
+def without_any(text: str) -> str:
+    """A text without the values that any redactor of this process looks for."""
+    for redactor in list(_ALL):
+        text = redactor.text(text)
+    return text
+
+
 class Redactor:
     """Takes the values that were added out of bytes, texts and data. Values may be added at any time, from any thread;
     streams that are under way know them from their next piece on."""
 
-    __slots__ = ("_known", "_lock", "_masks")
+    __slots__ = ("__weakref__", "_known", "_lock", "_masks")
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._masks: dict[bytes, bytes] = {}
         self._known = _Known(self._masks)
+        _ALL.add(self)
 
     @property
     def known(self) -> _Known:
@@ -186,11 +222,13 @@ class Redactor:
         return b"".join((*parts, data[at:]))
 
     def text(self, text: str) -> str:
-        """The text without the values."""
+        """The text without the values, and without the beginning of one where it was cut off in the middle of it."""
         if len(text) < SHORTEST:
             return text
         data = text.encode("utf-8", "surrogatepass")
         clean = self.bytes(data)
+        if (half := self.known.unfinished(clean)) >= HALF:
+            clean = clean[:-half] + MASK
         return text if clean is data else clean.decode("utf-8", "surrogatepass")
 
     def data(self, value: Json) -> Json:

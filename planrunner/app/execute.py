@@ -27,10 +27,11 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import notation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any, Protocol
 
     from planrunner.app.admission import Ask
+    from planrunner.engine.drive import Onlooker
     from planrunner.engine.effects import Effects
     from planrunner.engine.vault import Vault
     from planrunner.journal.port import JournalPort
@@ -299,7 +300,11 @@ class Held:
         state, site = self._state, self._site
         place = Place(directory_of(state), os.path.join(site.state_dir, "tmp", state.run_id))
         observers = site.registry.observer()
-        onlooker = site.watch if observers is None else _Observed(site.watch, state.run_id, observers)
+        onlooker: Onlooker = site.watch
+        if observers is not None:
+            from planrunner.app.observed import Observed  # late: few plugins observe
+
+            onlooker = Observed(site.watch, state.run_id, observers)
         driver = Driver(state, self._append, effects, place, onlooker, self._handle.last_seq)
         driver.inbox = Inbox(site.journal, self._handle)
         gc.freeze()  # the plan and the modules stay: no collection has to look at them again
@@ -327,24 +332,6 @@ class Held:
             result = result._replace(source=site.journal.plan(self._digest).source())
         site.watch.ended(result)
         return result
-
-
-class _Observed:
-    """The watch, and the plugins that observe; they are told last and cannot change anything."""
-
-    __slots__ = ("_observe", "_run_id", "_watch")
-
-    def __init__(self, watch: Watch, run_id: str, observe: Callable[[str, Entry], None]) -> None:
-        self._watch = watch
-        self._run_id = run_id
-        self._observe = observe
-
-    def event(self, entry: Entry) -> None:
-        self._watch.event(entry)
-        self._observe(self._run_id, entry)
-
-    def tick(self, now: float) -> None:
-        self._watch.tick(now)
 
 
 def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:

@@ -169,7 +169,7 @@ class Context(NamedTuple):
 
         if name not in {wish.id for wish in wishes(self.call.task.secrets)}:
             message = f"the task does not declare the secret `{name}`: add `secrets: [{name}]`"
-            raise Failure(message, "policy", rule="secret")
+            raise Failure(message, "policy", rule="secret.undeclared")
         return self._served().credential(name)
 
     def credential(self, name: str) -> str:

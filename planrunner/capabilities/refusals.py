@@ -40,10 +40,6 @@ REFUSALS: dict[str, Refusal] = {
         "a value that came from outside, where it would decide what the rest of the name says",
         "Bind it to closed choices, or let a person see it at a gate; `planrunner lint` has the lines.",
     ),
-    "secret": Refusal(
-        "a credential that there is not, that its source does not give, or that would end where it can be read",
-        "Mend `provider_credentials` in planrunner.yaml, or `secrets` of the task.",
-    ),
     "template.code": Refusal(
         "a template in an input that is code, other than one that is all of it with `generated: true`",
         "Hand the value over beside the code.",
@@ -87,6 +83,16 @@ REFUSALS: dict[str, Refusal] = {
     "settings.network": Refusal("a connection while the section `network` is not sound", "Mend the entry."),
     "research.robots": Refusal("a page that the robots.txt of its site keeps from us", "Ask the site."),
     "models.key": Refusal("a model whose key is not set, cannot be read, or is no line of text", "Set the key."),
+    "secret.missing": Refusal(
+        "a credential that there is not, or that its source does not give",
+        "Mend `provider_credentials` in planrunner.yaml; `planrunner secrets check` looks each up.",
+    ),
+    "secret.undeclared": Refusal("a credential that the task does not declare", "`secrets: [ID]` in the task."),
+    "secret.kept": Refusal(
+        "an artifact that holds a secret and is no text, from which it could be taken out", "Keep a file without it."
+    ),
+    "secret.descriptor": Refusal("`as: fd` for what is not one process", "Write `as: file`."),
+    "secret.line": Refusal("a credential that is more than a line and cannot stand in a header", "Name another one."),
     "sql.readonly": Refusal("a statement in `sql.query` that writes", "Use `sql.execute`."),
     "sql.transaction": Refusal("statements that begin or end transactions: a task is one", "Leave them out."),
     "sql.database": Refusal("a database that planrunner.yaml does not name", "`sql: {databases: {NAME: …}}`."),

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from planrunner import __version__
 from planrunner.plugins.discovery import cache_folder
+from planrunner.redaction import without_any
 
 
 def write_report(error: BaseException, arguments: Sequence[str]) -> str:
@@ -45,7 +46,7 @@ def _report(error: BaseException, arguments: Sequence[str]) -> str:
         f"arguments {' '.join(_masked(arguments))}",
         "",
     ]
-    return "\n".join(facts) + "\n" + "".join(traceback.format_exception(error))
+    return without_any("\n".join(facts) + "\n" + "".join(traceback.format_exception(error)))
 
 
 def _masked(arguments: Sequence[str]) -> list[str]:

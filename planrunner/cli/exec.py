@@ -8,7 +8,7 @@ import click
 
 from planrunner.cli import running
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import PROGRESS, UNATTENDED, ExecOptions, pair
+from planrunner.cli.options import NO_SANDBOX, PROGRESS, UNATTENDED, ExecOptions, pair
 
 
 def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -43,7 +43,7 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 )
 @click.option("--unattended", is_flag=True, help=UNATTENDED)
 @click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits.")
-@click.option("--no-sandbox", is_flag=True, help="At a terminal: shut nothing in, whatever policies say. Recorded.")
+@click.option("--no-sandbox", is_flag=True, help=NO_SANDBOX)
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Run a plan.

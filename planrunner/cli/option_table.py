@@ -34,6 +34,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown."),
         ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
+        ("--no-sandbox", "At a terminal: shut nothing in, whatever policies say. Recorded."),
     ),
     "fork": (
         ("--from", "A checkpoint, or a task for its last one."),

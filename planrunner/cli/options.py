@@ -9,6 +9,8 @@ PROGRESS = ("auto", "tree", "plain", "github", "jsonl", "quiet")
 
 UNATTENDED = "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."
 
+NO_SANDBOX = "At a terminal: shut nothing in, whatever policies say. Recorded."
+
 Pairs = tuple[tuple[str, str], ...]
 
 
@@ -66,12 +68,13 @@ class ResumeOptions:
     """What ``planrunner resume`` was told; ``settle`` pairs a task with retry, completed, failed or
     rollback; ``unattended`` says that nobody is there to ask."""
 
-    __slots__ = ("accept_policy", "json", "no_wait", "progress", "run", "settle", "unattended")
+    __slots__ = ("accept_policy", "json", "no_sandbox", "no_wait", "progress", "run", "settle", "unattended")
 
     run: str
     settle: Pairs
     json: bool
     progress: str
+    no_sandbox: bool
     no_wait: bool
     unattended: bool
     accept_policy: bool
@@ -80,7 +83,7 @@ class ResumeOptions:
         """``given`` holds any of the other slots by name."""
         self.run = run
         self.settle = ()
-        self.json = self.no_wait = self.unattended = self.accept_policy = False
+        self.json = self.no_sandbox = self.no_wait = self.unattended = self.accept_policy = False
         self.progress = "auto"
         for name, value in given.items():
             setattr(self, name, value)

@@ -82,9 +82,8 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
     seen = watch(given, options.progress)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
     tell_edited(given, options.run)
-    result = resume(
-        options.run, options.settle, given.state, onlooker, Manner(options.unattended, options.accept_policy)
-    )
+    manner = Manner(options.unattended, options.accept_policy, options.no_sandbox and _at_terminal())
+    result = resume(options.run, options.settle, given.state, onlooker, manner)
     return report(result, options.json)
 
 

@@ -12,7 +12,7 @@ import click
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import Settings, output
 from planrunner.errors import DENIED, OK, UsageError
-from planrunner.views.powers import item, powers_lines
+from planrunner.views.powers import LONGEST_PATH, item, powers_lines
 
 if TYPE_CHECKING:
     from planrunner.app.admission import Examined
@@ -56,11 +56,11 @@ def _plan(given: Settings, path: str, options: dict[str, Any]) -> int:
     found = examined(path)
     _show(given, found, options["as_json"])
     if found.found["trusted"] == "trusted":
-        return _say(f"{item(path)} is trusted already, as it is now", options)
+        return _say(f"{_path(path)} is trusted already, as it is now", options)
     if not _agreed(given, options, "trust exactly this plan?"):
         return OK if options["as_json"] else _say("not trusted", options, DENIED)
     trust_plan(path, found)
-    return _say(f"{item(path)} is trusted as it is now; after a change it asks again", options)
+    return _say(f"{_path(path)} is trusted as it is now; after a change it asks again", options)
 
 
 def _show(given: Settings, found: Examined, as_json: bool) -> None:
@@ -75,7 +75,7 @@ def _project(given: Settings, path: str, options: dict[str, Any]) -> int:
     from planrunner.app.trusted import project_object, trust_project
 
     found = project_object(path)
-    root = item(found["project"])
+    root = _path(found["project"])
     if options["as_json"]:
         output(given).write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
     else:
@@ -111,7 +111,7 @@ def _list(given: Settings, as_json: bool) -> int:
     if as_json:
         output(given).write(json.dumps({"format": 1, "trusted": rows}, indent=2, ensure_ascii=False) + "\n")
         return OK
-    lines = [f"{row['kind']:<8} {row['digest'][:19]}  {item(row['path'])}\n" for row in rows]
+    lines = [f"{row['kind']:<8} {row['digest'][:19]}  {_path(row['path'])}\n" for row in rows]
     output(given).write("".join(lines) or "nothing is trusted\n")
     return OK
 
@@ -120,5 +120,9 @@ def _forget(named: str) -> int:
     from planrunner.app.trusted import forget
 
     for path in forget(named):
-        click.echo(f"{item(path)} is no longer trusted")
+        click.echo(f"{_path(path)} is no longer trusted")
     return OK
+
+
+def _path(path: str) -> str:
+    return item(path, LONGEST_PATH)

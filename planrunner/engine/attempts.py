@@ -264,7 +264,7 @@ def _with_secrets(attempt: Attempt, binding: Binding, work: Callable[[], Result]
     if grant.descriptors and not binding.declaration.process:
         grant.withdraw()
         message = f"`as: fd` hands a secret to one process, which `{attempt.call.task.uses}` is not: write `as: file`"
-        return Outcome("policy", message, rule="secret")
+        return Outcome("policy", message, rule="secret.descriptor")
     return work()
 
 

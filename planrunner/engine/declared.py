@@ -52,7 +52,7 @@ def _kept(call: Call, state: str, redactor: Redactor | None) -> Iterator[dict[st
                 ) from None
             except SecretFound as refused:
                 message = f"the artifact `{name}` cannot be kept: {path}: {refused.strerror}"
-                raise Failure(message, "policy", rule="secret") from None
+                raise Failure(message, "policy", rule="secret.kept") from None
             except OSError as error:
                 raise Failure(f"the artifact `{name}` is missing: {path}: {error.strerror}") from None
             said = {"retention": artifact.retention} if artifact.retention else {}

@@ -61,7 +61,7 @@ def needed(vault: Vault | None, name: str) -> Vault:
         from planrunner.safety.credentials import unknown  # late: only this fault needs it
 
         message = f"the credential `{name}` is asked for, and the project has no `provider_credentials`"
-        raise Failure(f"{message}: {unknown(name, ())}", "policy", rule="secret")
+        raise Failure(f"{message}: {unknown(name, ())}", "policy", rule="secret.missing")
     return vault
 
 
@@ -83,7 +83,9 @@ def _with(found: Grant, wish: Wish, vault: Vault, call: Call, anew: bool) -> Gra
 def _write(call: Call, path: str, value: bytes) -> None:
     """A file of the attempt's own that nobody else may read."""
     if not call.scratch:
-        raise Failure("a call without a folder for scratch files is given no secret in a file", "policy", rule="secret")
+        raise Failure(
+            "a call without a folder for scratch files is given no secret in a file", "policy", rule="secret.missing"
+        )
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "wb") as file:

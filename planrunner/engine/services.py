@@ -65,7 +65,7 @@ class AttemptServices:
                 found = store.keep(content, name, type)
         except SecretFound as refused:
             raise Failure(
-                f"the artifact `{name}` cannot be kept: {refused.strerror}", "policy", rule="secret"
+                f"the artifact `{name}` cannot be kept: {refused.strerror}", "policy", rule="secret.kept"
             ) from None
         record: dict[str, Json] = {"name": name, "type": type, **found}
         with self._lock:

@@ -51,7 +51,7 @@ class Vault:
                 try:
                     value = value_of(credential, self._environment)
                 except Unresolved as unresolved:
-                    raise Failure(str(unresolved), "policy", rule="secret") from None
+                    raise Failure(str(unresolved), "policy", rule="secret.missing") from None
                 self.redactor.add(name, value)
                 self._values[name] = value
             return self._values[name]
@@ -61,5 +61,5 @@ class Vault:
         if found is None:
             help_ = unknown(name, self._credentials)
             message = f"planrunner.yaml has no credential `{name}` under `provider_credentials`: {help_}"
-            raise Failure(message, "policy", rule="secret")
+            raise Failure(message, "policy", rule="secret.missing")
         return found

@@ -11,7 +11,6 @@ from planrunner.errors import StorageFailed
 NAME = ".planrunner"
 FOLDERS = ("artifacts", "cache", "locks", "logs", "tmp")
 FILES = ("journal.db", "journal.db-wal", "journal.db-shm")
-_MARKS = (NAME, "planrunner.yaml", ".git")
 _SAID = ("planrunner.yaml", ".git")
 _MARKS = (NAME, *_SAID)
 _ELSEWHERE = "choose another state directory with --state DIR or PLANRUNNER_STATE"

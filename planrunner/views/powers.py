@@ -20,7 +20,7 @@ MOST = 40
 """Names of a row that are listed; how many more there are is told."""
 LONGEST = 72
 """Columns of one name."""
-_LONGEST_PATH = 300
+LONGEST_PATH = 300
 """Columns of a path that has to be seen whole."""
 _LABEL = 12
 _EFFECTS = {"unsafe": "changes things", "checkable": "changes things", "idempotent": "changes things", "read": "reads"}
@@ -36,12 +36,12 @@ def powers_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
 
 def _rows(found: dict[str, Json]) -> Iterator[tuple[str, list[str]]]:
     yield "plan", [f"{item(found['plan'])} with {plural(found['tasks'], 'task')}"]
-    yield "file", [item(found["file"], _LONGEST_PATH)]
+    yield "file", [item(found["file"], LONGEST_PATH)]
     if found["why"]:
-        yield "origin", [f"outside: {cut(_visible(found['why']), _LONGEST_PATH, False)}"]
+        yield "origin", [f"outside: {cut(_visible(found['why']), LONGEST_PATH, False)}"]
     if found["subplans"]:
         yield "links to", _items(found["subplans"])
-    yield "works in", [item(found["directory"], _LONGEST_PATH)]
+    yield "works in", [item(found["directory"], LONGEST_PATH)]
     yield "calls", _bounded([_call(row) for row in found["capabilities"]]) or ["nothing"]
     if found["programs"]:
         yield "programs", [*_items(found["programs"]), "and what these start"]
@@ -50,7 +50,7 @@ def _rows(found: dict[str, Json]) -> Iterator[tuple[str, list[str]]]:
     if found["writes"]:
         yield "writes", _items(found["writes"])
     if found["outside"]:
-        rows = [f"{item(row['path'], _LONGEST_PATH)} ({row['as']} of {item(row['task'])})" for row in found["outside"]]
+        rows = [f"{item(row['path'], LONGEST_PATH)} ({row['as']} of {item(row['task'])})" for row in found["outside"]]
         yield "reaches out", _bounded(rows)
     yield from _given(found)
     if found["asks"]:

@@ -62,19 +62,38 @@ def test_the_sandbox_is_not_taken_away_by_a_program(folder: Path) -> None:
     assert not (folder / ".planrunner").exists()
 
 
-def test_a_person_at_a_terminal_takes_the_sandbox_away_and_that_is_recorded(folder: Path) -> None:
+def at_a_terminal(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     master, slave = pty.openpty()
-    command = [sys.executable, "-m", "planrunner", "exec", "p.yaml", "--no-sandbox", "--progress", "quiet", "--json"]
+    command = [sys.executable, "-m", "planrunner", *arguments, "--progress", "quiet", "--no-wait", "--json"]
     done = subprocess.run(
         command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=slave, capture_output=True, timeout=50,
         check=False,
     )  # fmt: skip
     os.close(slave)
     os.close(master)
+    return done
+
+
+def test_a_person_at_a_terminal_takes_the_sandbox_away_and_that_is_recorded(folder: Path) -> None:
+    done = at_a_terminal(folder, "exec", "p.yaml", "--no-sandbox")
     assert done.returncode == 0 and json.loads(done.stdout)["status"] == "completed"
     began = planrunner(folder, "events", "last", "--type", "run_started", "--json").stdout
     assert "SQLite format" in planrunner(folder, "logs", "last", "t").stdout
     assert '"sandbox":{"off":true' in began.replace(" ", ""), began
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_run_that_goes_on_is_shut_in_unless_a_person_says_so_again(folder: Path, again: bool) -> None:
+    waiting = "  - {id: g, needs: [t], gate: approval, ask: Go on}\n  - {id: u, needs: [g], run: id -u}\n"
+    (folder / "p.yaml").write_text(PLAN % "id -u" + waiting)
+    assert at_a_terminal(folder, "exec", "p.yaml", "--no-sandbox").returncode == 8
+    assert planrunner(folder, "approve", "last", "g").returncode == 0
+    done = at_a_terminal(folder, "resume", "last", *(["--no-sandbox"] if again else []))
+    assert done.returncode == 0, done.stderr
+    uid = str(os.getuid()) if again else "65534"
+    assert planrunner(folder, "logs", "last", "u").stdout.splitlines()[-1] == uid
+    resumed = planrunner(folder, "events", "last", "--type", "run_resumed", "--json").stdout
+    assert ('"unconfined":true' in resumed.replace(" ", "")) == again
 
 
 @pytest.mark.parametrize("way", ["env", "file", "fd"])

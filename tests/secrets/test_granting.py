@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,24 @@ def test_three_ways_to_hand_it_over(project: Path) -> None:
 """
     assert execute(project, tasks)["a"]["status"] == "completed", log(project, "a")
     assert not Path((project / "where").read_text().strip()).exists()
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_they_reach_a_process_that_is_shut_in(project: Path) -> None:
+    (project / "planrunner.yaml").write_text(PROJECT + "policy: {sandbox: {profile: bubblewrap}}\n")
+    if planrunner(project, "doctor", "--sandbox").returncode:
+        pytest.skip("bubblewrap does not work here")
+    tasks = """
+  - id: a
+    secrets: {VALUE: token, FILE: {id: token, as: file}, FD: {id: token, as: fd}}
+    run: |
+      test "$VALUE" = "$(cat "$FILE")"
+      test "$VALUE" = "$(cat "$FD")"
+      echo "$VALUE"
+"""
+    assert execute(project, tasks)["a"]["status"] == "completed", log(project, "a")
+    assert log(project, "a") == "[secret:token]\n"
+    assert b"tok-under-test" not in state(project)
 
 
 def test_a_list_gives_the_usual_variables(project: Path) -> None:

@@ -7,13 +7,15 @@ import html
 import json
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planrunner.redaction import MASK, Redactor
+from planrunner.cli.crash import write_report
+from planrunner.redaction import MASK, Redactor, without_any
 
 SECRETS = (
     "tok-7Qz91LmX04rVd2",
@@ -172,3 +174,24 @@ def test_a_value_that_comes_later_is_known_to_streams_under_way() -> None:
     assert stream.take(b"later-") == b"later-"
     redactor.add("late", b"second-secret")
     assert stream.take(b"second-secret") == b"[secret:late]"
+
+
+def test_the_beginning_of_a_secret_at_the_end_of_a_text_is_no_part_of_it() -> None:
+    redactor = _redactor(SECRETS[0])
+    assert redactor.text(f"it said: {SECRETS[0][:12]}") == "it said: ***"
+    assert redactor.text(f"it said: {SECRETS[0][:7]}") == f"it said: {SECRETS[0][:7]}"
+
+
+def test_a_text_is_cleaned_by_every_redactor_that_is_held() -> None:
+    held = _redactor("secret-of-one-run")
+    assert without_any("x secret-of-one-run") == "x [secret:n0]"
+    del held
+    assert without_any("x secret-of-one-run") == "x secret-of-one-run"
+
+
+def test_the_report_of_a_crash_holds_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLANRUNNER_STATE", str(tmp_path))
+    held = _redactor("secret-of-a-crash")
+    report = Path(write_report(RuntimeError("broke at secret-of-a-crash"), ["exec", "p"])).read_text()
+    assert "broke at [secret:n0]" in report
+    assert held.known.masks

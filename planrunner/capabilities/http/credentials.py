@@ -59,7 +59,7 @@ def _declared(context: Context, name: str, header: Any) -> Credentials:
     """A credential of the project, as a token or in a header of its own."""
     value = context.secret(name)
     if not is_line(value):
-        raise Failure(f"the credential `{name}` is not one line of ASCII text", "policy", rule="secret")
+        raise Failure(f"the credential `{name}` is not one line of ASCII text", "policy", rule="secret.line")
     made = _made("authorization", "Bearer ", value) if header is None else _made(header_name(header), "", value)
     return made._replace(redactor=None)  # whatever the attempt gives is held against all secrets of the run anyway
 
