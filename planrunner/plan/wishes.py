@@ -23,7 +23,7 @@ class Wish(NamedTuple):
 
 
 def wishes(secrets: Json) -> Iterator[Wish]:
-    """A list of ids, or a mapping from variables to ids, one by one; of anything else, which the schema refuses, none."""
+    """A list of ids, or a mapping from variables to ids, one by one; nothing of what the schema refuses."""
     if isinstance(secrets, dict):
         for variable, given in secrets.items():
             more = given if isinstance(given, dict) else {"id": given}
