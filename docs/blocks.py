@@ -138,15 +138,16 @@ class Session:
         shutil.copytree(ROOT / "plans", folder / "plans")
         shutil.copytree(ROOT / "schemas", folder / "schemas")
         (folder / ".planrunner").mkdir(mode=0o700)
-        programs = folder / ".programs"
+        home, programs = folder / ".home", folder / ".programs"
+        home.mkdir()
         programs.mkdir()
         shim = programs / "planrunner"
         shim.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m planrunner "$@"\n')
         shim.chmod(0o755)
-        dropped = ("PLANRUNNER_", "GITHUB_", "FORCE_COLOR", "CLICOLOR", "PYTEST")
+        dropped = ("PLANRUNNER_", "GITHUB_", "FORCE_COLOR", "CLICOLOR", "PYTEST", "XDG_")
         kept = {key: value for key, value in os.environ.items() if not key.startswith(dropped) and key != "CI"}
         path = f"{programs}:{Path(sys.executable).parent}:{kept.get('PATH', os.defpath)}"
-        self.env = {**kept, "PATH": path, "HOME": str(folder), "NO_COLOR": "1", "COLUMNS": "100", "LANG": "C.UTF-8"}
+        self.env = {**kept, "PATH": path, "HOME": str(home), "NO_COLOR": "1", "COLUMNS": "100", "LANG": "C.UTF-8"}
 
     def run(self, command: str) -> tuple[str, int]:
         """What a command printed, both streams in one, and its exit code."""

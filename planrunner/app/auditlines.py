@@ -145,7 +145,7 @@ def _event(run: str, stored: dict[str, Json], link: bytes) -> dict[str, Json]:
     body, kind, at = json.loads(stored["body"]), stored["kind"], stored["at"]
     outcome = body.get("outcome") or {}
     refused = outcome.get("rule", "")
-    why = [str(body[name]) for name in _WHY if body.get(name)]
+    why = [str(body[name]) for name in _WHY if body.get(name)] + _given(body.get("environment") or {})
     why += [str(outcome[name]) for name in ("failure", "rule", "message") if outcome.get(name)]
     return {
         "run": run,
@@ -157,6 +157,16 @@ def _event(run: str, stored: dict[str, Json], link: bytes) -> dict[str, Json]:
         "subject": str(body.get("task") or body.get("plan_digest") or ""),
         "why": ": ".join(why),
     }
+
+
+def _given(environment: dict[str, Json]) -> list[str]:
+    """What a person allowed, or went without, when a run began."""
+    found = []
+    if (off := environment.get("sandbox") or {}).get("off"):
+        found.append(f"without a sandbox, by {off.get('by', '')}")
+    if environment.get("unchained"):
+        found.append(f"without a chain, since {environment['unchained']}")
+    return found
 
 
 def _who(body: dict[str, Json]) -> str:

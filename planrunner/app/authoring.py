@@ -52,11 +52,12 @@ class Checked(NamedTuple):
     fixed: int = 0
 
 
-def registry(project: str | None = None) -> Capabilities:
-    """The installed capabilities and those of a project; late, because most commands look none up."""
+def registry(project: str | None = None, keeps: bool = True) -> Capabilities:
+    """The installed capabilities and those of a project; late, because most commands look none up. ``keeps`` as in
+    ``Registry``."""
     from planrunner.plugins import Registry
 
-    found: Capabilities = Registry(project=project)
+    found: Capabilities = Registry(project=project, keeps=keeps)
     return found
 
 

@@ -9,7 +9,7 @@ import time
 
 from planrunner import __version__, errors
 from planrunner.app.asking import user
-from planrunner.app.sight import Seen, at_once, environment_of, governing, has_settings, settled, sight
+from planrunner.app.sight import Seen, at_once, environment_of, governing, has_settings, is_doubtful, settled, sight
 from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, boot
 from planrunner.engine.drive import Driver
@@ -18,7 +18,7 @@ from planrunner.errors import UsageError
 from planrunner.journal import locks
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
-from planrunner.journal.workspace import find_project, find_state
+from planrunner.journal.workspace import find_project, find_state, why_outside
 from planrunner.machine.events import Entry, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
+    from planrunner.app.admission import Ask
+    from planrunner.engine.drive import Onlooker
     from planrunner.engine.effects import Effects
     from planrunner.engine.vault import Vault
     from planrunner.journal.port import JournalPort
@@ -41,7 +43,9 @@ if TYPE_CHECKING:
 
 
 class ExecRequest(NamedTuple):
-    """What ``planrunner exec`` was asked for. ``only`` and ``until`` are task ids; ``state`` is the state directory."""
+    """What ``planrunner exec`` was asked for. ``only`` and ``until`` are task ids; ``state`` is the state directory;
+    ``trust`` the digest by which somebody trusts a plan from outside the project, ``beyond`` places there to act in,
+    ``ask`` asks about both (None: nobody can). With ``vouched`` the caller made the plan, wherever it lies."""
 
     plan: str
     params: tuple[tuple[str, Json], ...] = ()
@@ -57,6 +61,10 @@ class ExecRequest(NamedTuple):
     """Nobody is there to ask: what is in doubt and can be undone is undone, and fails."""
     unconfined: bool = False
     """A person has taken the sandbox away: nothing is shut in, whatever policies say."""
+    trust: str = ""
+    beyond: tuple[str, ...] = ()
+    ask: Ask | None = None
+    vouched: bool = False
 
 
 class RunResult(NamedTuple):
@@ -104,17 +112,31 @@ def is_attended(watch: Watch) -> bool:
 def execute(request: ExecRequest, watch: Watch, registry: Registry | None = None) -> RunResult:
     """Run a plan until it ends or parks, with the capabilities of ``registry`` where one is given.
 
-    Raises NotFound, PlanInvalid, UsageError (parameters, task names), StorageFailed and Fenced; whatever the tasks of
-    the plan do ends in the result.
+    Raises NotFound, PlanInvalid, UsageError (parameters, task names), Denied for a plan that nobody lets run,
+    StorageFailed and Fenced; whatever the tasks of the plan do ends in the result.
     """
     registry = registry or Registry(project=find_project(request.plan))
     state_dir = find_state(request.plan, request.state)
+    free = request.dry_run or request.vouched
+    seen, noted = None, None
+    if not free and why_outside(request.plan):  # before anything is read or written that came with it
+        seen, noted = _admitted(request, registry, None)
     journal = journal_at(state_dir, request.dry_run)
     try:
-        seen = sight(request.plan, journal, registry)
-        return _begin(request, Site(journal, registry, state_dir, watch, request.unconfined), seen)
+        seen = seen or sight(request.plan, journal, registry)
+        if noted is None:
+            asked = not free and (request.trust or request.beyond or is_doubtful(request.plan, seen))
+            noted = _admitted(request, registry, seen)[1] if asked else {}
+        return _begin(request, Site(journal, registry, state_dir, watch, request.unconfined), seen, noted)
     finally:
         journal.close()
+
+
+def _admitted(request: ExecRequest, registry: Registry, seen: Seen | None) -> tuple[Seen, dict[str, Json]]:
+    from planrunner.app.admission import Wish, admit  # late: most plans are one's own
+
+    wish = Wish(request.plan, request.params, request.trust, request.beyond, request.ask)
+    return admit(wish, registry, seen)
 
 
 class Site(NamedTuple):
@@ -139,11 +161,11 @@ def journal_at(state_dir: str, in_memory: bool) -> JournalPort:
     return open_journal(state_dir)
 
 
-def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
+def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json]) -> RunResult:
     directory = find_project(request.plan)
     settings, most = settled(directory)
     request = request._replace(max_parallel=at_once(request.max_parallel, seen.plan.max_parallel, most))
-    policy = governing(directory, seen, request.plan)
+    policy = governing(directory, seen, request.plan, noted.get("trust", {}).get("origin") == "outside")
     params, selected = _asked(request, seen)
     plan, traits = seen.plan, seen.traits
     imagined: Effects | None = None
@@ -165,6 +187,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen) -> RunResult:
         environment={
             **_environment(request.plan, directory, seen.env),
             **settings,
+            **noted,
             **policy,
             **({"dry_run": True} if request.dry_run else {}),
             **({"unchained": site.journal.unchained} if site.journal.unchained else {}),
@@ -277,7 +300,11 @@ class Held:
         state, site = self._state, self._site
         place = Place(directory_of(state), os.path.join(site.state_dir, "tmp", state.run_id))
         observers = site.registry.observer()
-        onlooker = site.watch if observers is None else _Observed(site.watch, state.run_id, observers)
+        onlooker: Onlooker = site.watch
+        if observers is not None:
+            from planrunner.app.observed import Observed  # late: few plugins observe
+
+            onlooker = Observed(site.watch, state.run_id, observers)
         driver = Driver(state, self._append, effects, place, onlooker, self._handle.last_seq)
         driver.inbox = Inbox(site.journal, self._handle)
         gc.freeze()  # the plan and the modules stay: no collection has to look at them again
@@ -307,24 +334,6 @@ class Held:
         return result
 
 
-class _Observed:
-    """The watch, and the plugins that observe; they are told last and cannot change anything."""
-
-    __slots__ = ("_observe", "_run_id", "_watch")
-
-    def __init__(self, watch: Watch, run_id: str, observe: Callable[[str, Entry], None]) -> None:
-        self._watch = watch
-        self._run_id = run_id
-        self._observe = observe
-
-    def event(self, entry: Entry) -> None:
-        self._watch.event(entry)
-        self._observe(self._run_id, entry)
-
-    def tick(self, now: float) -> None:
-        self._watch.tick(now)
-
-
 def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
     """Effects on the real world. Raises RunHeld while files are put back where the run works."""
     from planrunner.engine.live import LiveEffects, LiveSettings
@@ -348,17 +357,12 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         epoch=epoch,
         environment=None if vault is None else vault.environment,
         directory=directory,
+        outside=tuple(state.environment.get("outside", ())),
         vault=vault,
-        untrusted=_is_from_outside(state),
+        untrusted=state.environment.get("trust", {}).get("origin") == "outside",
         unconfined=site.unconfined,
     )
     return LiveEffects(settings)
-
-
-def _is_from_outside(state: State) -> bool:
-    """Whether nobody of the project vouches for the plan."""
-    trust = state.environment.get("trust")
-    return isinstance(trust, dict) and trust.get("origin") == "outside"
 
 
 _REST_CODES = {"interrupted": errors.INTERRUPTED, "terminated": errors.TERMINATED, "storage": errors.STORAGE}

@@ -48,7 +48,7 @@ def lint_paths(
 def _registry_of(project: str, known: dict[str, Capabilities]) -> Capabilities:
     """What can be used in a project; folders of one project share what was loaded."""
     if project not in known:
-        known[project] = registry(project)
+        known[project] = registry(project, keeps=False)
     return known[project]
 
 

@@ -43,10 +43,17 @@ def _search(folder: str) -> Iterator[str]:
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
         for name in sorted(files):
             path = os.path.normpath(os.path.join(here, name))
-            if not os.path.isfile(path):
+            if not os.path.isfile(path) or (os.path.islink(path) and not _beneath(path, folder)):
                 continue
             if name.endswith(_SURE) or (name.endswith(_YAML) and (_in_plans(path) or _looks_like_plan(path))):
                 yield path
+
+
+def _beneath(path: str, folder: str) -> bool:
+    """Whether a link leads to what lies in the folder that is searched: what it shows of other files would come out in
+    the log of whoever lints a project of others."""
+    home = os.path.realpath(folder)
+    return os.path.commonpath([home, os.path.realpath(path)]) == home
 
 
 def _in_plans(path: str) -> bool:

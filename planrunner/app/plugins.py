@@ -9,13 +9,14 @@ from planrunner.app.sight import check_project
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.plan.nearest import nearest
-from planrunner.plugins import Registry, trust
+from planrunner.plugins import Registry
 from planrunner.plugins.callables import faults_of
 from planrunner.plugins.claims import undocumented, unsound
 from planrunner.plugins.discovery import CAPABILITIES
 from planrunner.plugins.projectfiles import ProjectFile, read
 from planrunner.plugins.scanning import Scan
 from planrunner.record import NamedTuple
+from planrunner.safety import trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

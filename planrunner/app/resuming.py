@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
 class Manner(NamedTuple):
     """How a run goes on: with ``unattended`` nobody is there to ask; with ``accepts_policy`` a person holds it to the
-    operator's policy of now alone, where that is another than it began with."""
+    operator's policy of now alone, where that is another than it began with; ``unconfined`` where a person has taken
+    the sandbox away, for this time only."""
 
     unattended: bool = False
     accepts_policy: bool = False
+    unconfined: bool = False
 
 
 _PLAIN = Manner()
@@ -57,7 +59,13 @@ def resume(
         held = accepted(found, directory_of(found)) if manner.accepts_policy else ()
         return [*held, *alone, *answers(found, settle, user()), *with_more(found, user())]
 
-    return go_on(run, state, watch, following)
+    state_dir = find_state(None, state)
+    journal = journal_at(state_dir, False)
+    try:
+        site = Site(journal, Registry(), state_dir, watch, manner.unconfined)
+        return _go_on(site, journal.find_run(run), following, "")
+    finally:
+        journal.close()
 
 
 def go_on(
@@ -96,6 +104,10 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         site.registry.project = directory_of(state)
         if reopening != "rollback" and state.stop_reason not in FINAL_STOPS:
             _check_capabilities(site, state, row.plan_digest, every=reopening != "")
+            if "trust" in state.environment:
+                from planrunner.app.admission import check_again  # late: most plans are one's own
+
+                check_again(state.environment)
         _reap(run_id)
         site.watch.started(run_id, state.plan, state)
         first: list[Event] = []
@@ -104,7 +116,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
 
             first.append(RunReopened(reopening, user()))
         away = max(0.0, clock.now() - line.last)
-        first.append(RunResumed(handle.epoch, user(), here, away, is_attended(site.watch)))
+        first.append(RunResumed(handle.epoch, user(), here, away, is_attended(site.watch), site.unconfined))
         return held.drive((*first, *held_to, *following), live(site, state, clock, handle.epoch))
 
 

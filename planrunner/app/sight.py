@@ -7,6 +7,7 @@ import os
 
 from planrunner import __version__
 from planrunner.errors import PlanInvalid
+from planrunner.journal.workspace import find_project, why_outside
 from planrunner.jsontext import read_json, write_json
 from planrunner.lean import sha256
 from planrunner.plan import compiled
@@ -28,7 +29,8 @@ FORMAT = "3"
 
 class Seen(NamedTuple):
     """A plan ready to run. ``traits`` and ``env`` (names of environment variables it reads) go into the run's record;
-    ``notices`` counts warnings and notes."""
+    ``notices`` counts warnings and notes. ``files`` are the linked ones (paths from the folder of the plan, hashes);
+    ``strays`` says that a task names a place which may lie outside the working directory."""
 
     plan: Plan
     digest: str
@@ -37,6 +39,8 @@ class Seen(NamedTuple):
     traits: dict[str, Json]
     env: tuple[str, ...]
     notices: int
+    files: tuple[tuple[str, str], ...] = ()
+    strays: bool = False
 
 
 def sight(path: str, journal: JournalPort, registry: Registry) -> Seen:
@@ -50,8 +54,8 @@ def sight(path: str, journal: JournalPort, registry: Registry) -> Seen:
     restored = None if kept is None else _restore(kept, data, os.path.dirname(path))
     if restored is not None:
         return restored
-    seen, files = _first_sight(path, registry)
-    head = write_json([seen.digest, seen.traits, seen.env, seen.notices, files])
+    seen = _first_sight(path, registry)
+    head = write_json([seen.digest, seen.traits, seen.env, seen.notices, seen.files, seen.strays])
     journal.compiled_put(key, b"\n".join((head.encode(), seen.compiled)))
     return seen
 
@@ -78,15 +82,14 @@ def _restore(kept: bytes, data: bytes, folder: str) -> Seen | None:
     which costs only time."""
     try:
         head, _, body = kept.partition(b"\n")
-        digest, traits, env, notices, files = read_json(head.decode())
+        digest, traits, env, notices, files, strays = read_json(head.decode())
         if not all(_unchanged(os.path.join(folder, name), known) for name, known in files):
             return None
         plan = compiled.load(body.decode())
     except ValueError:
         return None
-    return Seen(
-        plan, digest, data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"), body, traits, tuple(env), notices
-    )
+    text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    return Seen(plan, digest, text, body, traits, tuple(env), notices, tuple(files), strays)
 
 
 def _unchanged(path: str, known: str) -> bool:
@@ -97,8 +100,7 @@ def _unchanged(path: str, known: str) -> bool:
         return False
 
 
-def _first_sight(path: str, registry: Registry) -> tuple[Seen, tuple[tuple[str, str], ...]]:
-    """The plan, with the paths (from its folder) and hashes of the files it links to."""
+def _first_sight(path: str, registry: Registry) -> Seen:
     from planrunner.app.planfile import read_regular
     from planrunner.plan.digest import digest
     from planrunner.plan.load import load
@@ -115,22 +117,40 @@ def _first_sight(path: str, registry: Registry) -> tuple[Seen, tuple[tuple[str, 
         traits = {name: [*trait, *_UNSAID[len(trait) - 3 :], rows[name]] for name, trait in traits.items()}
     env = _env_names(plan, file.source) if not files else _env_read(plan)
     written = compiled.dump(plan).encode()
-    return Seen(plan, digest(plan), file.source.text, written, traits, env, len(findings)), files
+    strays = any(map(_may_stray, _places(plan.tasks)))
+    return Seen(plan, digest(plan), file.source.text, written, traits, env, len(findings), files, strays)
 
 
 def capabilities_of(tasks: tuple[Task, ...]) -> set[str]:
     """The capabilities that tasks name, those inside them and what undoes or replaces them included."""
     found: set[str] = set()
-    waiting = list(tasks)
-    for task in waiting:
+    for task in _every(tasks):
         found.add(task.uses)
         found |= {action.uses for action in (task.rollback, task.degraded) if action is not None}
+    return found - {""}
+
+
+def _every(tasks: tuple[Task, ...]) -> Iterator[Task]:
+    """The tasks with all that are inside them."""
+    waiting = list(tasks)
+    for task in waiting:
+        yield task
         waiting += task.subplan
         if task.loop is not None:
             waiting += task.loop.tasks
         if task.sub is not None:
             waiting += task.sub.tasks
-    return found - {""}
+
+
+def _places(tasks: tuple[Task, ...]) -> Iterator[str]:
+    """The places that tasks say they work in, or take outputs from."""
+    for task in _every(tasks):
+        yield task.cwd
+        yield from (each.path for each in task.outputs if each.path)
+
+
+def _may_stray(path: str) -> bool:
+    return path.startswith("/") or "{{" in path or "{%" in path or ".." in path.split("/")
 
 
 def _trait(capability: Capability | None) -> list[Json]:
@@ -194,6 +214,22 @@ def check_project(directory: str) -> None:
         read_project(directory)
 
 
+def is_doubtful(path: str, seen: Seen) -> bool:
+    """Whether a plan of the project may need a word by somebody: it may act outside, it links to files elsewhere, or
+    the policy asks for one. Raises as ``read_data``."""
+    folder = os.path.dirname(path)
+    return seen.strays or any(why_outside(os.path.join(folder, name)) for name, _ in seen.files) or _asks_inside()
+
+
+def _asks_inside() -> bool:
+    project = find_project(None)
+    if not has_settings(project):
+        return False
+    from planrunner.safety.policy import asks_inside  # late, as above
+
+    return asks_inside(project)
+
+
 def has_settings(directory: str) -> bool:
     """Whether there may be any: a file of the project, a profile that was asked for, a file of the user."""
     if os.path.lexists(os.path.join(directory, "planrunner.yaml")) or os.environ.get("PLANRUNNER_PROFILE"):
@@ -202,13 +238,16 @@ def has_settings(directory: str) -> bool:
     return any(os.path.lexists(f"{home}/planrunner/config.yaml") for home in homes)
 
 
-def governing(directory: str, seen: Seen, path: str) -> dict[str, Json]:
-    """The operator's levels of policy for the record of a run. Raises Denied where they refuse what the plan wants."""
-    if not has_settings(directory):
+def governing(directory: str, seen: Seen, path: str, foreign: bool = False) -> dict[str, Json]:
+    """The operator's levels of policy for the record of a run: those of the project, and of the one of the working
+    directory, which is the operator's alone where the plan is ``foreign``. Raises Denied where they refuse what the
+    plan wants."""
+    places = [place for place in dict.fromkeys((directory, find_project(None))) if has_settings(place)]
+    if not places:
         return {}
-    from planrunner.safety.policy import levels, policy_records  # late, as above
+    from planrunner.safety.policy import levels, records_of  # late, as above
 
-    records = policy_records(directory)
+    records = records_of(places, find_project(None) if foreign else directory)
     if not records:
         return {}
     from planrunner.app.permitted import refuse_denied  # late: few operators say anything

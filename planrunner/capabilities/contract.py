@@ -111,6 +111,10 @@ if TYPE_CHECKING:
         env: dict[str, str]
         directory: str
 
+        descriptors: tuple[int, ...]
+
+        def started(self) -> None: ...
+
         def check(self, pid: int, printed: int) -> None: ...
 
         def over(self) -> None: ...

@@ -104,6 +104,7 @@ def run(context: Context, program: Program) -> Ended:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            pass_fds=() if shut is None else shut.descriptors,
         )
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and not os.path.isdir(folder):
@@ -111,6 +112,9 @@ def run(context: Context, program: Program) -> Ended:
         why = error.strerror if isinstance(error, OSError) else str(error)
         kind = "transient" if isinstance(error, (BlockingIOError, MemoryError)) else "logic"
         raise Failure(f"`{program.arguments[0]}` cannot be started: {why}", kind) from None
+    finally:
+        if shut is not None:
+            shut.started()
     watch = _Watch(context, program, process)
     watch.shut = shut
     try:

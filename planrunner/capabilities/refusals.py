@@ -27,7 +27,13 @@ REFUSALS: dict[str, Refusal] = {
         "The message has the line; the strictest level counts.",
     ),
     "sandbox": Refusal("a command that needs a sandbox where none works", "See `planrunner doctor --sandbox`."),
-    "sandbox.*": Refusal("what the sandbox of a task does not let it do; the rest of the name says what", _WAY),
+    "sandbox.*": Refusal(
+        "going on past a limit of the sandbox: cpu, memory, processes, time, output", "The message has the line."
+    ),
+    "sandbox.files": Refusal(
+        "work outside the working directory in a sandbox, and making what rules over it: planrunner.yaml, .git",
+        "The message has the line, where there is one.",
+    ),
     "trust": Refusal("a plan that nobody vouches for", _WAY),
     "trust.*": Refusal("what a plan that nobody vouches for may not do", _WAY),
     "taint.*": Refusal(

@@ -86,7 +86,9 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     shown = _Shown(messages(given))
     if options["real"]:
         from planrunner.app.proof.realchaos import real_chaos
+        from planrunner.cli.consent import vouch
 
+        vouch(given, options["plan"], options["params"])
         found = real_chaos(request, shown)
     else:
         found = chaos_object(request, chaos(request, shown))

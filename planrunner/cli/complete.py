@@ -60,7 +60,7 @@ complete -c planrunner -f -a "(__planrunner_complete)"
 """,
 }
 
-_TAKES_FILES = frozenset({"exec", "lint", "fmt", "convert", "graph", "init", "preview", "test", "chaos"})
+_TAKES_FILES = frozenset({"exec", "lint", "fmt", "convert", "graph", "init", "preview", "test", "trust", "chaos"})
 _TAKES_RUN = frozenset(
     "answer approve budget cancel checkpoints events fork gates logs pause reject replay rerun resume retry rollback "
     "show why".split()

@@ -8,7 +8,7 @@ import click
 
 from planrunner.cli import running
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import PROGRESS, UNATTENDED, ExecOptions, pair
+from planrunner.cli.options import NO_SANDBOX, PROGRESS, UNATTENDED, ExecOptions, pair
 
 
 def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -32,6 +32,8 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of everything random in the run.")
 @click.option("--dry-run", is_flag=True, help="Go through the plan without acting.")
 @click.option("--preview", metavar="FILE", help="Run only what this saved preview shows; else leave with code 10.")
+@click.option("--trust", metavar="DIGEST", help="Run a plan from outside the project if this is its digest.")
+@click.option("--allow-outside", multiple=True, metavar="PATH", help="Let tasks act there, outside the project, too.")
 @click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
 @click.option(
     "--progress",
@@ -41,7 +43,7 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 )
 @click.option("--unattended", is_flag=True, help=UNATTENDED)
 @click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits.")
-@click.option("--no-sandbox", is_flag=True, help="At a terminal: shut nothing in, whatever policies say. Recorded.")
+@click.option("--no-sandbox", is_flag=True, help=NO_SANDBOX)
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Run a plan.

@@ -11,6 +11,7 @@ from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TextIO
 
 _NAMED = (
     *("exec", "resume", "retry", "rerun", "rollback", "pause", "cancel", "budget", "gates", "approve"),
@@ -54,9 +55,21 @@ def guarded(arguments: list[str], own: bool = False) -> int:
 
 
 def _write_all() -> None:
-    """Have names that are not UTF-8 written as escapes, which are JSON as well, rather than fail in the middle."""
+    """Have names that are not UTF-8 written as escapes, which are JSON as well, rather than fail in the middle; on a
+    terminal also what would act on it."""
     if getattr(sys.stdout, "errors", "") in ("strict", "surrogateescape") and hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
+    if _is_terminal(sys.stdout) or _is_terminal(sys.stderr):
+        from planrunner.cli.screen import guard_terminals  # late: most runs write to files and pipes
+
+        guard_terminals()
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False  # it is closed
 
 
 def _dispatch(arguments: list[str], own: bool) -> int:

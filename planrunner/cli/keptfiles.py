@@ -50,15 +50,17 @@ def show(settings: Settings, as_json: bool, ref: str) -> int:
 
 def get(settings: Settings, as_json: bool, ref: str, target: str = "", force: bool = False) -> int:
     from planrunner.app.artifacts import damaged, found, written
+    from planrunner.cli.screen import byte_writer
 
     version, store = found(ref, settings.state)
     if target == "-":
         if not store.is_whole(version.sha256):
             raise damaged(version)
+        write = byte_writer()
         with store.open(version.sha256) as source:
             while data := source.read(1 << 20):
-                sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+                write(data)
+        sys.stdout.flush()
         return 0
     target = target or os.path.basename(version.path.rstrip("/") or version.name.rstrip("/")) or "artifact"
     if version.type == "directory":

@@ -55,20 +55,22 @@ def command(
 
 
 def _print(given: Settings, log: Log, tail: int | None, printed: dict[tuple[str, int], int], heading: str) -> bytes:
-    """Print what was not printed yet, byte for byte; its last piece. Headings are messages, the text is data."""
+    """Print what was not printed yet, byte for byte where that is no terminal; its last piece. Headings are messages,
+    the text is data."""
     from planrunner.app.inspect import read_log
+    from planrunner.cli.screen import byte_writer
 
     key = (log.task, log.attempt)
     first = key not in printed
     after = printed.get(key, 0)
     piece = b""
-    piece = b""
+    write = byte_writer()
     for piece in read_log(log, after, tail if first else None):
         if heading:
             messages(given).write(heading)
             heading = ""
-        sys.stdout.buffer.write(piece)
+        write(piece)
         after += len(piece)
-    sys.stdout.buffer.flush()
+    sys.stdout.flush()
     printed[key] = after if tail is None or not first else log.size()
     return piece

@@ -16,6 +16,8 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--seed", "Seed of everything random in the run."),
         ("--dry-run", "Go through the plan without acting."),
         ("--preview", "Run only what this saved preview shows; else leave with code 10."),
+        ("--trust", "Run a plan from outside the project if this is its digest."),
+        ("--allow-outside", "Let tasks act there, outside the project, too."),
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown (auto: tree on a terminal, github in its Actions, plain elsewhere)."),
         ("--unattended", "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."),
@@ -32,6 +34,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--json", "Print one JSON object about the run at the end."),
         ("--progress", "How progress is shown."),
         ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
+        ("--no-sandbox", "At a terminal: shut nothing in, whatever policies say. Recorded."),
     ),
     "fork": (
         ("--from", "A checkpoint, or a task for its last one."),
@@ -232,6 +235,12 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "replay": (
         ("--plan", "Replay with an edited plan instead of the run's own."),
         ("--json", "Print JSON."),
+    ),
+    "trust": (
+        ("--list", "List what is trusted."),
+        ("--forget", "Trust it no longer."),
+        ("--yes", "Do not ask."),
+        ("--json", "Print JSON; nothing is asked, and only --yes notes anything."),
     ),
     "config": (
         ("--origin", "With show: one value a line, with the file, line and column it is from."),

@@ -9,6 +9,8 @@ PROGRESS = ("auto", "tree", "plain", "github", "jsonl", "quiet")
 
 UNATTENDED = "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."
 
+NO_SANDBOX = "At a terminal: shut nothing in, whatever policies say. Recorded."
+
 Pairs = tuple[tuple[str, str], ...]
 
 
@@ -16,6 +18,7 @@ class ExecOptions:
     """What ``planrunner exec`` was told; ``params`` are pairs as written, later ones win."""
 
     __slots__ = (
+        "allow_outside",
         "dry_run",
         "json",
         "max_parallel",
@@ -28,6 +31,7 @@ class ExecOptions:
         "preview",
         "progress",
         "seed",
+        "trust",
         "unattended",
         "until",
     )
@@ -46,12 +50,14 @@ class ExecOptions:
     no_wait: bool
     no_sandbox: bool
     unattended: bool
+    trust: str | None
+    allow_outside: tuple[str, ...]
 
     def __init__(self, plan: str, **given: object) -> None:
         """``given`` holds any of the other slots by name."""
         self.plan = plan
-        self.params = self.only = self.until = ()
-        self.params_file = self.max_parallel = self.seed = self.preview = None
+        self.params = self.only = self.until = self.allow_outside = ()
+        self.params_file = self.max_parallel = self.seed = self.preview = self.trust = None
         self.dry_run = self.json = self.no_wait = self.no_sandbox = self.unattended = False
         self.progress = "auto"
         for name, value in given.items():
@@ -62,12 +68,13 @@ class ResumeOptions:
     """What ``planrunner resume`` was told; ``settle`` pairs a task with retry, completed, failed or
     rollback; ``unattended`` says that nobody is there to ask."""
 
-    __slots__ = ("accept_policy", "json", "no_wait", "progress", "run", "settle", "unattended")
+    __slots__ = ("accept_policy", "json", "no_sandbox", "no_wait", "progress", "run", "settle", "unattended")
 
     run: str
     settle: Pairs
     json: bool
     progress: str
+    no_sandbox: bool
     no_wait: bool
     unattended: bool
     accept_policy: bool
@@ -76,7 +83,7 @@ class ResumeOptions:
         """``given`` holds any of the other slots by name."""
         self.run = run
         self.settle = ()
-        self.json = self.no_wait = self.unattended = self.accept_policy = False
+        self.json = self.no_sandbox = self.no_wait = self.unattended = self.accept_policy = False
         self.progress = "auto"
         for name, value in given.items():
             setattr(self, name, value)

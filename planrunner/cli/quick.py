@@ -27,11 +27,13 @@ _EXEC = {
     "--seed": "seed",
     "--progress": "progress",
     "--preview": "preview",
+    "--trust": "trust",
+    "--allow-outside": "allow_outside",
 }
 _EXEC_FLAGS = {"--dry-run": "dry_run", "--json": "json", "--no-wait": "no_wait", "--unattended": "unattended"}
 _RESUME = {"--settle": "settle", "--progress": "progress"}
 _RESUME_FLAGS = {"--json": "json", "--unattended": "unattended", "--no-wait": "no_wait"}
-_MANY = frozenset({"params", "only", "until", "settle"})
+_MANY = frozenset({"params", "only", "until", "settle", "allow_outside"})
 
 
 class _Unusual(Exception):

@@ -8,7 +8,7 @@ import click
 
 from planrunner.cli import running
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import PROGRESS, UNATTENDED, ResumeOptions, pair
+from planrunner.cli.options import NO_SANDBOX, PROGRESS, UNATTENDED, ResumeOptions, pair
 from planrunner.cli.quick import RESOLUTIONS
 
 
@@ -42,6 +42,7 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 @click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
 @click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
 @click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits.")
+@click.option("--no-sandbox", is_flag=True, help=NO_SANDBOX)
 @click.pass_context
 def command(ctx: click.Context, /, checkpoint: str | None, restore_files: bool, yes: bool, **options: Any) -> int:
     """Go on with a run that was interrupted or waits. RUN is an id, the start of one, or `last`.

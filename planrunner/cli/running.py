@@ -9,9 +9,13 @@ from time import time
 from planrunner.cli.options import PROGRESS, ExecOptions, ResumeOptions
 from planrunner.cli.settings import Settings, messages, terminal
 from planrunner.errors import UsageError
+from planrunner.lean import partial
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
+    from planrunner.app.admission import Answer
     from planrunner.app.execute import RunResult, Watch
 
 
@@ -40,6 +44,9 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         options.preview,
         options.unattended,
         options.no_sandbox and _at_terminal(),
+        options.trust or "",
+        options.allow_outside,
+        partial(_ask, given, options.unattended),
     )
     seen = watch(given, options.progress)
     alone = options.no_wait or options.unattended or options.dry_run
@@ -48,6 +55,12 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         found = f"{result.notices} findings" if result.notices > 1 else "1 finding"
         sys.stderr.write(f"lint has {found} about this plan: planrunner lint {options.plan}\n")
     return report(result, options.json)
+
+
+def _ask(given: Settings, alone: bool, found: dict[str, Any]) -> Answer:
+    from planrunner.cli.consent import consent  # late: most plans are one's own
+
+    return consent(given, alone, found)
 
 
 def _at_terminal() -> bool:
@@ -69,9 +82,8 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
     seen = watch(given, options.progress)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
     tell_edited(given, options.run)
-    result = resume(
-        options.run, options.settle, given.state, onlooker, Manner(options.unattended, options.accept_policy)
-    )
+    manner = Manner(options.unattended, options.accept_policy, options.no_sandbox and _at_terminal())
+    result = resume(options.run, options.settle, given.state, onlooker, manner)
     return report(result, options.json)
 
 

@@ -52,7 +52,8 @@ def settings(
 
 def terminal(stream: TextIO, given: Settings) -> Terminal:
     """A stream with its abilities, by ``--color``, NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE, TERM and encoding."""
-    stream = getattr(stream, "own", stream)  # beside plugins: what is written here is ours, whoever calls
+    while (own := getattr(stream, "own", None)) is not None:
+        stream = own  # beside plugins and before a terminal: what is written here is ours, whoever calls
     is_tty = stream.isatty()
     smart = is_tty and os.environ.get("TERM", "") not in ("", "dumb")
     found = Terminal(stream, _wants_color(smart, given.color), _has_unicode(stream), smart)

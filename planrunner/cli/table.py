@@ -45,6 +45,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("artifacts", "artifacts", "List, read and clear what runs kept.", "look"),
     ("audit", "audit", "Prove that the journal is what was written.", "look"),
     ("replay", "replay", "Decide a recorded run again and tell the first difference.", "look"),
+    ("trust", "trust", "Say which plans from outside the project may run.", "surroundings"),
     ("config", "config", "Check and show the settings of the project.", "surroundings"),
     ("capabilities", "capabilities", "List what tasks can call.", "surroundings"),
     ("plugins", "plugins", "List, check, write and trust plugins.", "surroundings"),

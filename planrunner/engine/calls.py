@@ -51,7 +51,14 @@ def tidy(place: Place) -> None:
     except OSError:
         import shutil  # late: most runs leave an empty folder, or none
 
-        shutil.rmtree(place.scratch, ignore_errors=True)
+        try:
+            shutil.rmtree(place.scratch, ignore_errors=True)
+        except RecursionError:  # somebody nested folders by the thousand
+            import subprocess
+
+            subprocess.run(
+                ("rm", "-rf", "--", place.scratch), stdin=subprocess.DEVNULL, capture_output=True, check=False
+            )
 
 
 class _Names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from planrunner.capabilities.contract import Failure, basic_environment
 from planrunner.engine.programs import SpawnFailed, search
@@ -27,15 +28,19 @@ if TYPE_CHECKING:
     from planrunner.safety.sandbox.wrapping import Wrapped
 
 _OWN = ".own"
+_STREAMS = 3
+"""Standard input, output and error come before the descriptors that a process is given."""
 _FAILED = ("sandbox:", "bwrap:")
 
 
 class Grounds(NamedTuple):
-    """Where a run takes place: its state directory, its working directory, and whether its plan is from outside."""
+    """Where a run takes place: its state directory, its working directory, whether its plan is from outside, and
+    patterns of the places elsewhere that somebody lets it act in."""
 
     state_dir: str
     directory: str
     untrusted: bool
+    outside: tuple[str, ...] = ()
 
 
 class Parts(NamedTuple):
@@ -59,7 +64,10 @@ def confined(call: Call, grounds: Grounds, path: str) -> Confinement:
     found = confinement(call.rights, place, grounds.untrusted)
     if found.kind == "none":
         return found
-    if not any(beneath(os.path.realpath(call.directory), around) for around in (root, own) if around):
+    elsewhere = tuple(path for path in grounds.outside if os.path.isdir(path) and path not in found.writable)
+    found = found._replace(writable=(*found.writable, *elsewhere))
+    here = os.path.realpath(call.directory)
+    if not any(beneath(here, around) for around in (root, own, *grounds.outside) if around):
         raise Refused(f"{call.directory} lies outside the working directory", rule="sandbox.files")
     return settled(found, demand(call.rights, grounds.untrusted).asked)
 
@@ -106,13 +114,18 @@ class Prepared(NamedTuple):
 
 def prepared(shut: Confinement, call: Call, grounds: Grounds, command: Command) -> Prepared:
     """Make what has to be there before a command starts shut in. Raises Refused, and OSError where that fails."""
-    keeper = Keeper(shut)
+    keeper = Keeper(shut, os.path.join(grounds.state_dir, "refused"))
     proxy = None
     if shut.network == "judged":
         from planrunner.engine.outlets import outlet  # late: few policies name hosts
 
         proxy = outlet(call.rights, grounds.directory)
-    return Prepared(keeper, wrapped(shut, command._replace(proxy=proxy.path if proxy else "")), proxy)
+    try:
+        return Prepared(keeper, wrapped(shut, command._replace(proxy=proxy.path if proxy else "")), proxy)
+    except BaseException:
+        if proxy is not None:
+            proxy.close()
+        raise
 
 
 class Shut:
@@ -181,21 +194,34 @@ def start(
             raise SpawnFailed("logic", "there is no command to execute")
         program = programs.locate(spawn.arguments[0], env, directory) if shut.kind != "docker" else spawn.arguments[0]
         command = Command((program, *spawn.arguments[1:]), env, directory, container(call), title=spawn.arguments[0])
+        command = command._replace(first=_STREAMS + len(spawn.descriptors))
         ready = prepared(shut, call, grounds, command)
     except Refused as refused:
         raise SpawnFailed("policy", str(refused), refused.rule) from None
     except OSError as error:
         raise SpawnFailed("logic", f"the sandbox cannot be made: {error}") from None
     way = ready.way
-    inside = spawn._replace(arguments=way.arguments, env=way.env, directory=way.directory)
+    inside = spawn._replace(
+        arguments=way.arguments,
+        env=way.env,
+        directory=way.directory,
+        descriptors=(*spawn.descriptors, *way.descriptors),
+    )
     kept = Shut(ready, launch, Parts(supervisor, poller))
     try:
         process = supervisor.start(launch._replace(spawn=inside, inherited={}))
     except BaseException:
         ready.close()
         raise
+    finally:
+        let_go(way.descriptors)
     kept.watch(process)
     return process, kept
+
+
+def let_go(descriptors: Sequence[int]) -> None:
+    for each in descriptors:
+        os.close(each)
 
 
 def container(call: Call) -> str:
@@ -218,17 +244,27 @@ def remove(way: Wrapped) -> None:
 class Enclosure:
     """A program that a capability runs itself, shut in; see ``capabilities/programs.py``."""
 
-    __slots__ = ("_keeper", "_prepared", "arguments", "directory", "env")
+    __slots__ = ("_keeper", "_looked", "_prepared", "arguments", "descriptors", "directory", "env")
 
     def __init__(self, prepared: Prepared) -> None:
         self._keeper, way = prepared.keeper, prepared.way
         self._prepared = prepared
         self.arguments, self.env, self.directory = way.arguments, way.env, way.directory
+        self.descriptors = way.descriptors
+        self._looked = 0.0
 
     def check(self, pid: int, printed: int) -> None:
         """Raises Failure (policy) where a limit is passed."""
+        now = time.monotonic()
+        if now - self._looked < EVERY:
+            return
+        self._looked = now
         if (breach := self._keeper.look(pid, printed)) is not None:
             raise Failure(breach.message, "policy", rule=breach.rule)
+
+    def started(self) -> None:
+        """Once the program runs, or could not be started."""
+        let_go(self.descriptors)
 
     def over(self) -> None:
         """After the program has ended. Raises Failure (policy) for what it may not leave behind."""

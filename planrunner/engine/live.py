@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from planrunner.capabilities.binding import Binding, Result, invoke
@@ -28,7 +27,7 @@ from planrunner.engine.poller import Poller
 from planrunner.engine.processes import Launch, Supervisor
 from planrunner.engine.programs import SpawnFailed
 from planrunner.engine.settings import LiveSettings as LiveSettings
-from planrunner.engine.settings import apart, begin, cleaned, new_record, refused, services
+from planrunner.engine.settings import apart, begin, cleaned, new_record, refused, services, variables
 from planrunner.engine.signals import Signals
 from planrunner.errors import StorageFailed
 from planrunner.lean import partial, signal
@@ -78,8 +77,7 @@ class LiveEffects:
         self._clock = settings.clock or Clock(time.time())
         self._poller = Poller()
         self._poller.on_wake = self._woken
-        environment = os.environ if settings.environment is None else settings.environment
-        self._supervisor = Supervisor(self._poller, environment, settings.grace, adopts=settings.own_process)
+        self._supervisor = Supervisor(self._poller, variables(settings), settings.grace, adopts=settings.own_process)
         self._bindings: dict[str, Binding] = {}
         self._attempts: dict[str, Attempt] = {}
         self._questions: Questions | None = None
@@ -123,7 +121,7 @@ class LiveEffects:
 
     def _start(self, call: Call) -> None:
         uses = call.task.uses
-        refusal = refused(call) if call.rights else None
+        refusal = refused(self._settings, call)
         binding = refusal or self._bindings.get(uses) or _found(self._bindings, self._settings.resolve, uses)
         if isinstance(binding, Outcome):
             self._report(call, binding)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from planrunner.capabilities.contract import Call
+import os
+
+from planrunner.capabilities.contract import Call, basic_environment
 from planrunner.engine.attempts import log_path, markers
 from planrunner.engine.tails import Record
 from planrunner.lean import partial
@@ -29,10 +31,11 @@ class LiveSettings(NamedTuple):
     ``resolve`` gives the function of a capability (KeyError: there is none); ``on_output`` is told task, attempt,
     stream and bytes as they come. Processes get ``environment`` (None: that of this process) below their own, and
     ``grace`` seconds between TERM and KILL. ``clock`` is the time line of the run (None: one that starts now),
-    ``epoch`` tells this runner from earlier ones, ``directory`` is where the run works. ``own_process`` False is for
-    programs that do other things as well: signals are left to them, orphans to init. ``vault`` has the secrets of the
-    run, where its project lists credentials. A plan from outside the project is ``untrusted``: whatever it starts is
-    shut in. ``unconfined`` says that a person has taken the sandbox away.
+    ``epoch`` tells this runner from earlier ones, ``directory`` is where the run works, ``outside`` are patterns of
+    other places that it may work in. ``own_process`` False is for programs that do other things as well: signals are
+    left to them, orphans to init. ``vault`` has the secrets of the run, where its project lists credentials. A plan
+    from outside the project is ``untrusted``: whatever it starts is shut in, and gets little of the environment.
+    ``unconfined`` says that a person has taken the sandbox away.
     """
 
     state_dir: str
@@ -46,6 +49,7 @@ class LiveSettings(NamedTuple):
     epoch: int = 0
     directory: str = ""
     vault: Vault | None = None
+    outside: tuple[str, ...] = ()
     untrusted: bool = False
     unconfined: bool = False
 
@@ -54,7 +58,7 @@ class LiveSettings(NamedTuple):
         """What the sandbox of an attempt is made from."""
         from planrunner.engine.confining import Grounds  # late: most attempts are shut into nothing
 
-        return Grounds(self.state_dir, self.directory, self.untrusted)
+        return Grounds(self.state_dir, self.directory, self.untrusted, self.outside)
 
 
 def is_bound(call: Call, settings: LiveSettings) -> bool:
@@ -110,8 +114,21 @@ def cleaned(redactor: Redactor | None, found: Any) -> Any:
     return without_secrets(redactor, found)
 
 
-def refused(call: Call) -> Outcome | None:
-    """As ``permits.refused``."""
-    from planrunner.engine import permits  # late: few calls are restricted
+def variables(settings: LiveSettings) -> Mapping[str, str]:
+    """What processes get below their own variables: little where the plan is from outside the project."""
+    whole = os.environ if settings.environment is None else settings.environment
+    return basic_environment(whole) if settings.untrusted else whole
 
-    return permits.refused(call)
+
+def refused(settings: LiveSettings, call: Call) -> Outcome | None:
+    """The outcome of a call that may not be made: its rights refuse it, or it would leave the directory of the run."""
+    found: Outcome | None = None
+    if call.rights:
+        from planrunner.engine import permits  # late: few calls are restricted
+
+        found = permits.refused(call)
+    if found is None and (call.task.cwd or call.task.outputs):
+        from planrunner.engine.straying import strayed  # late: most tasks stay where the run works
+
+        found = strayed(call, settings.directory, settings.outside)
+    return found

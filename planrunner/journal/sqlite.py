@@ -98,7 +98,7 @@ def _begin(connection: Connection, chain: Chain) -> None:
 
 
 class Journal(Requests):
-    """One connection; use it from the thread that opened it. ``notices`` are for people; ``unchained`` is one of them."""
+    """One connection; use it from the thread that opened it. ``notices`` are for people (``unchained`` is one)."""
 
     __slots__ = ("_chain", "_lock", "_state", "_wal", "notices", "unchained")
 

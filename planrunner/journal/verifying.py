@@ -203,6 +203,13 @@ def _layout(version: int) -> set[tuple[str, str, str]]:
         connection.close()
 
 
+def forget_place(state: str) -> None:
+    """Keep nothing of a state directory that was made for a trial and is gone."""
+    chain = known_chain(state)
+    if chain.heads_path and os.path.lexists(chain.heads_path):
+        os.unlink(chain.heads_path)
+
+
 def accepted_path(chain: Chain) -> str:
     """The file that tells what people accepted of a journal; empty where no heads are kept."""
     return f"{os.path.splitext(chain.heads_path)[0]}.accepted.jsonl" if chain.heads_path else ""

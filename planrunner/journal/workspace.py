@@ -11,7 +11,8 @@ from planrunner.errors import StorageFailed
 NAME = ".planrunner"
 FOLDERS = ("artifacts", "cache", "locks", "logs", "tmp")
 FILES = ("journal.db", "journal.db-wal", "journal.db-shm")
-_MARKS = (NAME, "planrunner.yaml", ".git")
+_SAID = ("planrunner.yaml", ".git")
+_MARKS = (NAME, *_SAID)
 _ELSEWHERE = "choose another state directory with --state DIR or PLANRUNNER_STATE"
 
 
@@ -42,6 +43,59 @@ def _project(directory: str) -> str | None:
         if above == directory:
             return None
         directory = above
+
+
+def why_outside(path: str, home: str = "") -> str:
+    """Why a file is none of the project at ``home`` (of the working directory where none is given), in words; empty
+    where it is one of its files.
+
+    What counts is where links lead to. Everything from the root of the project down to the file has to belong to the
+    caller or to root, and no other repository may lie in between. A folder that holds whatever one has ever fetched is
+    no project (see ``_is_project``): there only files beside the caller, or in ``plans`` beside them, count.
+    """
+    root, real = os.path.realpath(home or find_project(None)), os.path.realpath(path)
+    if not home and not _is_project(root):
+        root = os.path.realpath(os.getcwd())
+        if os.path.dirname(real) not in (root, os.path.join(root, "plans")):
+            return f"`{root}` holds many things and is no project; a file `planrunner.yaml` makes it one"
+    elif real != root and not real.startswith(f"{root.rstrip('/')}/"):
+        return f"it lies outside the project `{root}`"
+    return _passed_on(root, real)
+
+
+def _is_project(root: str) -> bool:
+    """Whether all below a folder is one project: not where it is ``/`` or the home folder and nobody says so."""
+    return _is_said(root) or root not in ("/", os.path.realpath(os.path.expanduser("~")))
+
+
+def _is_said(root: str) -> bool:
+    """Whether somebody made a folder a project; a state directory alone is only left behind by runs."""
+    return any(os.path.lexists(os.path.join(root, mark)) for mark in _SAID)
+
+
+def _passed_on(root: str, real: str) -> str:
+    """Why a file below a root is not of the one who has the root: another owner, or another project on the way."""
+    mine = {0, os.geteuid(), _behind_sudo()}
+    marks = (".git",) if _is_said(root) else _MARKS
+    at = real
+    while True:
+        try:
+            about = os.lstat(at)
+        except OSError:
+            return ""  # whoever reads it says what is wrong
+        if about.st_uid not in mine:
+            return f"`{at}` belongs to another user ({about.st_uid})"
+        if at == root:
+            return ""
+        if stat.S_ISDIR(about.st_mode) and any(os.path.lexists(os.path.join(at, mark)) for mark in marks):
+            return f"`{at}` is a project of its own"
+        at = os.path.dirname(at)
+
+
+def _behind_sudo() -> int:
+    """The user who became root by ``sudo``, as git takes it too; root where nobody did."""
+    user = os.environ.get("SUDO_UID", "") if os.geteuid() == 0 else ""
+    return int(user) if user.isascii() and user.isdigit() else 0
 
 
 def prepare_state(state: str) -> None:

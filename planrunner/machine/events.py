@@ -152,13 +152,15 @@ class RunStarted(NamedTuple):
 
 class RunResumed(NamedTuple):
     """A runner took the run over; attempts without an end are from now on uncertain. ``boot`` is as in RunStarted;
-    ``idle`` are the seconds since the event before, in which nobody acted on the run."""
+    ``idle`` are the seconds since the event before, in which nobody acted on the run. ``unconfined`` says that a person
+    has taken the sandbox away until the run rests again."""
 
     epoch: int
     by: str = ""
     boot: dict[str, Json] = {}
     idle: float = 0.0
     attended: bool = False
+    unconfined: bool = False
 
 
 class TaskQueued(NamedTuple):

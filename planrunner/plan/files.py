@@ -9,6 +9,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.errors import NotFound
 from planrunner.plan.nearest import nearest
 from planrunner.record import NamedTuple
+from planrunner.regular import read_regular
 from planrunner.source import Source, notation_of
 from planrunner.syntax.limits import MAX_TEXT
 
@@ -26,8 +27,7 @@ def read_plan(path: str) -> File:
     Where the bytes are no text, ``findings`` says so and the source is empty: it is not worth loading.
     """
     try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_TEXT + 1)
+        content = read_regular(path, MAX_TEXT + 1)
     except OSError as error:
         raise _not_found(path, error) from None
     source, findings = syntax.decode(content, path)

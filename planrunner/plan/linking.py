@@ -18,6 +18,7 @@ from planrunner.plan.files import near_files, read_plan
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.nearest import nearest
 from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.regular import read_regular
 from planrunner.source import Source, Span
 from planrunner.syntax.tree import Mapping, Node, Scalar
 
@@ -95,8 +96,7 @@ class Library:
             if not stat.S_ISREG(os.stat(place).st_mode):
                 return _File(None, Fault("PLAN111", f"`{path}` is no file that a plan could be read from"))
             file = read_plan(place)
-            with open(place, "rb") as raw:
-                content = raw.read(1 << 24)
+            content = read_regular(place, MAX_BYTES)
         except (OSError, ValueError, NotFound):
             near = near_files(place) if "\0" not in path else ""
             way = f", did you mean {near}?" if near else ""
@@ -109,13 +109,22 @@ class Library:
             return _File(None, Fault("PLAN011", message))
         digest = sha256(content).hexdigest()
         if file.findings:
-            return _File(None, _faulty(path, place, file.source, file.findings), digest)
+            return _File(None, self._faulty(path, place, file.source, file.findings), digest)
         loaded = self._load(file.source, Links(self, (*chain, path)))
         refused = [found for found in loaded.findings if found.severity == "error" or found.code == "PLAN020"]
         if refused:
-            return _File(None, _faulty(path, place, file.source, refused), digest)
+            return _File(None, self._faulty(path, place, file.source, refused), digest)
         assert loaded.plan is not None, "a plan without errors is there"
         return _File(loaded.plan._replace(file=path), None, digest)
+
+    def _faulty(
+        self, path: str, place: str, source: Source, findings: list[Diagnostic] | tuple[Diagnostic, ...]
+    ) -> Fault:
+        """Of a file that lies elsewhere, and need be no plan at all, nothing is quoted: what a plan links to must not
+        come out in the log of whoever lints it."""
+        home = os.path.realpath(self._folder)
+        near = os.path.commonpath([home, os.path.realpath(place)]) == home
+        return _faulty(path, place, source, findings if near else [found._replace(message="") for found in findings])
 
     def too_large(self, plan: Plan) -> bool:
         """Whether a plan has too many tasks with those of all that it links to."""
@@ -146,7 +155,7 @@ def _faulty(path: str, place: str, source: Source, findings: list[Diagnostic] | 
     """The first faults of a linked file; what does not run yet is told as such."""
     errors = [found for found in findings if found.severity == "error"]
     first = (errors or list(findings))[:2]
-    shown = "; ".join(f"{_line(source, found.span)} {found.code} {found.message}" for found in first)
+    shown = "; ".join(f"{_line(source, found.span)} {found.code} {found.message}".rstrip() for found in first)
     help_ = f"`planrunner lint {place}` shows all of it"
     if not errors:
         return Fault("PLAN020", f"`{path}` has what this version does not execute: line {shown}", help_)

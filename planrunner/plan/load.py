@@ -12,6 +12,7 @@ from planrunner import syntax
 from planrunner.diagnostics import RULES, Diagnostic, Rule, arrange, has_errors
 from planrunner.plan import rules, schema
 from planrunner.plan.canonical import canonical
+from planrunner.plan.counting import too_many
 from planrunner.plan.files import File as File
 from planrunner.plan.files import read_plan as read_plan
 from planrunner.plan.linking import MAX_TASKS, Library, Links
@@ -75,11 +76,14 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
     if parsed.tree is None:
         return Loaded(None, arrange(parsed.findings), None)
     whole = named(parsed.tree, source)
+    tree = canonical(whole) if isinstance(whole, Mapping) else whole
+    many = too_many(tree, len(source.text)) if isinstance(tree, Mapping) else None
+    if many is not None:
+        return Loaded(None, arrange([*parsed.findings, many]), tree)
     found = schema.check(whole)
     findings = [*parsed.findings, *found]
-    if not isinstance(whole, Mapping):
+    if not isinstance(tree, Mapping):
         return Loaded(None, arrange(findings), whole)
-    tree = canonical(whole)
     table, more = _Table(capabilities), _plugin_checks(capabilities)
     lowered = lower(tree, links, table)
     findings += _unsaid(lowered.findings, found)

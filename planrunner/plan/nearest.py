@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
@@ -15,8 +16,10 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     best, bound = None, _allowed(len(word)) + 1
     letters = _letters(folded)
     for candidate in candidates:
+        if (letters ^ _letters(candidate)).bit_count() > 2 * (bound - 1):
+            continue
         other = candidate.casefold()
-        if abs(len(other) - len(folded)) >= bound or (letters ^ _letters(other)).bit_count() > 2 * (bound - 1):
+        if abs(len(other) - len(folded)) >= bound:
             continue
         distance = _distance(folded, other, bound)
         if distance < bound:
@@ -32,10 +35,12 @@ def _allowed(length: int) -> int:
     return 2 if length <= 8 else length // 3
 
 
+@lru_cache(maxsize=1 << 18)
 def _letters(word: str) -> int:
-    """The set of characters as bits: two words that differ in many of them cannot be close."""
+    """The set of characters as bits: two words that differ in many of them cannot be close. Of a word that many ask for
+    it is kept: a plan has up to a hundred thousand names."""
     bits = 0
-    for character in word:
+    for character in word.casefold():
         bits |= 1 << (ord(character) & 63)
     return bits
 

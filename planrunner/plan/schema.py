@@ -15,6 +15,7 @@ from planrunner.plan.schema_exclusions import both_groups, exclusions
 from planrunner.plan.schema_types import (
     REMEMBERED,
     Check,
+    Full,
     Schema,
     Walk,
     by_kind,
@@ -76,8 +77,15 @@ _OBJECT = ("required", "properties", "additionalProperties", "minProperties", "m
 
 def check(tree: Node) -> list[Diagnostic]:
     """Every fault of a plan's tree against the published schema, in the order of the walk."""
+    return _faults(_plan_check(), tree)
+
+
+def _faults(run: Check, node: Node) -> list[Diagnostic]:
     walk = Walk()
-    _plan_check()(tree, walk)
+    try:
+        run(node, walk)
+    except Full:
+        pass
     return walk.findings
 
 
@@ -107,9 +115,7 @@ def section_check(file: str, section: str, node: Node) -> list[Diagnostic]:
         schema = read_json(read_data("schemas", file))
         part = schema["properties"].get(section, {})
         _sections[file, section] = Compiler(schema).compile(part, f"`{section}`")
-    walk = Walk()
-    _sections[file, section](node, walk)
-    return walk.findings
+    return _faults(_sections[file, section], node)
 
 
 class Compiler:

@@ -21,13 +21,32 @@ REMEMBERED = 16384
 """How many values or shapes of mappings a check remembers as sound, for plans repeat themselves."""
 
 
+MOST = 1000
+"""Faults against the schema after which nobody looks for more: to word each costs far more than to find it."""
+
+
+class Full(Exception):
+    """Ends a check; never leaves this room."""
+
+
+class _Faults(list):  # type: ignore[type-arg]
+    """Findings up to ``MOST``; raises Full with one more."""
+
+    def append(self, finding: Diagnostic) -> None:
+        if len(self) == MOST:
+            message = f"there are {MOST:,} faults before this one, and the rest is not looked at"
+            super().append(Diagnostic("PLAN011", message, finding.span, help="mend those first"))
+            raise Full
+        super().append(finding)
+
+
 class Walk:
     """The state of one check: what was found, and which shared nodes are done."""
 
     __slots__ = ("_named", "_names", "findings", "seen")
 
     def __init__(self) -> None:
-        self.findings: list[Diagnostic] = []
+        self.findings: list[Diagnostic] = _Faults()
         self.seen: set[tuple[int, int]] = set()
         self._named: Mapping | None = None
         self._names: tuple[Any, ...] = ()

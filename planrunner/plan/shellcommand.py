@@ -18,16 +18,26 @@ _HOLE = "\0"
 
 
 class Word:
-    """The literal text of a word, with a NUL for each template, and the templates."""
+    """The literal text of a word, with a NUL for each template, and the templates.
 
-    __slots__ = ("holes", "text")
+    The text is joined when it is asked for: to lengthen it sign by sign costs the square of its length.
+    """
+
+    __slots__ = ("_parts", "add", "holes")
 
     def __init__(self) -> None:
-        self.text = ""
+        self._parts: list[str] = []
+        self.add = self._parts.append
         self.holes: list[Placeholder] = []
 
+    @property
+    def text(self) -> str:
+        if len(self._parts) != 1:
+            self._parts[:] = ["".join(self._parts)]
+        return self._parts[0]
+
     def hole(self, found: Placeholder) -> None:
-        self.text += _HOLE
+        self.add(_HOLE)
         self.holes.append(found)
 
 

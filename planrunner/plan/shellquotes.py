@@ -29,7 +29,7 @@ class Quotes(Values):
             self.at += 1
             if self.text[self.at - 1] == "'":
                 return
-            word.text += self.text[self.at - 1]
+            word.add(self.text[self.at - 1])
 
     def _double(self, word: Word) -> None:
         self.at += 1
@@ -41,7 +41,7 @@ class Quotes(Values):
                 self.at += 1
                 return
             else:
-                word.text += self.text[self.at]
+                word.add(self.text[self.at])
                 self._expanding()
 
     def _expanding(self) -> None:

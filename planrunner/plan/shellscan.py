@@ -7,6 +7,7 @@ result no shell parses again. The places where something else would evaluate it 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 
 from planrunner.plan.expressions.problem import Problem
 from planrunner.plan.shellcommand import Command
@@ -21,6 +22,7 @@ class Scan(Quotes):
     def __init__(self, text: str, prefix: str) -> None:
         super().__init__(text, prefix)
         self._here: list[tuple[str, bool, bool]] = []
+        self._starts = sorted(self._holes)
 
     def run(self) -> None:
         while self.at < len(self.text):
@@ -73,7 +75,7 @@ class Scan(Quotes):
         """Something that belongs to a word."""
         word = command.current()
         if sign == "\\":
-            word.text += self.text[self.at : self.at + 2]
+            word.add(self.text[self.at : self.at + 2])
             if self.text.startswith("\n", self.at + 1) and word.text == "\\\n":
                 command.word = None
             self._escaped()
@@ -83,12 +85,12 @@ class Scan(Quotes):
             self._double(word)
         elif sign == "`":
             self._backticks()
-            word.text += "`"
+            word.add("`")
         elif sign == "$":
-            word.text += "$"
+            word.add("$")
             self._dollar(False)
         else:
-            word.text += sign
+            word.add(sign)
             self.at += 1
 
     def _operator(self, sign: str, command: Command) -> None:
@@ -137,8 +139,9 @@ class Scan(Quotes):
         match = re.compile(_DELIMITER).match(self.text, self.at)
         if match is None:
             return
-        if any(self.at <= start < match.end() for start in self._holes):
-            self.at = min(start for start in self._holes if start >= self.at)
+        first = bisect_left(self._starts, self.at)
+        if first < len(self._starts) and self._starts[first] < match.end():
+            self.at = self._starts[first]
             self._refuse("as the end mark of a here-document", "write a fixed word")
             return
         word = match[2]

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 Json: TypeAlias = "Any"
 
 LARGEST_VALUE = 131_072
-"""Bytes of one environment variable, name and end included: the kernel takes no more."""
+"""Bytes of one environment variable, name and end included: the kernel takes no more. The same holds for one argument,
+such as the script of a shell."""
 
 
 class ScriptError(Exception):
@@ -38,6 +39,8 @@ class ScriptError(Exception):
 @lru_cache(maxsize=1024)
 def compile_script(text: str) -> Script:
     """The script with its templates taken out. Raises ScriptError for what ``problems`` reports."""
+    if too_long := _too_long(text):
+        raise ScriptError(too_long[0].message)
     if "{{" not in text:
         return Script(text, (), simple_command(text))
     scan = _scanned(text, _prefix(text))
@@ -49,10 +52,13 @@ def compile_script(text: str) -> Script:
 
 
 def problems(text: str) -> list[Problem]:
-    """PLAN211 for every template of a script where no value can be passed safely, PLAN210 for one that is never closed.
+    """PLAN211 for every template of a script where no value can be passed safely, PLAN210 for one that is never closed,
+    PLAN011 for a script that no shell could be given; in that one nothing else is looked for.
 
     Offsets count from the start of the script.
     """
+    if too_long := _too_long(text):
+        return too_long
     if "{{" not in text:
         return []
     return _found(text, _scanned(text, "PR_"))
@@ -65,6 +71,16 @@ def environment(script: Script, rendered: Mapping[str, Json]) -> dict[str, str]:
     one that is no text, and one larger than 128 KiB.
     """
     return {name: _carried(name, template, rendered[name]) for name, template in script.values}
+
+
+def _too_long(text: str) -> list[Problem]:
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    if size < LARGEST_VALUE:
+        return []
+    from planrunner.plan.expressions.problem import Problem
+
+    message = f"the script has {size:,} bytes, a command takes {LARGEST_VALUE:,}"
+    return [Problem("PLAN011", message, 0, 1, "put it into a file of the project and run that")]
 
 
 def _found(text: str, scan: Scan) -> list[Problem]:

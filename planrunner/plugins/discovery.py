@@ -30,14 +30,15 @@ class Installed(NamedTuple):
     version: str
 
 
-def installed() -> tuple[Installed, ...]:
-    """Every plugin on ``sys.path``, from the cache where it still holds."""
+def installed(keeps: bool = True) -> tuple[Installed, ...]:
+    """Every plugin on ``sys.path``, from the cache where it still holds; it is brought up to date where ``keeps``."""
     key = "\n".join(_dependencies(sys.path))  # part of the file as well, so that a name shared by chance does no harm
     path = os.path.join(cache_folder(), f"plugins-{len(key)}-{sum(key.encode())}.txt")
     found = _read(path, key)
     if found is None:
-        found = tuple(_look())
-        _write(path, key, found)
+        found = tuple(_look()) if any(map(_mentions, sys.path)) else ()
+        if keeps:
+            _write(path, key, found)
     return found
 
 
@@ -92,6 +93,29 @@ def _write(path: str, key: str, found: Iterable[Installed]) -> None:
         os.replace(staged, path)
     except OSError:
         return
+
+
+def _mentions(folder: str) -> bool:
+    """Whether a package of a folder may be a plugin: most places have none, and that is found out in 2 ms. What is no
+    folder, such as an archive, may always."""
+    try:
+        names = os.listdir(folder or ".")
+    except NotADirectoryError:
+        return True
+    except OSError:
+        return False
+    for name in names:
+        if name.endswith(_METADATA):
+            try:
+                with open(os.path.join(folder, name, "entry_points.txt"), "rb") as file:
+                    text = file.read()
+                if CAPABILITIES.encode() in text or PLUGINS.encode() in text:
+                    return True
+            except NotADirectoryError:
+                return True  # the metadata of an old installation is a file
+            except OSError:
+                continue
+    return False
 
 
 def _look() -> list[Installed]:

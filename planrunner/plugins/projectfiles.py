@@ -10,9 +10,9 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from planrunner.plugins import trust
 from planrunner.plugins.scanning import HOOKS, Scan, scan
 from planrunner.record import NamedTuple
+from planrunner.safety import trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,8 +74,8 @@ def read(path: str, name: str) -> ProjectFile:
             return ProjectFile(name, path, problem="it is no regular file")
         with open(handle, "rb") as file:
             text = file.read(LIMIT + 1)
-    except OSError as error:
-        return ProjectFile(name, path, problem=error.strerror or str(error))
+    except (OSError, ValueError) as error:  # settings may name what can be no path
+        return ProjectFile(name, path, problem=getattr(error, "strerror", "") or str(error))
     if len(text) > LIMIT:
         return ProjectFile(name, path, problem=f"it is larger than {LIMIT >> 20} MiB")
     return ProjectFile(name, path, text, trust.standing(path, text))

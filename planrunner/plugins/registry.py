@@ -8,6 +8,7 @@ from planrunner.capabilities import builtin
 from planrunner.journal.workspace import find_project
 from planrunner.plugins.discovery import CAPABILITIES, PLUGINS, Installed, installed
 from planrunner.record import TYPE_CHECKING
+from planrunner.regular import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,11 +37,12 @@ class Registry(_Mapping):
     """Finds capabilities and their functions. As a mapping it goes from names to descriptions; iterating loads all.
 
     ``plugins`` False leaves the built-ins alone; ``PLANRUNNER_LOAD_PLUGINS`` (names of distributions, parted by commas)
-    limits which plugins are looked at. A plugin that cannot be loaded is left out and named in ``problems``.
-    ``project`` is the directory whose own plugins count; None means that of the working directory.
+    limits which plugins are looked at; one that cannot be loaded is left out and named in ``problems``. ``project`` is
+    the directory whose own plugins count, None that of the working directory. Without ``keeps`` no cache is written.
     """
 
-    def __init__(self, plugins: bool = True, project: str | None = None) -> None:
+    def __init__(self, plugins: bool = True, project: str | None = None, keeps: bool = True) -> None:
+        self._keeps = keeps
         self._plugins = plugins and not left_out()
         self.project = project
         self._index: tuple[Installed, ...] | None = None
@@ -119,20 +121,14 @@ class Registry(_Mapping):
     def installed(self) -> tuple[Installed, ...]:
         """The entry points of the plugins that may be loaded."""
         if self._index is None:
-            every = installed() if self._plugins else ()
+            every = installed(self._keeps) if self._plugins else ()
             self._index = tuple(entry for entry in every if _is_allowed(entry.plugin))
         return self._index
 
     def files(self) -> tuple[ProjectFile, ...]:
         """The plugins that are files of the project, trusted or not."""
         if self._files is None:
-            self._files = ()
-            if self._plugins:
-                project = self.project or find_project(None)
-                if has_files(project):
-                    from planrunner.plugins.projectfiles import project_files  # late: few projects have such files
-
-                    self._files = tuple(file for file in project_files(project) if _is_allowed(file.name))
+            self._files = _allowed_files(self.project or find_project(None)) if self._plugins else ()
         return self._files
 
     def fingerprint(self) -> tuple[str, ...]:
@@ -329,10 +325,8 @@ def has_files(project: str) -> bool:
     if os.path.isdir(os.path.join(project, ".planrunner", "plugins")):
         return True
     try:
-        handle = os.open(os.path.join(project, "planrunner.yaml"), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(handle, "rb") as file:  # a pipe must not make anybody wait, nor a device for ever
-            text = file.read(_MOST) or b""
-            return b"plugins" in text or b"include" in text
+        text = read_regular(os.path.join(project, "planrunner.yaml"), _MOST)
+        return b"plugins" in text or b"include" in text
     except OSError:
         return False
 
@@ -346,6 +340,14 @@ def _check_version(plugin: object) -> None:
         if version not in SUPPORTED:
             known = " and ".join(map(str, SUPPORTED))
             raise ValueError(f"it is written for version {version} of planrunner.api, this planrunner has {known}")
+
+
+def _allowed_files(project: str) -> tuple[ProjectFile, ...]:
+    if not has_files(project):
+        return ()
+    from planrunner.plugins.projectfiles import project_files  # late: few projects have such files
+
+    return tuple(file for file in project_files(project) if _is_allowed(file.name))
 
 
 def _is_allowed(plugin: str) -> bool:

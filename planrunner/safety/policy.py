@@ -3,6 +3,7 @@ recorded with a run."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from planrunner.plan import compiled, lower_policy
@@ -10,13 +11,15 @@ from planrunner.plan.lower_parts import budgets
 from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Budgets, Plan
 from planrunner.plan.rights import Level
-from planrunner.safety.project import read_settings
+from planrunner.safety.project import FILE, read_settings
 from planrunner.syntax.tree import Mapping
 
 if TYPE_CHECKING:
     from planrunner.syntax.tree import Node
 
 Json = Any
+
+_STRICTER = ("allow", "ask", "deny")
 
 
 def policy_records(directory: str) -> list[dict[str, Json]]:
@@ -28,6 +31,34 @@ def policy_records(directory: str) -> list[dict[str, Json]]:
         record: dict[str, Json] = {"name": said.name, "file": said.file, "policy": said.data}
         found.append(record if limits is None else {**record, "limits": limits})
     return found
+
+
+def records_of(places: list[str], operator: str) -> list[dict[str, Json]]:
+    """The levels of several directories, of which one is the ``operator``'s. What the settings of another say goes by
+    the whole path of their file, so that they narrow and never let in more; what holds everywhere, such as the user's
+    file, counts once."""
+    found: list[dict[str, Json]] = []
+    for place in places:
+        for record in policy_records(place):
+            if place != operator and not os.path.isabs(record["name"]):
+                path = os.path.join(place, FILE)
+                record |= {"name": path if record["name"] == FILE else f"{record['name']} of {path}", "file": path}
+            if record not in found:
+                found.append(record)
+    return found
+
+
+def asks_inside(directory: str) -> bool:
+    """Whether somebody is to be asked about plans of the project itself."""
+    return said_of_plans(directory, "inside") == "ask"
+
+
+def said_of_plans(directory: str, origin: str) -> str:
+    """What ``plans`` of the policies says of those from ``inside`` or ``outside``: allow, ask or deny, the strictest of
+    all levels, empty where none says anything. Raises as ``read_data``."""
+    given = [level.data.get("plans") for level in read_settings(directory).levels if isinstance(level.data, dict)]
+    said = [plans[origin] for plans in given if isinstance(plans, dict) and plans.get(origin) in _STRICTER]
+    return max(said, key=_STRICTER.index, default="")
 
 
 def levels(records: list[dict[str, Json]]) -> tuple[Level, ...]:

@@ -19,6 +19,11 @@ MAX_EXPANDED = 1_000_000
 MAX_SCALAR = 1024 * 1024
 """Characters of one scalar."""
 
+MAX_LINE = 4 * MAX_SCALAR
+"""Characters of one line of the text notation: patterns that look for the end of a quote need memory for each."""
+MAX_WORDS = 1_000_000
+"""Words and signs of a plan in the text notation, all of which are in memory before its tree is made."""
+
 
 class CollectorPaused:
     """Holds Python's garbage collector while a tree is made: its many small objects all stay alive, and looking for

@@ -80,6 +80,9 @@ def _grammar() -> _Grammar:
     return _Grammar(lark, builder, allocate_lock(), UnexpectedToken)
 
 
+_READ = Lexeme("_READ", 0, 0)
+
+
 class _Reading:
     """One pass over the lexemes. ``marks`` holds, for each open block, how high the parser's stacks were when its
     current statement began: cutting them back to that height forgets the statement and nothing else."""
@@ -104,6 +107,7 @@ class _Reading:
                 if len(self._grammar.builder.findings) > MAX_FINDINGS:
                     return None
                 continue
+            lexemes[at] = _READ  # what was read is needed no more: the tree grows in the room it leaves
             at += 1
             if lexeme.first:
                 marks[-1] = len(stack) - 1

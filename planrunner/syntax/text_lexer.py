@@ -9,7 +9,7 @@ import re
 
 from planrunner.diagnostics import Edit, Fix
 from planrunner.source import Span
-from planrunner.syntax.limits import MAX_DEPTH, too_deep
+from planrunner.syntax.limits import MAX_DEPTH, MAX_LINE, MAX_WORDS, too_deep, too_large
 from planrunner.syntax.text_statements import no_statement
 from planrunner.syntax.text_values import BARE, DOUBLE, END, SINGLE, SPACE, TO_END, WORD_END, Fault, Lexeme, ValueLexer
 from planrunner.syntax.tree import Scalar
@@ -39,7 +39,12 @@ class Lexer(ValueLexer):
             if blank:
                 at = blank.end()
                 continue
-            start = at + len(text[at : self.line_end(at)]) - len(text[at : self.line_end(at)].lstrip(" "))
+            line = text[at : self.line_end(at)]
+            if len(line) > MAX_LINE:
+                raise too_large(f"a line is longer than {MAX_LINE:,} characters", at, at + 1)
+            if len(self.out) > MAX_WORDS:
+                raise too_large(f"the plan has more than {MAX_WORDS:,} words and signs", at, at + 1)
+            start = at + len(line) - len(line.lstrip(" "))
             at = self.next_line(self._line(start, start - (text.rfind("\n", 0, at) + 1 or at)))
         self._unindent(0, len(text))
         return self.out

@@ -26,6 +26,8 @@ from planrunner.record import NamedTuple
 from planrunner.source import Source
 from planrunner.views.findings_columns import Window, expanded, width, window
 
+SHOWN = 1000
+"""Findings of one file that people are shown; programs get more."""
 SHOWN_LABELS = 12
 SHOWN_FIX_LINES = 6
 _COLOURS: dict[str, str] = {
@@ -50,9 +52,22 @@ class _Mark(NamedTuple):
 
 
 def render_text(findings: Iterable[Diagnostic], source: Source, colour: bool = False) -> str:
-    """Every finding with its snippet, an empty line between two of them."""
-    paint = _painter(colour)
-    return "\n".join(_finding(finding, source, paint) for finding in findings)
+    """Every finding with its snippet, an empty line between two of them; of very many the gravest come first and a line
+    tells how many are left out."""
+    paint, every = _painter(colour), list(findings)
+    parts = [_finding(finding, source, paint) for finding in gravest(every, SHOWN)]
+    if len(every) > SHOWN:
+        parts.append(f"{plural(len(every) - SHOWN, 'more finding')} about {expanded(source.name)}\n")
+    return "\n".join(parts)
+
+
+def gravest(findings: list[Diagnostic], most: int) -> list[Diagnostic]:
+    """At most ``most`` findings, in the order of the text: errors before warnings, and those before notes."""
+    if len(findings) <= most:
+        return findings
+    grades = ("error", "warning", "note")
+    order = sorted(range(len(findings)), key=lambda at: grades.index(findings[at].severity))
+    return [findings[at] for at in sorted(order[:most])]
 
 
 def render_concise(findings: Iterable[Diagnostic], source: Source) -> str:
@@ -60,7 +75,7 @@ def render_concise(findings: Iterable[Diagnostic], source: Source) -> str:
     lines = []
     for finding in findings:
         line, column = source.place(finding.span.start)
-        where = f"{source.name}:{line}:{column}"
+        where = f"{expanded(source.name)}:{line}:{column}"
         lines.append(f"{where}: {finding.severity}[{finding.code}] {_single(finding.message)}\n")
     return "".join(lines)
 
@@ -103,7 +118,7 @@ def _finding(finding: Diagnostic, source: Source, paint: Paint) -> str:
     marks = _marks(finding, source)
     gutter = len(str(max(mark.line for mark in marks)))
     bar = paint(f"{' ' * gutter} |", "frame")
-    lines = [head, f"{' ' * gutter}{paint('-->', 'frame')} {source.name}:{line}:{column}", bar]
+    lines = [head, f"{' ' * gutter}{paint('-->', 'frame')} {expanded(source.name)}:{line}:{column}", bar]
     lines += _snippet(marks, source, gutter, severity, paint)
     lines.append(bar)
     lines += _notes(finding, source, gutter, paint)

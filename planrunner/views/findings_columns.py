@@ -37,14 +37,14 @@ def expanded(text: str) -> str:
     """The text as a terminal shows it: tabs as spaces, control characters as ``\N{REPLACEMENT CHARACTER}``."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_shown(character) for character in text)
+    return "".join([character if " " <= character <= "~" else _shown(character) for character in text])
 
 
 def width(text: str) -> int:
     """How many columns a terminal needs for ``expanded(text)``."""
     if text.isascii() and text.isprintable():
         return len(text)
-    return sum(_columns(character) for character in text)
+    return sum(1 if " " <= character <= "~" else _columns(character) for character in text)
 
 
 def _shown(character: str) -> str:

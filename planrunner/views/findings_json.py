@@ -10,8 +10,11 @@ from typing import Any
 
 from planrunner.diagnostics import RULES, Diagnostic, Fix
 from planrunner.source import Source, Span
+from planrunner.views.findings import gravest
 
 FORMAT = 1
+MOST = 5_000
+"""Findings of one file that are written."""
 
 
 def render_json(files: Iterable[tuple[Source, Iterable[Diagnostic]]]) -> str:
@@ -20,15 +23,21 @@ def render_json(files: Iterable[tuple[Source, Iterable[Diagnostic]]]) -> str:
 
 
 def findings_data(files: Iterable[tuple[Source, Iterable[Diagnostic]]]) -> dict[str, Any]:
-    """The same as plain data. Lines and columns start at 1, ``offset`` counts from 0, ``end`` is exclusive."""
+    """The same as plain data. Lines and columns start at 1, ``offset`` counts from 0, ``end`` is exclusive.
+
+    A file with more findings than ``MOST`` gives its gravest ones; ``left_out`` then counts the others of all files.
+    """
     rows: list[dict[str, Any]] = []
+    left_out = 0
     for source, findings in files:
         seen: Counter[str] = Counter()
-        for finding in findings:
+        every = list(findings)
+        left_out += max(0, len(every) - MOST)
+        for finding in gravest(every, MOST):
             key = _fingerprint(finding, source, 0)
             rows.append(_finding(finding, source, _fingerprint(finding, source, seen[key])))
             seen[key] += 1
-    return {"format": FORMAT, "findings": rows}
+    return {"format": FORMAT, "findings": rows, **({"left_out": left_out} if left_out else {})}
 
 
 def _finding(finding: Diagnostic, source: Source, fingerprint: str) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Terminal:
         if self.gone:
             return
         try:
-            self._stream.write(text)
+            self._stream.write(quiet(text) if self.live else text)
             self._stream.flush()
         except UnicodeEncodeError:
             self.unicode = False
@@ -83,6 +83,30 @@ class Terminal:
 def _number(name: str) -> int:
     value = os.environ.get(name, "")
     return int(value) if value.isascii() and value.isdigit() else 0
+
+
+_TURNING = frozenset("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Marks that turn the direction of writing, and ends of lines that no terminal shows."""
+
+
+def quiet(text: str) -> str:
+    """The text without what acts beyond the controls of seven bits: those of eight, marks that turn the writing, tags.
+    They stand as ``\\u202e``, which in JSON means the same."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return "".join([escaped(sign) if _acts(sign) else sign for sign in text])
+
+
+def _acts(sign: str) -> bool:
+    return "\x7f" <= sign <= "\x9f" or sign in _TURNING or "\U000e0000" <= sign <= "\U000e007f"
+
+
+def escaped(sign: str) -> str:
+    """A character as JSON escapes it."""
+    code = ord(sign)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\u{0xD7C0 + (code >> 10):04x}\\u{0xDC00 | code & 0x3FF:04x}"
 
 
 def harmless(text: str) -> str:

@@ -267,6 +267,35 @@ def test_a_fetch_that_was_cut_off_and_done_again_is_taken_back_once(work: Path, 
     assert standing(work) == was
 
 
+class Noted(dict[str, Any]):
+    """What was captured, and which of it is read."""
+
+    def __init__(self, noted: dict[str, Any]) -> None:
+        super().__init__(noted)
+        self.read: set[str] = set()
+
+    def __getitem__(self, key: str) -> Any:
+        self.read.add(key)
+        return super().__getitem__(key)
+
+
+def test_a_push_notes_what_its_undo_reads_and_nothing_else(work: Path, bench: Bench, tmp_path: Path) -> None:
+    far = tmp_path / "far"
+    git(tmp_path, "init", "-q", "--bare", str(far))
+    git(work, "remote", "add", "origin", str(far))
+    git(work, "push", "-q", "origin", "main")
+    before_push = git(far, "rev-parse", "main")
+    git(work, "commit", "-q", "--allow-empty", "-m", "more")
+    context, declaration = bench.context(), declaration_of(push)
+    assert declaration is not None and declaration.capture is not None and declaration.undo is not None
+    before = Noted(declaration.capture(context))
+    out = push(context)
+    assert git(far, "rev-parse", "main") != before_push
+    declaration.undo(context, before, out._asdict())
+    assert git(far, "rev-parse", "main") == before_push
+    assert before.read == before.keys()
+
+
 def test_a_diff_of_any_size_is_cut(work: Path, bench: Bench) -> None:
     (work / "big").write_bytes((b"x" * 99 + b"\n") * 680_000)
     git(work, "add", "-A")

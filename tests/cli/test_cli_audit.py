@@ -152,6 +152,13 @@ def test_every_line_of_an_export_that_is_changed_gone_or_doubled_is_found(ran, t
         assert found([*whole[:number], "{\n", *whole[number + 1 :]])[0] == (seq, "changed")
 
 
+def test_a_refusal_stands_in_an_export_with_its_rule(run, plan):
+    run("exec", plan("plan: p\ntasks:\n  - {id: a, uses: http.get, with: {url: 'http://127.0.0.1:9/'}, timeout: 1m}\n"))
+    events = [json.loads(line) for line in run("audit", "export", "last").out.splitlines()]
+    (refusal,) = [event for event in events if event.get("class") == "refusal"]
+    assert refusal["subject"] == "a" and refusal["why"].startswith("policy: network.")
+
+
 def test_an_export_for_people_has_no_control_characters(run, plan):
     assert run("exec", plan('plan: p\ntasks:\n  - {id: a, run: "exit 1", timeout: 1m, title: "\\e[2J"}\n')).code == 1
     out = run("audit", "export", "last", "--format", "text").out

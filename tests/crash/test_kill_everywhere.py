@@ -140,7 +140,7 @@ def test_killed_at_every_journal_write_a_run_ends_as_if_nothing_had_happened(num
     while True:
         path, _ = write_plan(seed, calm_folder)
         try:
-            result = execute(ExecRequest(str(path), state=str(calm_folder / "state"), seed=1), Silent())
+            result = execute(ExecRequest(str(path), state=str(calm_folder / "state"), seed=1, vouched=True), Silent())
             break
         except PlanInvalid:  # some random plans have joins that can never be met
             seed += 1
@@ -171,7 +171,7 @@ def cut_points(tmp_path: Path, seed: int) -> int:
 
     def work() -> int:
         die_at(0, stored=False, told=lambda count, _: note(counter, count))
-        return execute(ExecRequest(str(path), state=str(folder / "state"), seed=1), Silent()).exit_code
+        return execute(ExecRequest(str(path), state=str(folder / "state"), seed=1, vouched=True), Silent()).exit_code
 
     in_child(work)
     return int(counter.read_text())
@@ -184,7 +184,7 @@ def check_one(folder: Path, seed: int, cut: tuple[int, bool], calm: list[Any]) -
 
     def work() -> int:
         dying_at(*cut, acknowledged)
-        return execute(ExecRequest(str(path), state=str(state), seed=1), Silent()).exit_code
+        return execute(ExecRequest(str(path), state=str(state), seed=1, vouched=True), Silent()).exit_code
 
     code = in_child(work)
     run = last_run(state)

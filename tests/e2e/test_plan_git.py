@@ -169,7 +169,9 @@ def _writes(folder: Path) -> int:
     def work() -> int:
         os.chdir(folder)
         die_at(0, stored=False, told=told)
-        return execute(ExecRequest(str(folder / PLAN), state=str(folder / "state"), seed=1), Silent()).exit_code
+        return execute(
+            ExecRequest(str(folder / PLAN), state=str(folder / "state"), seed=1, vouched=True), Silent()
+        ).exit_code
 
     assert in_child(work) == errors.FAILED
     return int(counter.read_text())
@@ -183,7 +185,7 @@ def _killed_and_resumed(folder: Path, write: int, stored: bool) -> bool:
     def run() -> int:
         os.chdir(folder)
         die_at(write, stored=stored, told=lambda _, __: None)
-        return execute(ExecRequest(str(folder / PLAN), state=state, seed=1), Silent()).exit_code
+        return execute(ExecRequest(str(folder / PLAN), state=state, seed=1, vouched=True), Silent()).exit_code
 
     def go_on(run: str) -> int:
         os.chdir(folder)

@@ -522,3 +522,17 @@ def test_the_same_events_under_another_key_have_other_macs(tmp_path: Path) -> No
     assert one.extend(b"", [row])[1] == two.extend(b"", [row])[1]
     assert one.extend(b"", [row])[0] != two.extend(b"", [row])[0]
     assert one.heads_path != two.heads_path
+
+
+def test_a_journal_of_an_older_layout_says_that_it_is_not_chained_yet(state: Path) -> None:
+    connection = sqlite3.connect(state / "journal.db", isolation_level=None)
+    for statement in (
+        "DROP TABLE audit", "ALTER TABLE entries DROP COLUMN mac", "ALTER TABLE runs DROP COLUMN since",
+        "ALTER TABLE runs DROP COLUMN seal", "ALTER TABLE plans DROP COLUMN seal", "PRAGMA user_version=3",
+    ):  # fmt: skip
+        connection.execute(statement)
+    connection.close()
+    assert [kind for _, _, kind in breaks(state)] == ["unchained"]
+    open_journal(str(state)).close()
+    assert [(each.run, each.since) for each in verify(str(state)).runs] == [("r1", 20), ("r2", EVENTS), ("r3", 20)]
+    assert breaks(state) == []

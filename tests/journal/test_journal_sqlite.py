@@ -22,6 +22,7 @@ from planrunner.journal import database, locks, wal
 from planrunner.journal import sqlite as journal_sqlite
 from planrunner.journal.records import Answer, NewRun, Request
 from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.verifying import verify
 from planrunner.journal.workspace import prepare_state
 from planrunner.machine.events import Entry, RunStarted, TaskQueued, TaskSettled
 
@@ -386,6 +387,7 @@ def test_a_journal_of_the_first_version_is_brought_up_to_date(state: Path) -> No
             old.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", event)
     old.close()
     journal = open_journal(str(state))
+    assert [(each.run, each.events, each.since) for each in verify(str(state)).runs] == [("r1", 2, 2), ("r2", 2, 2)]
     assert [list(journal.entries(run)) for run in ("r1", "r2")] == [
         numbered(0, TaskQueued("t01"), TaskQueued("t02")),
         numbered(0, TaskQueued("t11"), TaskQueued("t12")),
@@ -398,6 +400,13 @@ def test_a_journal_of_the_first_version_is_brought_up_to_date(state: Path) -> No
     assert (journal.run("r1").last_seq, journal.run("r2").last_seq) == (3, 2)
     journal.release(handle)
     journal.close()
+    assert verify(str(state)).breaks == ()
+    changed = sqlite3.connect(state / "journal.db", isolation_level=None)
+    changed.execute("UPDATE entries SET at = 7 WHERE id & 65535 = 1")
+    changed.close()
+    found = verify(str(state)).breaks
+    assert [(each.run, each.seq) for each in found] == [("r1", 2), ("r2", 2)]
+    assert "it or one before it was changed" in found[0].message
 
 
 def test_a_journal_of_the_second_version_is_read_as_it_is_and_takes_requests_once_it_is_written(

@@ -171,6 +171,8 @@ def test_an_observer_sees_a_run_from_its_first_event_to_its_last(tmp_path: Path)
     registry = Registry(plugins=False)
     registry.add(SimpleNamespace(planrunner_observe_event=planrunner_observe_event), "watch")
     (tmp_path / "plan.yaml").write_text(PLAN)
-    result = execute(ExecRequest(str(tmp_path / "plan.yaml"), state=str(tmp_path / "state")), Silent(), registry)
+    result = execute(
+        ExecRequest(str(tmp_path / "plan.yaml"), state=str(tmp_path / "state"), vouched=True), Silent(), registry
+    )
     assert seen[0] == (1, "RunStarted")
     assert [number for number, _ in seen] == list(range(1, result.entries_seen + 1))

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from planrunner.plugins import Registry, tracing, trust
+from planrunner.plugins import Registry, tracing
 from planrunner.plugins.scanning import scan
+from planrunner.safety import trust
 
 ROOT = Path(__file__).parents[2]
 
@@ -298,6 +299,12 @@ class TestFinding:
         with open(file, "wb") as made:
             made.truncate(2 << 20)
         assert [each.problem for each in Registry(project=str(project)).files()] == ["it is larger than 1 MiB"]
+
+    def test_what_can_be_no_path_is_named(self, project: Path, command: Command) -> None:
+        (project / "planrunner.yaml").write_text('plugins: {files: ["a\\0b.py"]}\n')
+        assert [each.problem for each in Registry(project=str(project)).files()] == ["embedded null byte"]
+        done = command("lint", "plan.yaml")
+        assert (done.returncode, "internal error" in done.stderr) == (1, False)
 
     def test_a_missing_file_is_named(self, project: Path) -> None:
         (project / "tools" / "weather.py").unlink()

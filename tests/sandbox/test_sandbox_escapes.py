@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import socket
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sandbox_project import STRICT, Project, limited, needs_bubblewrap
+from sandbox_project import STRICT, Project, limited, needs_bubblewrap, needs_landlock
 
 from planrunner.capabilities.contract import Context
 from planrunner.capabilities.declare import capability
 from planrunner.capabilities.programs import run_program
+from planrunner.engine import confining
+from planrunner.engine.calls import Place, tidy
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Artifact, Output
 from planrunner.plan.rights import Level
 from planrunner.safety.sandbox import presence
+from planrunner.safety.sandbox.wrapping import settled
 
 pytestmark = needs_bubblewrap
 
@@ -93,6 +98,8 @@ def test_a_task_cannot_give_the_project_a_repository_with_hooks(project: Project
     outcome = project.run("mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit")
     assert (outcome.failure, outcome.rule) == ("policy", "sandbox.files"), outcome
     assert not (project.folder / ".git").exists()
+    (kept,) = (project.state / "refused").iterdir()
+    assert (kept / "hooks" / "pre-commit").read_text() == "evil\n" and str(kept) in outcome.message
 
 
 @pytest.mark.parametrize(
@@ -117,6 +124,45 @@ def test_what_git_runs_by_stays_as_it_is(project: Project, script: str) -> None:
 def test_git_may_be_written_where_the_scope_says_so(project: Project) -> None:
     assert project.run("echo a > .git/ours", files(write=[".git/**", "src/**"])).failure == ""
     assert (project.folder / ".git" / "ours").exists()
+
+
+RAISING = (
+    "import os\n"
+    "ways = [lambda: os.chmod('f', 0o4755), lambda: os.fchmod(os.open('f', os.O_RDONLY), 0o2755),\n"
+    "        lambda: os.open('g', os.O_CREAT | os.O_WRONLY, 0o4755), lambda: os.mknod('h', 0o6755)]\n"
+    "open('f', 'w').close()\n"
+    "for way in ways:\n"
+    "    try: way(); print('made')\n"
+    "    except PermissionError: print('refused')\n"
+    "os.chmod('f', 0o755)\n"
+)
+
+
+def test_no_file_is_made_that_gives_others_the_rights_of_the_runner(project: Project) -> None:
+    outcome = project.run(arguments=(os.path.realpath(sys.executable), "-I", "-S", "-c", RAISING))
+    assert (outcome.failure, outcome.stdout) == ("", "refused\n" * 4), outcome
+    assert not [path for path in project.folder.rglob("*") if path.lstat().st_mode & 0o6000]
+    assert (project.folder / "f").stat().st_mode & 0o777 == 0o755
+
+
+def test_folders_nested_by_the_thousand_stop_nobody(project: Project) -> None:
+    code = "import os\nos.chdir(os.path.dirname(os.environ['PLANRUNNER_OUTPUT']))\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')"
+    assert project.run(arguments=(os.path.realpath(sys.executable), "-I", "-S", "-c", code)).failure == ""
+    place = Place(str(project.folder), str(project.state / "tmp" / project.run_id))
+    tidy(place)
+    assert not os.path.lexists(place.scratch)
+
+
+@needs_landlock
+def test_no_daemon_is_reached_by_its_socket_file_without_namespaces(project: Project) -> None:
+    path = project.folder / "socket"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        code = "import socket; socket.socket(socket.AF_UNIX).connect('socket')"
+        level = Level("task t", {"sandbox": {"profile": "landlock", "network": True}})
+        outcome = project.run("", level, arguments=(os.path.realpath(sys.executable), "-I", "-c", code))
+    assert outcome.failure == "logic" and "Permission denied" in outcome.stderr, outcome
 
 
 def test_everybody_is_killed_within_and_nobody_outside(project: Project) -> None:
@@ -282,3 +328,43 @@ def test_nothing_runs_in_a_sandbox_while_the_settings_are_unsound(project: Proje
     outcome = project.run("echo hello", STRICT)
     assert outcome.failure == "policy"
     assert "there is no such file" in outcome.message
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_a_folder_that_becomes_a_link_while_it_is_let_in_leads_nowhere(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Another task has the folder around it, and exchanges it between the look at the scope and the start."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (project.folder / "build" / "out").mkdir(parents=True)
+
+    def exchanged(confinement: Any, asked: bool) -> Any:
+        if not (project.folder / "build" / "out").is_symlink():
+            (project.folder / "build" / "out").rmdir()
+            (project.folder / "build" / "out").symlink_to(outside)
+        return settled(confinement, asked)
+
+    monkeypatch.setattr(confining, "settled", exchanged)
+    level = Level("task t", {"files": {"write": ["build/out/**"]}, "sandbox": kind})
+    outcome = project.run("echo a > build/out/a", level)
+    assert outcome.failure and not list(outside.iterdir()), outcome
+
+
+def test_a_folder_that_becomes_a_link_before_something_is_made_in_it_leads_nowhere(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (project.folder / "build").mkdir()
+
+    def exchanged(confinement: Any, asked: bool) -> Any:
+        if not (project.folder / "build").is_symlink():
+            (project.folder / "build").rmdir()
+            (project.folder / "build").symlink_to(outside)
+        return settled(confinement, asked)
+
+    monkeypatch.setattr(confining, "settled", exchanged)
+    outcome = project.run("true", files(write=["build/out/**", "build/report.txt"]))
+    assert (outcome.failure, outcome.rule) == ("policy", "sandbox.files"), outcome
+    assert not list(outside.iterdir())

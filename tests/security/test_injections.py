@@ -372,6 +372,27 @@ def test_evidence_of_a_gate_is_not_read_outside(desk: Desk, path: str) -> None:
     assert b"CANARY-SECRET" not in b"".join(path.read_bytes() for path in desk.state.rglob("*") if path.is_file())
 
 
+@pytest.mark.parametrize("place", ["../outside", "/", "link", "a/../../outside"])
+def test_what_a_task_gives_leads_no_other_task_outside(desk: Desk, place: str) -> None:
+    outside = desk.folder.parent / "outside"
+    outside.mkdir()
+    (desk.folder / "link").symlink_to(outside)
+    (desk.folder / "inner").mkdir()
+    given = {"cwd": "{{ tasks.say.outputs.place }}", "needs": ["say"], "allow_failure": True}
+    told = desk.run(
+        {"id": "say", "run": f"echo place={place} >> $PLANRUNNER_OUTPUT; echo inner=inner >> $PLANRUNNER_OUTPUT"},
+        {"id": "run", "run": "touch made", **given},
+        {"id": "write", "uses": "files.write", "with": {"path": "made", "content": "x"}, **given},
+        {"id": "python", "uses": "python.run", "with": {"code": "open('made', 'w')", **PYTHON}, **given},
+        {"id": "each", "foreach": [place], "run": "touch made", "cwd": "{{ item }}", "allow_failure": True},
+        {"id": "inside", "needs": ["say"], "cwd": "{{ tasks.say.outputs.inner }}", "run": "touch made"},
+    )
+    for name in ("run", "write", "python", "each[0]"):
+        assert told.rule(name) == "files.beneath", (name, told.ends)
+    assert not list(outside.iterdir()) and not Path("/made").exists()
+    assert (desk.folder / "inner" / "made").exists()
+
+
 @pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".git/config", "planrunner.yaml", ".planrunner/journal.db"])
 def test_no_value_writes_what_rules_over_plans_and_git(desk: Desk, path: str) -> None:
     told = desk.run(

@@ -20,6 +20,7 @@ from typing import Any
 
 from planrunner.app.proof.chaos import FORMAT, ChaosRequest, check_reached
 from planrunner.errors import UsageError
+from planrunner.journal.verifying import forget_place
 from planrunner.journal.workspace import find_project
 from planrunner.record import NamedTuple
 
@@ -153,6 +154,7 @@ class _Site:
         try:
             return self._live(copy, write, stored)
         finally:
+            forget_place(os.path.join(copy, ".planrunner"))
             shutil.rmtree(copy, ignore_errors=True)
 
     def _live(self, copy: str, write: int, stored: bool) -> _Ended:
@@ -206,7 +208,7 @@ class _Site:
             timeout=PATIENCE,
             check=False,
         )
-        if done.returncode in (2, 4, 5):
+        if done.returncode in (2, 4, 5, 12):
             raise UsageError(f"the plan does not run in a copy: {done.stderr.strip()[-500:]}")
         try:
             return done.returncode, json.loads(done.stdout)

@@ -125,8 +125,6 @@ def _capture(context: Context, **inputs: Any) -> dict[str, Any]:
         "remote": plan.remote.name,
         "url": plan.remote.address.text,
         "ref": plan.ref,
-        "old": plan.remote.value(plan.ref),
-        "new": plan.new,
         "tracking": plan.tracking,
         "tracked": value_of(repository, plan.tracking) if plan.tracking else "",
     }

@@ -47,6 +47,11 @@ from planrunner.source import Source
 
 Check = Callable[[PlanView], Iterable[Diagnostic]]
 
+MOST_ERRORS = 100
+"""Errors that one rule finds in a plan, or in a list of tasks inside it, before it is stopped."""
+MOST_OTHERS = 50_000
+"""Warnings and notes of one rule that are kept."""
+
 TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (capability.CODES, capability.check),
     (unexecuted.CODES, unexecuted.check),
@@ -109,8 +114,26 @@ def examine(
         view = view._replace(people=project.people, levels=project.levels, credentials=project.credentials)
         tasks += view.plan.tasks
         for check in checks:
-            findings += check(view)
+            findings += _enough(check(view))
     return sift(findings, source, tasks)
+
+
+def _enough(found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """What one rule finds, until nobody would read on: a plan without hope must not cost its size times its faults.
+    It goes on behind many warnings and notes, since an error decides whether a plan runs, and keeps only so many."""
+    errors = others = 0
+    for finding in found:
+        if finding.severity != "error":
+            others += 1
+            if others <= MOST_OTHERS:
+                yield finding
+            continue
+        yield finding
+        errors += 1
+        if errors == MOST_ERRORS:
+            message = f"one rule has found {MOST_ERRORS} errors, and the rest is not looked at"
+            yield Diagnostic("PLAN011", message, finding.span, help="mend these first")
+            return
 
 
 def _views(plans: list[Plan], source: Source, capabilities: Mapping[str, Capability]) -> Iterator[PlanView]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,6 +24,9 @@ from planrunner.source import Span
 _SAME_EVERYWHERE = frozenset({"params", "env", "plan", "run"})
 """Names that mean the same for every task: a path that begins with one is judged once."""
 
+MOST = 100
+"""Findings with one code about one text."""
+
 _LITERAL = ("title", "description", "owner", "uses", "shell", "labels", "kind")
 
 
@@ -33,7 +37,8 @@ def judged(view: PlanView) -> Iterable[Diagnostic]:
     for text in texts_of(view):
         reads = plain_references(text.text)
         broken = [] if reads is not None else template_problems(text.text)
-        for problem in _with_script(broken, text):
+        told = Counter[str]()
+        for problem in _few(_with_script(broken, text), told):
             yield _finding(view, text, problem, 0)
         if reads is None:
             reads = [] if broken else references(text.text)
@@ -43,9 +48,17 @@ def judged(view: PlanView) -> Iterable[Diagnostic]:
                 found = _path_problems(path, end - start, naming.names(text.here, text.moment))
                 if path[0] in _SAME_EVERYWHERE:
                     seen[path] = found
-            for problem in found:
+            for problem in _few(found, told):
                 yield _finding(view, text, problem, start)
     yield from _literal(view)
+
+
+def _few(problems: Iterable[Problem], told: Counter[str]) -> Iterable[Problem]:
+    """The problems of one text, at most ``MOST`` with one code: to find the place of each costs the text's length."""
+    for problem in problems:
+        told[problem.code] += 1
+        if told[problem.code] <= MOST:
+            yield problem
 
 
 def _with_script(broken: list[Problem], text: Text) -> list[Problem]:

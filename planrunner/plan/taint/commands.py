@@ -95,10 +95,10 @@ def in_arguments(arguments: Sequence[str], variables: Iterable[str] = ()) -> lis
     for argument in arguments:
         word, at = Word(), 0
         for found in placeholders(argument):
-            word.text += argument[at : found.start]
+            word.add(argument[at : found.start])
             word.hole(found)
             at = found.end
-        word.text += argument[at:]
+        word.add(argument[at:])
         words.append(word)
     return list(dict.fromkeys(in_words(words, tuple(variables))))
 

@@ -71,6 +71,8 @@ class Command(NamedTuple):
     directory: str
     name: str = ""
     proxy: str = ""
+    first: int = 0
+    """The number that the first of the descriptors of ``Wrapped`` will have; 0: each keeps its own."""
     title: str = ""
     """What the program is called by, where that is not its path."""
 

@@ -16,7 +16,8 @@ import sys
 from typing import Any
 
 _NO_NEW_PRIVILEGES, _SET_FILTER, _DROP_BOUND, _AMBIENT, _DEATH = 38, 22, 24, 47, 1
-_CREATE, _ADD, _RESTRICT = 444, 445, 446
+_CREATE, _ADD, _RESTRICT, _OPEN = 444, 445, 446, 437
+_NO_LINKS = 4
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _REFER, _TRUNCATE, _IOCTL = 1 << 13, 1 << 14, 1 << 15
 _READS = _EXECUTE | _READ_FILE | _READ_DIR
@@ -114,7 +115,7 @@ def _restrict(rules: dict[str, Any]) -> None:
     for path in rules["read"]:
         _let(handle, path, _READS & known)
     for path in rules["write"]:
-        _let(handle, path, known & ~_IOCTL)
+        _let(handle, path, known & ~_IOCTL, links=False)
     for path in rules["list"]:
         _let(handle, path, _READ_DIR)
     for path in rules["devices"]:
@@ -124,10 +125,11 @@ def _restrict(rules: dict[str, Any]) -> None:
     os.close(handle)
 
 
-def _let(ruleset: int, path: str, rights: int) -> None:
-    try:
-        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
+def _let(ruleset: int, path: str, rights: int, links: bool = True) -> None:
+    """Let in what lies at a path. Without ``links`` no link may lead there: another task may have just made one."""
+    how = (ctypes.c_uint64 * 3)(os.O_PATH | os.O_CLOEXEC, 0, 0 if links else _NO_LINKS)
+    handle = _C.syscall(_OPEN, -100, os.fsencode(path), ctypes.byref(how), ctypes.c_size_t(24))
+    if handle < 0:
         return  # what is not there needs no way in
     folder = os.path.isdir(f"/proc/self/fd/{handle}") if os.path.isdir("/proc/self/fd") else os.path.isdir(path)
     rule = _Beneath(rights if folder else rights & _OF_FILES, handle)

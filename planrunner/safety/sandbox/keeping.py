@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox.census import Census
+from planrunner.safety.sandbox.holding import made
 from planrunner.safety.sandbox.scopes import beneath
 
 if TYPE_CHECKING:
@@ -30,12 +30,14 @@ class Breach(NamedTuple):
 
 
 class Keeper:
-    """Watches the processes of one attempt from ``leader`` on; made before they start."""
+    """Watches the processes of one attempt from ``leader`` on; made before they start. ``aside`` is a folder to which
+    what it may not leave behind is moved."""
 
-    __slots__ = ("_absent", "_census", "_made", "_started", "confinement")
+    __slots__ = ("_absent", "_aside", "_census", "_made", "_started", "confinement")
 
-    def __init__(self, confinement: Confinement) -> None:
+    def __init__(self, confinement: Confinement, aside: str) -> None:
         self.confinement = confinement
+        self._aside = aside
         self._census: Census | None = None
         self._started = time.monotonic()
         self._absent = [path for path in _ruling(confinement) if not os.path.lexists(path)]
@@ -92,17 +94,19 @@ class Keeper:
             if _signature(path) == before:
                 os.unlink(path)
         found = [path for path in self._absent if os.path.lexists(path)]
-        for path in found:
-            _remove(path)
         if not found:
             return None
+        moved = [self._put_aside(path) for path in found]
         name = os.path.basename(found[0])
-        return Breach(
-            "sandbox.files",
-            f"made `{name}`, which rules over what is run here later, so it was removed; "
-            f"`policy: {{files: {{write: [{name}]}}}}` allows it" if name == ".git" else
-            f"made `{name}`, which rules over what is run here later, so it was removed",
-        )  # fmt: skip
+        allowed = "; `policy: {files: {write: [.git]}}` allows it" if name == ".git" else ""
+        words = f"made `{name}`, which rules over what is run here later: it lies in {moved[0]} now{allowed}"
+        return Breach("sandbox.files", words)
+
+    def _put_aside(self, path: str) -> str:
+        os.makedirs(self._aside, mode=0o700, exist_ok=True)
+        place = os.path.join(self._aside, f"{os.path.basename(path)}-{time.time_ns():x}")
+        os.rename(path, place)
+        return place
 
 
 def _ruling(confinement: Confinement) -> Iterator[str]:
@@ -115,13 +119,12 @@ def _ruling(confinement: Confinement) -> Iterator[str]:
 def _make(confinement: Confinement) -> dict[str, tuple[int, ...]]:
     """Make what may be written and is not there: it can only be let in once it exists. Gives the empty files, which
     are taken away again if nobody touched them."""
-    made: dict[str, tuple[int, ...]] = {}
+    found: dict[str, tuple[int, ...]] = {}
     for path, folder in confinement.missing:
-        os.makedirs(path if folder else os.path.dirname(path), exist_ok=True)
-        if not folder and not os.path.lexists(path):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
-            made[path] = _signature(path)
-    return made
+        root = confinement.root if beneath(path, confinement.root) else "/"
+        if made(root, path, folder):
+            found[path] = _signature(path)
+    return found
 
 
 def _signature(path: str) -> tuple[int, ...]:
@@ -130,13 +133,6 @@ def _signature(path: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        os.unlink(path)
 
 
 def _size(amount: int) -> str:

@@ -8,7 +8,7 @@ from planrunner.record import TYPE_CHECKING
 from planrunner.safety.sandbox.scopes import beneath
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from planrunner.safety.sandbox.confinement import Confinement
 
@@ -29,8 +29,8 @@ ROOM = 1 << 30
 """Bytes of temporary files, unless the limit on memory is smaller: they lie in memory."""
 
 
-def mounts(confinement: Confinement) -> Iterator[str]:
-    """The arguments of ``bwrap`` about files."""
+def mounts(confinement: Confinement, held: Mapping[str, int]) -> Iterator[str]:
+    """The arguments of ``bwrap`` about files; ``held`` are the numbers of paths that it gets as open descriptors."""
     room = str(min(ROOM, confinement.limits.memory or ROOM))
     yield from _system(confinement)
     yield from ("--dev", "/dev", "--perms", "1777", "--size", room, "--tmpfs", SHARED, "--remount-ro", "/dev")
@@ -45,6 +45,8 @@ def mounts(confinement: Confinement) -> Iterator[str]:
                 yield from ("--perms", "0755", "--tmpfs", path)
             else:
                 yield from ("--ro-bind", "/dev/null", path)
+        elif path in held:
+            yield from ("--bind-fd" if how == "writable" else "--ro-bind-fd", str(held[path]), path)
         else:
             yield from ("--bind" if how == "writable" else "--ro-bind", path, path)
     for path in hidden:
@@ -63,6 +65,15 @@ def _system(confinement: Confinement) -> Iterator[str]:
         real = os.path.realpath(path)
         if os.path.exists(real):
             yield from ("--ro-bind", real, path)
+
+
+def exchangeable(confinement: Confinement) -> list[str]:
+    """Paths that are let in and that another task could exchange for a link meanwhile."""
+    return [
+        path
+        for path, how in _layers(confinement)
+        if how != "denied" and path != confinement.root and beneath(path, confinement.root)
+    ]
 
 
 def _layers(confinement: Confinement) -> list[tuple[str, str]]:

@@ -32,6 +32,16 @@ def bubblewrap() -> tuple[str, str]:
 
 
 @functools.cache
+def takes_descriptors() -> bool:
+    """Whether this ``bwrap`` lets in what it gets as an open descriptor."""
+    try:
+        done = subprocess.run([bubblewrap()[0], "--help"], capture_output=True, timeout=_PATIENCE, env={}, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return b"--ro-bind-fd" in done.stdout + done.stderr
+
+
+@functools.cache
 def landlock() -> int:
     """The version of Landlock that the kernel offers; 0 where there is none."""
     try:

@@ -270,10 +270,8 @@ def write_usr(order: Any) -> str:
 
 
 def write_home(order: Any) -> str:
-    try:
-        return _writes(order["home"])
-    except OSError:
-        return ""
+    os.close(os.open(order["home_file"], os.O_CREAT | os.O_WRONLY, 0o600))
+    return ""  # a folder of that name may be made for the sandbox: whether it is the home is seen outside
 
 
 def read_home(order: Any) -> str:

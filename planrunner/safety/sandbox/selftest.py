@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.safety.sandbox.confinement import Kind
+    from planrunner.safety.sandbox.wrapping import Wrapped
 
     Json = Any
 
@@ -81,7 +82,8 @@ def _put_outside(stack: contextlib.ExitStack) -> _Outside:
         "token": token, "mark": mark, "daemon": f"planrunner-daemon-{secrets.token_hex(8)}", "victim": victim.pid,
         "namespace": os.readlink("/proc/self/ns/pid"), "port": ports[0], "port6": ports[1], "abstract": abstract,
         "socket": f"{outside}/socket", "secret_file": f"{outside}/secret", "outside": outside, "state": state,
-        "journal": f"{state}/journal.db", "workspace": workspace, "home": os.path.expanduser("~"),
+        "journal": f"{state}/journal.db", "workspace": workspace,
+        "home_file": os.path.join(os.path.expanduser("~"), f".{mark}"),
     }  # fmt: skip
     return _Outside(order, datagrams, victim, folder)
 
@@ -109,16 +111,24 @@ def _tried(kind: Kind, outside: _Outside) -> dict[str, str]:
     shut = Confinement(kind, workspace, (workspace,), programs, guarded, (state,), own=own)
     arguments = (presence.interpreter(), "-I", "-S", "-B", _PROBES, json.dumps(outside.order))
     way = wrapped(shut, Command(arguments, {"PATH": os.defpath}, workspace))
-    done = subprocess.run(
-        way.arguments, env=way.env, cwd=way.directory, stdin=subprocess.DEVNULL, capture_output=True,
-        timeout=_PATIENCE, start_new_session=True, check=False,
-    )  # fmt: skip
+    try:
+        done = _run(way)
+    finally:
+        for each in way.descriptors:
+            os.close(each)
     try:
         found = json.loads(done.stdout)
     except ValueError:
         said = done.stderr.decode("utf-8", "replace").strip()[-500:]
         raise OSError(f"the probes did not come to their end ({done.returncode}): {said}") from None
     return dict(found)
+
+
+def _run(way: Wrapped) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        way.arguments, env=way.env, cwd=way.directory, stdin=subprocess.DEVNULL, capture_output=True,
+        timeout=_PATIENCE, start_new_session=True, check=False, pass_fds=way.descriptors,
+    )  # fmt: skip
 
 
 def _seen_outside(outside: _Outside) -> dict[str, str]:
@@ -129,6 +139,9 @@ def _seen_outside(outside: _Outside) -> dict[str, str]:
         found["send_datagram"] = "a datagram arrived outside"
     if outside.victim.poll() is not None:
         found["signal_everybody"] = "a process outside was ended"
+    if os.path.lexists(outside.order["home_file"]):
+        found["write_home"] = "a file was written into the home directory"
+        os.unlink(outside.order["home_file"])
     if set(os.listdir(outside.order["outside"])) != {"secret", "socket"}:
         found["link_out"] = "a file was written outside"
     deadline = time.monotonic() + 1

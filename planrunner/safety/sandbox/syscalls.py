@@ -50,11 +50,22 @@ _NEWER = {
 }  # fmt: skip
 _CLONE3 = 435
 _OWNERS = {
-    "x86_64": (90, 91, 92, 93, 94, 188, 189, 190, 197, 198, 199, 260, 268),
-    "aarch64": (5, 6, 7, 14, 15, 16, 52, 53, 54, 55),
+    "x86_64": (90, 91, 92, 93, 94, 188, 189, 190, 197, 198, 199, 260, 268, 452),
+    "aarch64": (5, 6, 7, 14, 15, 16, 52, 53, 54, 55, 452),
 }
 """chmod, chown, setxattr and their kin: Landlock lets an owner change these of any file."""
-_FCHMODAT2 = 452
+_MODES = {
+    "x86_64": ((85, 1), (90, 1), (91, 1), (133, 1), (259, 2), (268, 2), (452, 2)),
+    "aarch64": ((33, 2), (52, 1), (53, 2), (452, 2)),
+}
+"""creat, chmod, mknod and their kin, and which argument is the mode."""
+_OPENS = {"x86_64": ((2, 1), (257, 2)), "aarch64": ((56, 2),)}
+"""open and openat, and which argument holds the flags; the mode comes behind it."""
+_OPENAT2 = 437
+_CREATES = 0x40 | 0x400000
+"""O_CREAT and O_TMPFILE: without them the mode is whatever lay there."""
+_RAISING = 0o6000
+"""setuid and setgid: outside, a file belongs to whoever runs planrunner, and would give those rights to others."""
 _CHECKED = ("clone", "unshare", "ioctl", "socket")
 _FAMILIES = (1, 2, 10, 16)
 """Of sockets: unix, IPv4, IPv6, netlink (which tells a program of its own interfaces)."""
@@ -78,15 +89,20 @@ def program(machine: str, families: tuple[int, ...] = _FAMILIES, owners: bool = 
     lines = [_line(_LOAD, 4), _line(_EQUAL, _ARCHITECTURES[machine], 1, 0), _line(_ANSWER, _KILL), _line(_LOAD, 0)]
     if machine == "x86_64":  # the calls of x32 have numbers of their own
         lines += [_line(_AT_LEAST, 0x40000000, 0, 1), _line(_ANSWER, _REFUSE | _ENOSYS)]
-    lines += [_line(_EQUAL, _CLONE3, 0, 1), _line(_ANSWER, _REFUSE | _ENOSYS)]  # its flags cannot be read: use clone
+    for newer in (_CLONE3, _OPENAT2):  # their arguments cannot be read here: programs take the older calls
+        lines += [_line(_EQUAL, newer, 0, 1), _line(_ANSWER, _REFUSE | _ENOSYS)]
     for name, number in (*numbers.items(), *_NEWER.items()):
         if name not in _CHECKED:
             lines += [_line(_EQUAL, number, 0, 1), _line(_ANSWER, _REFUSE | _EPERM)]
-    for number in () if owners else (*_OWNERS[machine], _FCHMODAT2):
+    for number in () if owners else _OWNERS[machine]:
         lines += [_line(_EQUAL, number, 0, 1), _line(_ANSWER, _REFUSE | _EPERM)]
     lines += _unless(_Test(numbers["clone"], 0, mask=_NEW_NAMESPACES))
     lines += _unless(_Test(numbers["unshare"], 0, mask=_NEW_NAMESPACES))
     lines += _unless(_Test(numbers["ioctl"], 1, (_TIOCSTI, _TIOCLINUX, _TIOCSETD)))
+    for number, argument in _MODES[machine]:
+        lines += _unless(_Test(number, argument, mask=_RAISING))
+    for number, argument in _OPENS[machine]:
+        lines += _unless_made(number, argument)
     lines += _only(numbers["socket"], families)
     lines.append(_line(_ANSWER, _ALLOW))
     return b"".join(lines)
@@ -109,6 +125,14 @@ def _unless(test: _Test) -> Iterator[bytes]:
         lines += [_line(_EQUAL, value, 0, 1), _line(_ANSWER, _REFUSE | _EPERM)]
     lines.append(_line(_LOAD, 0))
     yield _line(_EQUAL, test.call, 0, len(lines))
+    yield from lines
+
+
+def _unless_made(call: int, flags: int) -> Iterator[bytes]:
+    """Refuse to make a file with a mode that raises rights."""
+    lines = [_argument(flags), _line(_MASK, _CREATES), _line(_EQUAL, 0, 4, 0), _argument(flags + 1)]
+    lines += [_line(_MASK, _RAISING), _line(_EQUAL, 0, 1, 0), _line(_ANSWER, _REFUSE | _EPERM), _line(_LOAD, 0)]
+    yield _line(_EQUAL, call, 0, len(lines))
     yield from lines
 
 

@@ -8,10 +8,12 @@ import os
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Refused
-from planrunner.safety.sandbox.mounts import HOME, RESOLVER, SETTINGS, SHARED, SYSTEM, TEMPORARY, mounts
+from planrunner.safety.sandbox.holding import opened
+from planrunner.safety.sandbox.mounts import HOME, RESOLVER, SETTINGS, SHARED, SYSTEM, TEMPORARY, exchangeable, mounts
 from planrunner.safety.sandbox.syscalls import program
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from planrunner.safety.sandbox.confinement import Command, Confinement
@@ -24,18 +26,20 @@ SOCKET = "/run/proxy"
 """Where the proxy's socket is seen inside."""
 NOBODY = "65534"
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"))
-_UNIX = (1, 16)
+_NETLINK = 16
 _SLACK = (1.25, 64 << 20)
 """One process may hold a little more than all may together: so what is too much is seen before it fails by itself."""
 
 
 class Wrapped(NamedTuple):
-    """What to start, with which environment and where; an ``own`` name is that of a container to remove afterwards."""
+    """What to start, with which environment and where. ``descriptors`` have to be handed on to it and closed here;
+    ``container`` is the name of one to be removed afterwards."""
 
     arguments: tuple[str, ...]
     env: dict[str, str]
     directory: str
     container: str = ""
+    descriptors: tuple[int, ...] = ()
 
 
 def settled(confinement: Confinement, asked: bool) -> Confinement:
@@ -87,17 +91,33 @@ def wrapped(confinement: Confinement, command: Command) -> Wrapped:
     if confinement.kind == "landlock":
         env |= dict.fromkeys(("HOME", "TMPDIR"), confinement.own or confinement.root)
         return Wrapped((*_shim(confinement, command), *command.arguments), env, command.directory)
-    return Wrapped((*_bubble(confinement, command), *_shim(confinement, command), *command.arguments), env, "/")
+    paths = exchangeable(confinement) if presence.takes_descriptors() else []
+    held = _held(confinement.root, paths)
+    numbers = {path: command.first + at if command.first else handle for at, (path, handle) in enumerate(held.items())}
+    arguments = (*_bubble(confinement, command, numbers), *_shim(confinement, command), *command.arguments)
+    return Wrapped(arguments, env, "/", descriptors=tuple(held.values()))
 
 
-def _bubble(confinement: Confinement, command: Command) -> tuple[str, ...]:
+def _held(root: str, paths: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    try:
+        for path in paths:
+            found[path] = opened(root, path)
+    except BaseException:
+        for handle in found.values():
+            os.close(handle)
+        raise
+    return found
+
+
+def _bubble(confinement: Confinement, command: Command, held: Mapping[str, int]) -> tuple[str, ...]:
     share = ("--share-net",) if confinement.network == "open" else ()
     proxy = ("--ro-bind", command.proxy, SOCKET) if command.proxy else ()
     return (
         presence.bubblewrap()[0],
         *("--unshare-all", *share, "--unshare-user", "--disable-userns", "--uid", NOBODY, "--gid", NOBODY),
         *("--hostname", "sandbox", "--die-with-parent", "--new-session"),
-        *_with_proxy(tuple(mounts(confinement)), proxy),
+        *_with_proxy(tuple(mounts(confinement, held)), proxy),
         *("--chdir", command.directory, "--"),
     )
 
@@ -109,7 +129,8 @@ def _with_proxy(files: tuple[str, ...], proxy: tuple[str, ...]) -> tuple[str, ..
 
 def _shim(confinement: Confinement, command: Command) -> tuple[str, ...]:
     alone = confinement.kind == "landlock"
-    families = (_UNIX[1:] if confinement.network == "none" else (*_UNIX, 2, 10)) if alone else (*_UNIX, 2, 10)
+    # Landlock does not keep a process from a socket file, behind which a daemon with more rights may listen.
+    families = ((_NETLINK,) if confinement.network == "none" else (_NETLINK, 2, 10)) if alone else (_NETLINK, 1, 2, 10)
     order: dict[str, Json] = {
         "title": command.title or command.arguments[0],
         "relay": SOCKET if command.proxy else "",

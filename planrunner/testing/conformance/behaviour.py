@@ -75,7 +75,9 @@ def replay(trial: Trial) -> None:
     write_settings(trial.folder, trial.ready.settings)  # marks the project as well
     with open(path, "w", encoding="utf-8") as file:
         json.dump(plan_of(trial), file)
-    ran = execute(ExecRequest(path, state=trial.bench.state, unattended=True), Silent(), trial.bench.registry)
+    ran = execute(
+        ExecRequest(path, state=trial.bench.state, unattended=True, vouched=True), Silent(), trial.bench.registry
+    )
     found = ran.state.tasks[ran.state.index["task"]]
     ended = found.outcome or Outcome(found.failure, found.detail)  # where `capture` fails there is no call
     assert found.outcome or found.failure, f"the task was {found.status} and made no call"

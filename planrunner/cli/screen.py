@@ -1,0 +1,66 @@
+"""Standard output and standard error where they are terminals: what tasks, plans and files say cannot act on them.
+
+A log or a name may hold sequences that move the cursor, rename the window, answer for the person or hide a line. Into a
+file or a pipe every byte goes as it is. On a terminal a line that begins anew is a line of its own, and whatever else
+would act stands as ``\\u001b``, which in JSON means the same.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from codecs import getincrementaldecoder
+from typing import TYPE_CHECKING
+
+from planrunner.views.terminal import escaped, quiet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TextIO
+
+_ACTING = re.compile(r"\x1b\[[0-9;]*m|[\x00-\x08\x0b-\x1f\x7f]|\x1b")
+_HIDES = re.compile(r"[\[;]0*8[;m]")
+"""A colour that makes text invisible."""
+
+
+class Screen:
+    """A stream on a terminal. ``own`` is the stream itself, for those who draw."""
+
+    __slots__ = ("__weakref__", "own")
+
+    def __init__(self, own: TextIO) -> None:
+        self.own = own
+
+    def write(self, text: str) -> int:
+        return self.own.write(tame(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.own, name)
+
+
+def guard_terminals() -> None:
+    """Put a ``Screen`` before each standard stream that is a terminal."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and not isinstance(stream, Screen) and stream.isatty():
+            setattr(sys, name, Screen(stream))
+
+
+def tame(text: str) -> str:
+    """The text as a terminal may have it: colours stay, line ends and tabs, and nothing else that acts."""
+    if text.isprintable():
+        return text
+    return quiet(_ACTING.sub(_kept, text.replace("\r\n", "\n").replace("\r", "\n")))
+
+
+def byte_writer() -> Callable[[bytes], object]:
+    """What writes bytes to standard output: as they are, but to a terminal as text in which nothing acts."""
+    if not sys.stdout.isatty():
+        return sys.stdout.buffer.write
+    decoder = getincrementaldecoder("utf-8")("replace")  # a character may lie across two pieces
+    return lambda piece: sys.stdout.write(tame(decoder.decode(piece)))
+
+
+def _kept(found: re.Match[str]) -> str:
+    text = found[0]
+    return text if len(text) > 1 and not _HIDES.search(text) else escaped(text[0]) + text[1:]

@@ -1,0 +1,128 @@
+"""``planrunner trust``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from planrunner.cli.group import given_settings
+from planrunner.cli.settings import Settings, output
+from planrunner.errors import DENIED, OK, UsageError
+from planrunner.views.powers import LONGEST_PATH, item, powers_lines
+
+if TYPE_CHECKING:
+    from planrunner.app.admission import Examined
+
+
+@click.command("trust")
+@click.argument("plan", default="")
+@click.option("--list", "listing", is_flag=True, help="List what is trusted.")
+@click.option("--forget", metavar="PLAN|DIGEST", help="Trust it no longer.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; nothing is asked, and only --yes notes anything.")
+@click.pass_context
+def command(ctx: click.Context, /, plan: str, **options: Any) -> int:
+    """Show what a plan from outside the project may do, and let exactly this plan run from now on.
+
+    PLAN may be the folder of a project: then its plans run from anywhere as they do inside it, until its
+    planrunner.yaml changes.
+
+    \b
+    Examples:
+      planrunner trust ../release.yaml
+      planrunner trust ~/projects/shop
+      planrunner trust --list
+      planrunner trust --forget ../release.yaml
+    """
+    given = given_settings(ctx)
+    if options["listing"]:
+        return _list(given, options["as_json"])
+    if options["forget"] is not None:
+        return _forget(options["forget"])
+    if not plan:
+        raise UsageError("`trust` needs a plan, or the folder of a project", "`planrunner trust PLAN`")
+    if os.path.isdir(plan):
+        return _project(given, plan, options)
+    return _plan(given, plan, options)
+
+
+def _plan(given: Settings, path: str, options: dict[str, Any]) -> int:
+    from planrunner.app.trusted import examined, trust_plan
+
+    found = examined(path)
+    _show(given, found, options["as_json"])
+    if found.found["trusted"] == "trusted":
+        return _say(f"{_path(path)} is trusted already, as it is now", options)
+    if not _agreed(given, options, "trust exactly this plan?"):
+        return OK if options["as_json"] else _say("not trusted", options, DENIED)
+    trust_plan(path, found)
+    return _say(f"{_path(path)} is trusted as it is now; after a change it asks again", options)
+
+
+def _show(given: Settings, found: Examined, as_json: bool) -> None:
+    screen = output(given)
+    if as_json:
+        screen.write(json.dumps(found.found, indent=2, ensure_ascii=False) + "\n")
+    else:
+        screen.write("".join(f"{line}\n" for line in powers_lines(screen, found.found)))
+
+
+def _project(given: Settings, path: str, options: dict[str, Any]) -> int:
+    from planrunner.app.trusted import project_object, trust_project
+
+    found = project_object(path)
+    root = _path(found["project"])
+    if options["as_json"]:
+        output(given).write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    else:
+        sections = ", ".join(map(item, found["sections"])) or "nothing"
+        told = f"every plan in {root} would run from anywhere, now and after changes, as it does inside the project"
+        output(given).write(f"{told}\nits planrunner.yaml says something about: {sections}\n")
+    if found["trusted"] == "trusted":
+        return _say(f"{root} is trusted already", options)
+    if not _agreed(given, options, "trust the whole project?"):
+        return OK if options["as_json"] else _say("not trusted", options, DENIED)
+    trust_project(path)
+    return _say(f"{root} is trusted until its planrunner.yaml changes", options)
+
+
+def _agreed(given: Settings, options: dict[str, Any], question: str) -> bool:
+    """Whether somebody says yes. Raises UsageError where nobody can be asked."""
+    if options["yes"] or options["as_json"]:
+        return bool(options["yes"])
+    if given.no_input or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("nobody is here to ask whether to trust it", "read it, then add --yes")
+    return click.confirm(question, default=False)
+
+
+def _say(text: str, options: dict[str, Any], code: int = OK) -> int:
+    click.echo(text, err=options["as_json"])
+    return code
+
+
+def _list(given: Settings, as_json: bool) -> int:
+    from planrunner.app.trusted import listed
+
+    rows = listed()
+    if as_json:
+        output(given).write(json.dumps({"format": 1, "trusted": rows}, indent=2, ensure_ascii=False) + "\n")
+        return OK
+    lines = [f"{row['kind']:<8} {row['digest'][:19]}  {_path(row['path'])}\n" for row in rows]
+    output(given).write("".join(lines) or "nothing is trusted\n")
+    return OK
+
+
+def _forget(named: str) -> int:
+    from planrunner.app.trusted import forget
+
+    for path in forget(named):
+        click.echo(f"{_path(path)} is no longer trusted")
+    return OK
+
+
+def _path(path: str) -> str:
+    return item(path, LONGEST_PATH)

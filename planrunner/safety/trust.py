@@ -1,0 +1,146 @@
+"""What their user has looked at and trusts, by content: files that are plugins, plans from outside a project, and
+projects whose plans are run from elsewhere. Kept for each user, outside every project.
+
+A record holds path, digest and text of what was trusted. It counts where the digest still is what it was, and where
+nobody else could have written the record: it belongs to the user and is theirs alone to write. What is trusted as one
+kind is nothing as another: a plan that was looked at may not be executed as a plugin.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import time
+
+from planrunner.errors import StorageFailed
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Standing = Literal["trusted", "changed", "untrusted"]
+    Kind = Literal["plugin", "plan", "project"]
+
+_PREFIXES: dict[str, str] = {"plugin": "", "plan": "plan-", "project": "project-"}
+"""How the names of the records of a kind begin."""
+
+
+class Record(NamedTuple):
+    """What was trusted once: the digest (SHA-256) and text of the file, and when (seconds since 1970)."""
+
+    path: str
+    sha256: str
+    text: str
+    at: float
+
+
+def trust_folder() -> str:
+    """``$XDG_DATA_HOME/planrunner/trust`` or ``~/.local/share/planrunner/trust``."""
+    root = os.environ.get("XDG_DATA_HOME", "")
+    if not os.path.isabs(root):
+        root = os.path.expanduser("~/.local/share")
+    return os.path.join(root, "planrunner", "trust")
+
+
+def digest(text: bytes) -> str:
+    """The digest by which a text is known."""
+    return hashlib.sha256(text).hexdigest()
+
+
+def standing(path: str, text: bytes, kind: Kind = "plugin") -> Standing:
+    """Whether this text of the file is trusted, or another one was."""
+    found = trusted(path, kind)
+    if found is None:
+        return "untrusted"
+    return "trusted" if found.sha256 == digest(text) else "changed"
+
+
+def trusted(path: str, kind: Kind = "plugin") -> Record | None:
+    """What was trusted of a file; None where nothing was, or the record is not the user's own."""
+    found = _read(_place(path, kind))
+    return found if found is not None and found.path == _real(path) else None
+
+
+def records(kind: Kind) -> list[Record]:
+    """Everything of a kind that is trusted, by path."""
+    try:
+        names = os.listdir(trust_folder())
+    except OSError:
+        return []
+    places = [name for name in names if name.endswith(".json") and _kind_of(name) == kind]
+    found = [_read(os.path.join(trust_folder(), name)) for name in places]
+    sound = [each for each in found if each is not None]
+    return sorted(each for each in sound if os.path.basename(_place(each.path, kind)) in places)
+
+
+def trust(path: str, text: bytes, kind: Kind = "plugin") -> None:
+    """Trust this text of the file from now on. Raises StorageFailed where that cannot be kept safely."""
+    folder, place = trust_folder(), _place(path, kind)
+    record = Record(_real(path), digest(text), text.decode("utf-8", "surrogateescape"), time.time())
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        if not _is_own(os.stat(folder)):
+            raise StorageFailed(f"`{folder}` can be written by others, so what it says is worth nothing",
+                                f"make it yours alone: `chmod 700 {folder}`")  # fmt: skip
+        staged = f"{place}.{os.getpid()}"
+        handle = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            with open(handle, "w", encoding="utf-8") as file:
+                json.dump(record._asdict(), file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(staged, place)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(staged)
+            raise
+    except OSError as error:
+        raise StorageFailed(f"trust cannot be kept in `{folder}`: {error.strerror or error}") from error
+
+
+def untrust(path: str, kind: Kind = "plugin") -> bool:
+    """Trust nothing of a file any more; whether there was something."""
+    try:
+        os.unlink(_place(path, kind))
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StorageFailed(f"trust cannot be taken back in `{trust_folder()}`: {error.strerror or error}") from error
+    return True
+
+
+def _read(place: str) -> Record | None:
+    """A record that is sound and nobody else's; None for any other."""
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        with open(descriptor, encoding="utf-8") as file:
+            if not _is_own(os.fstat(descriptor)) or not _is_own(os.stat(trust_folder())):
+                return None
+            kept = json.load(file)
+        found = Record(*(kept[field] for field in Record._fields))
+        return found if found.sha256 == digest(_bytes(found.text)) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _place(path: str, kind: Kind) -> str:
+    return os.path.join(trust_folder(), f"{_PREFIXES[kind]}{digest(os.fsencode(_real(path)))[:40]}.json")
+
+
+def _kind_of(name: str) -> str:
+    return next((kind for kind, prefix in _PREFIXES.items() if prefix and name.startswith(prefix)), "plugin")
+
+
+def _real(path: str) -> str:
+    return os.path.realpath(path)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _is_own(about: os.stat_result) -> bool:
+    return about.st_uid == os.geteuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -1,0 +1,145 @@
+"""What a plan may do, for the eyes of whoever is asked whether it may run.
+
+The plan is not trusted yet, and so neither is its text: each name stands on one line with all that does not show
+written out, names with anything unusual stand in quotes, and nothing pushes a row out of sight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from planrunner.masking import masked
+from planrunner.plan.escapes import escaped
+from planrunner.views.symbols import duration_text, plural
+from planrunner.views.terminal import Terminal, cut, width
+
+Json = Any
+
+MOST = 40
+"""Names of a row that are listed; how many more there are is told."""
+LONGEST = 72
+"""Columns of one name."""
+LONGEST_PATH = 300
+"""Columns of a path that has to be seen whole."""
+_LABEL = 12
+_EFFECTS = {"unsafe": "changes things", "checkable": "changes things", "idempotent": "changes things", "read": "reads"}
+_PLAIN = frozenset("./:_-@*#[]+=%~$")
+
+
+def powers_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
+    """The summary, a row for each kind of thing; rows without anything to tell are left out, but for what would be
+    missed."""
+    for label, text in _rows(found):
+        yield from _wrapped(screen, label, text)
+
+
+def _rows(found: dict[str, Json]) -> Iterator[tuple[str, list[str]]]:
+    yield "plan", [f"{item(found['plan'])} with {plural(found['tasks'], 'task')}"]
+    yield "file", [item(found["file"], LONGEST_PATH)]
+    if found["why"]:
+        yield "origin", [f"outside: {cut(_visible(found['why']), LONGEST_PATH, False)}"]
+    if found["subplans"]:
+        yield "links to", _items(found["subplans"])
+    yield "works in", [item(found["directory"], LONGEST_PATH)]
+    yield "calls", _bounded([_call(row) for row in found["capabilities"]]) or ["nothing"]
+    if found["programs"]:
+        yield "programs", [*_items(found["programs"]), "and what these start"]
+    if found["hosts"]:
+        yield "hosts", _items(found["hosts"])
+    if found["writes"]:
+        yield "writes", _items(found["writes"])
+    if found["outside"]:
+        rows = [f"{item(row['path'], LONGEST_PATH)} ({row['as']} of {item(row['task'])})" for row in found["outside"]]
+        yield "reaches out", _bounded(rows)
+    yield from _given(found)
+    if found["asks"]:
+        yield "asks first", _items(found["asks"])
+    if found["irreversible"]:
+        yield "no undo", _items(found["irreversible"])
+    yield "at most", _worst(found["worst"])
+    yield "digest", [found["digest"]]
+
+
+def _given(found: dict[str, Json]) -> Iterator[tuple[str, list[str]]]:
+    """What the plan is given: secrets, variables, parameters, and the settings that come with it."""
+    if found["secrets"]:
+        yield "secrets", _items(found["secrets"])
+    if found["env"]:
+        yield "reads", _items([f"${name}" for name in found["env"]])
+    if found["params"]:
+        yield "parameters", _bounded([f"{item(name)}={item(value)}" for name, value in found["params"].items()])
+    if (settings := found["settings"]) is not None:
+        yield "settings", [f"its own planrunner.yaml: {', '.join(_items(settings['sections'])) or 'empty'}"]
+        if settings["env"]:
+            yield "", [f"they take {', '.join(_items([f'${name}' for name in settings['env']]))}"]
+        if settings["private"]:
+            yield "", [f"they open {', '.join(_items(settings['private']))}"]
+        if settings["files"]:
+            yield "", [f"they read secrets from {', '.join(_items(settings['files']))}"]
+        if settings["commands"]:
+            yield "", [f"they run {', '.join(_items(settings['commands']))} for secrets"]
+        if settings["hosts"]:
+            yield "", [f"they name {', '.join(_items(settings['hosts']))}"]
+
+
+def _call(row: dict[str, Json]) -> str:
+    effects = dict.fromkeys(_EFFECTS[effect] for effect in row["effects"] if effect in _EFFECTS)
+    told = ", ".join([plural(row["tasks"], "task"), *effects])
+    return f"{item(row['name'])} ({told})"
+
+
+def _worst(worst: dict[str, Json]) -> list[str]:
+    """The bounds of what a run uses; what nothing bounds is said to be open."""
+    found = ["any number of attempts" if worst["attempts"] is None else plural(worst["attempts"], "attempt")]
+    limits = [each for each in (worst["time"], worst["limit"]) if each is not None]
+    found.append(duration_text(min(limits)) if limits else "any time")
+    if worst["cost"] is None or worst["cost"] > 0:
+        found.append("any cost" if worst["cost"] is None else f"${worst['cost']:g}")
+    if worst["tokens"] is None or worst["tokens"] > 0:
+        found.append("any number of tokens" if worst["tokens"] is None else f"{worst['tokens']:g} tokens")
+    return found
+
+
+def _items(names: Iterable[str]) -> list[str]:
+    return _bounded([item(name) for name in names])
+
+
+def _bounded(names: list[str]) -> list[str]:
+    return [*names[:MOST], f"and {len(names) - MOST} more: --json lists all"] if len(names) > MOST else names
+
+
+def item(text: str, longest: int = LONGEST) -> str:
+    """A name as one item of a row: in quotes where it holds anything that could look like the end of an item, what is
+    not ASCII or does not show written out, and no longer than it may be."""
+    text = masked(text)
+    shown = _visible(text)
+    plain = bool(text) and all(char.isascii() and (char.isalnum() or char in _PLAIN) for char in text)
+    if not plain:
+        shown = '"' + shown.replace('"', '\\"') + '"'
+    return cut(shown, longest, False)
+
+
+def _visible(text: str) -> str:
+    """The text with all but the signs of ASCII written out: a letter of another alphabet may look exactly like one of
+    ours."""
+    return "".join(char if char.isascii() else _number(char) for char in escaped(text))
+
+
+def _number(char: str) -> str:
+    code = ord(char)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _wrapped(screen: Terminal, label: str, items: list[str]) -> Iterator[str]:
+    """A row over as many lines as it takes, broken between its items."""
+    room = max(screen.edge() - _LABEL - 2, 20)
+    line = ""
+    head = screen.paint(f"{label:<{_LABEL}}", "bold")
+    for at, each in enumerate(items):
+        more = each + ("," if at < len(items) - 1 else "")
+        if line and width(line) + 1 + width(more) > room:
+            yield f"  {head}{line}"
+            head, line = " " * _LABEL, ""
+        line = f"{line} {more}" if line else more
+    yield f"  {head}{line}"

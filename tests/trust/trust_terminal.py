@@ -1,0 +1,53 @@
+"""The command at a terminal of its own."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import sys
+import time
+from typing import Any
+
+
+class Terminal:
+    """Starts the command; ``until`` reads to a text, ``type`` answers with a line, ``end`` gives the exit code."""
+
+    def __init__(self, place: Any, *words: str) -> None:
+        self.seen = ""
+        self.pid, self.terminal = pty.fork()
+        if self.pid == 0:
+            os.chdir(place.work)
+            arguments = [sys.executable, "-m", "planrunner", *words]
+            os.execve(sys.executable, arguments, {**place.env, "TERM": "dumb", "COLUMNS": "100"})
+
+    def until(self, text: str) -> str:
+        """What was shown since the last time, up to this text."""
+        deadline = time.monotonic() + 30
+        while text not in self.seen:
+            assert time.monotonic() < deadline, self.seen
+            assert self._read(), self.seen
+        shown, self.seen = self.seen.split(text, 1)
+        return shown
+
+    def type(self, line: str) -> None:
+        os.write(self.terminal, f"{line}\n".encode())
+
+    def end(self) -> int:
+        deadline = time.monotonic() + 30
+        while self._read():
+            if time.monotonic() > deadline:
+                os.kill(self.pid, signal.SIGKILL)
+        os.close(self.terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def _read(self) -> bool:
+        if not select.select([self.terminal], [], [], 0.2)[0]:
+            return True
+        try:
+            data = os.read(self.terminal, 65536)
+        except OSError:  # the command has ended
+            return False
+        self.seen += data.decode(errors="replace")
+        return bool(data)
