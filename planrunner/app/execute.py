@@ -27,7 +27,7 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import notation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any, Protocol
 
     from planrunner.app.admission import Ask

@@ -388,7 +388,7 @@ def test_what_a_task_gives_leads_no_other_task_outside(desk: Desk, place: str) -
         {"id": "inside", "needs": ["say"], "cwd": "{{ tasks.say.outputs.inner }}", "run": "touch made"},
     )
     for name in ("run", "write", "python", "each[0]"):
-        assert told.rule(name) == "files.beneath", (name, told.ends)
+        assert told.rule(name) == "trust.outside", (name, told.ends)
     assert not list(outside.iterdir()) and not Path("/made").exists()
     assert (desk.folder / "inner" / "made").exists()
 
