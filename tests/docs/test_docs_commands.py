@@ -50,22 +50,30 @@ def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     assert not found, "\n".join(told)
 
 
-def _plans() -> Iterator[tuple[str, str, str, list[str]]]:
-    """Every whole plan shown on a page, as what file, with the codes that linting it gives (errors only, where nothing is said)."""
+def _plans() -> Iterator[tuple[str, str, tuple[str, str], list[str]]]:
+    """Every whole plan shown on a page, as what file, with the credentials listed before it on its page, and the codes that
+    linting it gives (errors only, where nothing is said)."""
     for page in PAGES:
         if page.name == "rules.md":
             continue  # shown there as the rule's own good and bad example, and held to it below
+        settings = ""
         for block in blocks.blocks(page):
+            if block.marks.get("file") == "planrunner.yaml" and "provider_credentials:" in block.body:
+                settings = block.body
             in_yaml = block.language == "yaml" and re.search(r"^plan: ", block.body, re.MULTILINE)
             if block.marks.get("file", "").endswith(".test.yaml"):
                 continue  # a test of a plan, which `planrunner test` reads
             if in_yaml or block.marks.get("file", "").endswith(".plan"):
                 name = "shown.yaml" if in_yaml else "shown.plan"
-                yield f"{_name(page)}:{block.line}", name, block.body, block.marks.get("finds", "").split()
+                texts = block.body, settings
+                yield f"{_name(page)}:{block.line}", name, texts, block.marks.get("finds", "").split()
 
 
-@pytest.mark.parametrize(("place", "name", "text", "codes"), [pytest.param(*row, id=row[0]) for row in _plans()])
-def test_plans_shown_are_sound(place: str, name: str, text: str, codes: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("place", "name", "texts", "codes"), [pytest.param(*row, id=row[0]) for row in _plans()])
+def test_plans_shown_are_sound(place: str, name: str, texts: tuple[str, str], codes: list[str], tmp_path: Path) -> None:
+    text, settings = texts
+    if settings:
+        (tmp_path / "planrunner.yaml").write_text(settings, encoding="utf-8")
     found = _lint(name, text, tmp_path)
     if codes:
         assert sorted({finding["code"] for finding in found}) == sorted(codes)
