@@ -38,6 +38,7 @@ _CLASSES = {
     "tasks_reset": "decision",
     "stop_requested": "decision",
     "run_reopened": "decision",
+    "policy_changed": "decision",
     "rollback_started": "decision",
     "gate_opened": "question",
 }
@@ -162,6 +163,10 @@ def _event(run: str, stored: dict[str, Json], link: bytes) -> dict[str, Json]:
 def _given(environment: dict[str, Json]) -> list[str]:
     """What a person allowed, or went without, when a run began."""
     found = []
+    if (trust := environment.get("trust") or {}).get("origin") == "outside":
+        found.append(f"a plan from outside the project, allowed by {trust.get('by') or 'nobody'}")
+    if environment.get("outside"):
+        found.append(f"may act outside the project: {', '.join(map(str, environment['outside']))}")
     if (off := environment.get("sandbox") or {}).get("off"):
         found.append(f"without a sandbox, by {off.get('by', '')}")
     if environment.get("unchained"):

@@ -109,6 +109,21 @@ def _plugins() -> Iterator[Check]:
         yield Check(f"plugin {each.name}", verdict, found, advice)
 
 
+def _sandbox() -> Iterator[Check]:
+    """What can shut processes in; `planrunner doctor --sandbox` tries whether it holds."""
+    from planrunner.safety.sandbox import presence
+
+    why = presence.bubblewrap()[1]
+    version = presence.landlock()
+    if not why:
+        yield Check("sandbox", "ok", f"bubblewrap, Landlock {version or 'none'}")
+    elif version >= presence.LEAST_ABI:
+        yield Check("sandbox", "note", f"Landlock {version} alone: {why}", "`apt install bubblewrap` shuts in more")
+    else:
+        advice = "commands that a policy shuts in are refused; `apt install bubblewrap`, or allow user namespaces"
+        yield Check("sandbox", "note", f"none: {why}", advice)
+
+
 def _command() -> Iterator[Check]:
     path = shutil.which("planrunner")
     advice = "" if path else "it can be called as `python -m planrunner`"
@@ -176,6 +191,7 @@ _LOOKS: tuple[Callable[[], Iterator[Check]], ...] = (
     _yaml,
     _tools,
     _command,
+    _sandbox,
     _settings,
     _plugins,
     _terminal,

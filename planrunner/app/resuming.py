@@ -100,9 +100,10 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         clock = line.clock(here)
         answer_waiting(site.journal, handle, state, clock.now())
         following = then(state)
-        held_to = changed(state, directory_of(state), following)
+        ends = state.stop_reason in FINAL_STOPS  # then it does so whatever the files say
+        held_to = [] if ends else changed(state, directory_of(state), following)
         site.registry.project = directory_of(state)
-        if reopening != "rollback" and state.stop_reason not in FINAL_STOPS:
+        if reopening != "rollback" and not ends:
             _check_capabilities(site, state, row.plan_digest, every=reopening != "")
             if "trust" in state.environment:
                 from planrunner.app.admission import check_again  # late: most plans are one's own

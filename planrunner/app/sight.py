@@ -242,12 +242,14 @@ def governing(directory: str, seen: Seen, path: str, foreign: bool = False) -> d
     """The operator's levels of policy for the record of a run: those of the project, and of the one of the working
     directory, which is the operator's alone where the plan is ``foreign``. Raises Denied where they refuse what the
     plan wants."""
-    places = [place for place in dict.fromkeys((directory, find_project(None))) if has_settings(place)]
-    if not places:
+    home = find_project(None)
+    elsewhere = home if home != directory and os.path.lexists(os.path.join(home, "planrunner.yaml")) else ""
+    own = directory if has_settings(directory) else ""
+    if not (own or elsewhere):
         return {}
     from planrunner.safety.policy import levels, records_of  # late, as above
 
-    records = records_of(places, find_project(None) if foreign else directory)
+    records = records_of(own, elsewhere, foreign)
     if not records:
         return {}
     from planrunner.app.permitted import refuse_denied  # late: few operators say anything

@@ -217,11 +217,28 @@ def misdescribed(found: Any) -> str:
         return f"its description is a {type(found).__name__}, not a Capability"
     if not isinstance(found.effect, str) or found.effect not in EFFECTS:
         return f"its effect {found.effect!r} is none of {', '.join(EFFECTS)}"
-    for what in ("risks", "spends"):
+    for what in ("risks", "spends", "foreign", "own", "writes"):
         words = getattr(found, what)
         if not isinstance(words, (tuple, list)) or not all(isinstance(word, str) for word in words):
             return f"its `{what}` are {words!r}, not a tuple of texts"
-    return next(filter(None, _misfits(found)), "")
+    return next(filter(None, (*_misfits(found), *_misused(found))), "")
+
+
+def _misused(found: Capability) -> Iterator[str]:
+    """What is said of text from outside that nobody could follow."""
+    from planrunner.plan.taint.known import DIGEST, USES  # late: a run knows its capabilities already
+
+    for field in found.inputs:
+        if field.use and field.use not in (*USES, DIGEST):
+            yield f"the use {field.use!r} of `{field.name}` is none of {', '.join((*USES, DIGEST))}"
+    shaped = found.shaped
+    if not isinstance(shaped, dict) or not all(isinstance(word, str) for pair in shaped.items() for word in pair):
+        yield f"its `shaped` is {shaped!r}, not a mapping of outputs to inputs"
+    named = [*found.writes, *(shaped.values() if isinstance(shaped, dict) else ())]
+    known = {field.name for field in found.inputs}
+    for name in (str(each).partition("/")[0] for each in named):
+        if name not in known and not found.open_inputs:
+            yield f"its `writes` or `shaped` name the input `{name}`, which it has not"
 
 
 def _misfits(found: Capability) -> Iterator[str]:

@@ -35,7 +35,7 @@ class Level(NamedTuple):
     @property
     def is_operators(self) -> bool:
         """Whether it is the project's, its profile's or the user's own: no plan gives itself such a name."""
-        return self.name == "planrunner.yaml" or self.name.startswith(("/", "profile "))
+        return self.name.removesuffix(AS_BEGUN) == "planrunner.yaml" or self.name.startswith(("/", "profile "))
 
 
 class Right(NamedTuple):
@@ -213,7 +213,10 @@ def _use_fits(entry: Json, use: Use, every: bool) -> bool | None:
         return name_matches(str(entry), use.capability)
     if not name_matches(str(entry.get("uses", "*")), use.capability):
         return False
-    answers = [_input_fits(pattern, use, name, every) for name, pattern in (entry.get("with") or {}).items()]
+    inputs = entry.get("with") or {}
+    if not isinstance(inputs, dict):
+        return None  # the schema has refused it, and until it is mended nothing is known
+    answers = [_input_fits(pattern, use, name, every) for name, pattern in inputs.items()]
     if "run" in entry:
         answers.append(_command_fits(texts(entry["run"]), use, every))
     if False in answers:

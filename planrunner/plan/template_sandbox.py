@@ -109,13 +109,13 @@ def faults(text: str) -> list[Problem]:
 
 def _faults(text: str) -> Iterator[tuple[str, int, str]]:
     try:
-        tree = _environment().parse(with_quoted_ids(text))
+        refused = list(_refusals(_environment().parse(with_quoted_ids(text))))
     except (TemplateSyntaxError, RecursionError) as error:
         message = getattr(error, "message", None) or "it is nested too deeply"
         literal = "for two braces as text write `{{ '{{' }}`, or wrap the part in `{% raw %}`"
         yield f"the template does not parse: {message}", getattr(error, "lineno", 1), literal
         return
-    yield from _refusals(tree)
+    yield from refused
 
 
 def _refusals(tree: nodes.Template) -> Iterator[tuple[str, int, str]]:

@@ -23,13 +23,13 @@ class Wish(NamedTuple):
 
 
 def wishes(secrets: Json) -> Iterator[Wish]:
-    """A list of ids, or a mapping from variables to ids, one by one."""
+    """A list of ids, or a mapping from variables to ids, one by one; nothing of what the schema refuses."""
     if isinstance(secrets, dict):
         for variable, given in secrets.items():
             more = given if isinstance(given, dict) else {"id": given}
-            yield Wish(str(more.get("id", "")), variable, more.get("as", "env"))
-    else:
-        yield from (Wish(str(name)) for name in secrets or ())
+            yield Wish(str(more.get("id", "")), variable, str(more.get("as", "env")))
+    elif isinstance(secrets, (list, tuple)):
+        yield from (Wish(str(name)) for name in secrets)
 
 
 def every_secret(tasks: tuple[Task, ...]) -> set[str]:

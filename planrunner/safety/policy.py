@@ -33,19 +33,25 @@ def policy_records(directory: str) -> list[dict[str, Json]]:
     return found
 
 
-def records_of(places: list[str], operator: str) -> list[dict[str, Json]]:
-    """The levels of several directories, of which one is the ``operator``'s. What the settings of another say goes by
-    the whole path of their file, so that they narrow and never let in more; what holds everywhere, such as the user's
-    file, counts once."""
+def records_of(directory: str, elsewhere: str, foreign: bool) -> list[dict[str, Json]]:
+    """The levels of a run's directory and of the one that it was started from. Where the plan is ``foreign`` its own
+    settings are no operator's: by their name they narrow and never let in more. What holds everywhere, such as the
+    user's file, counts once. Empty texts stand for places without settings."""
     found: list[dict[str, Json]] = []
-    for place in places:
+    for place in filter(None, (directory, elsewhere)):
         for record in policy_records(place):
-            if place != operator and not os.path.isabs(record["name"]):
-                path = os.path.join(place, FILE)
-                record |= {"name": path if record["name"] == FILE else f"{record['name']} of {path}", "file": path}
+            if not os.path.isabs(record["name"]):
+                record |= _renamed(record["name"], place, place == directory and foreign, place != directory)
             if record not in found:
                 found.append(record)
     return found
+
+
+def _renamed(name: str, place: str, foreign: bool, elsewhere: bool) -> dict[str, Json]:
+    path = os.path.join(place, FILE)
+    if foreign:
+        return {"name": f"the plan's {name}", "file": path}
+    return {"name": path, "file": path} if elsewhere else {}
 
 
 def asks_inside(directory: str) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from planrunner.syntax.tree import Mapping, Node
 
     Json = Any
+    Read = tuple[tuple[object, ...], list[Part], Part | None]
 
 FILE = "planrunner.yaml"
 
@@ -103,43 +104,59 @@ def _sound(directory: str) -> tuple[list[Part], Part | None]:
     return parts, user
 
 
+_latest: list[Read] = []
+"""What was read last, by all of its bytes: a run asks for its settings many times, and they rarely change."""
+
+
 def _parts(directory: str) -> tuple[list[Part], Part | None]:
     """The files of the project, the root first, and the user's, each checked. Raises as ``check_files``."""
     from planrunner.safety import profiles, userfile  # late, as above
 
-    user, root = userfile.user_part(), _root(directory)
-    wanted = profiles.asked()
-    if root is None and wanted:
-        raise UsageError(f"there is no {FILE} in {directory}, so there is no profile `{wanted}`")
-    if user is not None:
-        user.findings += _faults(user.tree, userfile.SECTIONS, "a user's file")
-    if root is None:
-        return [], user
-    if "include" not in _keys(root):
-        parts = [root]
-    else:
-        from planrunner.safety.parts import with_included
+    key = (directory, profiles.asked(), _content(directory), userfile.user_file(), userfile.user_content())
+    if _latest and _latest[0][0] == key:
+        return _latest[0][1:]
+    _, wanted, content, path, users = key
+    parts, user = _read(directory, content, wanted), None
+    if users is not None:
+        from planrunner.safety.parts import Part  # late, as above
 
-        parts = with_included(root, directory)
-    for part in parts:
-        part.findings += _faults(part.tree)
-    if any(_LINKED & _keys(part) for part in parts) or wanted:
+        user = Part(users, path, path)
+        user.findings += _faults(user.tree, userfile.SECTIONS, "a user's file")
+    linked = {key for part in parts for key in _keys(part)} & _LINKED
+    if parts and (linked or wanted):
         from planrunner.safety.consistency import check  # late, as above
 
         check(directory, parts, user, wanted)
+    if "include" not in linked and b"workflow" not in (content or b""):  # with those other files matter
+        _latest[:] = [(key, parts, user)]
     return parts, user
 
 
-def _root(directory: str) -> Part | None:
-    from planrunner.safety.parts import Part, read_regular  # late, as above
+def _content(directory: str) -> bytes | None:
+    from planrunner.safety.parts import read_regular  # late, as above
 
     path = os.path.join(directory, FILE)
     try:
-        return Part(read_regular(path), FILE, path)
+        return read_regular(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise UsageError(f"`{path}` cannot be read: {error.strerror or error}") from None
+
+
+def _read(directory: str, content: bytes | None, wanted: str | None) -> list[Part]:
+    """The project's file and what it includes, each held to the schema."""
+    if content is None and wanted:
+        raise UsageError(f"there is no {FILE} in {directory}, so there is no profile `{wanted}`")
+    if content is None:
+        return []
+    from planrunner.safety.parts import Part, with_included  # late, as above
+
+    root = Part(content, FILE, os.path.join(directory, FILE))
+    parts = with_included(root, directory) if "include" in _keys(root) else [root]
+    for part in parts:
+        part.findings += _faults(part.tree)
+    return parts
 
 
 def _keys(part: Part) -> set[str]:

@@ -6,10 +6,6 @@ import os
 import stat
 
 from planrunner.errors import UsageError
-from planrunner.record import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from planrunner.safety.parts import Part
 
 SECTIONS = ("policy", "network", "models", "provider_credentials")
 """What may stand there: what belongs to a person or a machine, not to one project."""
@@ -24,16 +20,16 @@ def user_file() -> str:
     return os.path.join(root, "planrunner", "config.yaml") if root else ""
 
 
-def user_part() -> Part | None:
-    """What it says; None where there is none. Raises UsageError where it cannot be read, or anybody may write it."""
+def user_content() -> bytes | None:
+    """What it holds; None where there is none. Raises UsageError where it cannot be read, or anybody may write it."""
     path = user_file()
     if not path or not os.path.lexists(path):
         return None
-    from planrunner.safety.parts import Part, read_regular  # late: few users have such a file
+    from planrunner.safety.parts import read_regular  # late: few users have such a file
 
     try:
         if os.stat(path).st_mode & stat.S_IWOTH:
             raise UsageError(f"anybody may write `{path}`", f"take that right away: `chmod o-w {path}`")
-        return Part(read_regular(path), path, path)
+        return read_regular(path)
     except OSError as error:
         raise UsageError(f"`{path}` cannot be read: {error.strerror or error}") from None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 from pathlib import Path
 
 import pytest
 
+from planrunner.app.auditlines import _event
 from planrunner.errors import MISMATCH, NO_PLAN, OK, STORAGE, USAGE, WAITING
 
 PLAN = """\
@@ -157,6 +159,34 @@ def test_a_refusal_stands_in_an_export_with_its_rule(run, plan):
     events = [json.loads(line) for line in run("audit", "export", "last").out.splitlines()]
     (refusal,) = [event for event in events if event.get("class") == "refusal"]
     assert refusal["subject"] == "a" and refusal["why"].startswith("policy: network.")
+
+
+def test_what_a_person_allowed_when_a_run_began_stands_in_an_export(run, plan, tmp_path):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "planrunner.yaml").touch()
+    name = plan("plan: p\ntasks:\n  - {id: a, uses: noop, timeout: 1m}\n", "elsewhere/p.yaml")
+    refused = run("exec", f"../{name}", cwd=tmp_path / "project")
+    (digest,) = set(re.findall(r"sha256:[0-9a-f]{64}", refused.err))
+    words = ("exec", f"../{name}", "--trust", digest)
+    assert run(*words, cwd=tmp_path / "project", USER="ann").code == OK
+    events = [json.loads(line) for line in run("audit", "export", "last").out.splitlines()]
+    started = next(event for event in events if event.get("kind") == "run_started")
+    assert started["who"].startswith("ann (uid ")
+    assert started["why"] == "a plan from outside the project, allowed by digest"
+
+
+def test_a_run_without_a_sandbox_or_a_chain_says_so_in_its_first_line():
+    environment = {"user": "ann", "sandbox": {"off": True, "by": "ann"}, "unchained": "no home", "outside": ["/srv"]}
+    stored = {
+        "seq": 1,
+        "at": 0.5,
+        "version": 1,
+        "kind": "run_started",
+        "body": json.dumps({"environment": environment}),
+    }
+    told = _event("r", stored, b"")
+    assert told["why"] == "may act outside the project: /srv: without a sandbox, by ann: without a chain, since no home"
+    assert (told["who"], told["when"]) == ("ann", "1970-01-01T00:00:00.500Z")
 
 
 def test_an_export_for_people_has_no_control_characters(run, plan):

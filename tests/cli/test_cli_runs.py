@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -320,14 +321,22 @@ def test_progress_that_nobody_reads_any_more_does_not_end_the_run(plan, tmp_path
 
 
 def test_a_run_whose_scratch_files_have_no_place_parks_and_begins_its_task_when_it_is_resumed(run, plan, tmp_path):
-    name = plan("plan: p\ntasks:\n  - {id: a, run: echo a >> order, timeout: 1m}\n")
-    run("exec", plan("plan: q\ntasks:\n  - {id: a, uses: noop}\n", "q.yaml"))
-    (tmp_path / "state" / "tmp").rmdir()
+    first = "touch begun; until [ -e go ]; do sleep 0.01; done; exit 75"
+    retry = "effect: idempotent, retry: {attempts: 2, delay: 10ms}, timeout: 1m"
+    name = plan(
+        f"plan: p\ntasks:\n  - {{id: a, run: 'if [ -e go ]; then echo a >> order; else {first}; fi', {retry}}}\n"
+    )
+    going = _start(tmp_path, "exec", name, stderr=subprocess.PIPE)
+    _until((tmp_path / "begun").exists)
+    shutil.rmtree(tmp_path / "state" / "tmp")
     (tmp_path / "state" / "tmp").touch()
-    parked = run("exec", name)
-    assert parked.code == 11
-    assert "the folder for its scratch files cannot be made: Not a directory" in parked.err
+    (tmp_path / "go").touch()
+    _, said = going.communicate(timeout=20)
+    assert going.returncode == 11, said
+    assert b"the folder for its scratch files cannot be made: Not a directory" in said
     assert not (tmp_path / "order").exists()
+    refused = run("resume", "last")
+    assert refused.code == 11 and "is not followed" in refused.err
     (tmp_path / "state" / "tmp").unlink()
     assert run("resume", "last").code == 0
     assert (tmp_path / "order").read_text() == "a\n"

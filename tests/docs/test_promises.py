@@ -1,4 +1,4 @@
-"""Every promise of the documentation that counts as kept names tests, and they exist."""
+"""Every promise of the documentation that counts as kept names tests, and they exist; so does what it says of security."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "explanation" / "promises.md").read_text(encoding="utf-8")
-NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE)))
+SECURITY = (ROOT / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
+NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE + SECURITY)))
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED)
@@ -22,3 +23,13 @@ def test_every_promise_is_kept_by_a_test_or_says_that_it_is_not_built() -> None:
     assert [row[0] for row in rows] == [f"P{number}" for number in range(1, 19)]
     for promise, state, tests in rows:
         assert ("tests/" in tests) != state.startswith("not built yet"), promise
+
+
+def test_whatever_is_said_to_be_enforced_names_its_test() -> None:
+    tables = re.findall(r"^\| enforced \| by \| held by \|\n\|---\|---\|---\|\n((?:\|.*\n)+)", SECURITY, re.MULTILINE)
+    rows = [row for table in tables for row in table.splitlines()]
+    assert len(tables) >= 7 and len(rows) >= 30
+    for row in rows:
+        held = row.rpartition(" | ")[2]
+        paths = re.findall(r"`(tests/[\w/]+\.py)", held)
+        assert paths and all((ROOT / path).exists() for path in paths), row

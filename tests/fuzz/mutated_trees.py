@@ -73,6 +73,11 @@ def made_up(random: Random) -> dict[str, Any]:
     plan = {"plan": "made-up", "tasks": [shaped(random, _part("task"), 1) for _ in range(random.choice((1, 2, 5)))]}
     for key in random.sample(sorted(schema["properties"]), random.choice((0, 1, 4))):
         plan[key] = shaped(random, schema["properties"][key], 1)
+    if random.random() < 0.3:
+        plan["policy"] = shaped(random, _part("policy"), 1)
+        for task in plan["tasks"] if isinstance(plan["tasks"], list) else ():
+            if isinstance(task, dict):
+                task["policy"] = mutate_tree(random, shaped(random, _part("policy"), 1), None)
     if random.random() < 0.7:
         for number, task in enumerate(plan["tasks"] if isinstance(plan["tasks"], list) else ()):
             if isinstance(task, dict):

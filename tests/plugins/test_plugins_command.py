@@ -231,6 +231,7 @@ class TestNew:
         assert command(*trusting).returncode == 0
         plan = str(root / "plans" / "lists.yaml")
         assert command("lint", plan).returncode == 0
+        assert command("trust", str(root), "--yes").returncode == 0  # it is another project than that of the caller
         assert command("--state", str(tmp_path / "s"), "exec", plan).returncode == 0
         assert (root / "list.txt").read_text() == "milk\n"
         assert command("--state", str(tmp_path / "s"), "rollback", "last").returncode == 0

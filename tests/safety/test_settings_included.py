@@ -201,3 +201,31 @@ scheduler:
     )
     assert {code for _, code, _ in findings(root)} == {"PLAN845"}
     assert read_data(str(root))["memory"]["global_store"]["retention"] == {"max_items": 10000}
+
+
+def test_what_was_read_before_holds_only_while_every_byte_of_it_is_the_same(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def models(text: str | None = None) -> list[str]:
+        return sorted(read_data(str(root if text is None else write(planrunner=text)))["models"])
+
+    root = write(planrunner=f"models: {{a: {OLLAMA}}}\n")
+    assert models() == models() == ["a"]
+    read_data(str(root))["models"]["x"] = {}
+    assert models() == ["a"]
+    assert models(f"models: {{b: {OLLAMA}}}\n") == ["b"]
+    assert models(f"models: {{b: {OLLAMA}}}\nprofiles: {{ci: {{models: {{c: {OLLAMA}}}}}}}\n") == ["b"]
+    monkeypatch.setenv("PLANRUNNER_PROFILE", "ci")
+    assert models() == ["b", "c"]
+    mine = root.parent / "of-the-user/planrunner/config.yaml"
+    mine.parent.mkdir(parents=True)
+    mine.write_text(f"models: {{d: {OLLAMA}}}\n")
+    assert models() == ["b", "c", "d"]
+    mine.unlink()
+    assert models() == ["b", "c"]
+    for name in ("e", "f"):
+        (root / "inner.yaml").write_text(f"models: {{{name}: {OLLAMA}}}\n")
+        assert models(f"include: inner.yaml\nprofiles: {{ci: {{models: {{c: {OLLAMA}}}}}}}\n") == ["c", name]
+    (root / "planrunner.yaml").unlink()
+    with pytest.raises(UsageError):
+        models()

@@ -165,6 +165,14 @@ def test_no_daemon_is_reached_by_its_socket_file_without_namespaces(project: Pro
     assert outcome.failure == "logic" and "Permission denied" in outcome.stderr, outcome
 
 
+def test_what_programs_remember_for_later_is_forgotten(project: Project) -> None:
+    (project.state / "cache").mkdir()
+    (project.state / "cache" / "known").write_text("known")
+    outcome = project.run("ls .planrunner/cache; echo bad > .planrunner/cache/known; cat .planrunner/cache/known")
+    assert (outcome.failure, outcome.stdout) == ("", "bad\n")
+    assert (project.state / "cache" / "known").read_text() == "known"
+
+
 def test_everybody_is_killed_within_and_nobody_outside(project: Project) -> None:
     outside = os.readlink("/proc/self/ns/pid")
     outcome = project.run(f'[ "$(readlink /proc/self/ns/pid)" != "{outside}" ] || exit 3; sleep 60 & kill -9 -1; wait')

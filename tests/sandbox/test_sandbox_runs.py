@@ -47,6 +47,24 @@ def test_a_policy_shuts_the_tasks_of_a_run_in(folder: Path) -> None:
     assert planrunner(folder, "logs", "last", "t").stdout.splitlines()[-1] == "65534"
 
 
+def test_a_plan_from_outside_is_shut_in_though_somebody_trusts_it(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / "planrunner.yaml").touch()
+    (tmp_path / "p.yaml").write_text(PLAN.replace("policy: {sandbox: true}", "policy: {sandbox: none}") % "id -u")
+    refused = planrunner(project, "exec", "../p.yaml")
+    assert refused.returncode == 12, refused
+    digest = next(word for word in refused.stderr.split() if word.startswith("sha256:"))
+    assert planrunner(project, "exec", "../p.yaml", "--trust", digest, "--progress", "quiet").returncode == 0
+    assert planrunner(project, "logs", "last", "t").stdout.splitlines()[-1] == "65534"
+
+
+def test_the_doctor_names_what_shuts_processes_in(folder: Path) -> None:
+    checks = json.loads(planrunner(folder, "doctor", "--json").stdout)["checks"]
+    found = next(check for check in checks if check["name"] == "sandbox")
+    assert found["verdict"] == "ok" and found["found"].startswith("bubblewrap")
+
+
 def test_a_limit_that_is_passed_is_an_event_with_its_rule(folder: Path) -> None:
     (folder / "p.yaml").write_text(PLAN.replace("sandbox: true", "sandbox: {output: 1MB}") % "yes")
     assert planrunner(folder, "exec", "p.yaml", "--progress", "quiet").returncode == 12

@@ -32,7 +32,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.work, self.other, self.home = folder / "work", folder / "other", folder / "home"
+        self.work, self.other, self.home = folder / "work", folder / "other", folder / "house"
         for each in (self.work, self.other, self.home):
             each.mkdir()
         (self.work / "planrunner.yaml").write_text("")

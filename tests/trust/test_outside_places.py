@@ -41,7 +41,7 @@ class TestBeforeTheStart:
     def test_a_folder_is_allowed_with_all_that_lies_in_it_and_nothing_beside_it(self, place) -> None:
         (place.other / "deep").mkdir()
         assert place("exec", own(place, ELSEWHERE, "../other/deep"), "--allow-outside", "../other").code == 0
-        assert place("exec", own(place, ELSEWHERE, "../home"), "--allow-outside", "../other").code == 12
+        assert place("exec", own(place, ELSEWHERE, "../house"), "--allow-outside", "../other").code == 12
 
     def test_the_line_of_the_policy_lets_it(self, place) -> None:
         policy = f"policy: {{files: {{write: ['**', {place.other}]}}}}\n"
@@ -67,7 +67,7 @@ class TestBeforeTheStart:
 
     def test_a_policy_that_lets_plans_from_outside_run_does_not_let_them_act_anywhere(self, place) -> None:
         (place.work / "planrunner.yaml").write_text("policy: {plans: {outside: allow}}\n")
-        assert place("exec", place.plan(ELSEWHERE.replace("WHERE", "../home"))).code == 12
+        assert place("exec", place.plan(ELSEWHERE.replace("WHERE", "../house"))).code == 12
 
     def test_a_parameter_may_lead_outside_too(self, place) -> None:
         text = "plan: own\nparams: {to: {type: string, default: sub}}\n" + ELSEWHERE.partition("\n")[2]

@@ -90,6 +90,7 @@ _MOVE = Verb("files.move", lambda path, to, replace=False, parents=False: _trans
     capture=_COPY.capture,
     undo=undone,
     own=("*",),
+    writes=("to",),
 )
 def copy(
     context: Context,
@@ -112,6 +113,8 @@ def copy(
     preview=_MOVE.preview,
     capture=_MOVE.capture,
     undo=undone,
+    own=("*",),
+    writes=("to",),
 )
 def move(
     context: Context,

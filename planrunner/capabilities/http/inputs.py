@@ -161,8 +161,8 @@ class Answer(NamedTuple):
         return outputs if self.size <= INLINE else {**outputs, "json": None, "text": ""}
 
 
-FOREIGN = ("headers", "json", "text", "url", "json_problem")
-OWN = ("sha256", "artifact")
+FOREIGN = ("headers", "json", "text", "url", "artifact", "json_problem")
+OWN = ("sha256", "artifact.sha256", "artifact.size", "artifact.name")
 SHAPED = {"json": "expect_schema"}
 """Which of them the other side wrote, which are our own, and which fits a schema."""
 

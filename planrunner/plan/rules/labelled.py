@@ -33,7 +33,8 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
 def _is_named(view: PlanView, label: str) -> bool:
     """Whether the policy names the label itself; `requireGateForProd` stands in plans that deploy nothing as well."""
     policy = view.plan.policy if isinstance(view.plan.policy, dict) else {}
-    return any(label in (policy.get(key) or ()) for key in ("gates", "labels"))
+    named = [policy.get(key) for key in ("gates", "labels")]
+    return any(isinstance(labels, (dict, list, tuple, str)) and label in labels for labels in named)
 
 
 def _is_mute(gate: Gate) -> bool:

@@ -122,10 +122,10 @@ def _finding(view: PlanView, flow: Flow, place: Place, found: Found) -> Diagnost
 
 def _way_out(flow: Flow, task: Task, found: Found) -> str:
     """The lines that mend it."""
-    first = next(cell for cell in reversed(found.way) if cell.kind in ("output", "told"))
-    written = flow.levels.task(first.at).task if first.kind == "output" else None
+    first = next((cell for cell in reversed(found.way) if cell.kind == "output"), None)
+    written = flow.levels.task(first.at).task if first is not None else None
     ways = []
-    if written is not None and (shape := _shape(flow, written)):
+    if written is not None and found.way[-1].kind != "file" and (shape := _shape(flow, written)):
         choice = "{type: object, required: [choice], properties: {choice: {enum: [a, b]}}}"
         name = f"tasks.{written.id}.outputs.{shape[0]}.choice"
         ways.append(f"let `{written.id}` choose: `{shape[1]}: {choice}`, and read `{name}`")
@@ -137,7 +137,7 @@ def _way_out(flow: Flow, task: Task, found: Found) -> str:
         shown = (
             f"{{value: '{found.sink.template}'}}" if "{{" in found.sink.template else f"{{file: {found.sink.template}}}"
         )
-        if found.sink.use == "rules" and written is not None:  # there is no such file before
+        if found.sink.use == "rules" and written is not None and first is not None:  # there is no such file before
             shown = f"{{value: '{{{{ tasks.{written.id}.outputs.{first.name} }}}}'}}"
         gate = f"- {{id: look, gate: approval, ask: …, evidence: [{shown}]}}"
         ways.append(f"show it to a person first: `{gate}`, and let `{task.id}` need `look`")

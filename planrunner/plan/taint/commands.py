@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 
-from planrunner.plan.placeholders import placeholders
+from planrunner.plan.placeholders import Placeholder, placeholders
 from planrunner.plan.shellcommand import SHELLS, Command, Word
 from planrunner.plan.shellscan import Scan
 from planrunner.plan.taint.hosts import in_authority
@@ -238,12 +238,17 @@ def _reaching(name: str, words: list[Word], plain: list[Word]) -> list[Position]
 
 
 def _all(use: str, words: Iterable[Word]) -> list[Position]:
-    return [Position(use, _template(hole.body), "", _written(word)) for word in words for hole in word.holes]
+    return [found for word in words for found in _each(use, word, word.holes)]
 
 
 def _hosts(words: Iterable[Word]) -> list[Position]:
-    return [
-        Position("url", _template(word.holes[number].body), "", _written(word))
-        for word in words
-        for number in in_authority(word.text)
-    ]
+    found = []
+    for word in words:
+        found += _each("url", word, [word.holes[number] for number in in_authority(word.text)])
+    return found
+
+
+def _each(use: str, word: Word, holes: Iterable[Placeholder]) -> list[Position]:
+    """A position for each different template among those of an argument."""
+    whole = _written(word)
+    return [Position(use, template, "", whole) for template in dict.fromkeys(_template(hole.body) for hole in holes)]

@@ -108,13 +108,18 @@ def told(flow: Flow, place: Place, found: Found) -> str:
     for cell in found.way:
         if cell.at and cell.at != place.key:
             steps.setdefault(cell.at, _named(flow, cell))
+    if found.way[0].kind == "file" and (writer := flow.writer(found.way[0])):
+        steps = {writer.at: _named(flow, writer), **steps}
     if not steps or found.way[0].kind == "told":
         steps = {("",): "what people wrote who sent the run back", **steps}
     if found.sink.cells and found.sink.cells[0].kind == "file":
         steps[("file",)] = f"`{found.sink.template}`"
     assert place.task is not None
     acts = f"`{place.task.id}` uses it as {USES.get(found.sink.use, found.sink.use)}"
-    return " → ".join([*list(steps.values())[-FARTHEST:], acts])
+    named = list(steps.values())
+    if len(named) > FARTHEST:
+        named = [*named[:2], "…", *named[3 - FARTHEST :]]
+    return " → ".join([*named, acts])
 
 
 def _named(flow: Flow, cell: Cell) -> str:

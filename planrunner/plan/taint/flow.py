@@ -7,8 +7,8 @@ import posixpath
 from planrunner.plan.blocks import Action
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.taint.commands import ASKING, asks
-from planrunner.plan.taint.known import CLOSED, Known, is_closed, member
-from planrunner.plan.taint.levels import TOLD, Cell, Levels, Place, meant
+from planrunner.plan.taint.known import CLOSED, DIGEST, Known, is_closed, member
+from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Levels, Place, meant
 from planrunner.plan.taint.reads import expressed, holes
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +27,9 @@ class Step(NamedTuple):
     foreign: bool
     cells: tuple[Cell, ...] = ()
 
+
+LONGEST_NAME = 4096
+"""Characters of the name of a file."""
 
 _CLEAN = Step(False)
 _WRITTEN = Step(True)
@@ -112,8 +115,8 @@ class Flow:
                 continue
             passes = True
             foreign = foreign or (cell.name in found.foreign or "*" in found.foreign)
-            foreign = foreign or (cell.name in TOLD and bool(found.foreign))
-        return Step(foreign, (Cell("input", cell.at, "*"),) if passes else ())
+            foreign = foreign or (cell.name in (*TOLD, KEPT) and bool(found.foreign))
+        return Step(foreign, (Cell("input", cell.at, "*"),) if passes and cell.name != KEPT else ())
 
     def _input(self, cell: Cell) -> Step:
         place = self.levels.task(cell.at)
@@ -163,15 +166,32 @@ class Flow:
     def _told(self, cell: Cell) -> Step:
         return _WRITTEN
 
-    def _file(self, cell: Cell) -> Step:
-        """What a capability writes into a file whose name stands in the plan."""
+    def writer(self, cell: Cell) -> Cell | None:
+        """The input of the task that writes a file with text from outside."""
+        keys = [key for key, foreign in self._writers(cell.name) if foreign]
+        return Cell("input", keys[0], "*") if keys else None
+
+    def _writers(self, file: str) -> list[tuple[Key, bool]]:
         if self._files is None:
             self._files = {}
             for place in self.levels.every():
                 for name, foreign in self._written(place):
                     self._files.setdefault(name, []).append((place.key, foreign))
-        writers = self._files.get(cell.name, ())
-        return Step(any(foreign for _, foreign in writers), tuple(Cell("input", key, "*") for key, _ in writers))
+        return self._files.get(file, [])
+
+    def _file(self, cell: Cell) -> Step:
+        """What a capability writes into a file whose name stands in the plan."""
+        writers = self._writers(cell.name)
+        cells = [cell for key, _ in writers for cell in (Cell("input", key, "*"), *self._copied(key))]
+        return Step(any(foreign for _, foreign in writers), tuple(cells))
+
+    def _copied(self, key: Key) -> Iterator[Cell]:
+        """The files that whoever writes a file may take its content from."""
+        task = self.levels.task(key).task
+        assert task is not None
+        for name, value in task.inputs.items():
+            if name not in self.known(task.uses).writes and isinstance(value, str) and 0 < len(value) < LONGEST_NAME:
+                yield Cell("file", (), placed(task, value))
 
     def _written(self, place: Place) -> Iterator[tuple[str, bool]]:
         task = place.task
@@ -179,7 +199,7 @@ class Flow:
         if not task.uses or not isinstance(task.inputs, dict):
             return
         found = self.known(task.uses)
-        pinned = any(task.inputs.get(name) for name, use in found.uses.items() if use == "digest")
+        pinned = any(task.inputs.get(name) for name, use in found.uses.items() if use == DIGEST)
         for name in found.writes:
             if isinstance(written := task.inputs.get(name), str) and written:
                 yield placed(task, written), bool(found.foreign) and not pinned

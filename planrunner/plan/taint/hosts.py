@@ -12,13 +12,10 @@ _AUTHORITY = r"[^/?#\\]+[/?#]"
 
 def in_authority(text: str) -> list[int]:
     """The numbers of those holes (NUL characters) of an address that stand before the end of its host."""
-    found = []
-    for number, match in enumerate(re.finditer(HOLE, text)):
-        before = re.sub(_SCHEME, "", text[: match.start()], count=1)
-        if re.match(_AUTHORITY, before):
-            break
-        found.append(number)
-    return found
+    scheme = re.match(_SCHEME, text)
+    whole = re.compile(_AUTHORITY).match(text, scheme.end() if scheme is not None else 0)
+    end = len(text) if whole is None else whole.end()
+    return list(range(text.count(HOLE, 0, end)))
 
 
 def host_of(address: str) -> tuple[str, int]:

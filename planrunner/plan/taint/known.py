@@ -36,10 +36,13 @@ USES = {
 }
 """What the value of an input may be used as, and how people are told. ``page`` is the address of a public page that is
 read without credentials: what a search found may lead there. ``script`` is a file whose content runs, ``manifest`` runs
-where it is foreign as a whole. ``digest`` is no danger: what has to have it was known before."""
+where it is foreign as a whole."""
 
 CLOSED = frozenset({"int", "number", "bool", "duration", "size", "money"})
 """Types of the plan language whose values cannot carry text."""
+
+DIGEST = "digest"
+"""What has to have it was known before: it is no danger."""
 
 _RULES = ("planrunner.yaml", ".planrunner", ".git")
 """Files, and folders of files, that say what may be done or what runs by itself."""

@@ -149,7 +149,13 @@ def of_task(place: Place, rest: Path) -> list[Cell]:
         if place.task.fanout is not None and path[:1] == ("*",):
             path = path[1:]
         return [Cell("output", key, name, path)]
+    if rest[0] == "artifacts" and (len(rest) < 3 or rest[2] == "path"):
+        return [Cell("output", key, KEPT)]
     return [Cell("output", key, rest[0])] if rest[0] in TOLD else []
+
+
+KEPT = "artifacts"
+"""What a task keeps as files: where they lie leads to what somebody wrote."""
 
 
 TOLD = ("stdout", "stderr", "reason", "message")

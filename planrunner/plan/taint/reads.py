@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, TypeAlias
 
-    from jinja2 import nodes
-
     Path: TypeAlias = "tuple[str, ...]"
 
 _PLAIN = r"\s*([A-Za-z_]\w*(?:\.[A-Za-z_][\w]*)*)\s*"
@@ -56,44 +54,43 @@ def carried(body: str) -> tuple[Path, ...]:
 
     tree = tree_of("{{" + body + "}}")
     if tree is None:
-        return ()
-    return tuple(dict.fromkeys(path for node in tree.body for path in _carried(node)))
+        return _named(body)
+    found: dict[Path, None] = {}
+    waiting: list[Any] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if (path := _path(node)) is not None:
+            found[path] = None
+        else:
+            waiting.extend(reversed(_carrying(node)))
+    return tuple(found)
 
 
-def _carried(node: Any) -> Iterator[Path]:
-    """The paths whose values come out of a node of a template."""
+def _named(body: str) -> tuple[Path, ...]:
+    """Every name of a template that nobody can follow."""
+    from planrunner.plan.template import references  # late: hardly any template is such
+
+    return tuple(dict.fromkeys(path for path, _, _ in references("{{" + body + "}}")))
+
+
+def _carrying(node: Any) -> list[Any]:
+    """The parts of a node of a template whose values come out of it."""
     from jinja2 import nodes  # late, as above
 
-    if isinstance(node, (nodes.Compare, nodes.Not, nodes.Test, nodes.Const, nodes.TemplateData)):
-        return
-    if (path := _path(node)) is not None:
-        yield path
-    elif isinstance(node, nodes.CondExpr):
-        yield from _carried(node.expr1)
-        yield from _carried(node.expr2) if node.expr2 is not None else ()
-    elif isinstance(node, nodes.Getitem):
-        yield from _carried(node.node)
-    elif isinstance(node, nodes.Dict):
-        for pair in node.items:
-            yield from _carried(pair.value)
-    elif isinstance(node, (nodes.Sub, nodes.Div, nodes.FloorDiv, nodes.Pow, nodes.Neg, nodes.Pos)):
-        return
-    elif not (isinstance(node, nodes.Filter) and node.name in _COUNTING):
-        yield from _parts(node)
-
-
-def _parts(node: nodes.Node) -> Iterator[Path]:
-    from jinja2 import nodes  # late, as above
-
+    if isinstance(node, (nodes.Compare, nodes.Not, nodes.Test, nodes.Sub, nodes.Div, nodes.FloorDiv, nodes.Pow)):
+        return []
+    if isinstance(node, nodes.CondExpr):
+        return [node.expr1, *([node.expr2] if node.expr2 is not None else [])]
+    if isinstance(node, nodes.Getitem):
+        return [node.node]
+    if isinstance(node, nodes.Dict):
+        return [pair.value for pair in node.items]
+    if isinstance(node, nodes.Filter) and node.name in _COUNTING:
+        return []
     if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr):
         asked = node.node
-        yield from _carried(asked.node)
-        given = node.args[1:] if asked.attr == "get" else node.args
-        for argument in given:
-            yield from _carried(argument)
-        return
-    for child in node.iter_child_nodes():
-        yield from _carried(child)
+        return [asked.node, *(node.args[1:] if asked.attr == "get" else node.args)]
+    return list(node.iter_child_nodes())
 
 
 def _path(node: Any) -> Path | None:
@@ -115,17 +112,18 @@ def _path(node: Any) -> Path | None:
 
 def expressed(tree: Any) -> Iterator[Path]:
     """The paths whose values come out of an expression of the plan language."""
-    operation = tree[0]
-    if (path := _indexed(tree)) is not None:
-        yield path
-    elif operation == "if":
-        yield from expressed(tree[4])
-        yield from expressed(tree[5])
-    elif operation in _DECIDING or (operation == "binary" and tree[3] in ("-", "/", "*")):
-        return
-    elif operation != "call" or not _counts(tree[3]):
-        for part in children(tree):
-            yield from expressed(part)
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        operation = node[0]
+        if (path := _indexed(node)) is not None:
+            yield path
+        elif operation == "if":
+            waiting += [node[5], node[4]]
+        elif operation in _DECIDING or (operation == "binary" and node[3] in ("-", "/", "*")):
+            continue
+        elif operation != "call" or not _counts(node[3]):
+            waiting.extend(reversed(children(node)))
 
 
 def _counts(name: str) -> bool:
@@ -148,12 +146,14 @@ def _indexed(tree: Any) -> Path | None:
 def searched(tree: Any) -> Iterator[Path]:
     """The paths of texts in which a condition looks for something, where it does not compare the whole text: the test
     whether a reply holds a word is met by whoever writes that word."""
-    if tree[0] == "call" and tree[3] in ("contains", "matches", "starts_with", "ends_with"):
-        yield from expressed(tree[4][0])
-    elif tree[0] == "compare" and (at := _WHERE.get(tree[3])):
-        yield from expressed(tree[at])
-    for part in children(tree):
-        yield from searched(part)
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if node[0] == "call" and node[3] in ("contains", "matches", "starts_with", "ends_with"):
+            yield from expressed(node[4][0])
+        elif node[0] == "compare" and (at := _WHERE.get(node[3])):
+            yield from expressed(node[at])
+        waiting.extend(reversed(children(node)))
 
 
 _WHERE = {"in": 5, "not in": 5, "contains": 4, "not contains": 4, "matches": 4, "not matches": 4, "=~": 4, "!~": 4}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planrunner.plan.taint.commands import HOLE, VARIABLE, Position, in_arguments, in_script
 from planrunner.plan.taint.flow import actions_of, placed, read, texts
 from planrunner.plan.taint.hosts import in_authority
-from planrunner.plan.taint.known import makes_rules
+from planrunner.plan.taint.known import DIGEST, makes_rules
 from planrunner.plan.taint.levels import Cell, Place, meant
 from planrunner.plan.taint.reads import holes, searched
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -108,7 +108,7 @@ def _inputs(flow: Flow, place: Place, part: str, action: Action) -> Iterator[Sin
             yield from _written(place, (part, name, path), action)
     for name, use in flow.known(action.uses).uses.items():
         value = action.inputs.get(name)
-        if value is not None and use != "digest":
+        if value is not None and use != DIGEST:
             for text, template, cells in _counting(place, use, value):
                 yield Sink(use, part, part or "with", name, text, template, cells, value)
 

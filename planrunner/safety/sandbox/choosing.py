@@ -3,6 +3,8 @@ them counts. A plan from outside the project is shut in whatever anybody says.""
 
 from __future__ import annotations
 
+import os
+
 from planrunner.plan.rights import entries, restricts
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox.confinement import KINDS, STANDARD, Confinement, Limits, Refused
@@ -83,6 +85,7 @@ def confinement(levels: Sequence[Level], place: Place, untrusted: bool) -> Confi
         files.denied,
         files.missing,
         place.own,
+        os.path.join(os.path.realpath(place.state), "cache"),
         _network(levels, untrusted or wanted.asked, untrusted),
         limits,
         tuple(dict.fromkeys((*_PASSED, *_named(levels)))),

@@ -43,7 +43,9 @@ class Confinement(NamedTuple):
     for the same path the later of ``readable``, ``writable``, ``guarded``, ``denied``.
 
     ``guarded`` may be read and never written, ``denied`` not even be seen. ``own`` is a folder of this attempt alone,
-    which lies in the state directory and is let in whatever is denied around it. ``network`` is ``judged`` where each
+    which lies in the state directory and is let in whatever is denied around it; ``fresh`` is one that starts empty and
+    is gone afterwards, where there are namespaces: what programs remember for later would reach tasks that are not shut
+    in. ``network`` is ``judged`` where each
     host is asked about. ``environment`` names the variables that pass beside those of the task. ``origins`` says which
     level set a limit; ``image`` is for docker.
     """
@@ -56,6 +58,7 @@ class Confinement(NamedTuple):
     denied: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
     own: str = ""
+    fresh: str = ""
     network: Network = "none"
     limits: Limits = STANDARD
     environment: tuple[str, ...] = ()

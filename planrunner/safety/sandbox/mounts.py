@@ -49,6 +49,8 @@ def mounts(confinement: Confinement, held: Mapping[str, int]) -> Iterator[str]:
             yield from ("--bind-fd" if how == "writable" else "--ro-bind-fd", str(held[path]), path)
         else:
             yield from ("--bind" if how == "writable" else "--ro-bind", path, path)
+    if confinement.fresh and any(beneath(confinement.fresh, path) for path in hidden):
+        yield from ("--perms", "0700", "--size", room, "--tmpfs", confinement.fresh)
     for path in hidden:
         yield from ("--remount-ro", path)
     yield from ("--remount-ro", "/")

@@ -27,8 +27,9 @@ SOCKET = "/run/proxy"
 NOBODY = "65534"
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"))
 _NETLINK = 16
-_SLACK = (1.25, 64 << 20)
-"""One process may hold a little more than all may together: so what is too much is seen before it fails by itself."""
+_SLACK = (2, 256 << 20, 64)
+"""The kernel's own bounds lie above those that are watched, by this factor and so many bytes or processes: what is too
+much is seen, and told by its rule, before a process fails by itself."""
 
 
 class Wrapped(NamedTuple):
@@ -148,9 +149,11 @@ def _limits(confinement: Confinement) -> dict[str, int]:
     if limits.files is not None:
         found["NOFILE"] = limits.files
     if limits.memory is not None:
-        found["DATA"] = int(limits.memory * _SLACK[0]) + _SLACK[1]
+        found["DATA"] = limits.memory * _SLACK[0] + _SLACK[1]
     if limits.processes is not None and confinement.kind == "bubblewrap":
-        found["NPROC"] = limits.processes + 8  # in a namespace of users of its own nobody else counts
+        found["NPROC"] = (
+            limits.processes * _SLACK[0] + _SLACK[2]
+        )  # in a namespace of users of its own nobody else counts
     return found
 
 
@@ -159,7 +162,7 @@ def _rules(confinement: Confinement) -> dict[str, Json]:
     if confinement.kind == "bubblewrap":
         if presence.landlock() < presence.LEAST_ABI:
             return {}
-        write = [*confinement.writable, TEMPORARY, SHARED, *filter(None, [confinement.own])]
+        write = [*confinement.writable, TEMPORARY, SHARED, *filter(None, (confinement.own, confinement.fresh))]
         return {"least": 1, "closed": False, "read": ["/"], "list": [], "write": write, "devices": ["/dev"]}
     read = [*SYSTEM, *SETTINGS, "/proc", *confinement.readable, *confinement.guarded]
     if confinement.network == "open":

@@ -1,0 +1,213 @@
+"""What a template carries on, what of an address says where it leads, what of a command runs, what a schema bounds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pytest
+
+from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.signature import describe
+from planrunner.plan.expressions.parse import parse
+from planrunner.plan.taint.commands import asks, in_arguments, in_script
+from planrunner.plan.taint.hosts import host_of, in_authority
+from planrunner.plan.taint.known import is_closed, known, makes_rules, member, row
+from planrunner.plan.taint.reads import carried, expressed, searched
+
+A, B = ("tasks", "a", "outputs", "x"), ("params", "b")
+
+CARRIED = {
+    "tasks.a.outputs.x": [A],
+    "tasks['a'].outputs['x']": [A],
+    "tasks.a.outputs.x | trim | upper": [A],
+    "tasks.a.outputs.x.split(',')[0]": [A],
+    "tasks.a.outputs.x | default(params.b)": [A, B],
+    "tasks.a.outputs.x ~ params.b": [A, B],
+    "tasks.a.outputs.x or params.b": [A, B],
+    "params.b if tasks.a.outputs.x else 'no'": [B],
+    "[tasks.a.outputs.x]": [A],
+    "tasks.a.outputs.x[0].y": [(*A, "*", "y")],
+    "tasks.a.outputs.x | length": [],
+    "tasks.a.outputs.x | int": [],
+    "tasks.a.outputs.x == 'y'": [],
+    "tasks.a.outputs.x in ['y', 'z']": [],
+    "not tasks.a.outputs.x": [],
+    "'make' if tasks.a.outputs.x == 'go' else 'true'": [],
+    "{'a': 'make', 'b': 'true'}[tasks.a.outputs.x]": [],
+    "{'a': 'make'}.get(tasks.a.outputs.x, params.b)": [B],
+    "tasks.a.outputs.x - 1": [],
+}
+
+
+@pytest.mark.parametrize("body", CARRIED)
+def test_a_template_carries_on_what_its_value_is_made_of(body: str) -> None:
+    assert list(carried(f" {body} ")) == CARRIED[body]
+
+
+def test_a_template_that_nobody_can_follow_carries_on_all_it_names() -> None:
+    assert A in carried("(" * 300 + "tasks.a.outputs.x" + ")" * 300)
+    assert carried(" + ".join(["tasks.a.outputs.x"] * 3000)) == (A,)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "sought"),
+    [
+        ("tasks.a.outputs.x", [A], []),
+        ("split(tasks.a.outputs.x, ',')", [A], []),
+        ("len(tasks.a.outputs.x)", [], []),
+        ("contains(tasks.a.outputs.x, 'approved')", [], [A]),
+        ("'approved' in tasks.a.outputs.x", [], [A]),
+        ("tasks.a.outputs.x matches 'ok'", [], [A]),
+        ("tasks.a.outputs.x == 'approved' and params.b", [], []),
+        ("tasks.a.outputs.x in ['yes', 'no']", [], []),
+        ("params.b and not contains(tasks.a.outputs.x, 'no')", [], [A]),
+    ],
+)
+def test_an_expression_carries_on_values_and_looks_for_words(text: str, values: list[Any], sought: list[Any]) -> None:
+    tree = parse(text).tree
+    assert (list(expressed(tree)), list(searched(tree))) == (values, sought)
+
+
+@pytest.mark.parametrize(
+    ("address", "inside"),
+    [
+        ("\0", [0]),
+        ("https://\0/x", [0]),
+        ("https://a.example/\0/\0", []),
+        ("https://a.example?q=\0", []),
+        ("https://a.example\0", [0]),
+        ("https://a.example:\0/", [0]),
+        ("https://user:\0@a.example/", [0]),
+        ("https:/\0", [0]),
+        ("https:\0/x", [0]),
+        ("\0/\0", [0]),
+        ("a.example/\0", []),
+        ("\0\0/\0", [0, 1]),
+    ],
+)
+def test_what_stands_before_the_end_of_the_host_says_where_an_address_leads(address: str, inside: list[int]) -> None:
+    assert in_authority(address) == inside
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("https://A.example:8443/x", ("a.example", 8443)),
+        ("http://a.example", ("a.example", 80)),
+        ("https://a.example@b.example/", ("b.example", 443)),
+        ("https://b.example\\@a.example/", ("b.example", 443)),
+        ("https://a.example./", ("a.example", 443)),
+        ("http://[::1]:80/", ("::1", 80)),
+        ("git@a.example:x/y", ("a.example", 22)),
+        ("../x", ("", 0)),
+        ("/srv/x", ("", 0)),
+    ],
+)
+def test_the_host_of_an_address(address: str, host: tuple[str, int]) -> None:
+    assert host_of(address) == host
+
+
+RUNS = [
+    "{{ x }} now", '"{{ x }}"', "a && {{ x }}", "if true; then {{ x }}; fi", "$({{ x }})", "sudo -u root {{ x }}",
+    "env A=1 {{ x }}", "timeout 5s {{ x }}", "xargs -n 1 {{ x }}", "find . -exec {{ x }} \\;", "python3 {{ x }}",
+    "ssh host {{ x }}", "echo {{ x }} | sh", "echo {{ x }} | sudo bash -s", "sh <<END\n{{ x }}\nEND", "$X", "${X} now",
+    'eval "$X"', 'sh -c "$X"', "sh -c '$X'", "perl -e '{{ x }}'", "bash -lc '{{ x }}'", ". {{ x }}", 'node -e "$X"',
+]  # fmt: skip
+DATA = [
+    "echo {{ x }}", "git commit -m '{{ x }}'", "make {{ x }}", "env A={{ x }} make", 'sh -c \'echo "$1"\' sh "{{ x }}"',
+    "sh -c 'echo \"$X\"'", "A={{ x }} make", "printf %s {{ x }} > file", "python3 tool.py {{ x }}", "case {{ x }} in a) ls;; esac",
+    "for i in {{ x }}; do echo $i; done", "jq .a <<END\n{{ x }}\nEND", "echo {{ x }} | shasum", "test {{ x }} = y", "echo $X",
+    "# {{ x }}\nmake",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("script", RUNS)
+def test_what_runs_in_a_script(script: str) -> None:
+    assert "command" in {position.use for position in in_script(script, ["X"]) if position.template}
+
+
+@pytest.mark.parametrize("script", DATA)
+def test_what_is_data_in_a_script(script: str) -> None:
+    assert {position.use for position in in_script(script, ["X"]) if position.template} <= {"option"}
+
+
+@pytest.mark.parametrize(
+    ("words", "uses"),
+    [
+        (["{{ x }}"], {"command"}),
+        (["sh", "-c", "{{ x }}"], {"command"}),
+        (["git", "show", "{{ x }}"], {"option"}),
+        (["git", "show", "--", "{{ x }}"], set()),
+        (["git", "show", "--grep={{ x }}"], set()),
+        (["curl", "{{ x }}"], {"url", "option"}),
+        (["curl", "-d", "{{ x }}", "https://a.example/"], {"option"}),
+        (["curl", "https://a.example/{{ x }}"], set()),
+        (["planrunner", "approve", "{{ x }}"], {"approval", "option"}),
+        (["python", "-m", "planrunner", "exec", "{{ x }}"], {"plan"}),
+    ],
+)
+def test_what_becomes_of_the_arguments_of_a_program(words: list[str], uses: set[str]) -> None:
+    assert {position.use for position in in_arguments(words) if position.template} == uses
+
+
+def test_a_file_that_is_run_is_told() -> None:
+    assert [position.file for position in in_script("sh ./a.sh x && python b.py && ./c") if position.file] == [
+        "./a.sh", "b.py", "./c",
+    ]  # fmt: skip
+
+
+def test_a_command_that_asks_a_server_is_known() -> None:
+    assert asks("set -e; curl -s https://a.example | jq .x") and asks("x=$(wget -qO- a)")
+    assert not asks("echo curl") and not asks("make http")
+
+
+CLOSED: list[Any] = [
+    {"enum": ["a", 1]}, {"const": "a"}, {"type": "integer"}, {"type": ["boolean", "null"]},
+    {"type": "array", "items": {"enum": ["a"]}}, {"anyOf": [{"type": "number"}, {"const": "x"}]},
+    {"type": "object", "properties": {"a": {"type": "boolean"}}, "additionalProperties": False},
+]  # fmt: skip
+OPEN: list[Any] = [
+    {}, None, {"type": "string"}, {"type": ["integer", "string"]}, {"type": "array"}, {"anyOf": []},
+    {"type": "object", "properties": {"a": {"enum": ["a"]}}}, {"type": "string", "maxLength": 9}, {"pattern": "^a$"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", CLOSED)
+def test_a_closed_choice(schema: Any) -> None:
+    assert is_closed(schema)
+
+
+@pytest.mark.parametrize("schema", OPEN)
+def test_no_closed_choice(schema: Any) -> None:
+    assert not is_closed(schema)
+
+
+def test_the_member_of_a_schema() -> None:
+    schema = {"properties": {"hosts": {"items": {"properties": {"name": {"enum": ["a"]}}}}}}
+    assert member(schema, ("hosts", "*", "name")) == {"enum": ["a"]}
+    assert member(schema, ("other",)) is None
+
+
+def test_files_that_make_rules() -> None:
+    for path in ("planrunner.yaml", "./planrunner.yaml", "sub/planrunner.yaml", ".git/config", "a/../.planrunner/x"):
+        assert makes_rules(path), path
+    for path in ("plans/planrunner.md", "git/x", ".gitignore"):
+        assert not makes_rules(path), path
+
+
+def test_a_declaration_that_nobody_could_follow_is_refused() -> None:
+    def go(order: Annotated[str, Doc("what runs", use="comand")]) -> dict[str, str]:
+        """Go."""
+        return {"order": order}
+
+    def read(path: str) -> dict[str, str]:
+        """Read."""
+        return {"text": path}
+
+    with pytest.raises(TypeError, match="the use 'comand' of `order` is none of command, "):
+        describe(capability("x.go")(go))
+    with pytest.raises(TypeError, match="name the input `schema`, which it has not"):
+        describe(capability("x.read", shaped={"text": "schema"})(read))
+    found = row(describe(capability("x.read", foreign=("text",), writes=("path",))(read)))
+    assert found == {"foreign": ["text"], "writes": ["path"]}
+    assert known(found).foreign == ("text",)
