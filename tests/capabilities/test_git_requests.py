@@ -128,7 +128,7 @@ class TestInterfaces:
 class TestSettings:
     def test_without_a_forge_it_says_what_to_set(self, work: Path) -> None:
         for forge, said in (
-            ({}, "names no forge"), ({"kind": "github"}, "names no variable"),
+            ({}, "names no forge"), ({"kind": "github"}, "names no token"),
             ({"kind": "github", "token": "GONE"}, "`GONE` holds no secret"), ({"kind": "gitea"}, "names no forge"),
             ({"client": "hub", "token": "FORGE_TOKEN"}, "takes gh, glab or api"),
             ({"repository": "../x", "kind": "github"}, "is no repository on a forge"),
