@@ -87,6 +87,7 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
     table, more = _Table(capabilities), _plugin_checks(capabilities)
     lowered = lower(tree, links, table)
     findings += _unsaid(lowered.findings, found)
+    project = project._replace(refused=has_errors(findings))
     findings += rules.run(lowered.plan, source, table, more, lowered.subplans, project)
     faults = (each for each in findings if each.code != DENIED)
     return Loaded(None if has_errors(faults) else lowered.plan, arrange(findings), tree)

@@ -114,8 +114,17 @@ def examine(
         view = view._replace(people=project.people, levels=project.levels, credentials=project.credentials)
         tasks += view.plan.tasks
         for check in checks:
-            findings += _enough(check(view))
+            findings += _tolerated(check, view) if project.refused else _enough(check(view))
     return sift(findings, source, tasks)
+
+
+def _tolerated(check: Check, view: PlanView) -> Iterator[Diagnostic]:
+    """What a rule finds in a plan that the schema has refused. Rules may rely on the schema, so one that stumbles over
+    a value that it does not allow is left out: what is wrong with that value has been told."""
+    try:
+        yield from _enough(check(view))
+    except (TypeError, AttributeError, ValueError, KeyError, IndexError):
+        return
 
 
 def _enough(found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:

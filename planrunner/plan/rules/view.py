@@ -23,6 +23,8 @@ class Project(NamedTuple):
     people: People = None
     levels: tuple[Level, ...] = ()
     credentials: Mapping[str, str] | None = None
+    refused: bool = False
+    """Whether the schema has refused the plan, so that values may have any shape."""
 
 
 _WORD = "A-Za-z0-9_*-"
@@ -166,6 +168,8 @@ def find_text(view: PlanView, text: str, within: Span, number: int = 0) -> Span:
 
 
 def _search(text: str, word: str, span: Span) -> Span | None:
+    if not word:
+        return None  # it stands everywhere
     at = text.find(word, span.start, span.end)
     while at >= 0:
         end = at + len(word)
