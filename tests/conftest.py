@@ -61,14 +61,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def _data_home(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tmp_path_factory.mktemp("data"))
+    """Keys and heads of the tests are not those of the caller; what whole modules share is made before any one test."""
+    os.environ["XDG_DATA_HOME"] = home = str(tmp_path_factory.mktemp("data"))
+    return home
 
 
 @pytest.fixture(autouse=True)
 def _neutral_environment(monkeypatch: pytest.MonkeyPatch, _data_home: str) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", _data_home)  # keys and heads of the tests are not those of the caller
+    monkeypatch.setenv("XDG_DATA_HOME", _data_home)
     for name in list(os.environ):
         if name.startswith("PLANRUNNER_") or name in _SETTINGS_OF_THE_CALLER:
             monkeypatch.delenv(name)

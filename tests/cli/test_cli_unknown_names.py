@@ -27,6 +27,7 @@ on_failure: continue
 OF_RUNS: dict[str, tuple[str, ...]] = {
     "answer": ("{run}", "sign-off"),
     "approve": ("{run}", "sign-off"),
+    "audit": ("verify", "{run}"),
     "budget": ("{run}",),
     "cancel": ("{run}",),
     "checkpoints": ("{run}",),
