@@ -92,11 +92,10 @@ class TestTexts:
     """Code that is the output of a task, such as the answer of a model."""
 
     def ran(self, desk: Desk, text: str, written: str = "{{ tasks.say.outputs.code }}", **given: Any) -> Told:
-        desk.write("answer.txt", text)
-        say = {"id": "say", "uses": "files.read", "with": {"path": "answer.txt"}, "outputs": {"content": "string"}}
-        written = written.replace("outputs.code", "outputs.content")
+        say = {"id": "say", "uses": "noop", "with": {"value": "{{ params.text }}"}}
+        written = written.replace("outputs.code", "outputs.value")
         work = {"id": "work", "needs": ["say"], "uses": "python.run", "with": {"code": written, **given, **PYTHON}}
-        return desk.run(say, work)
+        return desk.run(say, work, params={"text": {"type": "string", "default": ""}}, values={"text": text})
 
     def test_a_text_runs_only_where_the_plan_says_that_it_is_code(self, desk: Desk) -> None:
         assert self.ran(desk, "result = 3", generated=True).outputs("work") == {"value": 3}
