@@ -32,11 +32,14 @@ class Settings:
     """What the engine gives: of ``planrunner.yaml``, and the state folder, which lies in ``var``."""
 
     def __init__(self, directory: Path, **databases: Any) -> None:
-        self.directory = directory
+        self.place = directory
         self.databases = databases
 
+    def directory(self) -> str:
+        return str(self.place)
+
     def cache(self, name: str) -> str:
-        folder = self.directory / "var" / "cache" / name
+        folder = self.place / "var" / "cache" / name
         folder.mkdir(parents=True, exist_ok=True)
         return str(folder)
 
