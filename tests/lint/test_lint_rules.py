@@ -34,6 +34,12 @@ def lint(tasks: str, head: str = "") -> list[str]:
     ]
 
 
+@pytest.mark.parametrize(("said", "codes"), [("false", []), ("true", ["PLAN020"])])
+def test_planning_on_its_own_is_off_and_can_only_be_said_to_be(said: str, codes: list[str]) -> None:
+    text = f"plan: p\npolicy: {{autonomous: {said}}}\ntasks:\n  - {{id: a, run: x, timeout: 1m}}\n"
+    assert [finding.code for finding in findings(text)] == codes
+
+
 CLEAN = {
     "a handler that reads the failure of what it handles": """
   - {id: a, run: x, on_failure: h}

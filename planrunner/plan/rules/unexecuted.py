@@ -17,7 +17,8 @@ _CARRIED_OUT = frozenset({"gates", "labels", "requireGateForProd", *JUDGED, "san
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
     if view.whole and isinstance(view.plan.policy, dict):
-        idle = [str(key) for key in view.plan.policy if key not in _CARRIED_OUT]
+        off = {"autonomous"} if view.plan.policy.get("autonomous") is False else set()  # nothing plans on its own
+        idle = [str(key) for key in view.plan.policy if key not in _CARRIED_OUT | off]
         if idle:
             place = _plan_key(view, "policies" if "\npolicies" in view.source.text else "policy")
             what = f"the plan's `policy` for {names(idle)}"
