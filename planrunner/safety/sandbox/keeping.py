@@ -75,13 +75,13 @@ class Keeper:
 
     def _breach(self, limit: str, reached: str, most: str) -> Breach:
         words = {
-            "cpu": "processor time", "memory": "memory", "processes": "processes at once", "time": "time",
-            "output": "output",
+            "cpu": "used {} of processor time", "memory": "held {} of memory", "processes": "ran {} processes at once",
+            "time": "took {}", "output": "printed {}",
         }  # fmt: skip
         origin = self.confinement.origins.get(limit)
         whose = f"`{origin}` allows {most}" if origin else f"a sandbox allows {most} where no level says more"
         line = f"policy: {{sandbox: {{{limit}: …}}}}"
-        return Breach(f"sandbox.{limit}", f"used {reached} of {words[limit]}, and {whose}; `{line}` there raises it")
+        return Breach(f"sandbox.{limit}", f"{words[limit].format(reached)}, and {whose}; `{line}` there raises it")
 
     def end(self) -> None:
         """End what was seen of the attempt, wherever it went."""
