@@ -8,7 +8,7 @@ from functools import lru_cache
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
 
@@ -23,12 +23,12 @@ def path_matches(pattern: str, path: str) -> bool:
     wanted = [part for part in pattern.rstrip("/").split("/") if part != "."]
     if not wanted:
         return not path.startswith("/")
-    reached = _through({0}, wanted)
+    reached = through({0}, wanted)
     for name in path.split("/"):
         if len(wanted) in reached:
             return True
         steps = {at if wanted[at] == "**" else at + 1 for at in reached if _steps(wanted[at], name)}
-        reached = _through(steps, wanted)
+        reached = through(steps, wanted)
     return len(wanted) in reached
 
 
@@ -36,7 +36,7 @@ def _steps(wanted: str, name: str) -> bool:
     return wanted == "**" or name_matches(wanted, name)
 
 
-def _through(reached: set[int], wanted: Sequence[str]) -> set[int]:
+def through(reached: Iterable[int], wanted: Sequence[str]) -> set[int]:
     """The places in a pattern together with those behind each ``**``, which stands for no folder as well."""
     found = set(reached)
     for at in sorted(reached):

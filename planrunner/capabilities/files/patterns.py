@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from planrunner.capabilities.contract import Failure
+from planrunner.plan.matching import through
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,7 +36,7 @@ class Patterns:
 
     def _follow(self, parts: Sequence[str], path: str) -> set[int]:
         """How far into a pattern the names of the path lead, in all ways there are."""
-        at = _past(parts, {0})
+        at = through({0}, parts)
         for name in path.split("/"):
             after: set[int] = set()
             for place in at:
@@ -46,23 +47,13 @@ class Patterns:
                         after.add(place)
                 elif self._name_fits(parts[place], name):
                     after.add(place + 1)
-            at = _past(parts, after)
+            at = through(after, parts)
         return at
 
     def _name_fits(self, part: str, name: str) -> bool:
         if name.startswith(".") and not (self._hidden or part.startswith(".")):
             return False
         return _pattern(part).match(name) is not None
-
-
-def _past(parts: Sequence[str], places: set[int]) -> set[int]:
-    """With the places behind each `**`, which also stands for no folder at all."""
-    found = set(places)
-    for place in sorted(places):
-        while place < len(parts) and parts[place] == "**":
-            place += 1
-            found.add(place)
-    return found
 
 
 def _parts(pattern: str) -> tuple[str, ...]:
