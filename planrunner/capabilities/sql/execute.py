@@ -112,7 +112,9 @@ def execute(
 )
 def script(
     context: Context,
-    file: Annotated[str, Doc("file of statements, such as a migration, below the working directory", use="script")],
+    file: Annotated[
+        str, Doc("file of statements, such as a migration, below the working directory", form="file-read", use="script")
+    ],
     database: Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project")] = "main",
     key: Annotated[bool, Doc("write the task's key into `planrunner_keys`, so that it is done once")] = True,
     timeout: Annotated[str | float, Doc("the most time for one statement", quantity="duration")] = "1m",
