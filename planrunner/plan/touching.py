@@ -1,7 +1,8 @@
 """The files that the calls of a task name, held against the levels of policy before anything runs.
 
 Which inputs are paths, and whether what lies there is read or written, the schemas of the inputs say: ``format`` is
-``file-read`` or ``file-written`` wherever a path stands, and ``file-diff`` where a text names files to be written. What
+``file-read`` or ``file-written`` wherever a path stands, ``file-database`` where the address of a SQLite database may,
+and ``file-diff`` where a text names files to be written. What
 holds a template is not known before the call, nor what a diff names before it is applied: both are judged then, by the
 same functions (``capabilities/files/scope.py``).
 """
@@ -25,8 +26,15 @@ if TYPE_CHECKING:
 
     Json = Any
 
-WAYS: dict[str, Literal["read", "write"]] = {"file-read": "read", "file-written": "write", "file-diff": "write"}
+WAYS: dict[str, Literal["read", "write"]] = {
+    "file-read": "read",
+    "file-written": "write",
+    "file-database": "write",
+    "file-diff": "write",
+}
 """What is done with the files that an input of such a format names."""
+
+_SQLITE = "sqlite:///"
 
 _SOMEWHERE = "/project"
 """Stands for the working directory of a run where nobody knows it: paths below it are the same below any."""
@@ -99,8 +107,9 @@ def _named(schema: Json, value: Json, at: tuple[str | int, ...]) -> Iterator[Tou
         yield from _named(member, value, at)
     if isinstance(value, str):
         form = schema.get("format")
-        if value and form in WAYS:
-            yield Touch(WAYS[form], value, at, form == "file-diff")
+        text = _file_of(value) if form == "file-database" else value
+        if text and form in WAYS:
+            yield Touch(WAYS[form], text, at, form == "file-diff")
     elif isinstance(value, (list, tuple)):
         for number, item in enumerate(value):
             yield from _named(schema.get("items"), item, (*at, number))
@@ -108,3 +117,12 @@ def _named(schema: Json, value: Json, at: tuple[str | int, ...]) -> Iterator[Tou
         members = schema.get("properties", {})
         for name, item in value.items():
             yield from _named(members.get(name, schema.get("additionalProperties")), item, (*at, name))
+
+
+def _file_of(address: str) -> str:
+    """The file that the address of a database names; empty where it names none, as the name of a database in the
+    settings does not."""
+    if holds_template(address):
+        return address
+    plain = address.startswith(_SQLITE) and "?" not in address and not address.endswith(":memory:")
+    return address.removeprefix(_SQLITE) if plain else ""

@@ -19,7 +19,7 @@ from planrunner.capabilities.files.beneath import Beneath, scope_in
 from planrunner.engine.services import AttemptServices
 from planrunner.plan.model import Task
 from planrunner.plan.rights import Level
-from planrunner.plan.touching import WAYS, Ground, files, touched
+from planrunner.plan.touching import Ground, files, touched
 from tests.security.security_desk import Desk
 
 DENIED = 12
@@ -174,7 +174,14 @@ def test_what_is_refused_by_its_words_stays_refused_where_a_link_leads_elsewhere
 
 # Every declared path is judged by its call
 
-_NEEDED = {"content": "x", "url": "http://127.0.0.1:9/", "method": "POST", "snapshot": "0" * 64}
+_NEEDED = {
+    "content": "x",
+    "file": "fine/path",
+    "method": "POST",
+    "snapshot": "0" * 64,
+    "statement": "SELECT 1",
+    "url": "http://127.0.0.1:9/",
+}
 
 
 def _declared() -> dict[str, tuple[str, ...]]:
@@ -183,7 +190,8 @@ def _declared() -> dict[str, tuple[str, ...]]:
     for name in sorted(TARGETS):
         capability = description_of(name)
         shapes: dict[str, list[Any]] = {
-            field.name: ["x", {"one": "x"}, {"one": {"path": "x"}}, [{"path": "x"}]] for field in capability.inputs
+            field.name: ["sqlite:///x", {"one": "x"}, {"one": {"path": "x"}}, [{"path": "x"}]]
+            for field in capability.inputs
         }
         ways = {
             (".".join(map(str, touch.at)))
@@ -201,6 +209,8 @@ def _inputs(name: str, at: str, path: str) -> dict[str, Any]:
     value: Any = path
     if key == "diff":
         value = f"--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-a\n+b\n"
+    elif key == "database":
+        value = f"sqlite:///{path}"
     elif key == "blocks":
         value = [{"path": path, "search": "a", "replace": "b"}]
     for each in reversed(inner if key == "files" else []):
@@ -212,6 +222,8 @@ def _inputs(name: str, at: str, path: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "at"), [(name, at) for name, ways in _declared().items() for at in ways])
 def test_a_path_that_lint_judges_is_judged_by_its_call(tmp_path: Path, name: str, at: str) -> None:
+    if name.startswith("sql."):
+        pytest.importorskip("sqlalchemy", reason="the extra `sql` is not installed")
     for folder in ("fine", "shut"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "path").write_text("a\n")
@@ -238,6 +250,26 @@ def test_every_file_that_takes_content_from_elsewhere_is_one_that_policies_judge
         assert {touch.way for key in capability.writes for touch in touched(capability, {key: "x"})} <= {"write"}
 
 
-def test_each_form_of_a_path_is_used() -> None:
-    text = json.dumps([description_of(name) for name in TARGETS])
-    assert all(f'"format": "{form}"' in text for form in WAYS)
+_SENT = ("body_file", "files.one", "files.one.path")
+
+
+def test_whatever_a_call_opens_by_a_path_of_its_inputs_is_declared() -> None:
+    assert _declared() == {
+        "files.append": ("path",),
+        "files.copy": ("path", "to"),
+        "files.delete": ("path",),
+        "files.edit": ("blocks.0.path", "diff"),
+        "files.mkdir": ("path",),
+        "files.move": ("path", "to"),
+        "files.read": ("path",),
+        "files.restore": ("path",),
+        "files.snapshot": ("path",),
+        "files.template": ("path", "template"),
+        "files.write": ("path",),
+        "http.download": ("path",),
+        **{f"http.{method}": _SENT for method in ("delete", "patch", "post", "put", "request")},
+        "python.scan": ("file",),
+        "sql.execute": ("database",),
+        "sql.query": ("database",),
+        "sql.script": ("database", "file"),
+    }
