@@ -172,6 +172,18 @@ def test_what_is_refused_by_its_words_stays_refused_where_a_link_leads_elsewhere
             assert _at_the_call(_call(ground, "link", levels, inputs), way, path) == right.rule
 
 
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_place_outside_is_judged_by_its_full_name(ground: Path, tmp_path: Path, listed: bool) -> None:
+    levels = (Level("planrunner.yaml", {"files": {"write": ["**/x", *([str(tmp_path)] if listed else [])]}}),)
+    inputs, cwd = {"path": "y", "content": ""}, str(tmp_path)
+    task = Task("a", uses="files.write", inputs=inputs, cwd=cwd)
+    found = list(files(levels, task, Ground({"files.write": description_of("files.write")}, str(ground))))
+    assert [(wanted.entry, right and right.verdict) for wanted, right in found] == [
+        (f"{tmp_path}/y", "allow" if listed else "deny")
+    ]
+    assert _at_the_call(_call(ground, cwd, levels, inputs), "write", "y") == ("" if listed else "policy.files.write")
+
+
 # Every declared path is judged by its call
 
 _NEEDED = {
