@@ -105,8 +105,12 @@ def _named(schema: Json, value: Json, at: tuple[str | int, ...]) -> Iterator[Tou
         return
     for member in schema.get("anyOf", ()):
         yield from _named(member, value, at)
+    form = schema.get("format")
+    if isinstance(value, (bool, int, float)) and form in WAYS:
+        from planrunner.plan.expressions.values import text_of  # late: paths are text, but for those such as `2024`
+
+        value = text_of(value)
     if isinstance(value, str):
-        form = schema.get("format")
         text = _file_of(value) if form == "file-database" else value
         if text and form in WAYS:
             yield Touch(WAYS[form], text, at, form == "file-diff")
