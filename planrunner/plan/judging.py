@@ -38,6 +38,8 @@ class Wanted(NamedTuple):
 _ADDRESS = re.compile(
     r"(?:https?|ssh|git|wss?)://(?:[^/@\s?#]*@)?(\[[0-9A-Fa-f:.]+\]|[^/:@\s?#\[\]]+)(?::(\d{1,5}))?", re.I
 )
+_PLAIN = re.compile(r"[\w./~$+(][^,\[\]{}]*(?<!:)")
+"""What may stand between the brackets of a list without quotes, as far as its signs go."""
 _TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _SPEAKS = frozenset({"http", "research", "git"})
 """Families of capabilities whose inputs name hosts by addresses."""
@@ -120,9 +122,19 @@ def refusal(wanted: Wanted, right: Right) -> str:
     if verdict == "deny":
         return f"{whose} denies {wanted.what}: `policy: {{{section}: {{deny: …}}}}` has `{right.entry}`"
     given = level.data.get(section)
-    allowed = texts(given.get(verdict)) if wanted.way else map(shown, entries_of(given, "allow") or ())
-    line = f"policy: {{{section}: {{{verdict}: [{', '.join([*allowed, wanted.entry])}]}}}}"
+    allowed = texts(given.get(verdict)) if wanted.way else entries_of(given, "allow") or ()
+    line = f"policy: {{{section}: {{{verdict}: [{', '.join(map(_written, (*allowed, wanted.entry)))}]}}}}"
     return f"{whose} does not allow {wanted.what}; {cure(level, line)}"
+
+
+def _written(entry: Json) -> str:
+    """An entry as it may stand in a list in brackets."""
+    from planrunner.syntax.quoting import is_plain_text  # late: only a refusal shows entries to copy
+
+    if not isinstance(entry, str):
+        return shown(entry)
+    plain = is_plain_text(entry) and _PLAIN.fullmatch(entry) and ": " not in entry and " #" not in entry
+    return entry if plain else "'" + entry.replace("'", "''") + "'"
 
 
 def cure(level: Level, line: str) -> str:

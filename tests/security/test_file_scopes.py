@@ -35,13 +35,13 @@ def scoped(desk: Desk, text: str) -> None:
 
 
 def test_a_path_that_is_refused_is_found_where_it_stands_and_nothing_starts_until_the_line_is_there(desk: Desk) -> None:
-    scoped(desk, "{write: ['build/**']}")
+    scoped(desk, "{write: ['**/*.md', 'build/**']}")
     act = {"uses": "files.write", "with": {"content": "out/a", "path": "out/a", "parents": True}}
     name = desk.plan({"id": "first", "run": f"touch {desk.canary}"}, {"id": "a", **act})
     row = json.loads(desk.do("lint", name, "--format", "json", code=1).stdout)["findings"][0]
     text = (desk.folder / name).read_text()
     assert row["code"] == "PLAN801" and row["range"]["start"]["offset"] == text.index("out/a", text.index('"path"'))
-    line = "policy: {files: {write: [build/**, out/a]}}"
+    line = "policy: {files: {write: ['**/*.md', build/**, out/a]}}"
     for _ in range(2):  # the second time the plan is known
         done = desk.do("exec", name, code=DENIED)
         assert f"`a`: planrunner.yaml does not allow writing out/a; to allow it, write there: {line}" in done.stderr
