@@ -99,6 +99,8 @@ if TYPE_CHECKING:
 
         def credential(self, name: str) -> str: ...
 
+        def conceal(self, name: str, value: str) -> None: ...
+
         def directory(self) -> str:
             """The working directory of the run, whatever ``cwd`` the task has."""
 
@@ -176,6 +178,12 @@ class Context(NamedTuple):
         """Like ``secret`` for one that the project's own settings name, such as the key of a model; never for a name
         out of a plan."""
         return self._served().credential(name)
+
+    def conceal(self, name: str, value: str) -> None:
+        """From now on have the run write ``[secret:NAME]`` instead of a value, such as a key out of a variable, in all
+        that it keeps or shows; one of fewer than 6 bytes stands in any text by chance and is left."""
+        if self.services is not None:
+            self.services.conceal(name, value)
 
     def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
         """How a program has to be started where the policy shuts it in; None: as it is. Raises Failure (policy) where

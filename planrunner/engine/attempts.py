@@ -142,6 +142,9 @@ class Attempt:
     def credential(self, name: str) -> str:
         return self._served().credential(name)
 
+    def conceal(self, name: str, value: str) -> None:
+        self._served().conceal(name, value)
+
     def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
         return self._served().enclosed(arguments, env, directory)
 
