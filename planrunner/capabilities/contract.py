@@ -10,7 +10,7 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, BinaryIO, Protocol
+    from typing import IO, Any, BinaryIO, Protocol
 
     from planrunner.plan.rights import Level
 
@@ -89,7 +89,7 @@ if TYPE_CHECKING:
 
         def settings(self, section: str) -> dict[str, Json]: ...
 
-        def keep(self, content: bytes | str, name: str, type: str) -> dict[str, Json]: ...
+        def keep(self, content: bytes | str | int, name: str, type: str) -> dict[str, Json]: ...
 
         def artifact(self, sha256: str) -> BinaryIO: ...
 
@@ -148,6 +148,12 @@ class Context(NamedTuple):
         """Like ``keep`` for a file or a directory; a relative path is meant from the working directory. Raises OSError
         for what cannot be kept."""
         return self._served().keep(os.path.join(self.call.directory, path), name, type)
+
+    def keep_open(self, file: IO[Any], name: str, type: str = "") -> dict[str, Json]:
+        """Like ``keep`` for an open file, from its beginning on; it needs no name."""
+        file.flush()
+        file.seek(0)
+        return self._served().keep(file.fileno(), name, type)
 
     def artifact(self, sha256: str) -> BinaryIO:
         """The bytes of an artifact as a file. Raises Failure where the store has none of that digest."""

@@ -114,7 +114,7 @@ class Attempt:
     def settings(self, section: str) -> dict[str, Json]:
         return self._served().settings(section)
 
-    def keep(self, content: bytes | str, name: str, type: str) -> dict[str, Json]:
+    def keep(self, content: bytes | str | int, name: str, type: str) -> dict[str, Json]:
         if why := not_json([name, type], "name and type of the artifact"):
             raise Failure(why)
         return self._served().keep(content, name, type)

@@ -58,12 +58,14 @@ class AttemptServices:
             raise Failure(error.message, "policy", rule="settings") from None
         return found if isinstance(found, dict) else {}
 
-    def keep(self, content: bytes | str, name: str, type: str) -> dict[str, Json]:
+    def keep(self, content: bytes | str | int, name: str, type: str) -> dict[str, Json]:
         _require_name(name)
         store = ArtifactStore(self._state_dir, None if self.secrecy is None else self.secrecy.redactor)
         try:
             if isinstance(content, bytes):
                 found = store.keep_bytes(content, name, type)
+            elif isinstance(content, int):
+                found = store.keep_open(content, name, type)
             else:
                 found = store.keep(content, name, type)
         except SecretFound as refused:
