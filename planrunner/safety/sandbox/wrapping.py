@@ -10,6 +10,7 @@ from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Refused
 from planrunner.safety.sandbox.holding import opened
 from planrunner.safety.sandbox.mounts import HOME, RESOLVER, SETTINGS, SHARED, SYSTEM, TEMPORARY, exchangeable, mounts
+from planrunner.safety.sandbox.obstacles import obstacle
 from planrunner.safety.sandbox.syscalls import program
 
 if TYPE_CHECKING:
@@ -49,10 +50,10 @@ def settled(confinement: Confinement, asked: bool) -> Confinement:
     if confinement.kind == "bubblewrap" and (why := presence.bubblewrap()[1]):
         weaker = confinement._replace(kind="landlock")
         if asked or not _suffices(weaker):
-            raise Refused(f"the sandbox cannot be set up: {why}", _cure(why))
+            raise Refused(f"the sandbox cannot be set up: {obstacle(why).what}", _cure(why))
         return weaker
     if confinement.kind == "landlock" and not _suffices(confinement):
-        raise Refused(_too_little(confinement), _cure(""))
+        raise Refused(_too_little(confinement), _cure(presence.bubblewrap()[1]))
     if confinement.kind == "docker":
         if why := presence.docker()[1]:
             raise Refused(f"the sandbox cannot be set up: {why}", "start the engine, or choose `profile: bubblewrap`")
@@ -74,8 +75,7 @@ def _too_little(confinement: Confinement) -> str:
 
 
 def _cure(why: str) -> str:
-    missing = "no `bwrap`" in why or not why
-    cure = "install bubblewrap (`apt install bubblewrap`)" if missing else "allow user namespaces"
+    cure = obstacle(why).cure if why else "ask for `sandbox: bubblewrap`, which works here"
     return f"{cure}, see `planrunner doctor --sandbox`, or run with --no-sandbox at a terminal"
 
 
