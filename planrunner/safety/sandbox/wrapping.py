@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import binascii
+import marshal
 import os
 
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -138,9 +139,9 @@ def _shim(confinement: Confinement, command: Command) -> tuple[str, ...]:
         "drop": alone,
         "landlock": _rules(confinement),
         "limits": _limits(confinement),
-        "filter": program(os.uname().machine, families, owners=not alone).hex(),
+        "filter": program(os.uname().machine, families, owners=not alone),
     }
-    text = json.dumps(order, separators=(",", ":"))
+    text = binascii.b2a_base64(marshal.dumps(order), newline=False).decode()
     return (presence.interpreter(), "-I", "-S", "-B", INSIDE, text, "--")
 
 
