@@ -1,16 +1,16 @@
 """What a confined process does before it becomes the task's program. It is started as a script, mostly within
-namespaces already, imports nothing of planrunner, and takes two arguments before the command: its order, and ``--``.
+namespaces already, imports nothing of planrunner, and takes two arguments before the command: the number of the
+descriptor that its order comes by, and ``--``.
 It lets in what Landlock is told to, sets limits, offers the way to the proxy, filters system calls and execs.
 
-Every task that is shut in waits for this, so it imports little: the order comes as ``marshal`` in base64, from the very
-same interpreter, because ``json`` and ``typing`` would take as long as all the rest.
+Every task that is shut in waits for this, so it imports little: the order comes as ``marshal``, from the very same
+interpreter, because ``json`` and ``typing`` would take as long as all the rest.
 
 The code 125 and a line that starts with ``sandbox:`` on standard error say that it could not.
 """
 
 from __future__ import annotations
 
-import binascii
 import ctypes
 import errno
 import marshal
@@ -51,7 +51,8 @@ _C = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    order, command = marshal.loads(binascii.a2b_base64(sys.argv[1])), sys.argv[3:]  # noqa: S302 - of the engine
+    with open(int(sys.argv[1]), "rb") as file:
+        order, command = marshal.load(file), sys.argv[3:]  # noqa: S302 - it comes from the engine
     try:
         if order["relay"]:
             _offer(order["relay"])
