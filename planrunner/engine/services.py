@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from planrunner.capabilities.contract import Call, Enclosed
     from planrunner.engine.granting import Grant
     from planrunner.engine.vault import Vault
+    from planrunner.safety.sandbox.tally import Tally
 
     Json = Any
 
@@ -27,7 +28,7 @@ class AttemptServices:
     ``environment`` that of the runner (None: that of this process), of which a program that the attempt starts gets
     little beside the variables of its ``own``."""
 
-    __slots__ = ("_directory", "_environment", "_lock", "_state_dir", "_vault", "enclose", "kept")
+    __slots__ = ("_directory", "_environment", "_lock", "_state_dir", "_vault", "enclose", "kept", "refused")
 
     def __init__(
         self,
@@ -45,6 +46,8 @@ class AttemptServices:
         self.kept: list[dict[str, Json]] = []
         self.enclose: Callable[[Sequence[str], Mapping[str, str], str], Enclosed | None] | None = None
         """How a program has to be started to be shut in; None where no policy says so."""
+        self.refused: Tally | None = None
+        """What was refused to such programs."""
 
     def settings(self, section: str) -> dict[str, Json]:
         try:
