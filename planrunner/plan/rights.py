@@ -261,7 +261,11 @@ def _command_fits(patterns: Sequence[str], use: Use, every: bool) -> bool | None
 
 def _words_fit(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> bool | None:
     if words:
-        words = (words[0].rpartition("/")[2], *words[1:])
+        from planrunner.plan.programnames import comparable, launches  # late: few policies speak of commands
+
+        if not every and launches(words):
+            return True
+        patterns, words = comparable(patterns, words, every)
     if not every and _carries(words):
         return True
     known = [word if not holds_template(word) else "*" for word in words]
