@@ -7,7 +7,6 @@ tree in the same folder has the same snapshot.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 
@@ -23,6 +22,7 @@ from planrunner.capabilities.files.standing import CHUNK, MOST, Standing, look, 
 from planrunner.jsontext import read_json, stable_json
 from planrunner.lean import partial
 from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.unnamed import unnamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -131,16 +131,16 @@ def _kept(
     offsets = {digest: offset for digest, (offset, _) in contents.items()}
     head = {"format": _FORMAT, "folder": _from_run(context, parts), "patterns": what.patterns, "exclude": what.exclude}
     head |= {"entries": rows, "offsets": offsets}
-    path = os.path.join(records.place(context), f"{records.mark(context, 'files.snapshot')}.snapshot")
-    try:
-        with records.storing(path), open(path, "wb") as file:
+    folder = records.place(context)
+    with records.storing(folder):
+        opened = unnamed(folder)  # nobody has looked through it for secrets yet
+    with os.fdopen(opened, "w+b") as file:
+        with records.storing(folder):
             file.write(stable_json(head).encode("ascii") + b"\n")
             for digest, (_, place) in contents.items():
                 _copy(tree, place, digest, file)
-        return context.keep_file(path, "snapshot", "snapshot")
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+            file.flush()
+        return context.keep_open(file, "snapshot", "snapshot")
 
 
 def _copy(tree: Beneath, path: str, digest: str, file: IO[bytes]) -> None:
