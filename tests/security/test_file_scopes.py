@@ -194,6 +194,11 @@ _NEEDED = {
     "statement": "SELECT 1",
     "url": "http://127.0.0.1:9/",
 }
+_BESIDE: dict[tuple[str, str], dict[str, Any]] = {
+    ("files.template", "path"): {"text": "x"},
+    ("validate.json_schema", "files"): {"schema": True},
+    ("validate.json_schema", "schema_file"): {"data": 1},
+}
 
 
 def _declared() -> dict[str, tuple[str, ...]]:
@@ -202,7 +207,7 @@ def _declared() -> dict[str, tuple[str, ...]]:
     for name in sorted(TARGETS):
         capability = description_of(name)
         shapes: dict[str, list[Any]] = {
-            field.name: ["sqlite:///x", {"one": "x"}, {"one": {"path": "x"}}, [{"path": "x"}]]
+            field.name: ["sqlite:///x", {"one": "x"}, {"one": {"path": "x"}}, [{"path": "x"}], ["x"]]
             for field in capability.inputs
         }
         ways = {
@@ -226,9 +231,9 @@ def _inputs(name: str, at: str, path: str) -> dict[str, Any]:
     elif key == "blocks":
         value = [{"path": path, "search": "a", "replace": "b"}]
     for each in reversed(inner if key == "files" else []):
-        value = {each: value}
+        value = [value] if each == "0" else {each: value}
     needed = [field.name for field in description_of(name).inputs if field.required]
-    beside = {"text": "x"} if at == "path" and name == "files.template" else {}
+    beside = _BESIDE.get((name, key), {})
     return {**{each: _NEEDED.get(each, f"fine/{each}") for each in needed}, **beside, key: value}
 
 
@@ -284,4 +289,6 @@ def test_whatever_a_call_opens_by_a_path_of_its_inputs_is_declared() -> None:
         "sql.execute": ("database",),
         "sql.query": ("database",),
         "sql.script": ("database", "file"),
+        "validate.json_schema": ("files", "files.0", "schema_file"),
+        "validate.junit": ("files", "files.0"),
     }
