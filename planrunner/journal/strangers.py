@@ -122,10 +122,7 @@ def _foreign(state: str, chain: Chain) -> str:
         try:
             check_layout(connection, state)
             if connection.execute("PRAGMA user_version").fetchone()[0] >= CHAINED:
-                if _bears_key(connection, chain):
-                    return ""
-                if connection.execute(_SOMETHING).fetchone():
-                    return "its journal does not bear your key"
+                return "" if _bears_key(connection, chain) else "its journal does not bear your key"
         except sqlite3.Error as error:
             raise failure(error, os.path.join(state, FILE)) from error
         finally:
@@ -134,9 +131,12 @@ def _foreign(state: str, chain: Chain) -> str:
 
 
 def _bears_key(connection: Connection, chain: Chain) -> bool:
-    """Whether any run was written with the key: a project that was moved or copied is still its user's."""
+    """Whether the journal or any run in it was made with the key: a project that was moved or copied is still its
+    user's."""
     before, chain.journal = chain.journal, _name_of(connection)
     try:
+        if chain.is_own(chain.journal):
+            return True
         rows = map(Sealed._make, connection.execute(_SEALED))
         return any(row.seal is not None and row.seal == chain.seal(*row[:-1]) for row in rows)
     finally:

@@ -234,3 +234,19 @@ def test_what_somebody_put_into_the_cache_of_plans_does_not_run(clone: Clone, mo
         journal.close()
         clone.do("exec", "a.yaml", "--progress", "quiet", code=0)
         assert (clone.folder / "said").read_text() == "a\n"
+
+
+def test_not_even_an_empty_journal_of_somebody_else_is_written_on(clone: Clone) -> None:
+    """Whoever knows its name could put another one with runs in its place later."""
+    clone.lay_out()
+    assert "does not bear your key" in clone.do("exec", "p.yaml", "--no-wait", code=MISMATCH).stderr
+    assert "does not bear your key" in clone.do("exec", "p.yaml", "--no-wait", code=MISMATCH).stderr
+
+
+def test_a_journal_without_runs_that_was_moved_is_still_its_users(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", clone.env["XDG_DATA_HOME"])
+    open_journal(str(clone.state)).close()
+    shutil.move(clone.state, clone.base / "moved")
+    open_journal(str(clone.base / "moved")).close()
