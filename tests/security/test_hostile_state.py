@@ -250,3 +250,17 @@ def test_a_journal_without_runs_that_was_moved_is_still_its_users(
     open_journal(str(clone.state)).close()
     shutil.move(clone.state, clone.base / "moved")
     open_journal(str(clone.base / "moved")).close()
+
+
+@pytest.mark.parametrize("words", [("runs",), ("show", "last"), ("artifacts", "verify")])
+def test_a_pipe_in_the_place_of_a_lock_or_of_an_artifact_is_not_waited_for(
+    words: tuple[str, ...], clone: Clone
+) -> None:
+    clone.do("exec", "p.yaml", "--no-wait", "--progress", "quiet", code=8)
+    row = sqlite3.connect(clone.state / "journal.db").execute("SELECT run FROM runs").fetchone()
+    os.mkfifo(clone.state / "locks" / f"{row[0]}.lock")
+    for kept in [path for path in (clone.state / "artifacts").rglob("*") if path.is_file() and len(path.name) > 40]:
+        kept.unlink()
+        os.mkfifo(kept)
+    clone.is_now("else")
+    assert clone.do(*words).returncode in (0, 1, 8, MISMATCH)
