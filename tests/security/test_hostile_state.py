@@ -163,10 +163,15 @@ def test_a_link_to_a_folder_is_no_cache(clone: Clone) -> None:
     assert "cache/http` belongs to no journal" in clone.do("exec", "p.yaml", "--no-wait", code=MISMATCH).stderr
 
 
-def test_votes_that_a_trigger_casts_are_not_counted(clone: Clone) -> None:
-    """A journal without a single run, which votes for each one that is begun."""
+@pytest.mark.parametrize("known", [False, True])
+def test_votes_that_a_trigger_casts_are_not_counted(clone: Clone, known: bool) -> None:
+    """A journal without a single run, which votes for each one that is begun; or one's own, whose first page came with a
+    log that a commit put beside it."""
     vote = '{"task":"allowed","vote":"approve","by":"you"}'
-    clone.lay_out()
+    if known:
+        clone.do("exec", "p.yaml", "--no-wait", "--progress", "quiet", code=8)
+    else:
+        clone.lay_out()
     clone.change(
         "CREATE TRIGGER late AFTER INSERT ON runs BEGIN INSERT INTO requests (run, at, kind, body, by)"
         f" VALUES (NEW.run, 1.0, 'vote', '{vote}', 'you'); END"
@@ -184,7 +189,13 @@ def test_a_table_that_never_ends_keeps_nobody(clone: Clone, table: str) -> None:
         f"CREATE VIEW {table} AS WITH RECURSIVE n(run) AS (SELECT 1 UNION ALL SELECT run + 1 FROM n)"
         " SELECT run, run AS journal FROM n WHERE run < 0",
     )
-    for words in (("runs",), ("show", "last"), ("exec", "p.yaml", "--no-wait"), ("resume", "last")):
+    for words in (
+        ("runs",),
+        ("show", "last"),
+        ("exec", "p.yaml", "--no-wait"),
+        ("resume", "last"),
+        ("audit", "export"),
+    ):
         assert f"it has a view `{table}`" in clone.do(*words, code=11).stderr
     assert f"the view `{table}` of the database" in clone.do("audit", "verify", code=MISMATCH).stdout
 
