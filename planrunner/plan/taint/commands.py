@@ -25,7 +25,7 @@ HOLE = "\0"
 VARIABLE = "env"
 """The name under which a variable of the task stands in the place of a template: ``{{ env.NAME }}``."""
 
-_ASSIGNMENT = r"[A-Za-z_][A-Za-z0-9_]*\+?="
+_ASSIGNMENT = r"(?s)[A-Za-z_][A-Za-z0-9_]*(?:\[.*\])?\+?="
 _INTERPRETERS = r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|Rscript|osascript|tclsh|pwsh)[0-9.]*"
 _CODE = {"perl": r"-\w*[eE]", "ruby": "-e", "node": "-e|-p|--eval|--print", "nodejs": "-e", "php": "-r", "lua": "-e"}
 _CARRIERS = frozenset(
@@ -70,9 +70,16 @@ class _Words(Command):
 
 
 class _Reader(Scan):
+    """The words of every command that a script may run, wherever it stands."""
+
     def __init__(self, text: str) -> None:
         super().__init__(text, "PR_")
         self.found: list[list[Word]] = []
+
+    def _substituted(self, script: str) -> None:
+        inner = _Reader(script)
+        inner.run()
+        self.found += inner.found
 
     def command(self) -> Command:
         return _Words(self.problems, self.found)
@@ -109,7 +116,17 @@ def asks(text: str) -> bool:
         return False
     reader = _Reader(text)
     reader.run()
-    return any(os.path.basename(words[0].text) in ASKING for words in reader.found)
+    return any(_words_ask(words) for words in reader.found)
+
+
+def _words_ask(words: list[Word]) -> bool:
+    words = _command(words)
+    name = os.path.basename(words[0].text) if words else ""
+    if name in _CARRIERS:
+        return _words_ask(_carried(words[1:]))
+    if name in SHELLS or name == "eval":
+        return any(asks(word.text) for word in words[1:])
+    return name in ASKING
 
 
 def _with_variables(text: str, variables: Iterable[str]) -> str:
@@ -118,14 +135,20 @@ def _with_variables(text: str, variables: Iterable[str]) -> str:
     return text
 
 
-def in_words(words: list[Word], variables: tuple[str, ...] = ()) -> list[Position]:
-    """The positions of one command."""
+def _command(words: list[Word]) -> list[Word]:
+    """A command without the assignments before it."""
     start = 0
     while start < len(words) and re.match(_ASSIGNMENT, words[start].text):
         start += 1
-    if start == len(words):
+    return words[start:]
+
+
+def in_words(words: list[Word], variables: tuple[str, ...] = ()) -> list[Position]:
+    """The positions of one command."""
+    words = _command(words)
+    if not words:
         return []
-    head, rest = words[start], words[start + 1 :]
+    head, rest = words[0], words[1:]
     if head.holes:
         return _all("command", [head])
     name = os.path.basename(head.text)
