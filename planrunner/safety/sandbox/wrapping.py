@@ -27,7 +27,7 @@ SOCKET = "/run/proxy"
 """Where the proxy's socket is seen inside."""
 NOBODY = "65534"
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"))
-_NETLINK = 16
+_UNIX, _INTERNET, _NETLINK = 1, (2, 10), 16
 _SLACK = (2, 256 << 20, 64)
 """The kernel's own bounds lie above those that are watched, by this factor and so many bytes or processes: what is too
 much is seen, and told by its rule, before a process fails by itself."""
@@ -152,16 +152,24 @@ def _kept(confinement: Confinement, command: Command) -> int:
 
 def _order(confinement: Confinement, command: Command) -> dict[str, Json]:
     alone = confinement.kind == "landlock"
-    # Landlock does not keep a process from a socket file, behind which a daemon with more rights may listen.
-    families = ((_NETLINK,) if confinement.network == "none" else (_NETLINK, 2, 10)) if alone else (_NETLINK, 1, 2, 10)
     return {
         "title": command.title or command.arguments[0],
         "relay": SOCKET if command.proxy else "",
         "drop": alone,
         "landlock": _rules(confinement),
         "limits": _limits(confinement),
-        "filter": program(os.uname().machine, families, owners=not alone),
+        "filter": program(os.uname().machine, _families(confinement), owners=not alone),
     }
+
+
+def _families(confinement: Confinement) -> tuple[int, ...]:
+    """Of sockets that may be made. Landlock does not keep a process from a socket file, behind which a daemon with more
+    rights may listen; in the network of the machine it alone keeps one from sockets that have a name in memory only."""
+    if confinement.kind == "landlock":
+        return (_NETLINK,) if confinement.network == "none" else (_NETLINK, *_INTERNET)
+    if confinement.network == "open" and presence.landlock() < presence.LEAST_ABI:
+        return (_NETLINK, *_INTERNET)
+    return (_NETLINK, _UNIX, *_INTERNET)
 
 
 def _limits(confinement: Confinement) -> dict[str, int]:
