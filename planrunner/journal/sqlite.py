@@ -81,7 +81,8 @@ def open_journal(state: str, *, readonly: bool = False) -> Journal:
         raise
     journal.notices = notices
     if chain.unchained:
-        journal.notices += (f"what happens can not be proven later: {chain.unchained}",)
+        way = "with XDG_DATA_HOME set to a folder that you may write it can"
+        journal.notices += (f"what happens can not be proven later: {chain.unchained}; {way}",)
     return journal
 
 
