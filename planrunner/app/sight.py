@@ -254,7 +254,7 @@ def governing(directory: str, seen: Seen, path: str, foreign: bool = False) -> d
         return {}
     from planrunner.app.permitted import refuse_denied  # late: few operators say anything
 
-    refuse_denied(seen.plan, levels(records), path)
+    refuse_denied(seen.plan, levels(records), path, seen.digest)
     return {"policy": records}
 
 
