@@ -114,7 +114,7 @@ class Attempt:
     def settings(self, section: str) -> dict[str, Json]:
         return self._served().settings(section)
 
-    def keep(self, content: bytes | str, name: str, type: str) -> dict[str, Json]:
+    def keep(self, content: bytes | str | int, name: str, type: str) -> dict[str, Json]:
         if why := not_json([name, type], "name and type of the artifact"):
             raise Failure(why)
         return self._served().keep(content, name, type)
@@ -141,6 +141,9 @@ class Attempt:
 
     def credential(self, name: str) -> str:
         return self._served().credential(name)
+
+    def conceal(self, name: str, value: str) -> None:
+        self._served().conceal(name, value)
 
     def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
         return self._served().enclosed(arguments, env, directory)

@@ -200,7 +200,7 @@ def start(
     except Refused as refused:
         raise SpawnFailed("policy", str(refused), refused.rule) from None
     except OSError as error:
-        raise SpawnFailed("logic", f"the sandbox cannot be made: {error}") from None
+        raise SpawnFailed("logic", f"the sandbox cannot be made: {error.strerror or error}") from None
     way = ready.way
     inside = spawn._replace(
         arguments=way.arguments,
