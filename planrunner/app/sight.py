@@ -250,7 +250,7 @@ def governing(directory: str, seen: Seen, path: str, capabilities: Registry, for
     from planrunner.app.permitted import refuse_denied  # late: few operators say anything
     from planrunner.plan.touching import Ground
 
-    refuse_denied(seen.plan, levels(records), path, Ground(capabilities, directory))
+    refuse_denied(seen.plan, levels(records), path, Ground(capabilities, directory), seen.digest)
     return {"policy": records}
 
 
