@@ -119,7 +119,7 @@ def refusal(wanted: Wanted, right: Right) -> str:
 def cure(level: Level, line: str) -> str:
     """What makes right what a level takes away: the line to write, or consent to the policy of now."""
     if level.name.endswith(AS_BEGUN):
-        return "`planrunner resume RUN --accept-policy` holds the run to the policy of now alone"
+        return "`--accept-policy`, for `planrunner retry` or `resume`, holds the run to the policy of now alone"
     return f"to allow it, write there: {line}"
 
 
