@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from planrunner.plan.commandlist import UNKNOWN, commands
-from planrunner.plan.rights import AS_BEGUN, Level, Right, Use, capability, host, named, shown, texts
+from planrunner.plan.matching import written
+from planrunner.plan.rights import AS_BEGUN, Level, Right, Use, capability, host, named, texts
 from planrunner.plan.rights import entries as entries_of
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -120,9 +121,22 @@ def refusal(wanted: Wanted, right: Right) -> str:
     if verdict == "deny":
         return f"{whose} denies {wanted.what}: `policy: {{{section}: {{deny: …}}}}` has `{right.entry}`"
     given = level.data.get(section)
-    allowed = texts(given.get(verdict)) if wanted.way else map(shown, entries_of(given, "allow") or ())
-    line = f"policy: {{{section}: {{{verdict}: [{', '.join([*allowed, wanted.entry])}]}}}}"
+    allowed = texts(given.get(verdict)) if wanted.way else entries_of(given, "allow") or ()
+    line = f"policy: {{{section}: {{{verdict}: {_pasted([*allowed, wanted.entry])}}}}}"
     return f"{whose} does not allow {wanted.what}; {cure(level, line)}"
+
+
+def _pasted(value: Json) -> str:
+    """A value on one line as YAML takes it back, inside braces too."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_pasted(str(name))}: {_pasted(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_pasted, value)) + "]"
+    if isinstance(value, str):
+        from planrunner.syntax.write_yaml import key_text  # late: only what is refused is told
+
+        return key_text(value)
+    return written(value)
 
 
 def cure(level: Level, line: str) -> str:
