@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from planrunner.plan.commandlist import UNKNOWN, commands
+from planrunner.plan.matching import UNKNOWN
 from planrunner.plan.rights import AS_BEGUN, Level, Right, Use, capability, host, named, shown, texts
 from planrunner.plan.rights import entries as entries_of
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -38,6 +38,8 @@ class Wanted(NamedTuple):
 _ADDRESS = re.compile(
     r"(?:https?|ssh|git|wss?)://(?:[^/@\s?#]*@)?(\[[0-9A-Fa-f:.]+\]|[^/:@\s?#\[\]]+)(?::(\d{1,5}))?", re.I
 )
+_PLAIN = re.compile(r"[\w./~$+(][^,\[\]{}]*(?<!:)")
+"""What may stand between the brackets of a list without quotes, as far as its signs go."""
 _TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _SPEAKS = frozenset({"http", "research", "git"})
 """Families of capabilities whose inputs name hosts by addresses."""
@@ -52,10 +54,10 @@ def judged(levels: Sequence[Level], task: Task) -> Iterator[tuple[Wanted, Right]
     if not levels:
         return
     if task.uses:
-        yield from uses(levels, Use(task.uses, task.inputs, *commands_of(task.run)))
+        yield from uses(levels, Use(task.uses, task.inputs, *commands_of(task.run, task.shell)))
     for action in (task.degraded, task.rollback):
         if action is not None and action.uses:
-            yield from uses(levels, Use(action.uses, action.inputs, *commands_of(action.run)))
+            yield from uses(levels, Use(action.uses, action.inputs, *commands_of(action.run, task.shell)))
     yield from variables(levels, (name for name, _ in task.env))
 
 
@@ -81,11 +83,15 @@ def variables(levels: Sequence[Level], names: Iterable[str]) -> Iterator[tuple[W
             yield Wanted(f"the variable `{name}`", "env", name), right
 
 
-def commands_of(run: str | tuple[str, ...] | None) -> tuple[tuple[tuple[str, ...], ...] | None, bool]:
+def commands_of(run: str | tuple[str, ...] | None, shell: str = "") -> tuple[tuple[tuple[str, ...], ...] | None, bool]:
     """The commands of what a task runs as it is written (None: they cannot be told), and whether it runs anything."""
     if run is None:
         return None, False
-    return ((run,) if isinstance(run, tuple) else commands(run)), True
+    if isinstance(run, tuple):
+        return (run,), True
+    from planrunner.plan.commandlist import commands  # late: few runs have a policy
+
+    return commands(run, shell=shell), True
 
 
 def addresses(value: Json) -> Iterator[tuple[str, int]]:
@@ -120,9 +126,19 @@ def refusal(wanted: Wanted, right: Right) -> str:
     if verdict == "deny":
         return f"{whose} denies {wanted.what}: `policy: {{{section}: {{deny: …}}}}` has `{right.entry}`"
     given = level.data.get(section)
-    allowed = texts(given.get(verdict)) if wanted.way else map(shown, entries_of(given, "allow") or ())
-    line = f"policy: {{{section}: {{{verdict}: [{', '.join([*allowed, wanted.entry])}]}}}}"
+    allowed = texts(given.get(verdict)) if wanted.way else entries_of(given, "allow") or ()
+    line = f"policy: {{{section}: {{{verdict}: [{', '.join(map(_written, (*allowed, wanted.entry)))}]}}}}"
     return f"{whose} does not allow {wanted.what}; {cure(level, line)}"
+
+
+def _written(entry: Json) -> str:
+    """An entry as it may stand in a list in brackets."""
+    from planrunner.syntax.quoting import is_plain_text  # late: only a refusal shows entries to copy
+
+    if not isinstance(entry, str):
+        return shown(entry)
+    plain = is_plain_text(entry) and _PLAIN.fullmatch(entry) and ": " not in entry and " #" not in entry
+    return entry if plain else "'" + entry.replace("'", "''") + "'"
 
 
 def cure(level: Level, line: str) -> str:
