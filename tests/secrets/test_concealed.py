@@ -99,7 +99,7 @@ def run(project: Path, plan: str, name: str, settings: str = "") -> tuple[str, d
     variable ``name`` is in its environment."""
     state = project / "state"
     (project / "planrunner.yaml").write_text(f"network: {{private: [127.0.0.1]}}\n{settings}")
-    (project / "p.yaml").write_text(f"plan: p\ndefaults: {{timeout: 40s}}\non_failure: continue\ntasks:\n{plan}")
+    (project / "p.yaml").write_text(f"plan: p\ndefaults: {{timeout: 4m}}\non_failure: continue\ntasks:\n{plan}")
     env = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
@@ -110,11 +110,13 @@ def run(project: Path, plan: str, name: str, settings: str = "") -> tuple[str, d
     said = ""
     for words in (["exec", "p.yaml"], ["show", "last"], ["events", "last", "--json"], ["logs", "last"]):
         command = [sys.executable, "-m", "planrunner", *words]
-        done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=55, check=False)
+        done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=240, check=False)
         assert "Traceback" not in done.stderr
         said += done.stdout + done.stderr
     command = [sys.executable, "-m", "planrunner", "show", "last", "--json"]
-    shown = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=55, check=True).stdout
+    shown = subprocess.run(
+        command, cwd=project, env=env, capture_output=True, text=True, timeout=240, check=True
+    ).stdout
     texts = {str(path): path.read_bytes() for path in state.rglob("*") if path.is_file()}
     texts |= {"terminal": (said + shown).encode()}
     wanted = {each for secret in SECRETS for line in lines(secret.encode()) for each in spellings(line)}
