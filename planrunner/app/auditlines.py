@@ -145,9 +145,12 @@ def _event(run: str, stored: dict[str, Json], link: bytes) -> dict[str, Json]:
     """One event as it is stored, its link, and what it says: everything after ``link`` is read out of ``body``."""
     body, kind, at = json.loads(stored["body"]), stored["kind"], stored["at"]
     outcome = body.get("outcome") or {}
-    refused = outcome.get("rule", "")
+    refused = outcome.get("rule") or outcome.get("refused")
     why = [str(body[name]) for name in _WHY if body.get(name)] + _given(body.get("environment") or {})
     why += [str(outcome[name]) for name in ("failure", "rule", "message") if outcome.get(name)]
+    why += [
+        f"refused {each['what'] or 'others'} ({each['rule']}, {each['count']})" for each in outcome.get("refused", ())
+    ]
     return {
         "run": run,
         **{name: stored[name] for name in ("seq", "at", "version", "kind", "body")},

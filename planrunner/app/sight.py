@@ -238,7 +238,7 @@ def has_settings(directory: str) -> bool:
     return any(os.path.lexists(f"{home}/planrunner/config.yaml") for home in homes)
 
 
-def governing(directory: str, seen: Seen, path: str, foreign: bool = False) -> dict[str, Json]:
+def governing(directory: str, seen: Seen, path: str, capabilities: Registry, foreign: bool = False) -> dict[str, Json]:
     """The operator's levels of policy for the record of a run: those of the project, and of the one of the working
     directory, which is the operator's alone where the plan is ``foreign``. Raises Denied where they refuse what the
     plan wants."""
@@ -253,8 +253,9 @@ def governing(directory: str, seen: Seen, path: str, foreign: bool = False) -> d
     if not records:
         return {}
     from planrunner.app.permitted import refuse_denied  # late: few operators say anything
+    from planrunner.plan.touching import Ground
 
-    refuse_denied(seen.plan, levels(records), path)
+    refuse_denied(seen.plan, levels(records), path, Ground(capabilities, directory))
     return {"policy": records}
 
 

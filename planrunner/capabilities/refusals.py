@@ -21,6 +21,11 @@ _NEVER = "Nothing does."
 _WAY = "The message says how."
 
 REFUSALS: dict[str, Refusal] = {
+    "state.foreign": Refusal(
+        "acting in a state directory that was not written by the planrunner of its user, such as one that came with a "
+        "clone",
+        "Move it away; or look through it, then `planrunner audit accept`.",
+    ),
     "policy.*": Refusal(
         "what a section `policy` of planrunner.yaml, of the plan or of a task denies or does not list; the rest of the "
         "name is the section and its list",

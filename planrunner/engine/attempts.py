@@ -162,6 +162,12 @@ class Attempt:
         """The artifacts that the capability kept itself."""
         return () if self._services is None else tuple(self._services.kept)
 
+    @property
+    def refused(self) -> tuple[dict[str, Json], ...]:
+        """What was refused to the programs that the capability ran itself."""
+        tally = None if self._services is None else self._services.refused
+        return () if tally is None else tally.rows()
+
     def signs(self) -> int:
         """Grows with every sign of life."""
         record = self.record
@@ -357,9 +363,14 @@ def returned(attempt: Attempt, result: Result) -> Result:
 def with_texts(attempt: Attempt, outcome: Outcome) -> Outcome:
     """The outcome of an attempt that was no process, with how long it took and what it wrote."""
     stdout, stderr = attempt.record.texts()
-    return outcome._replace(
+    outcome = outcome._replace(
         duration=outcome.duration or time.monotonic() - attempt.started,
         stdout=outcome.stdout or stdout,
         stderr=outcome.stderr or stderr,
         artifacts=outcome.artifacts + attempt.kept,
     )
+    if not (refused := attempt.refused):
+        return outcome
+    from planrunner.engine.refusing import named  # late: few attempts ask for what they may not have
+
+    return named(outcome, refused, attempt.ending is None)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from planrunner.engine.granting import Grant
     from planrunner.engine.tails import Secrecy
     from planrunner.engine.vault import Vault
+    from planrunner.safety.sandbox.tally import Tally
 
     Json = Any
 
@@ -28,7 +29,7 @@ class AttemptServices:
     ``environment`` that of the runner (None: that of this process), of which a program that the attempt starts gets
     little beside the variables of its ``own``."""
 
-    __slots__ = ("_directory", "_environment", "_lock", "_state_dir", "_vault", "enclose", "kept", "secrecy")
+    __slots__ = ("_directory", "_environment", "_lock", "_state_dir", "_vault", "enclose", "kept", "refused", "secrecy")
 
     def __init__(
         self,
@@ -48,6 +49,8 @@ class AttemptServices:
         """How a program has to be started to be shut in; None where no policy says so."""
         self.secrecy: Secrecy | None = None
         """What is kept from all that the run keeps or shows; None where nobody looks for anything."""
+        self.refused: Tally | None = None
+        """What was refused to such programs."""
 
     def settings(self, section: str) -> dict[str, Json]:
         try:

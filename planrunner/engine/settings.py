@@ -94,9 +94,11 @@ def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptSer
     found = AttemptServices(settings.state_dir, settings.directory, settings.environment, own, settings.vault)
     found.secrecy = secrecy
     if is_bound(call, settings):
-        from planrunner.engine.confining import enclosed  # late: most attempts are shut into nothing
+        from planrunner.engine.confining import Around, enclosed  # late: most attempts are shut into nothing
+        from planrunner.safety.sandbox.tally import Tally
 
-        found.enclose = partial(enclosed, call, settings.grounds)
+        found.refused = Tally()
+        found.enclose = partial(enclosed, Around(call, settings.grounds, found.refused))
     return found
 
 

@@ -159,6 +159,21 @@ class Chain:
         text = ascii((self.journal, *row)).encode()
         return self.key_id + blake2b(text, digest_size=_MAC, key=self.key, person=b"planrunner row").digest()
 
+    def vouched(self, name: str, value: bytes) -> bytes | None:
+        """A value of a cache as it is stored; None without a key, since nobody could tell later who wrote it."""
+        return None if self.key is None else self._made(name, value) + value
+
+    def opened(self, name: str, stored: object) -> bytes | None:
+        """The value that ``vouched`` was given under the same name; None for anything else."""
+        if self.key is None or not isinstance(stored, bytes) or stored[:_MAC] != self._made(name, stored[_MAC:]):
+            return None
+        return stored[_MAC:]
+
+    def _made(self, name: str, value: bytes) -> bytes:
+        mac = blake2b(name.encode() + b"\0", digest_size=_MAC, key=self.key or b"", person=b"planrunner cache")
+        mac.update(value)
+        return mac.digest()
+
     def note(self, run: RunHandle) -> None:
         """Write the head of a run; its events are durable by now. A head that cannot be written stays behind, which is
         no failure of the run: verification tells how far the heads reach."""

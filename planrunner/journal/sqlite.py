@@ -8,7 +8,7 @@ from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
 from planrunner.journal import locks, runids
 from planrunner.journal.chain import Chain, first_link, key_path, read_key
 from planrunner.journal.codec import decode_rows, encode_rows
-from planrunner.journal.database import FILE, Connection, failure, open_database, sqlite3
+from planrunner.journal.database import FILE, Connection, open_database, sqlite3
 from planrunner.journal.locks import JournalLock
 from planrunner.journal.records import Answer, NewRun, RunHandle, RunRow, StoredPlan, check_order, ending
 from planrunner.journal.requests import Requests
@@ -51,16 +51,23 @@ _RUNS = (
 def open_journal(state: str, *, readonly: bool = False) -> Journal:
     """The journal of a state directory, which is made where it is missing (unless ``readonly``).
 
-    Raises StorageFailed for a place or a database that cannot be used, NotFound for a read-only opening of nothing.
+    Raises StorageFailed for a place or a database that cannot be used, NotFound for a read-only opening of nothing,
+    RecordMismatch for writing in what came from elsewhere.
     """
     state = os.path.abspath(state)
     lock, notices = locks.open_lock(state, readonly)
     chain = None
     try:
         if readonly:
-            return Journal(state, open_database(state), lock, Chain(state, None))
+            from planrunner.journal.strangers import open_checked  # late: whoever runs a plan needs none of it
+
+            return Journal(state, open_checked(state), lock, Chain(state, None))
         chain = _open_chain(state)
-        journal = Journal(state, open_database(state, lambda connection: _begin(connection, chain)), lock, chain)
+        if not (chain.anchored and os.path.lexists(os.path.join(state, FILE))):
+            from planrunner.journal.strangers import refuse_stranger  # late: once in the life of a journal
+
+            refuse_stranger(state, chain)
+        journal = Journal(state, open_database(state, lambda connection: _begin(connection, chain, state)), lock, chain)
     except BaseException:
         if chain is not None:
             chain.close()
@@ -91,10 +98,10 @@ def _open_chain(state: str) -> Chain:
     return chain
 
 
-def _begin(connection: Connection, chain: Chain) -> None:
-    from planrunner.journal.adopting import begin  # late: once in the life of a journal
+def _begin(connection: Connection, chain: Chain, state: str) -> None:
+    from planrunner.journal.strangers import begin_own  # late: once in the life of a journal
 
-    begin(connection, chain)
+    begin_own(connection, chain, state)
 
 
 class Journal(Requests):
@@ -246,13 +253,10 @@ class Journal(Requests):
         return handle
 
     def prove(self, run: str) -> None:
-        """Before what a run did is made use of: raises RecordMismatch where it is not what was written."""
-        from planrunner.journal.takeover import prove  # late, as in ``_take_over``
+        """Before what a run did is made use of: raises RecordMismatch where it is not what was written here."""
+        from planrunner.journal.strangers import prove_run  # late, as in ``_take_over``
 
-        try:
-            prove(self._connection, self._chain, run)
-        except sqlite3.Error as error:
-            raise failure(error, self._path) from error
+        prove_run(self._connection, self._chain if self._lock is not None else None, self._state, run)
 
     def release(self, run: RunHandle) -> None:
         """Let go of a run. Nothing can be appended through the handle afterwards."""
@@ -281,13 +285,15 @@ class Journal(Requests):
         self._transact(lambda: _insert_plan(self._connection, self._chain, plan))
 
     def compiled_get(self, key: str) -> bytes | None:
-        """What ``compiled_put`` kept under the key, or None."""
-        rows = self._query("SELECT value FROM compiled WHERE key = ?", key)
-        return rows[0][0] if rows else None
+        """What ``compiled_put`` kept under the key, or None; also where somebody without the user's key wrote it."""
+        rows = self._query("SELECT CAST(value AS BLOB) FROM compiled WHERE key = ?", key)
+        return self._chain.opened(key, rows[0][0]) if rows else None
 
     def compiled_put(self, key: str, value: bytes) -> None:
-        """Keep the loader's form of a plan. A cache: only the last ones stay, and power loss may take the newest."""
-        self._transact(lambda: _insert_compiled(self._connection, key, value), "OFF", _EXEC)
+        """Keep the loader's form of a plan where there is a key to know it by; only the last stay, if power lasts."""
+        vouched = self._chain.vouched(key, value)
+        if vouched is not None:
+            self._transact(lambda: _insert_compiled(self._connection, key, vouched), "OFF", _EXEC)
 
     def close(self) -> None:
         """Close the database; the last one out moves the write-ahead log into it."""

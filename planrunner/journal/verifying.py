@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from planrunner.journal.chain import Head
 
 
+_ENDLESS = (
+    "SELECT type, name FROM sqlite_master WHERE type = 'view' AND name != 'events'"
+    " OR type = 'table' AND sql NOT LIKE 'CREATE TABLE%' LIMIT 1"
+)
+
+
 class Anchor(NamedTuple):
     """What somebody keeps elsewhere of a run: an event and its link in hexadecimal digits."""
 
@@ -108,6 +114,8 @@ def inspect(
 ) -> tuple[list[Standing], list[Break]]:
     """The runs of an open journal and its breaks; ``wanted`` are ids of runs, None for all and the journal itself."""
     try:
+        if odd := endless(connection):
+            return [], [Break("", 0, "layout", f"the {odd} of the database is not as planrunner makes it")]
         found = _whole(connection, chain) if wanted is None else []
         if _version(connection) < CHAINED:
             older = "the journal is of an older layout and not chained yet: `planrunner exec` brings it up to date"
@@ -187,6 +195,12 @@ def _whole(connection: Connection, chain: Chain) -> list[Break]:
         Break("", 0, "inserted", f"there are events of a run {number}, which does not exist") for (number,) in lost
     ]
     return found
+
+
+def endless(connection: Connection) -> str:
+    """What stands where a table should, and might answer for ever: a view or a virtual table; empty for none."""
+    found = connection.execute(_ENDLESS).fetchone()
+    return f"{found[0]} `{found[1]}`" if found else ""
 
 
 def _version(connection: Connection) -> int:

@@ -118,7 +118,8 @@ class Outcome(NamedTuple):
     own), empty when it went well. ``duration`` is seconds; ``stdout`` and ``stderr`` are bounded tails of the text.
     ``usage`` is what it spent (cost in dollars, tokens, calls); what is not told counts as all that was set aside.
     ``rule`` names the rule that refused what was wanted, such as ``network.private``; the failure is then ``policy``.
-    """
+    ``refused`` is what its sandbox did not let through meanwhile, also where it went well: ``rule``, ``what`` (host and
+    port; empty for all that are not told by name), ``count``, and a ``message`` that says how it is allowed."""
 
     failure: str = ""
     message: str = ""
@@ -130,6 +131,7 @@ class Outcome(NamedTuple):
     artifacts: tuple[dict[str, Json], ...] = ()
     usage: dict[str, Json] = {}
     rule: str = ""
+    refused: tuple[dict[str, Json], ...] = ()
 
 
 class RunStarted(NamedTuple):

@@ -70,6 +70,7 @@ def failure_block(
         ("place", _place(state, number, source)),
         ("command", command_text(task)),
         *_output(found.outcome),
+        ("refused", _refused(found.outcome)),
         ("gave", _given(found)),
         ("then", _consequence(state, number)),
     ]
@@ -149,6 +150,14 @@ def _output(outcome: Outcome | None) -> list[tuple[str, str]]:
     room = LINES - len(errors)
     prints = outcome.stdout.splitlines()[-room:] if room else []
     return [(name, "\n".join(lines)) for name, lines in (("stdout", prints), ("stderr", errors)) if lines]
+
+
+def _refused(outcome: Outcome | None) -> str:
+    if outcome is None or not outcome.refused:
+        return ""
+    from planrunner.views.refused import refused_text  # late: few tasks ask for what they may not have
+
+    return refused_text(outcome)
 
 
 def _given(found: TaskState) -> str:

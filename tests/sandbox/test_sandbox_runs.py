@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from sandbox_project import needs_bubblewrap
 
+from planrunner.safety.sandbox.wrapping import INSIDE
+
 pytestmark = needs_bubblewrap
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +47,15 @@ def planrunner(folder: Path, *arguments: str, **env: str) -> subprocess.Complete
 def test_a_policy_shuts_the_tasks_of_a_run_in(folder: Path) -> None:
     assert planrunner(folder, "exec", "p.yaml", "--progress", "quiet").returncode == 0
     assert planrunner(folder, "logs", "last", "t").stdout.splitlines()[-1] == "65534"
+
+
+def test_what_every_confined_task_waits_for_imports_little() -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-X", "importtime", INSIDE, "", "--"], capture_output=True, text=True, check=False
+    )
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert "ctypes" in imported
+    assert not imported & {"json", "re", "typing", "socket"}
 
 
 def test_a_plan_from_outside_is_shut_in_though_somebody_trusts_it(tmp_path: Path) -> None:

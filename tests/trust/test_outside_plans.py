@@ -69,8 +69,9 @@ class TestWithoutATerminal:
         assert done.code == 12
         assert not (place.other / "made.txt").exists()
 
-    def test_what_was_compiled_before_counts_for_nothing_where_it_came_with_the_plan(self, place) -> None:
-        """A state directory that is laid out beside the plan may hold anything under the key of its text."""
+    def test_what_was_compiled_before_counts_for_nothing_where_it_came_with_the_plan(self, place, monkeypatch) -> None:
+        """Not even where it bears the key of its user."""
+        monkeypatch.setenv("XDG_DATA_HOME", place.env["XDG_DATA_HOME"])
         (place.other / ".git").mkdir()
         path = place.plan("plan: foreign\ntasks:\n  - {id: a, run: 'echo good > made.txt', timeout: 1m}\n")
         assert place("exec", "p.yaml", cwd=place.other).code == 0  # it is in the cache now

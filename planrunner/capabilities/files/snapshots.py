@@ -93,7 +93,7 @@ def _preview_snapshot(context: Context, path: str = ".", **_: Any) -> Preview:
 @capability("files.snapshot", effect="read", preview=_preview_snapshot)
 def snapshot(
     context: Context,
-    path: Annotated[str, Doc("folder to keep, inside the working directory")] = ".",
+    path: Annotated[str, Doc("folder to keep, inside the working directory", form="file-read")] = ".",
     patterns: Annotated[list[str] | str, Doc("keep only what fits, such as `src/**`")] = "**",
     exclude: Annotated[list[str] | str, Doc("what to leave out, folders with all that is in them")] = [],  # noqa: B006
 ) -> Kept:
@@ -104,8 +104,11 @@ def snapshot(
     check({"path": path, "patterns": patterns, "exclude": exclude})
     what = _Range(tuple(names(patterns)), tuple(names(exclude)))
     with opened(context) as tree:
-        parts = [] if path == "." else tree.writable(path)
+        parts = [] if path == "." else tree.writable(path, "read")
         found = _tree(context, tree, parts, what)
+        if tree.scope is not None:
+            for name in filter(None, found):
+                tree.scope.require("read", [*parts, *name.split("/")])
         if not found and parts:
             raise Failure(f"{path} is not there")
         record = _kept(context, tree, parts, (what, found))
@@ -277,7 +280,9 @@ _RESTORE = Verb("files.restore", _restore)
 def restore(
     context: Context,
     snapshot: Annotated[str, Doc("what `files.snapshot` gave")],
-    path: Annotated[str, Doc("another folder to put it in, inside the working directory; else its own")] = "",
+    path: Annotated[
+        str, Doc("another folder to put it in, inside the working directory; else its own", form="file-written")
+    ] = "",
 ) -> Restored:
     """Make a folder what it was when a snapshot was taken: contents, permissions, links, nothing that was not there.
 

@@ -43,7 +43,9 @@ def query(
         str, Doc("one statement without templates; `:name` stands for a value of `params`", code="application/sql")
     ],
     params: Annotated[dict[str, Any] | None, Doc("values by name; a list fits after IN")] = None,
-    database: Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project")] = "main",
+    database: Annotated[
+        str, Doc("a name from planrunner.yaml, or sqlite:///file of the project", form="file-database")
+    ] = "main",
     max_rows: Annotated[int, Doc("the most rows to give; of more, `truncated` tells")] = 1000,
     keep: Annotated[str, Doc("name of an artifact to keep all rows as, a line of JSON each")] = "",
     timeout: Annotated[str | float, Doc("the most time for the statement", quantity="duration")] = "1m",

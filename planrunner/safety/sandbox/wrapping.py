@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Refused
-from planrunner.safety.sandbox.holding import opened
+from planrunner.safety.sandbox.holding import kept, opened
 from planrunner.safety.sandbox.mounts import HOME, RESOLVER, SETTINGS, SHARED, SYSTEM, TEMPORARY, exchangeable, mounts
+from planrunner.safety.sandbox.obstacles import obstacle
 from planrunner.safety.sandbox.syscalls import program
 
 if TYPE_CHECKING:
@@ -49,10 +50,10 @@ def settled(confinement: Confinement, asked: bool) -> Confinement:
     if confinement.kind == "bubblewrap" and (why := presence.bubblewrap()[1]):
         weaker = confinement._replace(kind="landlock")
         if asked or not _suffices(weaker):
-            raise Refused(f"the sandbox cannot be set up: {why}", _cure(why))
+            raise Refused(f"the sandbox cannot be set up: {obstacle(why).what}", _cure(why))
         return weaker
     if confinement.kind == "landlock" and not _suffices(confinement):
-        raise Refused(_too_little(confinement), _cure(""))
+        raise Refused(_too_little(confinement), _cure(presence.bubblewrap()[1]))
     if confinement.kind == "docker":
         if why := presence.docker()[1]:
             raise Refused(f"the sandbox cannot be set up: {why}", "start the engine, or choose `profile: bubblewrap`")
@@ -74,8 +75,7 @@ def _too_little(confinement: Confinement) -> str:
 
 
 def _cure(why: str) -> str:
-    missing = "no `bwrap`" in why or not why
-    cure = "install bubblewrap (`apt install bubblewrap`)" if missing else "allow user namespaces"
+    cure = obstacle(why).cure if why else "ask for `sandbox: bubblewrap`, which works here"
     return f"{cure}, see `planrunner doctor --sandbox`, or run with --no-sandbox at a terminal"
 
 
@@ -89,14 +89,22 @@ def wrapped(confinement: Confinement, command: Command) -> Wrapped:
         arguments = contained(confinement, command, presence.docker()[0])
         return Wrapped(arguments, dict(command.env), command.directory, command.name)
     env = {**command.env, "HOME": HOME, "TMPDIR": TEMPORARY}
+    order = kept(marshal.dumps(_order(confinement, command)))  # an argument would be too short for many files
     if confinement.kind == "landlock":
         env |= dict.fromkeys(("HOME", "TMPDIR"), confinement.own or confinement.root)
-        return Wrapped((*_shim(confinement, command), *command.arguments), env, command.directory)
+        shim = _shim(command.first or order)
+        return Wrapped((*shim, *command.arguments), env, command.directory, descriptors=(order,))
     paths = exchangeable(confinement) if presence.takes_descriptors() else []
-    held = _held(confinement.root, paths)
-    numbers = {path: command.first + at if command.first else handle for at, (path, handle) in enumerate(held.items())}
-    arguments = (*_bubble(confinement, command, numbers), *_shim(confinement, command), *command.arguments)
-    return Wrapped(arguments, env, "/", descriptors=tuple(held.values()))
+    try:
+        held = _held(confinement.root, paths)
+    except BaseException:
+        os.close(order)
+        raise
+    handles = (*held.values(), order)
+    *numbers, last = range(command.first, command.first + len(handles)) if command.first else handles
+    within = dict(zip(held, numbers, strict=True))
+    arguments = (*_bubble(confinement, command, within), *_shim(last), *command.arguments)
+    return Wrapped(arguments, env, "/", descriptors=handles)
 
 
 def _held(root: str, paths: Sequence[str]) -> dict[str, int]:
@@ -128,20 +136,23 @@ def _with_proxy(files: tuple[str, ...], proxy: tuple[str, ...]) -> tuple[str, ..
     return (*files[:-2], *proxy, *files[-2:])
 
 
-def _shim(confinement: Confinement, command: Command) -> tuple[str, ...]:
+def _shim(order: int) -> tuple[str, ...]:
+    """What stands before a command inside; ``order`` is the number of the descriptor with its order."""
+    return (presence.interpreter(), "-I", "-S", "-B", INSIDE, str(order), "--")
+
+
+def _order(confinement: Confinement, command: Command) -> dict[str, Json]:
     alone = confinement.kind == "landlock"
     # Landlock does not keep a process from a socket file, behind which a daemon with more rights may listen.
     families = ((_NETLINK,) if confinement.network == "none" else (_NETLINK, 2, 10)) if alone else (_NETLINK, 1, 2, 10)
-    order: dict[str, Json] = {
+    return {
         "title": command.title or command.arguments[0],
         "relay": SOCKET if command.proxy else "",
         "drop": alone,
         "landlock": _rules(confinement),
         "limits": _limits(confinement),
-        "filter": program(os.uname().machine, families, owners=not alone).hex(),
+        "filter": program(os.uname().machine, families, owners=not alone),
     }
-    text = json.dumps(order, separators=(",", ":"))
-    return (presence.interpreter(), "-I", "-S", "-B", INSIDE, text, "--")
 
 
 def _limits(confinement: Confinement) -> dict[str, int]:
