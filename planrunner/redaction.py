@@ -197,7 +197,10 @@ class Redactor:
         """Look for a value from now on, line by line, and write ``[secret:NAME]`` instead, ``***`` for one without a
         name. Lines that are shorter than ``SHORTEST`` bytes are left out, unless there are no others."""
         mask = b"[secret:%s]" % name.encode() if name else MASK
-        new = {each for line in lines(value) or (value,) for each in spellings(line)}
+        sought = lines(value) or (value,)
+        if all(line in self._masks for line in sought):
+            return
+        new = {each for line in sought for each in spellings(line)}
         with self._lock:
             masks = {**dict.fromkeys(new, mask), **self._masks}
             for other in {mask, *masks.values()}:

@@ -118,11 +118,13 @@ def shown(ref: str, state: str | None) -> Provenance:
 
 
 def found(ref: str, state: str | None) -> tuple[Version, ArtifactStore]:
-    """The version that a ref names and the store that has its content. Raises NotFound, UsageError."""
+    """The version that a ref names and the store that has its content. Raises NotFound, UsageError, RecordMismatch for
+    a run that is not what was written here."""
     state_dir = find_state(None, state)
     journal = open_journal(state_dir, readonly=True)
     try:
         version = picked(ref, versions(journal, default_retention(state_dir)), journal)
+        journal.prove(version.run)
     finally:
         journal.close()
     store = ArtifactStore(state_dir)

@@ -110,7 +110,7 @@ def _project(path: str) -> Project:
     directory = find_project(path)
     try:
         variables = {name: each.env_var for name, each in read_credentials(directory).items()}
-        return Project(read_project(directory).people, levels(policy_records(directory)), variables)
+        return Project(read_project(directory).people, levels(policy_records(directory)), variables, directory)
     except (UsageError, PlanInvalid):
         return Project()
 

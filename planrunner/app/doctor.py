@@ -112,16 +112,20 @@ def _plugins() -> Iterator[Check]:
 def _sandbox() -> Iterator[Check]:
     """What can shut processes in; `planrunner doctor --sandbox` tries whether it holds."""
     from planrunner.safety.sandbox import presence
+    from planrunner.safety.sandbox.obstacles import obstacle
 
     why = presence.bubblewrap()[1]
     version = presence.landlock()
     if not why:
         yield Check("sandbox", "ok", f"bubblewrap, Landlock {version or 'none'}")
-    elif version >= presence.LEAST_ABI:
-        yield Check("sandbox", "note", f"Landlock {version} alone: {why}", "`apt install bubblewrap` shuts in more")
+        return
+    found = obstacle(why)
+    if version >= presence.LEAST_ABI:
+        alone = f"Landlock {version} alone: {found.what}"
+        yield Check("sandbox", "note", alone, f"bubblewrap shuts in more: {found.cure}")
     else:
-        advice = "commands that a policy shuts in are refused; `apt install bubblewrap`, or allow user namespaces"
-        yield Check("sandbox", "note", f"none: {why}", advice)
+        advice = f"commands that a policy shuts in are refused; {found.cure}"
+        yield Check("sandbox", "note", f"none: {found.what}", advice)
 
 
 def _command() -> Iterator[Check]:

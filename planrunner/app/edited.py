@@ -23,12 +23,13 @@ def edited_plan(run: str, state_dir: str | None) -> Edited | None:
     journal = open_journal(find_state(None, state_dir), readonly=True)
     try:
         run_id = journal.find_run(run)
-        first = next(journal.entries(run_id)).event
+        first = next(journal.entries(run_id), None)
         before = journal.plan(journal.run(run_id).plan_digest).text
     finally:
         journal.close()
-    assert isinstance(first, RunStarted)
-    path = str(first.environment.get("plan", ""))
+    if first is None or not isinstance(first.event, RunStarted):
+        return None  # whoever goes on with it is told
+    path = str(first.event.environment.get("plan", ""))
     try:
         with open(path, "rb") as file:
             now = file.read().removeprefix(b"\xef\xbb\xbf")

@@ -165,7 +165,8 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
     directory = find_project(request.plan)
     settings, most = settled(directory)
     request = request._replace(max_parallel=at_once(request.max_parallel, seen.plan.max_parallel, most))
-    policy = governing(directory, seen, request.plan, noted.get("trust", {}).get("origin") == "outside")
+    outside = noted.get("trust", {}).get("origin") == "outside"
+    policy = governing(directory, seen, request.plan, site.registry, outside)
     params, selected = _asked(request, seen)
     plan, traits = seen.plan, seen.traits
     imagined: Effects | None = None

@@ -150,6 +150,7 @@ def files_at(request: ForkRequest, over: bool = False) -> Rewind:
     journal = open_journal(state_dir, readonly=True)
     try:
         row = _free(journal, request.run)
+        journal.prove(row.run)
         entries = list(journal.entries(row.run))
         refuse_runs(journal, state_dir, directory_of(entries))
         return _rewind(journal, row, entries, _place(row, entries, request, over), state_dir)

@@ -14,6 +14,7 @@ from planrunner.plan.judging import judged, refusal
 from planrunner.plan.load import load
 from planrunner.plan.rights import entries, shown, texts
 from planrunner.plan.standing import standing
+from planrunner.plan.touching import Ground, files
 from planrunner.plugins import Registry
 from planrunner.safety.policy import levels, policy_records
 from planrunner.safety.project import read_settings
@@ -21,6 +22,7 @@ from planrunner.source import Source
 from planrunner.syntax.tree import Mapping, Sequence, to_json
 
 if TYPE_CHECKING:
+    from planrunner.plan.judging import Wanted
     from planrunner.plan.model import Plan, Task
     from planrunner.plan.rights import Level, Right
     from planrunner.syntax.tree import Node
@@ -29,14 +31,16 @@ Json = Any
 
 
 class Said(NamedTuple):
-    """One thing that a task wants or may do. ``by`` is the rule and its entry, ``place`` the line that says so
-    ("": nobody says anything), ``help`` why it is refused and what would allow it."""
+    """One thing that a task wants or may do. ``verdict`` is allow, ask or deny, ``later`` for a file that only the call
+    can tell; ``by`` is the rule and its entry, ``place`` the line that says so ("": nobody says anything), ``help`` why
+    it is refused and what would allow it. ``way`` says of a file what the task does with it: read or write."""
 
     what: str
     verdict: str
     by: str = ""
     place: str = ""
     help: str = ""
+    way: str = ""
 
 
 class Explained(NamedTuple):
@@ -52,28 +56,37 @@ def explain(path: str) -> tuple[Plan, list[Explained]]:
     PlanInvalid for a plan that does not load (what a policy refuses is no fault here)."""
     file = read_regular(path)
     directory = find_project(path)
-    found = load(file.source, Registry(project=directory))
+    registry = Registry(project=directory)
+    found = load(file.source, registry)
     if file.findings or found.plan is None:
         raise PlanInvalid(f"`{path}` cannot run", file.source, (*file.findings, *found.findings))
     lines = Lines(directory, path, file.source)
-    operator = levels(policy_records(directory))
-    return found.plan, [_explained(name, task, around, lines) for name, task, around in standing(found.plan, operator)]
+    operator, ground = levels(policy_records(directory)), Ground(registry, directory)
+    return found.plan, [
+        _explained((name, task), around, lines, ground) for name, task, around in standing(found.plan, operator)
+    ]
 
 
-def _explained(name: str, task: Task, around: tuple[Level, ...], lines: Lines) -> Explained:
-    said = [_said(wanted.what, right, lines, task, wanted) for wanted, right in judged(around, task)]
+def _explained(named: tuple[str, Task], around: tuple[Level, ...], lines: Lines, ground: Ground) -> Explained:
+    name, task = named
+    said = [_said(wanted, right, lines, task) for wanted, right in judged(around, task)]
+    for wanted, right in files(around, task, ground):
+        later = Said(wanted.entry, "later", way=wanted.way)
+        said.append(later if right is None else _said(wanted, right, lines, task))
     for section in ("files", "network", "env", "sandbox"):
         said += _scopes(section, around, lines, task)
     return Explained(name, task.uses or task.command or "", tuple(said))
 
 
-def _said(what: str, right: Right, lines: Lines, task: Task, wanted: Any) -> Said:
+def _said(wanted: Wanted, right: Right, lines: Lines, task: Task) -> Said:
+    what = wanted.entry if wanted.way else wanted.what
     if right.level is None:
-        return Said(what, right.verdict)
+        return Said(what, right.verdict, way=wanted.way)
     rule, entry = right.rule, right.entry
     help_ = refusal(wanted, right) if right.verdict == "deny" else ""
     section, verdict = rule.split(".")[1:3]
-    return Said(what, right.verdict, _by(rule, entry), lines.place(right.level, task, section, verdict, entry), help_)
+    place = lines.place(right.level, task, section, verdict, entry)
+    return Said(what, right.verdict, _by(rule, entry), place, help_, wanted.way)
 
 
 def _by(rule: str, entry: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox import presence
+from planrunner.safety.sandbox.obstacles import obstacle
 from planrunner.safety.sandbox.selftest import Probe, try_out
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 class Report(NamedTuple):
     """``available`` says of each profile why it does not work here ("": it does), ``kind`` which one was tried ("":
-    none works), ``probes`` what that came to; ``advice`` is for people where something does not hold."""
+    none works), ``probes`` what that came to; ``advice`` is for people where more could hold."""
 
     available: dict[str, str]
     kind: str
@@ -28,19 +29,21 @@ def examine_sandbox() -> Report:
     """Try the strictest profile that works here and shuts a process in without an image."""
     version = presence.landlock()
     little = f"version {presence.LEAST_ABI} is needed, the kernel has {version or 'none'}"
+    why = presence.bubblewrap()[1]
     available = {
-        "bubblewrap": presence.bubblewrap()[1],
+        "bubblewrap": why,
         "landlock": "" if version >= presence.LEAST_ABI else little,
         "docker": presence.docker()[1],
     }
     kinds: tuple[Kind, ...] = ("bubblewrap", "landlock")
     kind = next((one for one in kinds if not available[one]), None)
     if kind is None:
-        cure = "install bubblewrap (`apt install bubblewrap`), or allow user namespaces where it is installed"
-        return Report(available, "", (), f"nothing here can shut processes in: {cure}")
+        return Report(available, "", (), f"nothing here can shut processes in: {obstacle(why).cure}")
     try:
         probes = tuple(try_out(kind))
     except OSError as error:
         return Report(available, kind, (), f"the sandbox could not be tried: {error}")
     out = [probe.name for probe in probes if not probe.held]
-    return Report(available, kind, probes, f"{kind} does not hold: {', '.join(out)}" if out else "")
+    if out:
+        return Report(available, kind, probes, f"{kind} does not hold: {', '.join(out)}")
+    return Report(available, kind, probes, f"bubblewrap would shut in more: {obstacle(why).cure}" if why else "")

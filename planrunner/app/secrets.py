@@ -9,29 +9,77 @@ from planrunner.machine.statuses import FINAL_STOPS
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
     from planrunner.engine.vault import Vault
     from planrunner.machine.state import State
 
 
 def vault_of(state: State, directory: str) -> Vault | None:
-    """The secrets of a run, those that its tasks declare looked up; None where the project lists no credentials. Raises
-    as ``read_credentials``, but for a run that only ends: that it does whatever the file says."""
+    """The secrets of a run, those that its tasks declare and those that settings name looked up; None where the project
+    has neither. Raises as ``read_credentials``, but for a run that only ends: that it does whatever the file says."""
     from planrunner.safety.credentials import read_credentials  # late: few projects have the file
+    from planrunner.safety.project import read_data
 
     try:
-        credentials = read_credentials(directory)
+        credentials, named = read_credentials(directory), dict(_named(read_data(directory)))
     except (PlanInvalid, UsageError):
         if state.stop_reason not in FINAL_STOPS:
             raise
         return None
-    if not credentials:
+    if not credentials and not named:
         return None
-    from planrunner.engine.vault import Vault  # late: few projects list any
+    from planrunner.engine.vault import Vault  # late: few projects have any
     from planrunner.plan.wishes import every_secret
 
     vault = Vault(credentials, os.environ)
     vault.know(sorted(every_secret(state.plan.tasks)))
+    for name, value in named.items():
+        vault.redactor.add(name, os.fsencode(value))
     return vault
+
+
+def _named(settings: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Keys, tokens and passwords that sections other than the credentials name, by the variable they are in: whatever
+    runs beside the capability that uses them finds them in its environment too."""
+    variables = [_section(settings, "forge").get("token")]
+    variables += [each.get("password") for each in _section(settings, "git", "credentials").values()]
+    if models := [each for each in _section(settings, "models").values() if isinstance(each, dict)]:
+        from planrunner.capabilities.llm.models import USUAL_KEYS  # late: few projects name models
+
+        variables += [each.get("key_env") or USUAL_KEYS.get(each.get("provider", "")) for each in models]
+    for name in filter(None, variables):
+        yield from _worth_it(name, os.environ.get(name, "").strip())
+    yield from _passwords(_section(settings, "sql", "databases"))
+
+
+def _section(settings: dict[str, Any], *names: str) -> dict[str, Any]:
+    for name in names:
+        settings = settings.get(name) or {}
+    return settings
+
+
+def _worth_it(name: str, value: str) -> Iterator[tuple[str, str]]:
+    """Shorter ones stand in any text by chance."""
+    from planrunner.spellings import SHORTEST  # late, as below
+
+    if len(os.fsencode(value)) >= SHORTEST:
+        yield name, value
+
+
+def _passwords(databases: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Passwords in addresses of databases."""
+    from urllib.parse import unquote, urlsplit  # late, as above
+
+    for database, given in databases.items():
+        entry = given if isinstance(given, dict) else {"url": given}
+        name = entry.get("url_env", "")
+        try:
+            password = urlsplit(os.environ.get(name, "") if name else str(entry.get("url", ""))).password
+        except ValueError:  # no address: told by the task that uses it
+            continue
+        yield from _worth_it(name or database, unquote(password or ""))
 
 
 def without_hidden(names: tuple[str, ...], directory: str) -> tuple[str, ...]:

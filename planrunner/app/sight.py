@@ -176,7 +176,10 @@ def _env_names(plan: Plan, source: Source) -> tuple[str, ...]:
 
 
 def _env_read(plan: Plan) -> tuple[str, ...]:
-    return tuple(sorted({path[1] for path in _paths(plan) if path[0] == "env" and len(path) > 1}))
+    from planrunner.plan.rights import Level, visible  # late: few plans read variables
+
+    names = sorted({path[1] for path in _paths(plan) if path[0] == "env" and len(path) > 1})
+    return tuple(visible((Level("the plan", plan.policy),), dict.fromkeys(names, "")))
 
 
 def _paths(value: Json) -> Iterator[tuple[str, ...]]:
@@ -230,7 +233,7 @@ def has_settings(directory: str) -> bool:
     return any(os.path.lexists(f"{home}/planrunner/config.yaml") for home in homes)
 
 
-def governing(directory: str, seen: Seen, path: str, foreign: bool = False) -> dict[str, Json]:
+def governing(directory: str, seen: Seen, path: str, capabilities: Registry, foreign: bool = False) -> dict[str, Json]:
     """The operator's levels of policy for the record of a run: those of the project, and of the one of the working
     directory, which is the operator's alone where the plan is ``foreign``. Raises Denied where they refuse what the
     plan wants."""
@@ -245,8 +248,9 @@ def governing(directory: str, seen: Seen, path: str, foreign: bool = False) -> d
     if not records:
         return {}
     from planrunner.app.permitted import refuse_denied  # late: few operators say anything
+    from planrunner.plan.touching import Ground
 
-    refuse_denied(seen.plan, levels(records), path)
+    refuse_denied(seen.plan, levels(records), path, Ground(capabilities, directory), seen.digest)
     return {"policy": records}
 
 
@@ -295,9 +299,14 @@ def _amounts(given: dict[str, Json]) -> dict[str, Json]:
 
 
 def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:
-    """The values of environment variables that are set, without those that are a secret of the project."""
-    if names and has_settings(directory):
+    """The values of environment variables that are set, without those that are a secret of the project or that its
+    policy hides."""
+    found = {name: os.environ[name] for name in names if name in os.environ}
+    if found and has_settings(directory):
         from planrunner.app.secrets import without_hidden  # late, as above
+        from planrunner.plan.rights import visible
+        from planrunner.safety.policy import levels, policy_records
 
-        names = without_hidden(names, directory)
-    return {name: os.environ[name] for name in names if name in os.environ}
+        shown = without_hidden(tuple(found), directory)
+        return dict(visible(levels(policy_records(directory)), {name: found[name] for name in shown}))
+    return found

@@ -10,7 +10,7 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, BinaryIO, Protocol
+    from typing import IO, Any, BinaryIO, Protocol
 
     from planrunner.plan.rights import Level
 
@@ -89,7 +89,7 @@ if TYPE_CHECKING:
 
         def settings(self, section: str) -> dict[str, Json]: ...
 
-        def keep(self, content: bytes | str, name: str, type: str) -> dict[str, Json]: ...
+        def keep(self, content: bytes | str | int, name: str, type: str) -> dict[str, Json]: ...
 
         def artifact(self, sha256: str) -> BinaryIO: ...
 
@@ -98,6 +98,8 @@ if TYPE_CHECKING:
         def environment(self) -> dict[str, str]: ...
 
         def credential(self, name: str) -> str: ...
+
+        def conceal(self, name: str, value: str) -> None: ...
 
         def directory(self) -> str:
             """The working directory of the run, whatever ``cwd`` the task has."""
@@ -147,6 +149,12 @@ class Context(NamedTuple):
         for what cannot be kept."""
         return self._served().keep(os.path.join(self.call.directory, path), name, type)
 
+    def keep_open(self, file: IO[Any], name: str, type: str = "") -> dict[str, Json]:
+        """Like ``keep`` for an open file, from its beginning on; it needs no name."""
+        file.flush()
+        file.seek(0)
+        return self._served().keep(file.fileno(), name, type)
+
     def artifact(self, sha256: str) -> BinaryIO:
         """The bytes of an artifact as a file. Raises Failure where the store has none of that digest."""
         return self._served().artifact(sha256)
@@ -176,6 +184,12 @@ class Context(NamedTuple):
         """Like ``secret`` for one that the project's own settings name, such as the key of a model; never for a name
         out of a plan."""
         return self._served().credential(name)
+
+    def conceal(self, name: str, value: str) -> None:
+        """From now on have the run write ``[secret:NAME]`` instead of a value, such as a key out of a variable, in all
+        that it keeps or shows; one of fewer than 6 bytes stands in any text by chance and is left."""
+        if self.services is not None:
+            self.services.conceal(name, value)
 
     def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
         """How a program has to be started where the policy shuts it in; None: as it is. Raises Failure (policy) where

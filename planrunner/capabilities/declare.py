@@ -24,8 +24,10 @@ class Doc:
 
     ``quantity`` names a type of the plan language that Python has no word for: duration, size or money. ``code`` is the
     media type of an input that is code (application/sql, text/x-python): lint refuses templates in it. ``form`` is what
-    lint knows of a text beside that it is one: http-address or http-status. ``use`` says what a value becomes that
-    foreign text may not become (``plan/taint/known.py`` lists them): command, url, script, prompt …
+    is known of a text beside that it is one: http-address, http-status, or that it names a file (file-read,
+    file-written; file-pattern, file-diff, file-database where it may be one of these), which policies judge before the
+    call. ``use`` says what a value becomes that foreign text may not become (``plan/taint/known.py`` lists them):
+    command, url, script, prompt …
     """
 
     __slots__ = ("code", "form", "quantity", "text", "use")

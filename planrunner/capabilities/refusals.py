@@ -21,6 +21,11 @@ _NEVER = "Nothing does."
 _WAY = "The message says how."
 
 REFUSALS: dict[str, Refusal] = {
+    "state.foreign": Refusal(
+        "acting in a state directory that was not written by the planrunner of its user, such as one that came with a "
+        "clone",
+        "Move it away; or look through it, then `planrunner audit accept`.",
+    ),
     "policy.*": Refusal(
         "what a section `policy` of planrunner.yaml, of the plan or of a task denies or does not list; the rest of the "
         "name is the section and its list",
@@ -29,6 +34,9 @@ REFUSALS: dict[str, Refusal] = {
     "sandbox": Refusal("a command that needs a sandbox where none works", "See `planrunner doctor --sandbox`."),
     "sandbox.*": Refusal(
         "going on past a limit of the sandbox: cpu, memory, processes, time, output", "The message has the line."
+    ),
+    "sandbox.off": Refusal(
+        "taking the sandbox away with `--no-sandbox` where nobody sits at a terminal", "Type it at a terminal."
     ),
     "sandbox.files": Refusal(
         "work outside the working directory in a sandbox, and making what rules over it: planrunner.yaml, .git",

@@ -121,7 +121,7 @@ def sound(given: Any, what: str = "the result", halves: bool = False) -> Outcome
         return Outcome("logic", f"{what} is a {type(given).__name__}, not an Outcome")
     if why := _odd(given):
         return Outcome("logic", f"{what} is an Outcome whose {why}")
-    outcome = given
+    outcome = given._replace(refused=()) if given.refused else given  # what a sandbox refuses the engine knows
     if not all(map(_is_text, (outcome.failure, outcome.message, outcome.stdout, outcome.stderr))):
         outcome = outcome._replace(failure=legible(outcome.failure), message=legible(outcome.message))
         outcome = outcome._replace(stdout=legible(outcome.stdout), stderr=legible(outcome.stderr))
@@ -167,6 +167,7 @@ _PARTS: tuple[tuple[str, Any], ...] = (
     ("artifacts", (tuple, list)),
     ("usage", dict),
     ("rule", str),
+    ("refused", tuple),
 )
 
 

@@ -51,6 +51,6 @@ def _sandbox(given: Settings, as_json: bool) -> int:
     for probe in report.probes:
         sign = screen.sign(_SIGNS["ok" if probe.held else "problem"])
         screen.write(f"{sign} {probe.name:<22} {'held' if probe.held else probe.found}\n")
-    words = f"{report.kind} holds: {len(report.probes)} probes" if report.holds else report.advice
-    screen.write(f"{words}\n")
+    words = [f"{report.kind} holds: {len(report.probes)} probes"] if report.holds else []
+    screen.write("".join(f"{line}\n" for line in (*words, *filter(None, (report.advice,)))))
     return 0 if report.holds else 1

@@ -114,7 +114,7 @@ class Attempt:
     def settings(self, section: str) -> dict[str, Json]:
         return self._served().settings(section)
 
-    def keep(self, content: bytes | str, name: str, type: str) -> dict[str, Json]:
+    def keep(self, content: bytes | str | int, name: str, type: str) -> dict[str, Json]:
         if why := not_json([name, type], "name and type of the artifact"):
             raise Failure(why)
         return self._served().keep(content, name, type)
@@ -142,6 +142,9 @@ class Attempt:
     def credential(self, name: str) -> str:
         return self._served().credential(name)
 
+    def conceal(self, name: str, value: str) -> None:
+        self._served().conceal(name, value)
+
     def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
         return self._served().enclosed(arguments, env, directory)
 
@@ -158,6 +161,12 @@ class Attempt:
     def kept(self) -> tuple[dict[str, Json], ...]:
         """The artifacts that the capability kept itself."""
         return () if self._services is None else tuple(self._services.kept)
+
+    @property
+    def refused(self) -> tuple[dict[str, Json], ...]:
+        """What was refused to the programs that the capability ran itself."""
+        tally = None if self._services is None else self._services.refused
+        return () if tally is None else tally.rows()
 
     def signs(self) -> int:
         """Grows with every sign of life."""
@@ -354,9 +363,14 @@ def returned(attempt: Attempt, result: Result) -> Result:
 def with_texts(attempt: Attempt, outcome: Outcome) -> Outcome:
     """The outcome of an attempt that was no process, with how long it took and what it wrote."""
     stdout, stderr = attempt.record.texts()
-    return outcome._replace(
+    outcome = outcome._replace(
         duration=outcome.duration or time.monotonic() - attempt.started,
         stdout=outcome.stdout or stdout,
         stderr=outcome.stderr or stderr,
         artifacts=outcome.artifacts + attempt.kept,
     )
+    if not (refused := attempt.refused):
+        return outcome
+    from planrunner.engine.refusing import named  # late: few attempts ask for what they may not have
+
+    return named(outcome, refused, attempt.ending is None)

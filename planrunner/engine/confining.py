@@ -8,12 +8,14 @@ import time
 
 from planrunner.capabilities.contract import Failure, basic_environment
 from planrunner.engine.programs import SpawnFailed, search
-from planrunner.plan.rights import named
+from planrunner.engine.refusing import named
+from planrunner.plan.rights import named as right_of
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox.choosing import Place, confinement, demand
 from planrunner.safety.sandbox.confinement import Command, Refused
 from planrunner.safety.sandbox.keeping import EVERY, Breach, Keeper
 from planrunner.safety.sandbox.scopes import beneath
+from planrunner.safety.sandbox.tally import Tally
 from planrunner.safety.sandbox.wrapping import PACKAGE, settled, wrapped
 
 if TYPE_CHECKING:
@@ -97,31 +99,33 @@ def inherited(shut: Confinement, call: Call, given: Mapping[str, str]) -> dict[s
     basic = basic_environment(given)
     names = [name for name in shut.environment if name in given and name not in ("HOME", "TMPDIR")]
     passing = {name: basic.get(name, given[name]) for name in names}
-    return {name: text for name, text in passing.items() if named(call.rights, "env", name).verdict != "deny"}
+    return {name: text for name, text in passing.items() if right_of(call.rights, "env", name).verdict != "deny"}
 
 
 class Prepared(NamedTuple):
-    """A command that is ready to be started shut in, who keeps it to its limits, and its way out, if there is one."""
+    """A command that is ready to be started shut in, who keeps it to its limits, its way out, if there is one, and what
+    is refused on it."""
 
     keeper: Keeper
     way: Wrapped
     proxy: Proxy | None
+    tally: Tally
 
     def close(self) -> None:
         if self.proxy is not None:
             self.proxy.close()
 
 
-def prepared(shut: Confinement, call: Call, grounds: Grounds, command: Command) -> Prepared:
+def prepared(shut: Confinement, call: Call, grounds: Grounds, command: Command, tally: Tally) -> Prepared:
     """Make what has to be there before a command starts shut in. Raises Refused, and OSError where that fails."""
     keeper = Keeper(shut, os.path.join(grounds.state_dir, "refused"))
     proxy = None
     if shut.network == "judged":
         from planrunner.engine.outlets import outlet  # late: few policies name hosts
 
-        proxy = outlet(call.rights, grounds.directory)
+        proxy = outlet(call.rights, grounds.directory, tally)
     try:
-        return Prepared(keeper, wrapped(shut, command._replace(proxy=proxy.path if proxy else "")), proxy)
+        return Prepared(keeper, wrapped(shut, command._replace(proxy=proxy.path if proxy else "")), proxy, tally)
     except BaseException:
         if proxy is not None:
             proxy.close()
@@ -164,18 +168,15 @@ class Shut:
             remove(self._prepared.way)
         self._prepared.close()
         left = self._keeper.over()
-        breach = self._breach or left or (self._refused() if outcome.failure else None)
-        if breach is not None:
-            return outcome._replace(failure="policy", message=breach.message, rule=breach.rule, outputs={})
+        breach = self._breach or left
+        if left is not None and self._breach is not None:  # the limit is what it failed for
+            self._prepared.tally.add(left.rule, left.what, left.message)
         said = outcome.stderr.lstrip()
-        if outcome.failure and outcome.exit_code in (1, 125) and said.startswith(_FAILED):
-            return outcome._replace(failure="policy", message=said.splitlines()[0], rule="sandbox")
-        return outcome
-
-    def _refused(self) -> Breach | None:
-        """The host that was asked for and not let out, which a task that failed may have failed for."""
-        refused = self._prepared.proxy.refused if self._prepared.proxy is not None else []
-        return Breach(*refused[0]) if refused else None
+        if breach is not None:
+            outcome = outcome._replace(failure="policy", message=breach.message, rule=breach.rule, outputs={})
+        elif outcome.failure and outcome.exit_code in (1, 125) and said.startswith(_FAILED):
+            outcome = outcome._replace(failure="policy", message=said.splitlines()[0], rule="sandbox")
+        return named(outcome, self._prepared.tally.rows())
 
 
 def start(
@@ -195,11 +196,11 @@ def start(
         program = programs.locate(spawn.arguments[0], env, directory) if shut.kind != "docker" else spawn.arguments[0]
         command = Command((program, *spawn.arguments[1:]), env, directory, container(call), title=spawn.arguments[0])
         command = command._replace(first=_STREAMS + len(spawn.descriptors))
-        ready = prepared(shut, call, grounds, command)
+        ready = prepared(shut, call, grounds, command, Tally())
     except Refused as refused:
         raise SpawnFailed("policy", str(refused), refused.rule) from None
     except OSError as error:
-        raise SpawnFailed("logic", f"the sandbox cannot be made: {error}") from None
+        raise SpawnFailed("logic", f"the sandbox cannot be made: {error.strerror or error}") from None
     way = ready.way
     inside = spawn._replace(
         arguments=way.arguments,
@@ -274,11 +275,18 @@ class Enclosure:
             raise Failure(breach.message, "policy", rule=breach.rule)
 
 
-def enclosed(
-    call: Call, grounds: Grounds, arguments: Sequence[str], env: Mapping[str, str], directory: str
-) -> Enclosure | None:
+class Around(NamedTuple):
+    """A call that may run programs of its own, where it takes place, and what is refused to all of them."""
+
+    call: Call
+    grounds: Grounds
+    tally: Tally
+
+
+def enclosed(around: Around, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosure | None:
     """How a capability has to start a program of its own; None: as it is. Raises Failure (policy) where the sandbox
     that the policy demands cannot be set up."""
+    call, grounds, tally = around
     try:
         shut = confined(call, grounds, env.get("PATH", os.defpath))
         if shut.kind == "none":
@@ -288,7 +296,7 @@ def enclosed(
         if call.scratch:
             os.makedirs(os.path.dirname(call.scratch), mode=0o700, exist_ok=True)
         command = Command((program, *arguments[1:]), given, directory, container(call), title=arguments[0])
-        return Enclosure(prepared(shut, call, grounds, command))
+        return Enclosure(prepared(shut, call, grounds, command, tally))
     except Refused as refused:
         raise Failure(str(refused), "policy", rule=refused.rule) from None
     except SpawnFailed as failed:

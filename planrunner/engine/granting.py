@@ -8,13 +8,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from planrunner.capabilities.contract import Failure
 from planrunner.plan.wishes import Wish, wishes
+from planrunner.redaction import SHORTEST, Redactor
 
 if TYPE_CHECKING:
     from planrunner.capabilities.contract import Call, Spawn
+    from planrunner.engine.tails import Secrecy
     from planrunner.engine.vault import Vault
 
 _FIRST = 3
@@ -63,6 +66,20 @@ def needed(vault: Vault | None, name: str) -> Vault:
         message = f"the credential `{name}` is asked for, and the project has no `provider_credentials`"
         raise Failure(f"{message}: {unknown(name, ())}", "policy", rule="secret.missing")
     return vault
+
+
+_FIRST_OF_A_RUN = Lock()
+
+
+def conceal(secrecy: Secrecy, name: str, value: str) -> None:
+    """Look for a value that no credential of the project is, from now on; a run without credentials begins with its
+    first one. From any thread."""
+    data = value.encode("utf-8", "surrogateescape")
+    if len(data) < SHORTEST:
+        return
+    with _FIRST_OF_A_RUN:
+        redactor = secrecy.redactor = secrecy.redactor or Redactor()
+    redactor.add(name, data)
 
 
 def _with(found: Grant, wish: Wish, vault: Vault, call: Call, anew: bool) -> Grant:

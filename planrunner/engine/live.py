@@ -41,19 +41,23 @@ if TYPE_CHECKING:
     from planrunner.engine.effects import Effect
     from planrunner.engine.questions import Questions
     from planrunner.engine.rare_effects import Cancel, Examine, Probe, Save
+    from planrunner.engine.services import AttemptServices
     from planrunner.engine.threads import Workers
     from planrunner.machine.events import Event
+    from planrunner.redaction import Redactor
 
     Json = Any
 
 _REASONS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated"}
 
 
-def _questions(poller: Poller, settings: LiveSettings, done: Callable[[Any], None]) -> Questions:
+def _questions(
+    poller: Poller, settings: LiveSettings, serve: Callable[[Call], AttemptServices], done: Callable[[Any], None]
+) -> Questions:
     from planrunner.engine.aside import asking  # late: few runs ask capabilities anything
     from planrunner.engine.questions import Questions
 
-    return Questions(poller, settings.grace, partial(asking, settings.resolve, partial(services, settings)), done)
+    return Questions(poller, settings.grace, partial(asking, settings.resolve, serve), done)
 
 
 def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., Any]], name: str) -> Binding | Outcome:
@@ -66,14 +70,14 @@ def _found(bindings: dict[str, Binding], resolve: Callable[[str], Callable[..., 
 
 class LiveEffects:
     """``Effects`` on the real world. Use from one thread; signals are caught when that is the main one. ``forced``
-    becomes True at the second Ctrl-C: everything is killed."""
+    becomes True at the second Ctrl-C: everything is killed. ``redactor`` knows what the run keeps secret."""
 
     def __init__(self, settings: LiveSettings) -> None:
         self.forced = self._closed = False
         self._asked = self._examined = 0
         self._settings = settings
-        self._serve = partial(services, settings)
-        self._redactor = None if settings.vault is None else settings.vault.redactor
+        self._serve = partial(services, settings, self)
+        self.redactor: Redactor | None = None if settings.vault is None else settings.vault.redactor
         self._clock = settings.clock or Clock(time.time())
         self._poller = Poller()
         self._poller.on_wake = self._woken
@@ -109,13 +113,13 @@ class LiveEffects:
         elif isinstance(effect, (rare.Probe, rare.Save, rare.Examine)) and effect.call is not None:
             self._ask(effect)
         elif isinstance(effect, (rare.Examine, rare.Weigh, rare.TakeCheckpoint)):
-            self._aside(*beside(self._settings.state_dir, effect, self._redactor))
+            self._aside(*beside(self._settings.state_dir, effect, self.redactor))
         elif not isinstance(effect, (StartCall, rare.Probe)):
-            self._events += act(self._settings.state_dir, effect, self._redactor)
+            self._events += act(self._settings.state_dir, effect, self.redactor)
 
     def _ask(self, effect: Probe | Save | Examine) -> None:
         if self._questions is None:
-            self._questions = _questions(self._poller, self._settings, partial(self._seen, None))
+            self._questions = _questions(self._poller, self._settings, self._serve, partial(self._seen, None))
         self._examined += 1
         self._questions.ask(effect, self._in_threads())
 
@@ -130,7 +134,7 @@ class LiveEffects:
         if declaration.instant and not binding.wants_context:
             result = invoke(binding, call.inputs, None)
             if isinstance(result, Outcome) and not result.usage:
-                self._report(call, settled(call, result, self._settings.state_dir, self._redactor))
+                self._report(call, _settled(call, result, self._settings, self.redactor))
                 return
             self._go_on(self._attempt(call), result)
         elif (declaration.instant or declaration.process) and not call.task.secrets:
@@ -140,7 +144,7 @@ class LiveEffects:
             self._start_thread(binding, self._attempt(call))
 
     def _attempt(self, call: Call) -> Attempt:
-        attempt = Attempt(apart(call, self._settings), new_record(self._settings, call), self._serve)
+        attempt = Attempt(apart(call, self._settings), new_record(self._settings, self, call), self._serve)
         self._attempts[call.key] = attempt
         if call.task.heartbeat is not None:
             from planrunner.engine.pulse import Pulse  # late: few tasks have a heartbeat
@@ -193,7 +197,7 @@ class LiveEffects:
         if isinstance(found, StorageFailed):
             raise found
         if found is not None:
-            (self._events if into is None else into).append(cleaned(self._redactor, found))
+            (self._events if into is None else into).append(cleaned(self.redactor, found))
 
     def _start_thread(self, binding: Binding, attempt: Attempt) -> None:
         attempt.run_in(self._in_threads(), work_of(attempt, binding), partial(self._returned, attempt))
@@ -222,10 +226,10 @@ class LiveEffects:
             if problem := record.close():
                 self._supervisor.problems.append(problem)
             outcome = with_texts(attempt, outcome)
-        self._report(attempt.call, settled(attempt.call, outcome, self._settings.state_dir, self._redactor))
+        self._report(attempt.call, _settled(attempt.call, outcome, self._settings, self.redactor))
 
     def _report(self, call: Call, outcome: Outcome) -> None:
-        self._events.append(cleaned(self._redactor, AttemptEnded(call.task.id, call.attempt, outcome)))
+        self._events.append(cleaned(self.redactor, AttemptEnded(call.task.id, call.attempt, outcome)))
 
     def wait(self, until: float | None) -> list[Event]:
         """See ``Effects``; returns nothing at once when nothing is on its way and no time is given."""
@@ -313,3 +317,12 @@ class LiveEffects:
             self._signals.close()
         self._supervisor.close()
         self._poller.close(keep_wake=threads)
+
+
+def _settled(call: Call, outcome: Outcome, settings: LiveSettings, redactor: Redactor | None) -> Outcome:
+    """The outcome as it stands once the policy allows each file that it gives or keeps."""
+    if call.rights:
+        from planrunner.engine.filescopes import held  # late: few calls are restricted
+
+        outcome = held(call, outcome, settings.directory)
+    return settled(call, outcome, settings.state_dir, redactor)

@@ -13,11 +13,12 @@ from planrunner.safety.sandbox.proxy import Endpoint, Proxy, Unreachable
 
 if TYPE_CHECKING:
     from planrunner.plan.rights import Level
+    from planrunner.safety.sandbox.tally import Tally
 
 
-def outlet(levels: tuple[Level, ...], directory: str) -> Proxy:
-    """A proxy that lets out what these levels and the project's file allow. Raises Refused for a file or an entry that
-    is not sound, and OSError where no socket can be made."""
+def outlet(levels: tuple[Level, ...], directory: str, tally: Tally) -> Proxy:
+    """A proxy that lets out what these levels and the project's file allow, and counts the rest. Raises Refused for a
+    file or an entry that is not sound, and OSError where no socket can be made."""
     try:
         settings = read_data(directory).get("network") or {}
         guard = Guard({**settings, "levels": levels})
@@ -34,4 +35,4 @@ def outlet(levels: tuple[Level, ...], directory: str) -> Proxy:
         except Failure as failure:
             raise Unreachable(str(failure), failure.rule or "network") from None
 
-    return Proxy(judge)
+    return Proxy(judge, tally)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from planrunner.capabilities.contract import Call, Enclosed
     from planrunner.engine.granting import Grant
+    from planrunner.engine.tails import Secrecy
     from planrunner.engine.vault import Vault
+    from planrunner.safety.sandbox.tally import Tally
 
     Json = Any
 
@@ -27,7 +29,7 @@ class AttemptServices:
     ``environment`` that of the runner (None: that of this process), of which a program that the attempt starts gets
     little beside the variables of its ``own``."""
 
-    __slots__ = ("_directory", "_environment", "_lock", "_state_dir", "_vault", "enclose", "kept")
+    __slots__ = ("_directory", "_environment", "_lock", "_state_dir", "_vault", "enclose", "kept", "refused", "secrecy")
 
     def __init__(
         self,
@@ -45,6 +47,10 @@ class AttemptServices:
         self.kept: list[dict[str, Json]] = []
         self.enclose: Callable[[Sequence[str], Mapping[str, str], str], Enclosed | None] | None = None
         """How a program has to be started to be shut in; None where no policy says so."""
+        self.secrecy: Secrecy | None = None
+        """What is kept from all that the run keeps or shows; None where nobody looks for anything."""
+        self.refused: Tally | None = None
+        """What was refused to such programs."""
 
     def settings(self, section: str) -> dict[str, Json]:
         try:
@@ -55,12 +61,14 @@ class AttemptServices:
             raise Failure(error.message, "policy", rule="settings") from None
         return found if isinstance(found, dict) else {}
 
-    def keep(self, content: bytes | str, name: str, type: str) -> dict[str, Json]:
+    def keep(self, content: bytes | str | int, name: str, type: str) -> dict[str, Json]:
         _require_name(name)
-        store = ArtifactStore(self._state_dir, None if self._vault is None else self._vault.redactor)
+        store = ArtifactStore(self._state_dir, None if self.secrecy is None else self.secrecy.redactor)
         try:
             if isinstance(content, bytes):
                 found = store.keep_bytes(content, name, type)
+            elif isinstance(content, int):
+                found = store.keep_open(content, name, type)
             else:
                 found = store.keep(content, name, type)
         except SecretFound as refused:
@@ -103,6 +111,12 @@ class AttemptServices:
         from planrunner.engine.granting import needed  # late, as above
 
         return os.fsdecode(needed(self._vault, name).value(name))
+
+    def conceal(self, name: str, value: str) -> None:
+        if self.secrecy is not None:
+            from planrunner.engine.granting import conceal  # late, as above
+
+            conceal(self.secrecy, name, value)
 
     def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> Enclosed | None:
         return None if self.enclose is None else self.enclose(arguments, env, directory)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from planrunner.engine.poller import Poller
     from planrunner.engine.processes import Launch, Supervisor
     from planrunner.engine.services import AttemptServices
+    from planrunner.engine.tails import Secrecy
     from planrunner.engine.vault import Vault
     from planrunner.machine.events import Outcome
     from planrunner.redaction import Redactor
@@ -77,6 +78,8 @@ def apart(call: Call, settings: LiveSettings) -> Call:
 
 def begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: Supervisor, poller: Poller) -> None:
     """Start the process of an attempt, shut in where the policy says so. Raises SpawnFailed."""
+    if attempt.call.rights:
+        launch = launch._replace(inherited=seen(attempt.call, supervisor.programs.environment))
     if not is_bound(attempt.call, settings):
         attempt.process = supervisor.start(launch)
         return
@@ -85,24 +88,29 @@ def begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: 
     attempt.process, attempt.shut = start(attempt.call, launch, settings.grounds, supervisor, poller)
 
 
-def services(settings: LiveSettings, call: Call) -> AttemptServices:
+def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptServices:
     """What the engine does for the capability of a call."""
     from planrunner.engine.services import AttemptServices  # late: tasks of the shell ask for nothing
 
     own = {**call.env, **markers(call, settings.epoch)}
-    found = AttemptServices(settings.state_dir, settings.directory, settings.environment, own, settings.vault)
+    given = settings.environment
+    if call.rights:
+        given = seen(call, os.environ if given is None else given)
+    found = AttemptServices(settings.state_dir, settings.directory, given, own, settings.vault)
+    found.secrecy = secrecy
     if is_bound(call, settings):
-        from planrunner.engine.confining import enclosed  # late: most attempts are shut into nothing
+        from planrunner.engine.confining import Around, enclosed  # late: most attempts are shut into nothing
+        from planrunner.safety.sandbox.tally import Tally
 
-        found.enclose = partial(enclosed, call, settings.grounds)
+        found.refused = Tally()
+        found.enclose = partial(enclosed, Around(call, settings.grounds, found.refused))
     return found
 
 
-def new_record(settings: LiveSettings, call: Call) -> Record:
+def new_record(settings: LiveSettings, secrecy: Secrecy, call: Call) -> Record:
     """Where an attempt's output goes."""
     watcher = partial(settings.on_output, call.task.id, call.attempt) if settings.on_output else None
-    redactor = None if settings.vault is None else settings.vault.redactor
-    return Record(log_path(settings.state_dir, call), watcher, redactor)
+    return Record(log_path(settings.state_dir, call), watcher, secrecy)
 
 
 def cleaned(redactor: Redactor | None, found: Any) -> Any:
@@ -118,6 +126,13 @@ def variables(settings: LiveSettings) -> Mapping[str, str]:
     """What processes get below their own variables: little where the plan is from outside the project."""
     whole = os.environ if settings.environment is None else settings.environment
     return basic_environment(whole) if settings.untrusted else whole
+
+
+def seen(call: Call, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """What of the variables of the operator the policy lets a call see."""
+    from planrunner.plan.rights import visible  # late: few calls are restricted
+
+    return visible(call.rights, environment)
 
 
 def refused(settings: LiveSettings, call: Call) -> Outcome | None:

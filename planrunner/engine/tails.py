@@ -8,8 +8,15 @@ from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
     from planrunner.redaction import Redactor, Stream
+
+    class Secrecy(Protocol):
+        """What is kept from all that a run keeps or shows: None until there is something to look for."""
+
+        redactor: Redactor | None
+
 
 TAIL = 65536
 LOG_LIMIT = 64 << 20
@@ -55,13 +62,13 @@ class Tail:
 
 
 class Record:
-    """What an attempt prints: both tails, the log file and whoever watches. ``keep`` bounds the tail of stdout. What
-    ``redactor`` knows comes into none of them."""
+    """What an attempt prints: both tails, the log file and whoever watches. ``keep`` bounds the tail of stdout. What is
+    in ``secrecy`` comes into none of them."""
 
-    __slots__ = ("_log", "_path", "_redactor", "_streams", "_watcher", "err", "keep", "out")
+    __slots__ = ("_log", "_path", "_secrecy", "_streams", "_watcher", "err", "keep", "out")
 
     def __init__(
-        self, path: str, watcher: Callable[[str, bytes], None] | None = None, redactor: Redactor | None = None
+        self, path: str, watcher: Callable[[str, bytes], None] | None = None, secrecy: Secrecy | None = None
     ) -> None:
         self.keep = TAIL
         self.out: Tail | None = None
@@ -69,15 +76,15 @@ class Record:
         self._path = path
         self._watcher = watcher
         self._log: LogFile | None = None
-        self._redactor = redactor
+        self._secrecy = secrecy
         self._streams: dict[str, Stream] = {}
 
     def take(self, stream: str, data: bytes) -> None:
-        if self._redactor is None:
+        if self._secrecy is None or self._secrecy.redactor is None:
             self._keep(stream, data)
             return
         if stream not in self._streams:
-            self._streams[stream] = self._redactor.stream()
+            self._streams[stream] = self._secrecy.redactor.stream()
         if shown := self._streams[stream].take(data):
             self._keep(stream, shown)
 

@@ -44,6 +44,7 @@ def _outcome(redactor: Redactor, outcome: Outcome) -> Outcome:
         stdout=redactor.text(outcome.stdout),
         stderr=redactor.text(outcome.stderr),
         artifacts=_clean(redactor, outcome.artifacts),
+        refused=_clean(redactor, outcome.refused),
     )
 
 

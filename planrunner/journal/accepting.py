@@ -5,23 +5,26 @@ from __future__ import annotations
 import json
 import os
 
-from planrunner.errors import StorageFailed
+from planrunner.errors import NotFound, StorageFailed
 from planrunner.journal import locks
-from planrunner.journal.adopting import adopt
-from planrunner.journal.anchoring import make_heads
+from planrunner.journal.adopting import adopt, begin
+from planrunner.journal.anchoring import make_folder, make_heads
 from planrunner.journal.chain import Chain
-from planrunner.journal.database import Connection, failure, open_database, sqlite3
+from planrunner.journal.database import FILE, Connection, failure, open_database, sqlite3
 from planrunner.journal.records import RunHandle
+from planrunner.journal.strangers import prepared, refuse_stranger
 from planrunner.journal.verifying import Verdict, accepted_path, known_chain, read_heads, verify
 from planrunner.journal.walking import Sealed, sealed_rows
+from planrunner.journal.workspace import check_contents
 
 Json = object
 
 
 def accept(state: str, run: str | None, said: dict[str, Json]) -> Verdict:
     """Cover every run that breaks, or one, as it stands from now on, and forget the heads of runs that are gone.
-    ``said`` (who, when, why) is kept with what was found; gives that. Raises NotFound, RunHeld, StorageFailed."""
-    verdict = verify(state, run)
+    ``said`` (who, when, why) is kept with what was found; gives that. Raises NotFound, RunHeld, StorageFailed,
+    RecordMismatch for one run of a place that came from elsewhere: what else lies there would count as well."""
+    verdict = _verdict(state, run)
     chain = known_chain(state)
     try:
         if chain.key is None:
@@ -29,6 +32,8 @@ def accept(state: str, run: str | None, said: dict[str, Json]) -> Verdict:
                 f"there is no audit key to accept with: {chain.unchained}", "`planrunner exec` makes one"
             )
         heads, _ = read_heads(chain)
+        if run is not None:
+            refuse_stranger(state, chain)
         chain.close()
         _keep(chain, {**said, "run": run, "breaks": [each._asdict() for each in verdict.breaks]})
         broken = {each.run for each in verdict.breaks if each.run}
@@ -53,9 +58,20 @@ def accepted(state: str) -> list[dict[str, Json]]:
         return []
 
 
+def _verdict(state: str, run: str | None) -> Verdict:
+    """What verification finds; nothing where files lie in a place that has no journal yet."""
+    try:
+        return verify(state, run)
+    except NotFound:
+        if run is not None or not prepared(state):
+            raise
+        return Verdict((), (), "")
+
+
 def _keep(chain: Chain, told: dict[str, Json]) -> None:
     path = accepted_path(chain)
     try:
+        make_folder(os.path.dirname(path))
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         with open(descriptor, "a", encoding="utf-8") as file:
             file.write(json.dumps(told, ensure_ascii=True) + "\n")
@@ -67,19 +83,20 @@ def _keep(chain: Chain, told: dict[str, Json]) -> None:
 
 def _adopt_all(state: str, chain: Chain, broken: set[str], whole: bool) -> set[int]:
     """The numbers of all runs there are."""
-    if not os.path.lexists(os.path.join(state, "journal.db")):
+    if not (os.path.lexists(os.path.join(state, FILE)) or prepared(state)):
         return set()
-    connection = open_database(state, lambda _: None)
+    check_contents(state)
+    connection = open_database(state, lambda connection: begin(connection, chain))
     try:
         journal = connection.execute("SELECT journal FROM audit").fetchone()
         _open_for(chain, journal[0] if journal else b"")
         rows = sealed_rows(connection)
         for row in rows:
-            if row.name in broken or (whole and chain.head(row.number) is None):
+            if row.name in broken or (whole and (row.seal is None or chain.head(row.number) is None)):
                 _adopt(state, connection, chain, row)
         return {row.number for row in rows}
     except sqlite3.Error as error:
-        raise failure(error, os.path.join(state, "journal.db")) from error
+        raise failure(error, os.path.join(state, FILE)) from error
     finally:
         connection.close()
 

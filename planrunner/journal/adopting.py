@@ -3,10 +3,8 @@ person accepts."""
 
 from __future__ import annotations
 
-import os
-
 from planrunner.journal.chain import first_link, mac_of, next_link
-from planrunner.journal.walking import BITS, Sealed, entries_of, sealed_rows, stored_form
+from planrunner.journal.walking import BITS, Sealed, entries_of, stored_form
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,16 +15,10 @@ _PLANS = "SELECT digest, text, name, notation, compiled FROM plans"
 
 
 def begin(connection: Connection, chain: Chain) -> None:
-    """Inside the migration that brings the chain: name the journal, and cover what is there from now on. The name is
-    the one that the heads of this place know, so that runs which they know and the journal has not are told."""
-    chain.journal = chain.journal or os.urandom(16)
+    """Inside the migration that brings the chain: name the journal. The name is the one that the heads of this place
+    know, so that runs which they know and the journal has not are told."""
+    chain.journal = chain.journal or chain.new_name()
     connection.execute("INSERT INTO audit VALUES (?)", (chain.journal,))
-    for row in sealed_rows(connection):
-        try:
-            adopt(connection, chain, row)
-        except (ValueError, TypeError):
-            continue  # it stays without a seal, which verification tells; the other runs can go on
-    _seal_plans(connection.execute(_PLANS).fetchall(), connection, chain)
 
 
 def adopt(connection: Connection, chain: Chain, row: Sealed) -> tuple[int, bytes]:

@@ -21,7 +21,7 @@ def make_key(path: str, state: str) -> Chain:
     try:
         if not os.path.lexists(path):
             if not os.environ.get(KEY_VARIABLE):
-                _make_folder(os.path.dirname(path))
+                make_folder(os.path.dirname(path))
             _write_key(path)
         return Chain(state, read_key(path, state))
     except OSError as error:
@@ -52,7 +52,7 @@ def make_heads(chain: Chain, journal: bytes) -> None:
     folder = os.path.dirname(chain.heads_path)
     staged = f"{chain.heads_path}.{os.getpid()}"
     try:
-        _make_folder(folder)
+        make_folder(folder)
         descriptor = os.open(staged, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             os.fchmod(descriptor, 0o600)
@@ -85,7 +85,7 @@ def _write_key(path: str) -> None:
     _sync(os.path.dirname(path))
 
 
-def _make_folder(folder: str) -> None:
+def make_folder(folder: str) -> None:
     """Make a folder that is the user's alone. Raises OSError, StorageFailed for one that belongs to somebody else."""
     try:
         os.makedirs(os.path.dirname(folder), exist_ok=True)

@@ -135,7 +135,7 @@ def _attempt_ended(event: events.AttemptEnded) -> str:
 
 
 def _outcome(outcome: events.Outcome) -> str:
-    failure, message, outputs, exit_code, duration, stdout, stderr, artifacts, usage, rule = outcome
+    failure, message, outputs, exit_code, duration, stdout, stderr, artifacts, usage, rule, refused = outcome
     shown = [f'"failure":{_text(failure)}'] if failure else []
     if message:
         shown.append(f'"message":{_text(message)}')
@@ -155,6 +155,8 @@ def _outcome(outcome: events.Outcome) -> str:
         shown.append(f'"usage":{_json(usage)}')
     if rule:
         shown.append(f'"rule":{_text(rule)}')
+    if refused:
+        shown.append(f'"refused":{_json(refused)}')
     return f"{{{','.join(shown)}}}"
 
 
@@ -175,7 +177,10 @@ _BY_HAND: dict[str, tuple[tuple[str, ...], Callable[[Any], str]]] = {
     ),
     "AttemptEnded": (("task", "attempt", "outcome"), _attempt_ended),
     "Outcome": (
-        ("failure", "message", "outputs", "exit_code", "duration", "stdout", "stderr", "artifacts", "usage", "rule"),
+        (
+            *("failure", "message", "outputs", "exit_code", "duration", "stdout", "stderr", "artifacts", "usage"),
+            *("rule", "refused"),
+        ),
         _outcome,
     ),
     "TaskSettled": (("task", "status", "reason", "detail", "failure"), _task_settled),

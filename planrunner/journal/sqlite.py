@@ -8,7 +8,7 @@ from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
 from planrunner.journal import locks, runids
 from planrunner.journal.chain import Chain, first_link, key_path, read_key
 from planrunner.journal.codec import decode_rows, encode_rows
-from planrunner.journal.database import FILE, Connection, failure, open_database, sqlite3
+from planrunner.journal.database import FILE, Connection, open_database, sqlite3
 from planrunner.journal.locks import JournalLock
 from planrunner.journal.records import Answer, NewRun, RunHandle, RunRow, StoredPlan, check_order, ending
 from planrunner.journal.requests import Requests
@@ -41,6 +41,9 @@ _KEPT = (
     "SELECT id >> 32, id & 4294967295, at, kind, version, body FROM entries"
     " WHERE kind = 'attempt_ended' AND instr(body, '\"artifacts\":[') ORDER BY id"
 )
+_NEWEST = "SELECT run FROM runs WHERE plan_digest <> '' ORDER BY number DESC LIMIT ?"
+"""The record of what was not let start stands among the runs and has no plan: it is none of them."""
+_LIKE = "SELECT run FROM runs WHERE plan_digest <> '' AND run LIKE ? ESCAPE '\\' ORDER BY number DESC"
 _RUNS = (
     "SELECT run, plan_id, plan_digest, created, epoch,"
     " (SELECT ifnull(max(id) & 4294967295, 0) FROM entries WHERE id BETWEEN number << 32 AND (number + 1) << 32),"
@@ -51,16 +54,23 @@ _RUNS = (
 def open_journal(state: str, *, readonly: bool = False) -> Journal:
     """The journal of a state directory, which is made where it is missing (unless ``readonly``).
 
-    Raises StorageFailed for a place or a database that cannot be used, NotFound for a read-only opening of nothing.
+    Raises StorageFailed for a place or a database that cannot be used, NotFound for a read-only opening of nothing,
+    RecordMismatch for writing in what came from elsewhere.
     """
     state = os.path.abspath(state)
     lock, notices = locks.open_lock(state, readonly)
     chain = None
     try:
         if readonly:
-            return Journal(state, open_database(state), lock, Chain(state, None))
+            from planrunner.journal.strangers import open_checked  # late: whoever runs a plan needs none of it
+
+            return Journal(state, open_checked(state), lock, Chain(state, None))
         chain = _open_chain(state)
-        journal = Journal(state, open_database(state, lambda connection: _begin(connection, chain)), lock, chain)
+        if not (chain.anchored and os.path.lexists(os.path.join(state, FILE))):
+            from planrunner.journal.strangers import refuse_stranger  # late: once in the life of a journal
+
+            refuse_stranger(state, chain)
+        journal = Journal(state, open_database(state, lambda connection: _begin(connection, chain, state)), lock, chain)
     except BaseException:
         if chain is not None:
             chain.close()
@@ -74,7 +84,8 @@ def open_journal(state: str, *, readonly: bool = False) -> Journal:
         raise
     journal.notices = notices
     if chain.unchained:
-        journal.notices += (f"what happens can not be proven later: {chain.unchained}",)
+        way = "with XDG_DATA_HOME set to a folder that you may write it can"
+        journal.notices += (f"what happens can not be proven later: {chain.unchained}; {way}",)
     return journal
 
 
@@ -91,10 +102,10 @@ def _open_chain(state: str) -> Chain:
     return chain
 
 
-def _begin(connection: Connection, chain: Chain) -> None:
-    from planrunner.journal.adopting import begin  # late: once in the life of a journal
+def _begin(connection: Connection, chain: Chain, state: str) -> None:
+    from planrunner.journal.strangers import begin_own  # late: once in the life of a journal
 
-    begin(connection, chain)
+    begin_own(connection, chain, state)
 
 
 class Journal(Requests):
@@ -183,7 +194,7 @@ class Journal(Requests):
 
     def runs(self, limit: int = 100, offset: int = 0) -> list[RunRow]:
         """Runs, the newest first."""
-        rows = self._query(f"{_RUNS} ORDER BY number DESC LIMIT ? OFFSET ?", limit, offset)
+        rows = self._query(f"{_RUNS} WHERE plan_digest <> '' ORDER BY number DESC LIMIT ? OFFSET ?", limit, offset)
         return [self._row(row) for row in rows]
 
     def run(self, run: str) -> RunRow:
@@ -199,7 +210,7 @@ class Journal(Requests):
         Raises NotFound naming the candidates or the nearest name.
         """
         if wanted == "last":
-            newest = self._query("SELECT run FROM runs ORDER BY number DESC LIMIT 1")
+            newest = self._query(_NEWEST, 1)
             if not newest:
                 raise runids.no_match(wanted, ())
             return str(newest[0][0])
@@ -207,7 +218,7 @@ class Journal(Requests):
             return wanted
         like = _literal(wanted)
         for pattern in (f"{like}%", f"%-{like}"):
-            found = self._query("SELECT run FROM runs WHERE run LIKE ? ESCAPE '\\' ORDER BY number DESC", pattern)
+            found = self._query(_LIKE, pattern)
             if found and wanted:
                 return runids.only_match(wanted, [str(row[0]) for row in found])
         raise self._unknown(wanted)
@@ -246,13 +257,10 @@ class Journal(Requests):
         return handle
 
     def prove(self, run: str) -> None:
-        """Before what a run did is made use of: raises RecordMismatch where it is not what was written."""
-        from planrunner.journal.takeover import prove  # late, as in ``_take_over``
+        """Before what a run did is made use of: raises RecordMismatch where it is not what was written here."""
+        from planrunner.journal.strangers import prove_run  # late, as in ``_take_over``
 
-        try:
-            prove(self._connection, self._chain, run)
-        except sqlite3.Error as error:
-            raise failure(error, self._path) from error
+        prove_run(self._connection, self._chain if self._lock is not None else None, self._state, run)
 
     def release(self, run: RunHandle) -> None:
         """Let go of a run. Nothing can be appended through the handle afterwards."""
@@ -281,13 +289,15 @@ class Journal(Requests):
         self._transact(lambda: _insert_plan(self._connection, self._chain, plan))
 
     def compiled_get(self, key: str) -> bytes | None:
-        """What ``compiled_put`` kept under the key, or None."""
-        rows = self._query("SELECT value FROM compiled WHERE key = ?", key)
-        return rows[0][0] if rows else None
+        """What ``compiled_put`` kept under the key, or None; also where somebody without the user's key wrote it."""
+        rows = self._query("SELECT CAST(value AS BLOB) FROM compiled WHERE key = ?", key)
+        return self._chain.opened(key, rows[0][0]) if rows else None
 
     def compiled_put(self, key: str, value: bytes) -> None:
-        """Keep the loader's form of a plan. A cache: only the last ones stay, and power loss may take the newest."""
-        self._transact(lambda: _insert_compiled(self._connection, key, value), "OFF", _EXEC)
+        """Keep the loader's form of a plan where there is a key to know it by; only the last stay, if power lasts."""
+        vouched = self._chain.vouched(key, value)
+        if vouched is not None:
+            self._transact(lambda: _insert_compiled(self._connection, key, vouched), "OFF", _EXEC)
 
     def close(self) -> None:
         """Close the database; the last one out moves the write-ahead log into it."""
@@ -345,7 +355,7 @@ class Journal(Requests):
         return found._replace(held=self.is_held(found.run))
 
     def _unknown(self, wanted: str) -> NotFound:
-        rows = self._query("SELECT run FROM runs ORDER BY number DESC LIMIT 1000")
+        rows = self._query(_NEWEST, 1000)
         return runids.no_match(wanted, [str(row[0]) for row in rows])
 
 

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from planrunner.journal.chain import Head
 
 
+_ENDLESS = (
+    "SELECT type, name FROM sqlite_master WHERE type = 'view' AND name != 'events'"
+    " OR type = 'table' AND sql NOT LIKE 'CREATE TABLE%' LIMIT 1"
+)
+
+
 class Anchor(NamedTuple):
     """What somebody keeps elsewhere of a run: an event and its link in hexadecimal digits."""
 
@@ -52,7 +58,9 @@ def known_chain(state: str) -> Chain:
     try:
         return Chain(state, read_key(path, state))
     except OSError as error:
-        return Chain(state, None, f"the key `{path}` is not here: {error.strerror}")
+        return Chain(
+            state, None, f"the key `{path}` is not here: {error.strerror}" if path else "the user has no home for a key"
+        )
 
 
 def verify(state: str, run: str | None = None, anchors: Sequence[Anchor] = ()) -> Verdict:
@@ -108,6 +116,8 @@ def inspect(
 ) -> tuple[list[Standing], list[Break]]:
     """The runs of an open journal and its breaks; ``wanted`` are ids of runs, None for all and the journal itself."""
     try:
+        if odd := _endless(connection):
+            return [], [Break("", 0, "layout", f"the {odd} of the database is not as planrunner makes it")]
         found = _whole(connection, chain) if wanted is None else []
         if _version(connection) < CHAINED:
             older = "the journal is of an older layout and not chained yet: `planrunner exec` brings it up to date"
@@ -187,6 +197,12 @@ def _whole(connection: Connection, chain: Chain) -> list[Break]:
         Break("", 0, "inserted", f"there are events of a run {number}, which does not exist") for (number,) in lost
     ]
     return found
+
+
+def _endless(connection: Connection) -> str:
+    """What stands where a table should, and might answer for ever: a view or a virtual table; empty for none."""
+    found = connection.execute(_ENDLESS).fetchone()
+    return f"{found[0]} `{found[1]}`" if found else ""
 
 
 def _version(connection: Connection) -> int:

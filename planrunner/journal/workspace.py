@@ -10,7 +10,12 @@ from planrunner.errors import StorageFailed
 
 NAME = ".planrunner"
 FOLDERS = ("artifacts", "cache", "locks", "logs", "tmp")
-FILES = ("journal.db", "journal.db-wal", "journal.db-shm")
+FILES = ("journal.db", "journal.db-wal", "journal.db-shm", "journal.db-journal")
+_ROLLBACK = FILES[-1]
+_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
+"""How the log for undoing a write ends when it names a file that SQLite then deletes; ours spans one database and never
+does."""
+
 _SAID = ("planrunner.yaml", ".git")
 _MARKS = (NAME, *_SAID)
 _ELSEWHERE = "choose another state directory with --state DIR or PLANRUNNER_STATE"
@@ -36,13 +41,17 @@ def find_project(plan_path: str | None) -> str:
 
 def _project(directory: str) -> str | None:
     while True:
-        for mark in _MARKS:
-            if os.path.lexists(os.path.join(directory, mark)):
-                return directory
+        if is_marked(directory):
+            return directory
         above = os.path.dirname(directory)
         if above == directory:
             return None
         directory = above
+
+
+def is_marked(directory: str) -> bool:
+    """Whether a folder is a project, or holds the state directory of one."""
+    return any(os.path.lexists(os.path.join(directory, mark)) for mark in _MARKS)
 
 
 def why_outside(path: str, home: str = "") -> str:
@@ -159,7 +168,8 @@ def _as_owner(uid: int) -> str:
 def check_contents(state: str) -> list[tuple[str, int]]:
     """What lies directly in a state directory and can be read or written by others, with its mode. A checkout of
     somebody's repository may carry a state directory: its links must not lead our writes elsewhere. Raises
-    StorageFailed for a link, for what is of another kind than it should be, and for what belongs to another user."""
+    StorageFailed for a link, for what is of another kind than it should be, for what belongs to another user, and for a
+    log that would have SQLite delete a file elsewhere."""
     found: list[tuple[str, int]] = []
     for name in (*FILES, *FOLDERS):
         path = os.path.join(state, name)
@@ -172,9 +182,23 @@ def check_contents(state: str) -> list[tuple[str, int]]:
         if there.st_uid != os.geteuid():
             users = f"user {there.st_uid}, not to you (user {os.geteuid()})"
             raise StorageFailed(f"`{path}` belongs to {users}", f"look at it, then `chown {os.geteuid()} {path}`")
+        if name == _ROLLBACK and _ending(path) == _NAMES_ANOTHER:
+            raise StorageFailed(
+                f"`{path}` names another file, which SQLite would delete: planrunner did not write it",
+                "look at where the state directory came from, then move that file away",
+            )
         if there.st_mode & 0o077:
             found.append((path, stat.S_IMODE(there.st_mode)))
     return found
+
+
+def _ending(path: str) -> bytes:
+    try:
+        with open(path, "rb", opener=private) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - len(_NAMES_ANOTHER)))
+            return file.read(len(_NAMES_ANOTHER))
+    except OSError:
+        return b""  # it is gone by now, or SQLite cannot read it either
 
 
 def mend_modes(state: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from planrunner.errors import NotFound, StorageFailed
 from planrunner.record import NamedTuple
+from planrunner.unnamed import give_name, unnamed
 
 if TYPE_CHECKING:
     from tarfile import TarFile, TarInfo
@@ -58,7 +59,7 @@ class ArtifactStore:
     """The store of one state directory. Any number of processes may use it at once.
 
     Nothing is kept that holds a secret which ``redactor`` knows: text is kept without it, everything else, and with
-    ``exact`` text as well, is refused by SecretFound.
+    ``exact`` text as well, is refused by SecretFound. Until that is known the copy has no name.
     """
 
     __slots__ = ("_exact", "_redactor", "_root")
@@ -100,6 +101,10 @@ class ArtifactStore:
                 _sync(folder)
         except OSError as error:
             raise self._failed(error) from error
+
+    def keep_open(self, descriptor: int, name: str = "", type: str = "") -> dict[str, str | int]:
+        """Like ``keep`` for a file that is open, from where it stands to its end."""
+        return _described(self._store(lambda target: _copy("an open file", descriptor, target)), name, type)
 
     def keep_bytes(self, data: bytes, name: str = "", type: str = "") -> dict[str, str | int]:
         """Like ``keep`` for data in memory."""
@@ -145,7 +150,7 @@ class ArtifactStore:
     def open(self, sha256: str) -> BufferedReader:
         """The bytes of an artifact as a file; raises NotFound."""
         try:
-            descriptor = os.open(self.path_of(sha256), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = os.open(self.path_of(sha256), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
             raise NotFound(f"there is no artifact `{sha256}` in the store: {error.strerror}") from error
         return os.fdopen(descriptor, "rb")
@@ -189,13 +194,14 @@ class ArtifactStore:
         try:
             for folder in (self._root, os.path.dirname(temporary)):
                 _make(folder)
-            file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
-                with os.fdopen(file, "r+b") as target:
+                with os.fdopen(self._open_target(temporary), "r+b") as target:
                     digest = fill(target) if self._redactor is None else self._clean(target, fill(target))
                     target.flush()
                     os.fchmod(target.fileno(), 0o444)
                     os.fsync(target.fileno())
+                    if self._redactor is not None:
+                        give_name(target.fileno(), temporary)
                 self._place(temporary, digest, later)
             finally:
                 if os.path.lexists(temporary):
@@ -205,6 +211,11 @@ class ArtifactStore:
         except OSError as error:
             raise self._failed(error) from error
         return digest
+
+    def _open_target(self, temporary: str) -> int:
+        if self._redactor is not None:
+            return unnamed(os.path.dirname(temporary))
+        return os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def _clean(self, target: BufferedRandom, digest: Digest) -> Digest:
         """See that no secret is in what was copied; gives its digest as it is then."""

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from planrunner.machine.limit_events import BudgetRefused as BudgetRefused
     from planrunner.machine.limit_events import BudgetWarned as BudgetWarned
     from planrunner.machine.limit_events import PeopleAwaited as PeopleAwaited
+    from planrunner.machine.limit_events import PlanRefused as PlanRefused
     from planrunner.machine.limit_events import PolicyChanged as PolicyChanged
     from planrunner.machine.limit_events import Warned as Warned
     from planrunner.machine.undo_events import (
@@ -118,7 +119,8 @@ class Outcome(NamedTuple):
     own), empty when it went well. ``duration`` is seconds; ``stdout`` and ``stderr`` are bounded tails of the text.
     ``usage`` is what it spent (cost in dollars, tokens, calls); what is not told counts as all that was set aside.
     ``rule`` names the rule that refused what was wanted, such as ``network.private``; the failure is then ``policy``.
-    """
+    ``refused`` is what its sandbox did not let through meanwhile, also where it went well: ``rule``, ``what`` (host and
+    port; empty for all that are not told by name), ``count``, and a ``message`` that says how it is allowed."""
 
     failure: str = ""
     message: str = ""
@@ -130,6 +132,7 @@ class Outcome(NamedTuple):
     artifacts: tuple[dict[str, Json], ...] = ()
     usage: dict[str, Json] = {}
     rule: str = ""
+    refused: tuple[dict[str, Json], ...] = ()
 
 
 class RunStarted(NamedTuple):
@@ -333,6 +336,7 @@ if TYPE_CHECKING:
         BudgetExtended,
         BudgetRefused,
         PeopleAwaited,
+        PlanRefused,
         PolicyChanged,
         Warned,
         AttemptStopping,
@@ -359,7 +363,7 @@ _ANEW = frozenset(
 )
 _UNDO = frozenset("BackupAsked BackupMade RollbackStarted UndoStarted UndoScheduled UndoSettled RollbackEnded".split())
 _LIMIT = frozenset(
-    "BudgetWarned BudgetExtended BudgetRefused PeopleAwaited PolicyChanged Warned AttemptStopping".split()
+    "BudgetWarned BudgetExtended BudgetRefused PeopleAwaited PlanRefused PolicyChanged Warned AttemptStopping".split()
 )
 _GATE = frozenset("GateRequested GateExamined GateOpened GateReopened GateVoted GateEscalated GateDecided".split())
 _CHECKPOINT = frozenset({"CheckpointAsked", "CheckpointTaken"})

@@ -11,7 +11,7 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any
+    from typing import Any, Literal
 
     from planrunner.plan.model import Task
 
@@ -20,16 +20,26 @@ if TYPE_CHECKING:
 
 class Wanted(NamedTuple):
     """One thing that a task wants: ``what`` for people, the section of a policy that it is for, and what an entry that
-    allows it would say."""
+    allows it would say. Of a file also the ``way`` in which it is wanted (read or write) and where the task names it:
+    the keys that lead there (``with``, ``path``)."""
 
     what: str
     section: str
     entry: str
+    way: str = ""
+    at: tuple[str | int, ...] = ()
+
+    @staticmethod
+    def file(way: Literal["read", "write"], place: str, at: tuple[str | int, ...] = ()) -> Wanted:
+        """A file by its path from the working directory, as ``rights.path`` takes it."""
+        return Wanted(f"{'reading' if way == 'read' else 'writing'} {place}", "files", place, way, at)
 
 
 _ADDRESS = re.compile(
     r"(?:https?|ssh|git|wss?)://(?:[^/@\s?#]*@)?(\[[0-9A-Fa-f:.]+\]|[^/:@\s?#\[\]]+)(?::(\d{1,5}))?", re.I
 )
+_PLAIN = re.compile(r"[\w./~$+(][^,\[\]{}]*(?<!:)")
+"""What may stand between the brackets of a list without quotes, as far as its signs go."""
 _TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _SPEAKS = frozenset({"http", "research", "git"})
 """Families of capabilities whose inputs name hosts by addresses."""
@@ -115,9 +125,20 @@ def refusal(wanted: Wanted, right: Right) -> str:
     section, verdict = right.rule.split(".")[1:3]
     if verdict == "deny":
         return f"{whose} denies {wanted.what}: `policy: {{{section}: {{deny: …}}}}` has `{right.entry}`"
-    allowed = [shown(entry) for entry in entries_of(level.data.get(section), "allow") or ()]
-    line = f"policy: {{{section}: {{allow: [{', '.join([*allowed, wanted.entry])}]}}}}"
+    given = level.data.get(section)
+    allowed = texts(given.get(verdict)) if wanted.way else entries_of(given, "allow") or ()
+    line = f"policy: {{{section}: {{{verdict}: [{', '.join(map(_written, (*allowed, wanted.entry)))}]}}}}"
     return f"{whose} does not allow {wanted.what}; {cure(level, line)}"
+
+
+def _written(entry: Json) -> str:
+    """An entry as it may stand in a list in brackets."""
+    from planrunner.syntax.quoting import is_plain_text  # late: only a refusal shows entries to copy
+
+    if not isinstance(entry, str):
+        return shown(entry)
+    plain = is_plain_text(entry) and _PLAIN.fullmatch(entry) and ": " not in entry and " #" not in entry
+    return entry if plain else "'" + entry.replace("'", "''") + "'"
 
 
 def cure(level: Level, line: str) -> str:
@@ -125,8 +146,3 @@ def cure(level: Level, line: str) -> str:
     if level.name.endswith(AS_BEGUN):
         return "`planrunner resume RUN --accept-policy` holds the run to the policy of now alone"
     return f"to allow it, write there: {line}"
-
-
-def denied(levels: Sequence[Level], task: Task) -> Iterable[tuple[Wanted, Right]]:
-    """What the levels refuse a task, whatever its templates come to."""
-    return [(wanted, right) for wanted, right in judged(levels, task) if right.verdict == "deny"]

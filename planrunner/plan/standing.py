@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from planrunner.plan.holding import inside
-from planrunner.plan.judging import denied
+from planrunner.plan.judging import judged
 from planrunner.plan.rights import Level, narrows
+from planrunner.plan.touching import files
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from planrunner.plan.judging import Wanted
     from planrunner.plan.model import Plan, Task
     from planrunner.plan.rights import Right
+    from planrunner.plan.touching import Ground
 
 
 def standing(plan: Plan, operator: tuple[Level, ...] = ()) -> Iterator[tuple[str, Task, tuple[Level, ...]]]:
@@ -33,8 +35,9 @@ def _with(levels: tuple[Level, ...], more: Level) -> tuple[Level, ...]:
     return (*levels, more) if narrows(more.data) else levels
 
 
-def refused_tasks(plan: Plan, operator: tuple[Level, ...] = ()) -> Iterator[tuple[str, Task, Wanted, Right]]:
+def refused_tasks(plan: Plan, operator: tuple[Level, ...], ground: Ground) -> Iterator[tuple[str, Task, Wanted, Right]]:
     """What the levels refuse, whatever the templates come to, with the path of each task."""
     for name, task, levels in standing(plan, operator):
-        for wanted, right in denied(levels, task):
-            yield name, task, wanted, right
+        for wanted, right in (*judged(levels, task), *files(levels, task, ground)):
+            if right is not None and right.verdict == "deny":
+                yield name, task, wanted, right

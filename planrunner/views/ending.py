@@ -46,6 +46,10 @@ def ending(terminal: Terminal, state: State, run_id: str, source: Source | None 
 
         text = budget_line(state, state.ended_at or 0.0)
         lines += [f"  {text}"] if text else []
+    if any(found.outcome is not None and found.outcome.refused for found in state.tasks):
+        from planrunner.views.refused import tolerated_lines  # late: few tasks ask for what they may not have
+
+        lines += tolerated_lines(terminal, state)
     if any(state.counts.get(status) for status in ("failed", "in_doubt", "rolled_back")):
         # Late: only runs with trouble pay for it.
         from planrunner.views.failure import failure_blocks

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         def place(self) -> str: ...
         @property
         def help(self) -> str: ...
+        @property
+        def way(self) -> str: ...
 
     class Explained(Protocol):
         """See ``app/policies.py``."""
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 
 _WORDS = {"allow": "may use", "ask": "asks for", "deny": "may not use", "scope": "is held to", "shut in": "runs in"}
+_FILES = {"allow": "may", "deny": "may not", "later": "wants to"}
 
 
 def render(title: str, tasks: Sequence[Explained]) -> str:
@@ -58,6 +61,9 @@ def _block(said: Sequence[Said]) -> list[str]:
 
 def _lines(said: Said) -> Iterator[str]:
     by = f"  ({said.by}, {said.place})" if said.place else "" if said.by else "  (no policy says anything)"
-    yield f"{_WORDS[said.verdict]:<12} {said.what}{by}"
+    if said.verdict == "later":
+        by = "  (judged when the task is called)"
+    words, what = (_FILES, f"{said.way} {said.what}") if said.way else (_WORDS, said.what)
+    yield f"{words[said.verdict]:<12} {what}{by}"
     if said.help:
         yield f"{'':<12} {said.help}"

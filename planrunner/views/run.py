@@ -34,6 +34,7 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
             | (inner_object(state, found) if found.inner is not None else {})
             | (account_object(state, number) if state.ledger is not None else {})
             | ({"degraded": True} if number in state.degraded else {})
+            | ({"refused": list(found.outcome.refused)} if found.outcome is not None and found.outcome.refused else {})
             for number, (task, found) in enumerate(pairs(state))
         },
         "budget": budget_object(state, now),

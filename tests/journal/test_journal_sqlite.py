@@ -20,6 +20,7 @@ import pytest
 from planrunner.errors import STORAGE, Fenced, NotFound, RunHeld, StorageFailed, UsageError
 from planrunner.journal import database, locks, wal
 from planrunner.journal import sqlite as journal_sqlite
+from planrunner.journal.accepting import accept
 from planrunner.journal.records import Answer, NewRun, Request
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.verifying import verify
@@ -386,6 +387,7 @@ def test_a_journal_of_the_first_version_is_brought_up_to_date(state: Path) -> No
             event = (run, seq, float(seq), "task_queued", 1, json.dumps({"task": f"t{number}{seq}"}))
             old.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", event)
     old.close()
+    accept(str(state), None, {"by": "ann"})
     journal = open_journal(str(state))
     assert [(each.run, each.events, each.since) for each in verify(str(state)).runs] == [("r1", 2, 2), ("r2", 2, 2)]
     assert [list(journal.entries(run)) for run in ("r1", "r2")] == [
@@ -422,6 +424,7 @@ def test_a_journal_of_the_second_version_is_read_as_it_is_and_takes_requests_onc
     reader = open_journal(str(state), readonly=True)
     assert sum(1 for _ in reader.entries("r1")) == 501
     reader.close()
+    accept(str(state), None, {"by": "ann"})
     journal = open_journal(str(state))
     number = journal.post("r1", Request("pause", {}, "ann"))
     assert [request.by for request in journal.waiting("r1")] == ["ann"]

@@ -12,7 +12,7 @@ from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.choosing import Place, confinement, demand
 from planrunner.safety.sandbox.confinement import STANDARD, Command, Confinement, Refused
 from planrunner.safety.sandbox.container import contained
-from planrunner.safety.sandbox.scopes import scope
+from planrunner.safety.sandbox.scopes import EACH, scope
 from planrunner.safety.sandbox.wrapping import settled
 
 
@@ -92,6 +92,17 @@ def test_too_many_files_to_look_at_are_refused(tmp_path: Path, monkeypatch: pyte
         (tmp_path / f"{number}.txt").touch()
     with pytest.raises(Refused, match=r"would be held against `\*\.txt`"):
         chosen(tmp_path, {"files": {"write": ["*.txt"]}})
+
+
+@pytest.mark.parametrize("key", ["write", "deny"])
+def test_too_many_files_to_let_in_one_by_one_are_refused(tmp_path: Path, key: str) -> None:
+    for number in range(EACH - 2):  # the working directory and the state directory count too
+        (tmp_path / f"{number}.txt").touch()
+    chosen(tmp_path, {"files": {key: ["*.txt"]}})
+    for number in range(3):
+        (tmp_path / f"more-{number}.txt").touch()
+    with pytest.raises(Refused, match=r"more than 500 files would be .* one by one; name the folders"):
+        chosen(tmp_path, {"files": {key: ["*.txt"]}})
 
 
 def test_docker_is_told_everything_and_no_secret(tmp_path: Path) -> None:

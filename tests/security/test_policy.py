@@ -173,7 +173,7 @@ def test_a_wider_policy_counts_for_a_run_when_a_person_says_so(desk: Desk) -> No
     desk.do("resume", "last", code=WAITS)
     _approve(desk)
     done = desk.do("resume", "last", code=DENIED)
-    assert "planrunner.yaml as the run began denies notes" in done.stderr
+    assert "planrunner.yaml as the run began denies reading notes" in done.stderr
 
     desk.do("exec", name, code=WAITS)
     policy(desk, "{files: {deny: [notes]}}")

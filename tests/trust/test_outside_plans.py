@@ -31,7 +31,7 @@ class TestWithoutATerminal:
         assert "A plan from outside the project wants to run." in done.err
         assert not (place.work / "made.txt").exists()
         assert sorted(each.name for each in place.other.iterdir()) == [".git", "p.yaml"]
-        assert sorted(each.name for each in place.work.iterdir()) == ["planrunner.yaml"]
+        assert sorted(each.name for each in place.work.iterdir()) == [".planrunner", "planrunner.yaml"]  # the record
 
     def test_the_digest_lets_exactly_this_plan_run_once(self, place) -> None:
         path = place.plan()
@@ -69,8 +69,9 @@ class TestWithoutATerminal:
         assert done.code == 12
         assert not (place.other / "made.txt").exists()
 
-    def test_what_was_compiled_before_counts_for_nothing_where_it_came_with_the_plan(self, place) -> None:
-        """A state directory that is laid out beside the plan may hold anything under the key of its text."""
+    def test_what_was_compiled_before_counts_for_nothing_where_it_came_with_the_plan(self, place, monkeypatch) -> None:
+        """Not even where it bears the key of its user."""
+        monkeypatch.setenv("XDG_DATA_HOME", place.env["XDG_DATA_HOME"])
         (place.other / ".git").mkdir()
         path = place.plan("plan: foreign\ntasks:\n  - {id: a, run: 'echo good > made.txt', timeout: 1m}\n")
         assert place("exec", "p.yaml", cwd=place.other).code == 0  # it is in the cache now

@@ -15,10 +15,12 @@ import stat
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files import syscalls
+from planrunner.plan import filepaths
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Literal
 
     from planrunner.capabilities.contract import Context
     from planrunner.capabilities.files.scope import Scope
@@ -37,9 +39,8 @@ def steps(directory: str, path: str) -> list[str]:
     path that leaves it."""
     if "\0" in path or not path:
         raise Failure(f"{path!r} is no path")
-    relative = os.path.relpath(path, directory) if os.path.isabs(path) else path
-    parts = [part for part in relative.split("/") if part not in ("", ".")]
-    if ".." in parts:
+    parts = filepaths.steps(directory, path)
+    if parts is None:
         raise Failure(f"{path} is outside the working directory", "policy", rule="files.beneath")
     return parts
 
@@ -116,8 +117,9 @@ class Beneath:
         """Whether the steps lead to the state folder or into it."""
         return bool(self.own) and [part.casefold() for part in parts[: len(self.own)]] == self.own
 
-    def writable(self, path: str) -> list[str]:
-        """The steps to a path that may be written. Raises Failure (policy) for what is protected or outside."""
+    def writable(self, path: str, way: Literal["read", "write"] = "write") -> list[str]:
+        """The steps to a path that may be written. Raises Failure (policy) for what is protected or outside. ``way`` is
+        what a scope has to let: what is only copied from a place where plans may write has to be readable there."""
         parts = steps(self.directory, path)
         if not parts:
             raise Failure(f"{path} is the working directory itself", "policy", rule="files.root")
@@ -133,7 +135,7 @@ class Beneath:
                 rule="files.protected",
             )
         if self.scope is not None:
-            self.scope.require("write", parts)
+            self.scope.require(way, parts)
         return parts
 
     def _rules(self, parts: Sequence[str]) -> bool:

@@ -33,7 +33,7 @@ _LARGEST = 16 << 20
 
 
 class Block(TypedDict, total=False):
-    path: str
+    path: Annotated[str, Doc("", form="file-written")]
     search: str
     replace: str
     all: bool
@@ -234,7 +234,7 @@ _EDIT = Verb("files.edit", _edit)
 )
 def edit(
     context: Context,
-    diff: Annotated[str, Doc("a unified diff; its paths are relative to the working directory")] = "",
+    diff: Annotated[str, Doc("a unified diff; its paths are relative to the working directory", form="file-diff")] = "",
     blocks: Annotated[
         list[Block], Doc("instead of a diff: `path`, `search`, `replace`, and `all: true` for all places")
     ] = [],  # noqa: B006

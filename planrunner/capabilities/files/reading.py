@@ -25,7 +25,7 @@ class Content(NamedTuple):
 @capability("files.read", effect="read", foreign=("content",), own=("sha256",))
 def read(
     context: Context,
-    path: Annotated[str, Doc("file to read, inside the working directory")],
+    path: Annotated[str, Doc("file to read, inside the working directory", form="file-read")],
     encoding: Annotated[str, Doc("how the text is encoded")] = "utf-8",
     max_bytes: Annotated[int | str, Doc("refuse a file larger than this", quantity="size")] = "1MiB",
 ) -> Content:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from planrunner.capabilities.contract import Failure
-from planrunner.plan.judging import cure
+from planrunner.plan.filepaths import placed
+from planrunner.plan.judging import Wanted, refusal
 from planrunner.plan.rights import path as right_to
 from planrunner.plan.rights import restricts
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -15,25 +16,29 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from planrunner.capabilities.contract import Context
-    from planrunner.plan.rights import Level, Right
+    from planrunner.plan.rights import Level
 
 
 class Scope(NamedTuple):
-    """``levels`` judge paths from the working directory of the run, below which ``steps`` lead to that of the call."""
+    """``levels`` judge paths from the working directory of the run. ``grounds`` are that directory and the one of the
+    call, as they are named and, where that differs, as links lead to them: a path has to be let by both, so that what
+    is refused by its words alone stays refused whatever links there are."""
 
     levels: tuple[Level, ...]
-    steps: tuple[str, ...] = ()
+    grounds: tuple[tuple[str, str], ...]
 
     def require(self, way: Literal["read", "write"], parts: Sequence[str]) -> None:
         """Raises Failure (policy) for a path that may not be read, or written."""
-        place = "/".join((*self.steps, *parts))
-        right = right_to(self.levels, way, place or ".")
-        if right.verdict == "deny":
-            raise Failure(_refusal(way, place, right), "policy", rule=right.rule)
+        for root, directory in self.grounds:
+            place = placed(root, directory, parts)
+            right = right_to(self.levels, way, place)
+            if right.verdict == "deny":
+                raise Failure(refusal(Wanted.file(way, place), right), "policy", rule=right.rule)
 
     def allows(self, way: Literal["read", "write"], path: str) -> bool:
         """Whether a path, from the directory of the call, may be read or written."""
-        return right_to(self.levels, way, "/".join((*self.steps, path))).verdict != "deny"
+        places = {placed(root, directory, (path,)) for root, directory in self.grounds}
+        return all(right_to(self.levels, way, place).verdict != "deny" for place in places)
 
 
 def scope_of(context: Context) -> Scope | None:
@@ -41,20 +46,9 @@ def scope_of(context: Context) -> Scope | None:
     levels = tuple(level for level in context.call.rights if restricts(level.data, "files"))
     if not levels:
         return None
-    directory = context.call.directory
-    top = context.services.directory() if context.services is not None else directory
-    between = os.path.relpath(os.path.realpath(directory), os.path.realpath(top))
-    return Scope(levels, tuple(part for part in between.split("/") if part != "."))
-
-
-def _refusal(way: str, place: str, right: Right) -> str:
-    level = right.level
-    assert level is not None
-    whose = level.file or level.name
-    if right.entry:
-        return f"{whose} denies {place}: `policy: {{files: {{deny: …}}}}` has `{right.entry}`"
-    known = level.data["files"][way]
-    listed = [known] if isinstance(known, str) else list(known)
-    line = f"policy: {{files: {{{way}: [{', '.join([*map(str, listed), place])}]}}}}"
-    verb = "reading" if way == "read" else "writing"
-    return f"{whose} does not allow {verb} {place}; {cure(level, line)}"
+    here = os.path.abspath(context.call.directory)
+    top = os.path.abspath(context.services.directory()) if context.services is not None else here
+    real = (os.path.realpath(top), os.path.realpath(here))
+    named = (top, here)
+    alike = placed(*named, ()) == placed(*real, ())
+    return Scope(levels, (named,) if alike else (named, real))

@@ -7,7 +7,6 @@ tree in the same folder has the same snapshot.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 
@@ -23,6 +22,7 @@ from planrunner.capabilities.files.standing import CHUNK, MOST, Standing, look, 
 from planrunner.jsontext import read_json, stable_json
 from planrunner.lean import partial
 from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.unnamed import unnamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -93,7 +93,7 @@ def _preview_snapshot(context: Context, path: str = ".", **_: Any) -> Preview:
 @capability("files.snapshot", effect="read", preview=_preview_snapshot)
 def snapshot(
     context: Context,
-    path: Annotated[str, Doc("folder to keep, inside the working directory")] = ".",
+    path: Annotated[str, Doc("folder to keep, inside the working directory", form="file-read")] = ".",
     patterns: Annotated[list[str] | str, Doc("keep only what fits, such as `src/**`")] = "**",
     exclude: Annotated[list[str] | str, Doc("what to leave out, folders with all that is in them")] = [],  # noqa: B006
 ) -> Kept:
@@ -104,8 +104,11 @@ def snapshot(
     check({"path": path, "patterns": patterns, "exclude": exclude})
     what = _Range(tuple(names(patterns)), tuple(names(exclude)))
     with opened(context) as tree:
-        parts = [] if path == "." else tree.writable(path)
+        parts = [] if path == "." else tree.writable(path, "read")
         found = _tree(context, tree, parts, what)
+        if tree.scope is not None:
+            for name in filter(None, found):
+                tree.scope.require("read", [*parts, *name.split("/")])
         if not found and parts:
             raise Failure(f"{path} is not there")
         record = _kept(context, tree, parts, (what, found))
@@ -128,16 +131,16 @@ def _kept(
     offsets = {digest: offset for digest, (offset, _) in contents.items()}
     head = {"format": _FORMAT, "folder": _from_run(context, parts), "patterns": what.patterns, "exclude": what.exclude}
     head |= {"entries": rows, "offsets": offsets}
-    path = os.path.join(records.place(context), f"{records.mark(context, 'files.snapshot')}.snapshot")
-    try:
-        with records.storing(path), open(path, "wb") as file:
+    folder = records.place(context)
+    with records.storing(folder):
+        opened = unnamed(folder)  # nobody has looked through it for secrets yet
+    with os.fdopen(opened, "w+b") as file:
+        with records.storing(folder):
             file.write(stable_json(head).encode("ascii") + b"\n")
             for digest, (_, place) in contents.items():
                 _copy(tree, place, digest, file)
-        return context.keep_file(path, "snapshot", "snapshot")
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+            file.flush()
+        return context.keep_open(file, "snapshot", "snapshot")
 
 
 def _copy(tree: Beneath, path: str, digest: str, file: IO[bytes]) -> None:
@@ -277,7 +280,9 @@ _RESTORE = Verb("files.restore", _restore)
 def restore(
     context: Context,
     snapshot: Annotated[str, Doc("what `files.snapshot` gave")],
-    path: Annotated[str, Doc("another folder to put it in, inside the working directory; else its own")] = "",
+    path: Annotated[
+        str, Doc("another folder to put it in, inside the working directory; else its own", form="file-written")
+    ] = "",
 ) -> Restored:
     """Make a folder what it was when a snapshot was taken: contents, permissions, links, nothing that was not there.
 

@@ -10,7 +10,7 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from typing import Any, Literal
 
     from planrunner.capabilities.files.beneath import Beneath
 
@@ -190,12 +190,12 @@ def _entries(folder: int, path: str, enter: Callable[[str], bool], depth: int) -
             os.close(below)
 
 
-def below(tree: Beneath, parts: list[str]) -> dict[str, Standing]:
+def below(tree: Beneath, parts: list[str], way: Literal["read", "write"] = "write") -> dict[str, Standing]:
     """Everything below a folder as it stands, by path. Raises Failure for more than ``MOST``, for what is no file, link
-    or folder, and (policy) for what plans do not write to."""
+    or folder, and (policy) for what plans do not write to, or what a scope does not let be read, or written."""
     found: dict[str, Standing] = {}
     for entry in entries(tree, parts, lambda _: True):
-        tree.writable(entry.path)
+        tree.writable(entry.path, way)
         standing = look_in(entry.folder, entry.name, entry.path, tree.go_on)
         if standing is not None:
             found[entry.path] = standing

@@ -12,7 +12,7 @@ from planrunner.lean import partial
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from typing import Annotated
+    from typing import Annotated, Literal
 
     from planrunner.capabilities.files.acting import Plan
     from planrunner.capabilities.files.beneath import Beneath
@@ -37,20 +37,21 @@ class Made(NamedTuple):
     changed: Annotated[bool, Doc("false where it was there already")]
 
 
-def _whole(tree: Beneath, parts: list[str]) -> Tree:
-    """What stands at a path and below it, by path; empty where there is nothing."""
+def _whole(tree: Beneath, parts: list[str], way: Literal["read", "write"] = "write") -> Tree:
+    """What stands at a path and below it, by path; empty where there is nothing. ``way`` is what is done with it."""
     path, top = "/".join(parts), look(tree, parts)
     if top is None:
         return {}
-    return {path: top, **(below(tree, parts) if top.kind == "folder" else {})}
+    return {path: top, **(below(tree, parts, way) if top.kind == "folder" else {})}
 
 
 def _transfer(move: bool, path: str, to: str, replace: bool = False, parents: bool = False) -> Plan:
     def plan(_: Context, tree: Beneath) -> Planned:
-        start, end = tree.writable(path), tree.writable(to)
+        way: Literal["read", "write"] = "write" if move else "read"
+        start, end = tree.writable(path, way), tree.writable(to)
         if start == end[: len(start)] or end == start[: len(end)]:
             raise Failure(f"{to} and {path} lie in each other")
-        old, present = _whole(tree, start), _whole(tree, end)
+        old, present = _whole(tree, start, way), _whole(tree, end)
         if not old:
             if move and present:
                 return Planned((), Placed(to, False, _files(present))._asdict())
@@ -94,8 +95,8 @@ _MOVE = Verb("files.move", lambda path, to, replace=False, parents=False: _trans
 )
 def copy(
     context: Context,
-    path: Annotated[str, Doc("file, link or folder to copy, inside the working directory")],
-    to: Annotated[str, Doc("the path of the copy itself, not of a folder to put it in")],
+    path: Annotated[str, Doc("file, link or folder to copy, inside the working directory", form="file-read")],
+    to: Annotated[str, Doc("the path of the copy itself, not of a folder to put it in", form="file-written")],
     replace: Annotated[bool, Doc("replace what stands there; a folder becomes the same as the one copied")] = False,
     parents: Annotated[bool, Doc("create missing folders")] = False,
 ) -> Placed:
@@ -118,8 +119,8 @@ def copy(
 )
 def move(
     context: Context,
-    path: Annotated[str, Doc("file, link or folder to move, inside the working directory")],
-    to: Annotated[str, Doc("its new path, not a folder to put it in")],
+    path: Annotated[str, Doc("file, link or folder to move, inside the working directory", form="file-written")],
+    to: Annotated[str, Doc("its new path, not a folder to put it in", form="file-written")],
     replace: Annotated[bool, Doc("replace what stands there")] = False,
     parents: Annotated[bool, Doc("create missing folders")] = False,
 ) -> Placed:
@@ -154,7 +155,7 @@ _DELETE = Verb("files.delete", _delete)
 )
 def delete(
     context: Context,
-    path: Annotated[str, Doc("file, link or folder to remove, inside the working directory")],
+    path: Annotated[str, Doc("file, link or folder to remove, inside the working directory", form="file-written")],
     recursive: Annotated[bool, Doc("remove a folder with all that is in it")] = False,
 ) -> Removed:
     """Remove a file, a link (never what it leads to) or a folder: all of it, or nothing.
@@ -190,7 +191,7 @@ _MKDIR = Verb("files.mkdir", _mkdir)
 )
 def mkdir(
     context: Context,
-    path: Annotated[str, Doc("folder to make, inside the working directory")],
+    path: Annotated[str, Doc("folder to make, inside the working directory", form="file-written")],
     mode: Annotated[str | int, Doc('permissions in octal, such as "0755"; default: those which the system gives')] = "",
     parents: Annotated[bool, Doc("create missing folders above it")] = False,
 ) -> Made:

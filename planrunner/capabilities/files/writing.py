@@ -96,7 +96,7 @@ _WRITE = Verb("files.write", _write)
 )
 def write(
     context: Context,
-    path: Annotated[str, Doc("file to write, inside the working directory")],
+    path: Annotated[str, Doc("file to write, inside the working directory", form="file-written")],
     content: Annotated[str, Doc("the whole new content")],
     encoding: Annotated[str, Doc("how the text is encoded")] = "utf-8",
     mode: Annotated[str | int, Doc(MODE)] = "",
@@ -145,7 +145,9 @@ _APPEND = Verb("files.append", _append, _still_appended)
 )
 def append(
     context: Context,
-    path: Annotated[str, Doc("file to append to, inside the working directory; made where it is missing")],
+    path: Annotated[
+        str, Doc("file to append to, inside the working directory; made where it is missing", form="file-written")
+    ],
     content: Annotated[str, Doc("what comes after the present end")],
     encoding: Annotated[str, Doc("how the text is encoded")] = "utf-8",
     parents: Annotated[bool, Doc("create missing folders")] = False,
@@ -213,8 +215,8 @@ _TEMPLATE = Verb("files.template", _template)
 )
 def template(
     context: Context,
-    path: Annotated[str, Doc("file to write, inside the working directory")],
-    template: Annotated[str, Doc("file that holds the template, inside the working directory")] = "",
+    path: Annotated[str, Doc("file to write, inside the working directory", form="file-written")],
+    template: Annotated[str, Doc("file that holds the template, inside the working directory", form="file-read")] = "",
     text: Annotated[str, Doc("the template itself, instead of a file")] = "",
     values: Annotated[dict[str, Any] | None, Doc("what the names in the template stand for")] = None,
     mode: Annotated[str | int, Doc(MODE)] = "",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+from planrunner.capabilities.descriptions import description_of
+from planrunner.plan.touching import touched
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,22 +15,16 @@ if TYPE_CHECKING:
 
 def written(capability: str, inputs: Mapping[str, Any]) -> list[str]:
     """The paths in the inputs that ``capability`` changes, as they are written there: templates are not filled in."""
-    if capability == "files.edit":
-        found = [block.get("path") for block in _list(inputs.get("blocks")) if isinstance(block, dict)]
-        found += _headed(inputs.get("diff"))
-    else:
-        keys = {"files.copy": ("to",), "files.move": ("path", "to")}.get(capability, ("path",))
-        found = [inputs.get(key) for key in keys]
-    return list(dict.fromkeys(path for path in found if isinstance(path, str) and path))
+    found: list[str] = []
+    for touch in touched(description_of(capability), dict(inputs)):
+        if touch.way == "write":
+            found += _headed(touch.text) if touch.several else [touch.text]
+    return list(dict.fromkeys(filter(None, found)))
 
 
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _headed(diff: object) -> list[str]:
+def _headed(diff: str) -> list[str]:
     """The files that the header lines of a diff name."""
-    lines = diff.splitlines() if isinstance(diff, str) else []
+    lines = diff.splitlines()
     found = []
     for line, after in itertools.pairwise(lines):
         if line.startswith("--- ") and after.startswith("+++ "):

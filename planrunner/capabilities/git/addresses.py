@@ -189,4 +189,5 @@ def secret_of(context: Context, name: str) -> str:
     secret = context.call.env.get(name) or os.environ.get(name, "")
     if not secret or any(ord(char) < 32 for char in secret):
         raise Failure(f"the environment variable `{name}` holds no secret", "policy", rule="git.secret")
+    context.conceal(name, secret)
     return secret

@@ -45,6 +45,7 @@ def credentials_of(context: Context, auth: Any) -> Credentials:
         return _made("authorization", "Bearer ", token)
     if ways == ["basic_env"]:
         pair = _variable(context, auth["basic_env"])
+        context.conceal(str(auth["basic_env"]), pair.partition(":")[2])
         if ":" not in pair:
             raise Failure(f"the environment variable `{auth['basic_env']}` must hold `user:password`")
         return _made("authorization", "Basic ", base64.b64encode(pair.encode()).decode(), pair, pair.partition(":")[2])
@@ -88,6 +89,7 @@ def _variable(context: Context, name: Any) -> str:
     value = context.call.env.get(str(name)) or os.environ.get(str(name), "")
     if not value.strip():
         raise Unset(f"the environment variable `{name}`, which `auth` names, is not set")
+    context.conceal(str(name), value.strip())
     return value.strip()
 
 

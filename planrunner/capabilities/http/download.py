@@ -87,7 +87,9 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
 def download(
     context: Context,
     url: Url,
-    path: Annotated[str, Doc("file to write, inside the working directory; default: an artifact instead")] = "",
+    path: Annotated[
+        str, Doc("file to write, inside the working directory; default: an artifact instead", form="file-written")
+    ] = "",
     artifact: Annotated[str, Doc("keep it as an artifact of this name, also beside the file")] = "",
     sha256: Annotated[
         str, Doc("digest it has to have; a file that has it already is not downloaded", use="digest")

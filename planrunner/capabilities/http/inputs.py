@@ -109,17 +109,28 @@ class Reading(Asking, total=False):
     save: Annotated[str, Doc("keep the answer as an artifact of this name instead of in `text` and `json`")]
 
 
+_Sent = Annotated[str, Doc("", form="file-read")]
+
+
+class Upload(TypedDict, total=False):
+    """A file that is sent under another name or type."""
+
+    path: _Sent
+    name: str
+    type: str
+
+
 class Content(TypedDict, total=False):
     """What a request may carry: one of these (`files` goes with `form`)."""
 
     json: Annotated[Any, Doc("data to send as JSON")]
     form: Annotated[dict[str, Any], Doc("fields of a form")]
     files: Annotated[
-        dict[str, Any],
+        dict[str, _Sent | Upload],
         Doc("files of a multipart form by field: a path inside the working directory, or `path`, `name` and `type`"),
     ]
     body: Annotated[str, Doc("text to send as it is")]
-    body_file: Annotated[str, Doc("file inside the working directory to send as it is")]
+    body_file: Annotated[str, Doc("file inside the working directory to send as it is", form="file-read")]
 
 
 class Once(TypedDict, total=False):

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.naming import artifact_name
+from planrunner.unnamed import unnamed
 
 if TYPE_CHECKING:
     import httpx2
@@ -19,7 +20,7 @@ _STEP = 1 << 16
 
 
 class Received:
-    """The bytes of one answer; ``close`` removes the file they may lie in."""
+    """The bytes of one answer; the file they may lie in has no name, since nobody has looked through it for secrets."""
 
     __slots__ = ("_context", "_digest", "_file", "_head", "_inline", "_limit", "size")
 
@@ -60,8 +61,7 @@ class Received:
         """Keep it as an artifact; gives the record."""
         if self._file is None:
             return self._context.keep(bytes(self._head), name, type)
-        self._file.flush()
-        return self._context.keep_file(self._file.name, name, type)
+        return self._context.keep_open(self._file, name, type)
 
     def close(self) -> None:
         if self._file is not None:
@@ -77,8 +77,8 @@ class Received:
             self._head += part
             return
         if self._file is None:
-            folder = self._context.cache("http") if self._context.services is not None else None
-            self._file = tempfile.NamedTemporaryFile(dir=folder, prefix="answer-")  # noqa: SIM115 - closed by close()
+            folder = self._context.cache("http") if self._context.services is not None else tempfile.gettempdir()
+            self._file = os.fdopen(unnamed(folder), "r+b")
             self._file.write(self._head)
         self._file.write(part)
 

@@ -28,7 +28,7 @@ _HOMES = {
     "ollama": "http://127.0.0.1:11434/v1",
 }
 
-_USUAL_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GEMINI_API_KEY"}
+USUAL_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GEMINI_API_KEY"}
 
 HASH = "hash"
 """The embedder that needs no network and no configuration."""
@@ -125,7 +125,7 @@ def _model(name: str, given: Mapping[str, Json]) -> Model:
     if not base_url and provider not in _HOMES:
         raise ValueError(f"needs a `base_url`, since its provider is `{provider}`")
     named = base_url or given.get("key_file") or given.get("credential")
-    usual = "" if named else _USUAL_KEYS.get(provider, "")
+    usual = "" if named else USUAL_KEYS.get(provider, "")
     return Model(
         name=name,
         provider=provider,
@@ -192,7 +192,7 @@ def key_of(model: Model, context: Context) -> str:
     if model.key_file:
         try:
             with open(os.path.expanduser(model.key_file), encoding="utf-8") as file:
-                return _key(model, file.read().strip())
+                return _key(model, _concealed(context, model.name, file.read().strip()))
         except (OSError, UnicodeDecodeError):
             raise Failure(
                 f"the key of `{model.name}` cannot be read from {model.key_file}", "policy", rule="models.key"
@@ -206,7 +206,12 @@ def key_of(model: Model, context: Context) -> str:
             "policy",
             rule="models.key",
         )
-    return _key(model, key)
+    return _key(model, _concealed(context, model.key_env, key))
+
+
+def _concealed(context: Context, name: str, key: str) -> str:
+    context.conceal(name, key)
+    return key
 
 
 def _key(model: Model, key: str) -> str:

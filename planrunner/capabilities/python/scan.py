@@ -42,7 +42,7 @@ class Report(NamedTuple):
 @capability("python.scan", effect="read")
 def scan(
     context: Context,
-    file: Annotated[str, Doc("file with Python, inside the working directory")] = "",
+    file: Annotated[str, Doc("file with Python, inside the working directory", form="file-read")] = "",
     code: Annotated[str, Doc("the text itself, in place of a file; it is looked at and never run")] = "",
     bandit: Annotated[bool, Doc("ask Bandit too, where it is installed")] = True,
     fail: Annotated[bool, Doc("fail with the class `policy` where a rule denies")] = True,

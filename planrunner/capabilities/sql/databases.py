@@ -39,7 +39,7 @@ class Database(NamedTuple):
         """A message without the password."""
         from urllib.parse import quote, quote_plus
 
-        password = str(self.url.password or self.url.query.get("password") or "")
+        password = _password(self.url)
         for secret in {password, quote(password, safe=""), quote_plus(password)} - {""}:
             text = text.replace(secret, "***")
         return text
@@ -65,12 +65,17 @@ def find(context: Context, database: str) -> Database:
         )
     settings = {"url": given} if isinstance(given, str) else dict(given)
     url = _parsed(_address(database, settings), f"the address of the database `{database}`")
+    context.conceal(str(settings.get("url_env") or database), _password(url))
     path = url.database or "" if url.drivername == "sqlite" else ""
     if path and not os.path.isabs(path):
         if context.call.task.cwd:
             raise Failure(f"the address of `{database}` is relative, and the task has a `cwd`: make it absolute")
         path = os.path.join(context.call.directory, path)
     return _made(database, url, path, settings.get("preview") == "rollback")
+
+
+def _password(url: URL) -> str:
+    return str(url.password or url.query.get("password") or "")
 
 
 def _names(known: Any) -> str:

@@ -87,7 +87,9 @@ def execute(
     context: Context,
     statement: Annotated[str | list[Any], Doc(_STATEMENT, code="application/sql")],
     params: Annotated[dict[str, Any] | list[Any] | None, Doc("values by name; a list of maps: once with each")] = None,
-    database: Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project")] = "main",
+    database: Annotated[
+        str, Doc("a name from planrunner.yaml, or sqlite:///file of the project", form="file-database")
+    ] = "main",
     key: Annotated[bool, Doc("write the task's key into `planrunner_keys`, so that it is done once")] = True,
     timeout: Annotated[str | float, Doc("the most time for one statement", quantity="duration")] = "1m",
 ) -> Executed:
@@ -112,8 +114,12 @@ def execute(
 )
 def script(
     context: Context,
-    file: Annotated[str, Doc("file of statements, such as a migration, below the working directory", use="script")],
-    database: Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project")] = "main",
+    file: Annotated[
+        str, Doc("file of statements, such as a migration, below the working directory", form="file-read", use="script")
+    ],
+    database: Annotated[
+        str, Doc("a name from planrunner.yaml, or sqlite:///file of the project", form="file-database")
+    ] = "main",
     key: Annotated[bool, Doc("write the task's key into `planrunner_keys`, so that it is done once")] = True,
     timeout: Annotated[str | float, Doc("the most time for one statement", quantity="duration")] = "1m",
 ) -> Executed:

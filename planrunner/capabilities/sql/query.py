@@ -43,7 +43,9 @@ def query(
         str, Doc("one statement without templates; `:name` stands for a value of `params`", code="application/sql")
     ],
     params: Annotated[dict[str, Any] | None, Doc("values by name; a list fits after IN")] = None,
-    database: Annotated[str, Doc("a name from planrunner.yaml, or sqlite:///file of the project")] = "main",
+    database: Annotated[
+        str, Doc("a name from planrunner.yaml, or sqlite:///file of the project", form="file-database")
+    ] = "main",
     max_rows: Annotated[int, Doc("the most rows to give; of more, `truncated` tells")] = 1000,
     keep: Annotated[str, Doc("name of an artifact to keep all rows as, a line of JSON each")] = "",
     timeout: Annotated[str | float, Doc("the most time for the statement", quantity="duration")] = "1m",
@@ -102,10 +104,9 @@ def _kept(context: Context, session: Session, result: CursorResult[Any], most: i
     """All rows into an artifact, the first of them as outputs."""
     import tempfile
 
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="planrunner-", suffix=".jsonl") as file:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:  # without a name: not looked through for secrets yet
         found = rows_of(session, result, most, file)
-        file.flush()
-        context.keep_file(file.name, name, "jsonl")
+        context.keep_open(file, name, "jsonl")
     return found
 
 

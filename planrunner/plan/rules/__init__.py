@@ -111,7 +111,12 @@ def examine(
     findings: list[Diagnostic] = []
     tasks: list[Task] = []
     for view in _views([plan, *subplans], source, capabilities):
-        view = view._replace(people=project.people, levels=project.levels, credentials=project.credentials)
+        view = view._replace(
+            people=project.people,
+            levels=project.levels,
+            credentials=project.credentials,
+            directory=project.directory,
+        )
         tasks += view.plan.tasks
         for check in checks:
             findings += _tolerated(check, view) if project.refused else _enough(check(view))

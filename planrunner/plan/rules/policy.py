@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.judging import refusal
 from planrunner.plan.model import Task
+from planrunner.plan.rules.places import Within, value_place
 from planrunner.plan.rules.view import PlanView, find_word, span_of
 from planrunner.plan.standing import refused_tasks
+from planrunner.plan.touching import Ground
 from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 
@@ -25,7 +27,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     if not view.whole or not (view.levels or view.plan.policy or any(_restricts(task) for task in _written(view))):
         return
     written = {id(task): task for task in _written(view)}
-    for name, task, wanted, right in refused_tasks(view.plan, view.levels):
+    for name, task, wanted, right in refused_tasks(view.plan, view.levels, Ground(view.capabilities, view.directory)):
         here = written.get(id(task)) or _owner(view, name)
         place = _place(view, task, wanted) if id(task) in written else here.span
         yield Diagnostic("PLAN801", f"`{name}`: {refusal(wanted, right)}", place)
@@ -50,6 +52,17 @@ def _owner(view: PlanView, name: str) -> Task:
 
 
 def _place(view: PlanView, task: Task, wanted: Wanted) -> Span:
+    if wanted.at:
+        return _place_of_file(view, task, wanted)
     keys = _KEYS[wanted.section]
     place = find_word(view, task, wanted.entry, *keys)
     return place if place != task.span else span_of(task, *keys)
+
+
+def _place_of_file(view: PlanView, task: Task, wanted: Wanted) -> Span:
+    key, *path = wanted.at
+    if key in ("outputs", "artifacts"):
+        return find_word(view, task, str(path[0]), str(key))
+    action = task.degraded if key == "degraded" else task.rollback
+    inputs = task.inputs if key == "with" or action is None else {"with": action.inputs}
+    return value_place(view, Within(task, str(key), inputs), tuple(path))[0]

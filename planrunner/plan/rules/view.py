@@ -23,6 +23,8 @@ class Project(NamedTuple):
     people: People = None
     levels: tuple[Level, ...] = ()
     credentials: Mapping[str, str] | None = None
+    directory: str = ""
+    """Where the plan would run, as an absolute path; empty where nobody looked."""
     refused: bool = False
     """Whether the schema has refused the plan, so that values may have any shape."""
 
@@ -64,6 +66,8 @@ class PlanView(NamedTuple):
     """The operator's levels of policy."""
     credentials: Mapping[str, str] | None = None
     """The credentials of the project by id; None where nobody looked."""
+    directory: str = ""
+    """Where the plan would run; empty where nobody looked."""
 
 
 def view_of(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) -> PlanView:

@@ -23,10 +23,12 @@ _RULING = ("planrunner.yaml", ".git")
 
 
 class Breach(NamedTuple):
-    """A limit that was passed, or another rule that was broken; ``rule`` is its name."""
+    """A limit that was passed, or another rule that was broken; ``rule`` is its name, ``what`` a file that it is
+    about."""
 
     rule: str
     message: str
+    what: str = ""
 
 
 class Keeper:
@@ -100,7 +102,7 @@ class Keeper:
         name = os.path.basename(found[0])
         allowed = "; `policy: {files: {write: [.git]}}` allows it" if name == ".git" else ""
         words = f"made `{name}`, which rules over what is run here later: it lies in {moved[0]} now{allowed}"
-        return Breach("sandbox.files", words)
+        return Breach("sandbox.files", words, name)
 
     def _put_aside(self, path: str) -> str:
         os.makedirs(self._aside, mode=0o700, exist_ok=True)

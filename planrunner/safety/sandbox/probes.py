@@ -26,7 +26,8 @@ _TIOCSTI = 0x5412
 
 def main() -> None:
     order = json.loads(sys.argv[1])
-    found = {name: _tried(probe, order) for name, probe in PROBES.items() if name in (order["only"] or PROBES)}
+    names = set(order["only"] or PROBES).difference(order["left_out"])
+    found = {name: _tried(probe, order) for name, probe in PROBES.items() if name in names}
     sys.stdout.write(json.dumps(found) + "\n")
     sys.stdout.flush()
 

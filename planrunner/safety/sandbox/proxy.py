@@ -12,7 +12,7 @@ import shutil
 import socket
 import tempfile
 import threading
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from planrunner.safety.sandbox.tally import Tally
+
     Judge = Callable[[str, int], "Sequence[Endpoint]"]
     """The addresses of a host. Raises Unreachable for one that may not be reached, and OSError for one not found."""
 
 _LARGEST_HEAD = 64 * 1024
+_LONGEST_HOST = 253
 _MOST = 64
 """Connections at once; more of them wait."""
 _PATIENCE, _IDLE = 30.0, 300.0
@@ -46,10 +49,10 @@ class Unreachable(Exception):
 
 
 class Proxy:
-    """Serves one attempt until it is closed. ``refused`` are the rules and messages of what was not let out."""
+    """Serves one attempt until it is closed; ``tally`` is told of what was not let out."""
 
-    def __init__(self, judge: Judge) -> None:
-        self.refused: list[tuple[str, str]] = []
+    def __init__(self, judge: Judge, tally: Tally) -> None:
+        self._tally = tally
         self._judge = judge
         self._folder = tempfile.mkdtemp(prefix="planrunner-proxy-")
         self.path = os.path.join(self._folder, "socket")
@@ -85,7 +88,7 @@ class Proxy:
             client.settimeout(_PATIENCE)
             head, rest = _head(client)
             host, port, first = _asked(head)
-            server = self._connected(host, port)
+            server = self._connected(self._judged(host, port))
             self._open.add(server)
             if first:
                 server.sendall(first + rest)
@@ -94,7 +97,6 @@ class Proxy:
                 server.sendall(rest)
             _pass_on(client, server)
         except Unreachable as refused:
-            self.refused.append((refused.rule, str(refused)))
             _answer(client, "403 Forbidden", str(refused))
         except ValueError as error:
             _answer(client, "400 Bad Request", str(error))
@@ -108,9 +110,18 @@ class Proxy:
                     each.close()
             self._room.release()
 
-    def _connected(self, host: str, port: int) -> socket.socket:
-        problem: OSError = OSError(f"{host} has no address")
-        for endpoint in self._judge(host, port):
+    def _judged(self, host: str, port: int) -> Sequence[Endpoint]:
+        try:
+            return self._judge(host, port)
+        except Unreachable as refused:
+            # told as the program wrote it: lowered, a secret in it would not be known for one
+            message = str(refused).replace(host.lower(), host)
+            self._tally.add(refused.rule, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", message)
+            raise Unreachable(message, refused.rule) from None
+
+    def _connected(self, endpoints: Sequence[Endpoint]) -> socket.socket:
+        problem = OSError("the host has no address")
+        for endpoint in endpoints:
             server = socket.socket(endpoint.family)
             server.settimeout(_PATIENCE)
             try:
@@ -145,14 +156,23 @@ def _asked(head: bytes) -> tuple[str, int, bytes]:
         target = urlsplit(f"//{words[1]}")
         if not target.hostname or target.port is None:
             raise ValueError("a tunnel is asked for as HOST:PORT")
-        return target.hostname, target.port, b""
+        return _host(target), target.port, b""
     target = urlsplit(words[1])
     if target.scheme != "http" or not target.hostname:
         raise ValueError("a proxy is asked with the whole address")
     path = target._replace(scheme="", netloc="", fragment="").geturl() or "/"
     kept = [line for line in lines if line.partition(":")[0].strip().lower() not in _BETWEEN]
     text = "\r\n".join((f"{words[0]} {path} {words[2]}", *kept, "Connection: close", "", ""))
-    return target.hostname, target.port or 80, text.encode("latin-1")
+    return _host(target), target.port or 80, text.encode("latin-1")
+
+
+def _host(target: SplitResult) -> str:
+    """The host as it was written, upper case and all. Raises ValueError for one that is longer than any name."""
+    lower = target.hostname or ""
+    if len(lower) > _LONGEST_HOST:
+        raise ValueError("no host has a name as long as that")
+    start = target.netloc.lower().rfind(lower)
+    return target.netloc[start : start + len(lower)]
 
 
 _BETWEEN = frozenset(("connection", "proxy-connection", "proxy-authorization", "keep-alive", "upgrade"))

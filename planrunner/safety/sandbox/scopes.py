@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 MOST = 50_000
 """Files that are looked at for a pattern; a project with more of them names folders."""
+EACH = 500
+"""Files and folders that are let in or hidden one by one: each costs a mount and an open descriptor, and ordinary users
+have 1,024 of these."""
 _REPOSITORIES = 3
 """How deep repositories within the project are looked for."""
 _OPERATOR = "planrunner.yaml"
@@ -66,6 +69,9 @@ def scope(levels: Sequence[Level], root: str, state: str, programs: Iterable[str
         if read is not None:
             readable = _both(readable, list(_found((*texts(read), *texts(write)), root)))
         denied += _denied(texts(files.get("deny")), root)
+    if len({*denied, *(each.path for each in (*writable, *readable))}) > EACH:
+        words = f"more than {EACH} files would be let in or hidden one by one"
+        raise Refused(words, "name the folders that they lie in (`docs/**`)", "policy.files")
     guarded = list(_ruling(root))
     held = _around(guarded, root, [each.path for each in writable])
     guarded += () if opened else repositories(root)

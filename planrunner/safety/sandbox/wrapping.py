@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Refused
-from planrunner.safety.sandbox.holding import opened
+from planrunner.safety.sandbox.holding import kept, opened
 from planrunner.safety.sandbox.mounts import HOME, RESOLVER, SETTINGS, SHARED, SYSTEM, TEMPORARY, exchangeable, mounts
+from planrunner.safety.sandbox.obstacles import obstacle
 from planrunner.safety.sandbox.syscalls import program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from planrunner.safety.sandbox.confinement import Command, Confinement
@@ -26,7 +27,7 @@ SOCKET = "/run/proxy"
 """Where the proxy's socket is seen inside."""
 NOBODY = "65534"
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"))
-_NETLINK = 16
+_UNIX, _INTERNET, _NETLINK = 1, (2, 10), 16
 _SLACK = (2, 256 << 20, 64)
 """The kernel's own bounds lie above those that are watched, by this factor and so many bytes or processes: what is too
 much is seen, and told by its rule, before a process fails by itself."""
@@ -49,10 +50,10 @@ def settled(confinement: Confinement, asked: bool) -> Confinement:
     if confinement.kind == "bubblewrap" and (why := presence.bubblewrap()[1]):
         weaker = confinement._replace(kind="landlock")
         if asked or not _suffices(weaker):
-            raise Refused(f"the sandbox cannot be set up: {why}", _cure(why))
+            raise Refused(f"the sandbox cannot be set up: {obstacle(why).what}", _cure(why))
         return weaker
     if confinement.kind == "landlock" and not _suffices(confinement):
-        raise Refused(_too_little(confinement), _cure(""))
+        raise Refused(_too_little(confinement), _cure(presence.bubblewrap()[1]))
     if confinement.kind == "docker":
         if why := presence.docker()[1]:
             raise Refused(f"the sandbox cannot be set up: {why}", "start the engine, or choose `profile: bubblewrap`")
@@ -74,8 +75,7 @@ def _too_little(confinement: Confinement) -> str:
 
 
 def _cure(why: str) -> str:
-    missing = "no `bwrap`" in why or not why
-    cure = "install bubblewrap (`apt install bubblewrap`)" if missing else "allow user namespaces"
+    cure = obstacle(why).cure if why else "ask for `sandbox: bubblewrap`, which works here"
     return f"{cure}, see `planrunner doctor --sandbox`, or run with --no-sandbox at a terminal"
 
 
@@ -91,12 +91,20 @@ def wrapped(confinement: Confinement, command: Command) -> Wrapped:
     env = {**command.env, "HOME": HOME, "TMPDIR": TEMPORARY}
     if confinement.kind == "landlock":
         env |= dict.fromkeys(("HOME", "TMPDIR"), confinement.own or confinement.root)
-        return Wrapped((*_shim(confinement, command), *command.arguments), env, command.directory)
-    paths = exchangeable(confinement) if presence.takes_descriptors() else []
-    held = _held(confinement.root, paths)
-    numbers = {path: command.first + at if command.first else handle for at, (path, handle) in enumerate(held.items())}
-    arguments = (*_bubble(confinement, command, numbers), *_shim(confinement, command), *command.arguments)
-    return Wrapped(arguments, env, "/", descriptors=tuple(held.values()))
+        order = _kept(confinement, command)
+        arguments = (*_shim(command.first or order), *command.arguments)
+        return Wrapped(arguments, env, command.directory, descriptors=(order,))
+    held = _held(confinement.root, exchangeable(confinement) if presence.takes_descriptors() else [])
+    try:
+        order = _kept(confinement, command)
+    except BaseException:
+        _let_go(held.values())
+        raise
+    handles = sorted((*held.values(), order))  # so none is laid over one that has yet to be moved to its number
+    numbers = {handle: command.first + at if command.first else handle for at, handle in enumerate(handles)}
+    files = {path: numbers[handle] for path, handle in held.items()}
+    arguments = (*_bubble(confinement, command, files), *_shim(numbers[order]), *command.arguments)
+    return Wrapped(arguments, env, "/", descriptors=tuple(handles))
 
 
 def _held(root: str, paths: Sequence[str]) -> dict[str, int]:
@@ -105,10 +113,14 @@ def _held(root: str, paths: Sequence[str]) -> dict[str, int]:
         for path in paths:
             found[path] = opened(root, path)
     except BaseException:
-        for handle in found.values():
-            os.close(handle)
+        _let_go(found.values())
         raise
     return found
+
+
+def _let_go(handles: Iterable[int]) -> None:
+    for handle in handles:
+        os.close(handle)
 
 
 def _bubble(confinement: Confinement, command: Command, held: Mapping[str, int]) -> tuple[str, ...]:
@@ -128,20 +140,36 @@ def _with_proxy(files: tuple[str, ...], proxy: tuple[str, ...]) -> tuple[str, ..
     return (*files[:-2], *proxy, *files[-2:])
 
 
-def _shim(confinement: Confinement, command: Command) -> tuple[str, ...]:
+def _shim(order: int) -> tuple[str, ...]:
+    """What stands before a command inside; ``order`` is the number of the descriptor with its order."""
+    return (presence.interpreter(), "-I", "-S", "-B", INSIDE, str(order), "--")
+
+
+def _kept(confinement: Confinement, command: Command) -> int:
+    """A descriptor with the order: as an argument it would have no room for a folder of thousands of files."""
+    return kept(marshal.dumps(_order(confinement, command)))
+
+
+def _order(confinement: Confinement, command: Command) -> dict[str, Json]:
     alone = confinement.kind == "landlock"
-    # Landlock does not keep a process from a socket file, behind which a daemon with more rights may listen.
-    families = ((_NETLINK,) if confinement.network == "none" else (_NETLINK, 2, 10)) if alone else (_NETLINK, 1, 2, 10)
-    order: dict[str, Json] = {
+    return {
         "title": command.title or command.arguments[0],
         "relay": SOCKET if command.proxy else "",
         "drop": alone,
         "landlock": _rules(confinement),
         "limits": _limits(confinement),
-        "filter": program(os.uname().machine, families, owners=not alone).hex(),
+        "filter": program(os.uname().machine, _families(confinement), owners=not alone),
     }
-    text = json.dumps(order, separators=(",", ":"))
-    return (presence.interpreter(), "-I", "-S", "-B", INSIDE, text, "--")
+
+
+def _families(confinement: Confinement) -> tuple[int, ...]:
+    """Of sockets that may be made. Landlock does not keep a process from a socket file, behind which a daemon with more
+    rights may listen; in the network of the machine it alone keeps one from sockets that have a name in memory only."""
+    if confinement.kind == "landlock":
+        return (_NETLINK,) if confinement.network == "none" else (_NETLINK, *_INTERNET)
+    if confinement.network == "open" and presence.landlock() < presence.LEAST_ABI:
+        return (_NETLINK, *_INTERNET)
+    return (_NETLINK, _UNIX, *_INTERNET)
 
 
 def _limits(confinement: Confinement) -> dict[str, int]:

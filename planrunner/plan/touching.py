@@ -1,0 +1,151 @@
+"""The files that the calls of a task name, held against the levels of policy before anything runs.
+
+Which inputs are paths, and whether what lies there is read or written, the schemas of the inputs say: ``format`` is
+``file-read`` or ``file-written`` wherever a path stands, ``file-database`` where the address of a SQLite database may,
+``file-pattern`` where it may be a pattern of files to read, and ``file-diff`` where a text names files to be written.
+The files that hold outputs, and those that are kept as artifacts, are read as well. What
+holds a template is not known before the call, nor what a diff names before it is applied: both are judged then, by the
+same functions (``capabilities/files/scope.py``).
+"""
+
+from __future__ import annotations
+
+import posixpath
+
+from planrunner.plan.filepaths import placed, steps
+from planrunner.plan.judging import Wanted
+from planrunner.plan.rights import holds_template, restricts
+from planrunner.plan.rights import path as right_to
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any, Literal
+
+    from planrunner.plan.model import Capability, Task
+    from planrunner.plan.rights import Level, Right
+
+    Json = Any
+
+WAYS: dict[str, Literal["read", "write"]] = {
+    "file-read": "read",
+    "file-pattern": "read",
+    "file-written": "write",
+    "file-database": "write",
+    "file-diff": "write",
+}
+"""What is done with the files that an input of such a format names."""
+
+_SQLITE = "sqlite:///"
+
+_SOMEWHERE = "/project"
+"""Stands for the working directory of a run where nobody knows it: paths below it are the same below any."""
+
+
+class Ground(NamedTuple):
+    """What there is beside the levels to judge paths: the capabilities by name, and the working directory of the run,
+    absolute (empty where that is not known)."""
+
+    capabilities: Mapping[str, Capability]
+    directory: str = ""
+
+
+class Touch(NamedTuple):
+    """A text in the inputs of a call that names a file, or (``several``) files that the text alone does not tell: a
+    pattern, a diff; ``at`` leads to it from the inputs on."""
+
+    way: Literal["read", "write"]
+    text: str
+    at: tuple[str | int, ...]
+    several: bool = False
+
+
+def touched(capability: Capability, inputs: Json) -> Iterator[Touch]:
+    """What the inputs of a call say of files, in the order of the inputs."""
+    if isinstance(inputs, dict):
+        schemas = {field.name: field.schema for field in capability.inputs}
+        for name, value in inputs.items():
+            yield from dict.fromkeys(_named(schemas.get(name), value, (name,)))
+
+
+def files(levels: Sequence[Level], task: Task, ground: Ground) -> Iterator[tuple[Wanted, Right | None]]:
+    """The files that a task names, what it does in need and what undoes it included, with what the levels say to each;
+    None where only the call can tell. Nothing where no level is about files."""
+    if not any(restricts(level.data, "files") for level in levels):
+        return
+    around = (ground.directory, task.cwd)
+    for key, action in (("with", task), ("degraded", task.degraded), ("rollback", task.rollback)):
+        found = ground.capabilities.get(action.uses) if action is not None and action.uses else None
+        if found is not None and action is not None:
+            for touch in touched(found, action.inputs):
+                at = (key, *touch.at) if key == "with" else (key, "with", *touch.at)
+                yield _judged(levels, around, touch._replace(at=at))
+    yield from (_judged(levels, around, touch) for touch in _taken(task))
+
+
+def _taken(task: Task) -> Iterator[Touch]:
+    """What is read of the files that a task leaves: its outputs and artifacts."""
+    if task.uses:
+        for output in task.outputs:
+            if output.path:
+                yield Touch("read", output.path, ("outputs", output.path))
+        for artifact in task.artifacts:
+            if artifact.path:
+                yield Touch("read", artifact.path, ("artifacts", artifact.path), _is_pattern(artifact.path))
+
+
+def _is_pattern(text: str) -> bool:
+    return any(sign in text for sign in "*?[")
+
+
+def _judged(levels: Sequence[Level], around: tuple[str, str], touch: Touch) -> tuple[Wanted, Right | None]:
+    """``around`` are the working directory of the run and the ``cwd`` of the task."""
+    open_ = touch.several or holds_template(touch.text) or holds_template(around[1])
+    place = None if open_ else _place(*around, touch.text)
+    right = None if place is None else right_to(levels, touch.way, place)
+    return Wanted.file(touch.way, place or touch.text, touch.at), right
+
+
+def _place(root: str, cwd: str, path: str) -> str | None:
+    """Where a path leads, as policies name it; None for what names nothing below the directory of the call, which the
+    call refuses by another rule, and for what hangs on a working directory that is not known."""
+    if "\0" in path or "\0" in cwd or (not root and (path.startswith("/") or cwd.startswith("/"))):
+        return None
+    top = root or _SOMEWHERE
+    directory = posixpath.normpath(posixpath.join(top, cwd))
+    parts = steps(directory, path)
+    place = placed(top, directory, parts) if parts else None
+    return None if place is not None and not root and place.startswith("/") else place
+
+
+def _named(schema: Json, value: Json, at: tuple[str | int, ...]) -> Iterator[Touch]:
+    """The texts in a value that its schema calls paths."""
+    if not isinstance(schema, dict):
+        return
+    for member in schema.get("anyOf", ()):
+        yield from _named(member, value, at)
+    form = schema.get("format")
+    if isinstance(value, (bool, int, float)) and form in WAYS:
+        from planrunner.plan.expressions.values import text_of  # late: paths are text, but for those such as `2024`
+
+        value = text_of(value)
+    if isinstance(value, str):
+        text = _file_of(value) if form == "file-database" else value
+        if text and form in WAYS:
+            yield Touch(WAYS[form], text, at, form == "file-diff" or (form == "file-pattern" and _is_pattern(text)))
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(value):
+            yield from _named(schema.get("items"), item, (*at, number))
+    elif isinstance(value, dict):
+        members = schema.get("properties", {})
+        for name, item in value.items():
+            yield from _named(members.get(name, schema.get("additionalProperties")), item, (*at, name))
+
+
+def _file_of(address: str) -> str:
+    """The file that the address of a database names; empty where it names none, as the name of a database in the
+    settings does not."""
+    if holds_template(address):
+        return address
+    plain = address.startswith(_SQLITE) and "?" not in address and not address.endswith(":memory:")
+    return address.removeprefix(_SQLITE) if plain else ""

@@ -1,0 +1,44 @@
+"""What was not let out of a sandbox, counted. Whoever asks is a program that may ask for as much as it likes, so what
+is kept of it is bounded."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = Any
+
+MOST = 16
+"""What is told by name; what comes after it is counted together, by its rule."""
+_LONGEST = 1000
+"""Characters of a message. A longer one is left out: cut in the middle of a secret, it would not be known as one."""
+
+
+class Tally:
+    """Refusals by their rule and by what was wanted, such as a host and its port; any thread may add to it."""
+
+    __slots__ = ("_lock", "_rows")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._rows: dict[tuple[str, str], dict[str, Json]] = {}
+
+    def add(self, rule: str, what: str, message: str) -> None:
+        """Count one; ``message`` is kept the first time."""
+        key = (rule, what.lower())
+        with self._lock:
+            if key not in self._rows and len(self._rows) >= MOST:
+                key, what, message = (rule, ""), "", ""
+            row = self._rows.setdefault(key, {"rule": rule, "what": what, "count": 0})
+            row["count"] += 1
+            if row["count"] == 1 and 0 < len(message) <= _LONGEST:
+                row["message"] = message
+
+    def rows(self) -> tuple[dict[str, Json], ...]:
+        """As the journal keeps them, in the order in which they were first met."""
+        with self._lock:
+            return tuple(dict(row) for row in self._rows.values())
