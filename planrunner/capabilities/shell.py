@@ -13,7 +13,8 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from planrunner.capabilities.contract import Json
 
-_POSIX_SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
+POSIX_SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
+"""Shells that take a script behind ``-c``, and stop at the first command that fails with ``-e``."""
 _SENT_FROM_OUTSIDE = {1: "HUP", 2: "INT", 9: "KILL, perhaps for lack of memory", 15: "TERM"}
 _TRY_AGAIN = 75
 """``EX_TEMPFAIL`` of sysexits.h: a program's own word for a failure that may pass."""
@@ -48,7 +49,7 @@ def shell(context: Context) -> Spawn:
 def _script_arguments(interpreter: str, script: str) -> tuple[str, ...]:
     """How to hand a script over: shells stop at the first command that fails, other interpreters just get it."""
     words = interpreter.split()
-    options = ("-e", "-c") if os.path.basename(words[0]) in _POSIX_SHELLS else ("-c",)
+    options = ("-e", "-c") if os.path.basename(words[0]) in POSIX_SHELLS else ("-c",)
     return (*words, *options, script)
 
 

@@ -66,12 +66,8 @@ _ORDER: dict[str, int] = {"allow": 0, "ask": 1, "deny": 2}
 _IDLE = frozenset({"noop", "fail", "sleep"})
 """Capabilities that touch nothing: a list of what is allowed need not name them."""
 
-_CARRIERS = frozenset(
-    ". alias bash builtin busybox chroot command dash doas enable env eval exec flock hash ionice ksh nice nohup "
-    "parallel setsid sh source ssh stdbuf su sudo taskset time timeout trap unshare watch xargs zsh".split()
-)
-"""Programs that run what their arguments say, or give it another name: a command that begins with one is judged like a
-script."""
+_RENAMING = frozenset(". alias enable eval hash source ssh trap".split())
+"""What else runs what its arguments say, or gives it another name."""
 
 
 def capability(levels: Iterable[Level], use: Use) -> Right:
@@ -279,10 +275,12 @@ def _words_fit(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> 
 
 
 def _carries(words: tuple[str, ...]) -> bool:
-    """Whether a command runs another that its arguments name."""
+    """Whether a command runs another that its arguments name: it is judged like a script that nobody can tell."""
+    from planrunner.plan.shellcommand import CARRIERS, SHELLS  # late: few runs have patterns of commands
+
     if words[:1] == ("find",):
         return any(word.startswith(("-exec", "-ok")) for word in words)
-    return bool(words) and words[0] in _CARRIERS
+    return bool(words) and (words[0] in CARRIERS or words[0] in SHELLS or words[0] in _RENAMING)
 
 
 def shown(entry: Json) -> str:

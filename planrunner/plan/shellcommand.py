@@ -8,6 +8,11 @@ from planrunner.plan.expressions.problem import Problem
 from planrunner.plan.placeholders import Placeholder
 
 SHELLS = frozenset("sh bash dash ash ksh mksh zsh fish busybox su".split())
+CARRIERS = frozenset(
+    "env sudo doas nohup timeout nice ionice setsid stdbuf time exec command builtin xargs parallel chroot watch flock "
+    "unshare strace taskset caffeinate".split()
+)
+"""Programs that start the one which their arguments name."""
 EVALUATING = frozenset("eval let unset read declare typeset getopts mapfile readarray alias source . trap".split())
 """Built-in commands that evaluate an argument as code, as arithmetic or as the name of a variable."""
 DECLARING = frozenset("export local readonly".split())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from planrunner.capabilities.shell import POSIX_SHELLS
 from planrunner.plan.model import Action, Task
 from planrunner.plan.shellwords import simple_command
 
@@ -15,7 +16,6 @@ _WORDS = frozenset(
     " then time times trap true type typeset ulimit umask unalias unset until wait while".split()
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"))
 _HERE = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\1")
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 _PARTS = re.compile(
@@ -34,7 +34,7 @@ def programs(each: Task | Action, shell: str = "") -> list[str]:
     if isinstance(run, tuple):
         return [str(run[0])]
     interpreter = shell.split(maxsplit=1)[0] if shell.split() else "sh"
-    if interpreter.rpartition("/")[2] not in _SHELLS:
+    if interpreter.rpartition("/")[2] not in POSIX_SHELLS:
         return [interpreter]
     if simple := simple_command(run):
         return [simple[0]]

@@ -11,7 +11,7 @@ import os
 import re
 
 from planrunner.plan.placeholders import Placeholder, placeholders
-from planrunner.plan.shellcommand import SHELLS, Command, Word
+from planrunner.plan.shellcommand import CARRIERS, SHELLS, Command, Word
 from planrunner.plan.shellquotes import DEEPEST
 from planrunner.plan.shellscan import Scan
 from planrunner.plan.taint.hosts import in_authority
@@ -29,10 +29,6 @@ VARIABLE = "env"
 _ASSIGNMENT = r"(?s)[A-Za-z_][A-Za-z0-9_]*(?:\[.*\])?\+?="
 _INTERPRETERS = r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|Rscript|osascript|tclsh|pwsh)[0-9.]*"
 _CODE = {"perl": r"-\w*[eE]", "ruby": "-e", "node": "-e|-p|--eval|--print", "nodejs": "-e", "php": "-r", "lua": "-e"}
-_CARRIERS = frozenset(
-    "env sudo doas nohup timeout nice ionice setsid stdbuf time exec command builtin xargs parallel chroot watch flock "
-    "unshare strace taskset caffeinate".split()
-)
 _TAKING = frozenset("-u -g -h -p -C -n -P -d -L -s -k -I -E -a -c -o -e --user --signal --kill-after".split())
 """Options of these that take the next word."""
 ASKING = frozenset("curl wget http https xh aria2c lynx w3m gh glab".split())
@@ -123,7 +119,7 @@ def asks(text: str) -> bool:
 def _words_ask(words: list[Word]) -> bool:
     *_, words = _carrying(words)
     name = os.path.basename(words[0].text) if words else ""
-    if name in SHELLS or name in ("eval", "find", *_CARRIERS):
+    if name in SHELLS or name in ("eval", "find", *CARRIERS):
         return any(asks(word.text) for word in words[1:])
     return name in ASKING
 
@@ -153,7 +149,7 @@ def in_words(words: list[Word], variables: tuple[str, ...] = ()) -> list[Positio
     if not last:
         return found
     name, rest = os.path.basename(last[0].text), last[1:]
-    if name in _CARRIERS:
+    if name in CARRIERS:
         return found + _all("command", rest)
     if name == "find":
         found += [position for each in _found(rest) for position in in_words(each, variables)]
@@ -167,7 +163,7 @@ def _carrying(words: list[Word]) -> Iterator[list[Word]]:
     for _ in range(DEEPEST):
         words = _command(words)
         yield words
-        if not words or words[0].holes or os.path.basename(words[0].text) not in _CARRIERS:
+        if not words or words[0].holes or os.path.basename(words[0].text) not in CARRIERS:
             return
         words = _carried(words[1:])
     yield words
