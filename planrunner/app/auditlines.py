@@ -8,8 +8,9 @@ import time
 from planrunner.errors import NotFound, StorageFailed, UsageError
 from planrunner.journal.breaks import cut
 from planrunner.journal.chain import first_link, next_link
-from planrunner.journal.database import failure, open_database, sqlite3
+from planrunner.journal.database import failure, sqlite3
 from planrunner.journal.sqlite import open_journal
+from planrunner.journal.strangers import open_checked
 from planrunner.journal.verifying import Anchor, Standing, Verdict
 from planrunner.journal.walking import Break, Sealed, entries_of, sealed_rows, stored_form
 from planrunner.journal.workspace import find_state
@@ -30,6 +31,7 @@ _CLASSES = {
     "undo_started": "command",
     "attempt_ended": "output",
     "undo_ended": "output",
+    "plan_refused": "refusal",
     "gate_voted": "vote",
     "gate_decided": "decision",
     "doubt_settled": "decision",
@@ -44,7 +46,7 @@ _CLASSES = {
 }
 """What a reader looks for; all else is a ``step``."""
 
-_WHY = ("reason", "comment", "detail", "cause", "failure", "message", "resolution", "decision", "verdict")
+_WHY = ("rule", "reason", "comment", "detail", "cause", "failure", "message", "resolution", "decision", "verdict")
 
 
 def lines(run: str | None, state: str | None) -> Iterator[str]:
@@ -57,7 +59,7 @@ def lines(run: str | None, state: str | None) -> Iterator[str]:
             wanted = journal.find_run(run)
         finally:
             journal.close()
-    connection = open_database(directory)
+    connection = open_checked(directory)
     try:
         connection.execute("BEGIN")
         yield _line({"format": FORMAT, "type": "audit"})
@@ -158,7 +160,7 @@ def _event(run: str, stored: dict[str, Json], link: bytes) -> dict[str, Json]:
         "when": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at))}.{int(at * 1000) % 1000:03d}Z",
         "who": _who(body),
         "class": "refusal" if refused else _CLASSES.get(kind, "step"),
-        "subject": str(body.get("task") or body.get("plan_digest") or ""),
+        "subject": str(body.get("task") or body.get("plan") or body.get("plan_digest") or ""),
         "why": ": ".join(why),
     }
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from planrunner.plan.commandlist import UNKNOWN, commands
-from planrunner.plan.rights import AS_BEGUN, Level, Right, Use, capability, host, named, shown, texts
+from planrunner.plan.matching import UNKNOWN, written
+from planrunner.plan.rights import AS_BEGUN, Level, Right, Use, capability, host, named, texts
 from planrunner.plan.rights import entries as entries_of
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -52,10 +52,10 @@ def judged(levels: Sequence[Level], task: Task) -> Iterator[tuple[Wanted, Right]
     if not levels:
         return
     if task.uses:
-        yield from uses(levels, Use(task.uses, task.inputs, *commands_of(task.run)))
+        yield from uses(levels, Use(task.uses, task.inputs, *commands_of(task.run, task.shell)))
     for action in (task.degraded, task.rollback):
         if action is not None and action.uses:
-            yield from uses(levels, Use(action.uses, action.inputs, *commands_of(action.run)))
+            yield from uses(levels, Use(action.uses, action.inputs, *commands_of(action.run, task.shell)))
     yield from variables(levels, (name for name, _ in task.env))
 
 
@@ -81,11 +81,15 @@ def variables(levels: Sequence[Level], names: Iterable[str]) -> Iterator[tuple[W
             yield Wanted(f"the variable `{name}`", "env", name), right
 
 
-def commands_of(run: str | tuple[str, ...] | None) -> tuple[tuple[tuple[str, ...], ...] | None, bool]:
+def commands_of(run: str | tuple[str, ...] | None, shell: str = "") -> tuple[tuple[tuple[str, ...], ...] | None, bool]:
     """The commands of what a task runs as it is written (None: they cannot be told), and whether it runs anything."""
     if run is None:
         return None, False
-    return ((run,) if isinstance(run, tuple) else commands(run)), True
+    if isinstance(run, tuple):
+        return (run,), True
+    from planrunner.plan.commandlist import commands  # late: few runs have a policy
+
+    return commands(run, shell=shell), True
 
 
 def addresses(value: Json) -> Iterator[tuple[str, int]]:
@@ -120,13 +124,26 @@ def refusal(wanted: Wanted, right: Right) -> str:
     if verdict == "deny":
         return f"{whose} denies {wanted.what}: `policy: {{{section}: {{deny: …}}}}` has `{right.entry}`"
     given = level.data.get(section)
-    allowed = texts(given.get(verdict)) if wanted.way else map(shown, entries_of(given, "allow") or ())
-    line = f"policy: {{{section}: {{{verdict}: [{', '.join([*allowed, wanted.entry])}]}}}}"
+    allowed = texts(given.get(verdict)) if wanted.way else entries_of(given, "allow") or ()
+    line = f"policy: {{{section}: {{{verdict}: {_pasted([*allowed, wanted.entry])}}}}}"
     return f"{whose} does not allow {wanted.what}; {cure(level, line)}"
+
+
+def _pasted(value: Json) -> str:
+    """A value on one line as YAML takes it back, inside braces too."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_pasted(str(name))}: {_pasted(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_pasted, value)) + "]"
+    if isinstance(value, str):
+        from planrunner.syntax.write_yaml import key_text  # late: only what is refused is told
+
+        return key_text(value)
+    return written(value)
 
 
 def cure(level: Level, line: str) -> str:
     """What makes right what a level takes away: the line to write, or consent to the policy of now."""
     if level.name.endswith(AS_BEGUN):
-        return "`planrunner resume RUN --accept-policy` holds the run to the policy of now alone"
+        return "`--accept-policy`, for `planrunner retry` or `resume`, holds the run to the policy of now alone"
     return f"to allow it, write there: {line}"
