@@ -40,6 +40,8 @@ class Settings:
     def settings(self, section: str) -> dict[str, Any]:
         return {"databases": {"main": self.main}} if section == "sql" else {}
 
+    def conceal(self, name: str, value: str) -> None: ...
+
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
