@@ -7,20 +7,22 @@ import re
 from collections.abc import Iterable, Iterator
 
 from planrunner.app.planfile import check_regular
-from planrunner.errors import NotFound
+from planrunner.errors import NotFound, UsageError
 from planrunner.plan.load import read_plan
 
 _SURE = (".plan", ".plan.yaml", ".plan.yml", ".plan.json")
 _YAML = (".yaml", ".yml")
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 _HEAD = 65_536
+_SETTINGS = "planrunner.yaml"
 _PLAN_KEY = re.compile(r"^(plan|plan_id|id):", re.MULTILINE)
 _TASKS_KEY = re.compile(r"^(tasks|nodes|steps):", re.MULTILINE)
 
 
 def find_plans(paths: Iterable[str]) -> list[str]:
     """The plan files among ``paths``: files as they are named, folders searched through; no path means the working
-    directory. Raises NotFound for a path that is not there or is no file, and where there is no plan at all."""
+    directory. Raises NotFound for a path that is not there or is no file, and where there is no plan at all, UsageError
+    for the settings of a project: what mends a plan would spoil them."""
     wanted = list(paths) or ["."]
     found: dict[str, None] = {}
     for path in wanted:
@@ -30,6 +32,8 @@ def find_plans(paths: Iterable[str]) -> list[str]:
             if not os.path.exists(path):
                 read_plan(path)  # raises NotFound with the nearest name
             check_regular(path)
+            if os.path.basename(path) == _SETTINGS:
+                raise UsageError(f"`{path}` is no plan but the settings of a project", "planrunner config check")
             found[path] = None
     if not found:
         places = ", ".join(f"`{path}`" for path in wanted)

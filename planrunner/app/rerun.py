@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from planrunner.app.asking import user
+from planrunner.app.execute import directory_of
+from planrunner.app.heldto import accepted
 from planrunner.app.reading import stored_state
 from planrunner.app.resuming import go_on
 from planrunner.app.settling import left_alone
@@ -39,6 +40,8 @@ class RerunRequest(NamedTuple):
     only_failed: bool = False
     unattended: bool = False
     """Nobody is there to ask what became of an attempt."""
+    accepts_policy: bool = False
+    """A person holds the run to the operator's policy of now alone."""
 
 
 class Stale(NamedTuple):
@@ -127,9 +130,10 @@ def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> Ru
     reason = "retry" if request.retry else "rerun"
 
     def following(state: State) -> list[Event]:
-        check_project(str(state.environment.get("directory") or os.getcwd()))
+        check_project(directory_of(state))
         alone = left_alone() if request.unattended else ()
-        return [*alone, reset_event(state, _chosen(state, request), reason, user())]
+        held = accepted(state, directory_of(state)) if request.accepts_policy else ()
+        return [*held, *alone, reset_event(state, _chosen(state, request), reason, user())]
 
     return go_on(
         request.run,

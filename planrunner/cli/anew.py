@@ -10,7 +10,7 @@ import click
 
 from planrunner.app.rerun import RerunRequest, Stale, begin_anew
 from planrunner.app.rerun import preview as stale_set
-from planrunner.cli.options import PROGRESS, UNATTENDED
+from planrunner.cli.options import ACCEPT_POLICY, PROGRESS, UNATTENDED
 from planrunner.cli.running import attended, report, tell_edited, watch
 from planrunner.cli.settings import Settings
 from planrunner.errors import OK
@@ -21,6 +21,7 @@ _OPTIONS = (
     click.option("--preview", is_flag=True, help="Only tell what would begin anew."),
     click.option("--unattended", is_flag=True, help=UNATTENDED),
     click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits."),
+    click.option("--accept-policy", is_flag=True, help=ACCEPT_POLICY),
     click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
 )
@@ -50,7 +51,8 @@ def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: boo
         sys.stderr.write(_told(stale))
     seen = watch(given, how["progress"])
     onlooker = seen if how["no_wait"] or how["unattended"] else attended(given, seen)
-    result = begin_anew(request._replace(unattended=how["unattended"]), given.state, onlooker)
+    request = request._replace(unattended=how["unattended"], accepts_policy=how["accept_policy"])
+    result = begin_anew(request, given.state, onlooker)
     return report(result, as_json)
 
 

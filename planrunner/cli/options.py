@@ -7,6 +7,7 @@ from __future__ import annotations
 
 PROGRESS = ("auto", "tree", "plain", "github", "jsonl", "quiet")
 
+ACCEPT_POLICY = "Hold the run to the policy of now, not to that of its start too."
 UNATTENDED = "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."
 
 NO_SANDBOX = "At a terminal: shut nothing in, whatever policies say. Recorded."

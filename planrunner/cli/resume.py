@@ -8,7 +8,7 @@ import click
 
 from planrunner.cli import running
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import NO_SANDBOX, PROGRESS, UNATTENDED, ResumeOptions, pair
+from planrunner.cli.options import ACCEPT_POLICY, NO_SANDBOX, PROGRESS, UNATTENDED, ResumeOptions, pair
 from planrunner.cli.quick import RESOLUTIONS
 
 
@@ -38,7 +38,7 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 )
 @click.option("--restore-files", is_flag=True, help="With --from: make the files of the directory what they were then.")
 @click.option("--yes", is_flag=True, help="Do not ask before files change.")
-@click.option("--accept-policy", is_flag=True, help="Hold the run to the policy of now, not to that of its start too.")
+@click.option("--accept-policy", is_flag=True, help=ACCEPT_POLICY)
 @click.option("--json", is_flag=True, help="Print one JSON object about the run at the end.")
 @click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
 @click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits.")

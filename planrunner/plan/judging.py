@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from planrunner.plan.matching import UNKNOWN
-from planrunner.plan.rights import AS_BEGUN, Level, Right, Use, capability, host, named, shown, texts
+from planrunner.plan.matching import UNKNOWN, written
+from planrunner.plan.rights import AS_BEGUN, Level, Right, Use, capability, host, named, texts
 from planrunner.plan.rights import entries as entries_of
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -38,8 +38,6 @@ class Wanted(NamedTuple):
 _ADDRESS = re.compile(
     r"(?:https?|ssh|git|wss?)://(?:[^/@\s?#]*@)?(\[[0-9A-Fa-f:.]+\]|[^/:@\s?#\[\]]+)(?::(\d{1,5}))?", re.I
 )
-_PLAIN = re.compile(r"[\w./~$+(][^,\[\]{}]*(?<!:)")
-"""What may stand between the brackets of a list without quotes, as far as its signs go."""
 _TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _SPEAKS = frozenset({"http", "research", "git"})
 """Families of capabilities whose inputs name hosts by addresses."""
@@ -127,22 +125,25 @@ def refusal(wanted: Wanted, right: Right) -> str:
         return f"{whose} denies {wanted.what}: `policy: {{{section}: {{deny: …}}}}` has `{right.entry}`"
     given = level.data.get(section)
     allowed = texts(given.get(verdict)) if wanted.way else entries_of(given, "allow") or ()
-    line = f"policy: {{{section}: {{{verdict}: [{', '.join(map(_written, (*allowed, wanted.entry)))}]}}}}"
+    line = f"policy: {{{section}: {{{verdict}: {_pasted([*allowed, wanted.entry])}}}}}"
     return f"{whose} does not allow {wanted.what}; {cure(level, line)}"
 
 
-def _written(entry: Json) -> str:
-    """An entry as it may stand in a list in brackets."""
-    from planrunner.syntax.quoting import is_plain_text  # late: only a refusal shows entries to copy
+def _pasted(value: Json) -> str:
+    """A value on one line as YAML takes it back, inside braces too."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_pasted(str(name))}: {_pasted(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_pasted, value)) + "]"
+    if isinstance(value, str):
+        from planrunner.syntax.write_yaml import key_text  # late: only what is refused is told
 
-    if not isinstance(entry, str):
-        return shown(entry)
-    plain = is_plain_text(entry) and _PLAIN.fullmatch(entry) and ": " not in entry and " #" not in entry
-    return entry if plain else "'" + entry.replace("'", "''") + "'"
+        return key_text(value)
+    return written(value)
 
 
 def cure(level: Level, line: str) -> str:
     """What makes right what a level takes away: the line to write, or consent to the policy of now."""
     if level.name.endswith(AS_BEGUN):
-        return "`planrunner resume RUN --accept-policy` holds the run to the policy of now alone"
+        return "`--accept-policy`, for `planrunner retry` or `resume`, holds the run to the policy of now alone"
     return f"to allow it, write there: {line}"

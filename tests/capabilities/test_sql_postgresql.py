@@ -40,7 +40,8 @@ class Settings:
     def settings(self, section: str) -> dict[str, Any]:
         return {"databases": {"main": self.main}} if section == "sql" else {}
 
-    def conceal(self, name: str, value: str) -> None: ...
+    def conceal(self, name: str, value: str) -> None:
+        """Nothing is kept here."""
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,17 @@ def test_lint_tells_the_place_and_gives_1(run, plan):
     assert "\x1b[" not in ran.out
 
 
+@pytest.mark.parametrize("words", [("lint",), ("lint", "--fix=all"), ("fmt",)])
+def test_the_settings_of_a_project_are_not_mended_as_if_they_were_a_plan(run, plan, tmp_path, words):
+    text = "models:\n  default: fast\n  fast: {provider: ollama, model: m}\n"
+    name = plan(text, "planrunner.yaml")
+    ran = run(*words, name)
+    assert ran.code == 2
+    assert "is no plan but the settings of a project" in ran.err
+    assert "planrunner config check" in ran.err
+    assert (tmp_path / name).read_text() == text
+
+
 def test_lint_in_json_keeps_standard_output_to_the_object(run, plan):
     ran = run("lint", "--format", "json", plan(MISSPELT))
     data = json.loads(ran.out)

@@ -28,12 +28,16 @@ FAULTS = [
     ("people: {ana: [qa], ana: [release]}\n", "PLAN002", ":1:21", "ana"),
     ("- ana\n", "PLAN005", ":1:1", "holds sections"),
     ("people:\n", "PLAN005", ":1:", "takes a mapping"),
+    ("policy: {labels: {prod: {approvers: {roles: [a]}}}}\n", "PLAN005", ":1:25", "of `labels` must be text"),
+    ("policy: {labels: {prod: aproval}}\n", "PLAN006", ":1:25", "did you mean `approval`?"),
 ]
 SOUND = [
     "",
     "# nobody yet\n",
     "people: {}\n",
     "people: {ana: [release], bo: qa, cy: []}\n",
+    "policy: {labels: {prod: approval, shown: diff}}\n",
+    "policy: {labels: [prod]}\n",
     "policy: {}\nagents: {}\ntools: []\nmemory: {}\nscheduler: {}\nprovider_credentials: []\nprofiles: {}\n",
 ]
 

@@ -184,6 +184,20 @@ def test_a_wider_policy_counts_for_a_run_when_a_person_says_so(desk: Desk) -> No
     desk.do("resume", "last", code=0)
 
 
+@pytest.mark.parametrize("words", [("retry", "last"), ("rerun", "last", "a")], ids=["retry", "rerun"])
+def test_a_run_that_failed_for_a_policy_begins_anew_under_a_wider_one(desk: Desk, words: tuple[str, ...]) -> None:
+    policy(desk, "{files: {read: []}}")
+    desk.write("notes", "x")
+    name = desk.plan({"id": "a", "uses": "files.read", "with": {"path": "{{ params.path }}"}}, params={"path": "notes"})
+    desk.do("exec", name, code=DENIED)
+    policy(desk, "{}")
+    refused = desk.do(*words, code=DENIED)
+    assert "`--accept-policy`, for `planrunner retry` or `resume`" in refused.stderr
+    desk.do(*words, "--accept-policy", code=0)
+    assert "policy_changed" in [entry["type"] for entry in desk.entries()]
+    desk.do("replay", "last", code=0)
+
+
 def _approve(desk: Desk) -> None:
     first = desk.do("approve", "last", "go", "--shown", _shown(json.loads(desk.do("gates", "--json").stdout)))
     if first.returncode:  # what was shown was shown under another policy

@@ -58,6 +58,12 @@ class Flow:
 
     def _output(self, cell: Cell) -> Step:
         place = self.levels.task(cell.at)
+        found = self._given(place, cell)
+        stands = _in_its_place(place, cell)
+        return found._replace(cells=(*found.cells, *stands)) if stands else found
+
+    def _given(self, place: Place, cell: Cell) -> Step:
+        """What a task itself gave."""
         task = place.task
         assert task is not None
         declared = {output.name: output for output in task.outputs}
@@ -66,6 +72,8 @@ class Flow:
             return _CLEAN
         if cell.name == "*":
             return self._whole(place)
+        if named is not None and named.path and named.type not in _LEAD_THERE:
+            return Step(_declared(place), (Cell("file", (), placed(task, named.path)),))
         inner = self.levels.inside(place)
         if inner is not None:
             return self._held(place, cell)
@@ -249,6 +257,23 @@ def actions_of(task: Task) -> list[tuple[str, Action]]:
     found = [("", Action(task.uses, task.inputs, task.run, task.script))] if task.uses else []
     found += [("degraded", task.degraded)] if task.degraded is not None else []
     return [*found, ("rollback", task.rollback)] if task.rollback is not None else found
+
+
+_LEAD_THERE = ("any", "file", "path", "")
+"""Types of outputs with a path that are the path itself, and not what the file says."""
+
+
+def _in_its_place(place: Place, cell: Cell) -> tuple[Cell, ...]:
+    """The same output of the tasks that stand in for one that failed."""
+    task = place.task
+    if task is None or cell.name in (*TOLD, KEPT):
+        return ()
+    tasks = place.level.tasks
+    return tuple(
+        cell._replace(at=(*place.level.key, edge.target))
+        for edge in task.edges
+        if edge.recovers and edge.target in tasks
+    )
 
 
 def _narrowed(cells: Iterable[Cell], path: tuple[str, ...], value: Json) -> tuple[Cell, ...]:
