@@ -42,7 +42,7 @@ class Bench:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=60,
+            timeout=240,
             check=False,
         )
         calls = told.read_bytes().split(b"\1\2\1")[:-1]

@@ -169,7 +169,7 @@ def test_what_processes_told_when_their_runner_is_killed_and_the_run_that_goes_o
 
     def planrunner(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "planrunner", *words]
-        return subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=240, check=False)
 
     said = ""
     for number in range(1, 6):

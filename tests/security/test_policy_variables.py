@@ -27,7 +27,7 @@ def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, **given},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
     )
 
 
