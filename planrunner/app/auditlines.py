@@ -8,8 +8,9 @@ import time
 from planrunner.errors import NotFound, StorageFailed, UsageError
 from planrunner.journal.breaks import cut
 from planrunner.journal.chain import first_link, next_link
-from planrunner.journal.database import failure, open_database, sqlite3
+from planrunner.journal.database import failure, sqlite3
 from planrunner.journal.sqlite import open_journal
+from planrunner.journal.strangers import open_checked
 from planrunner.journal.verifying import Anchor, Standing, Verdict
 from planrunner.journal.walking import Break, Sealed, entries_of, sealed_rows, stored_form
 from planrunner.journal.workspace import find_state
@@ -57,7 +58,7 @@ def lines(run: str | None, state: str | None) -> Iterator[str]:
             wanted = journal.find_run(run)
         finally:
             journal.close()
-    connection = open_database(directory)
+    connection = open_checked(directory)
     try:
         connection.execute("BEGIN")
         yield _line({"format": FORMAT, "type": "audit"})

@@ -1,6 +1,7 @@
 """Looks whether a task is done already: the digests of its input files, and the record of the time when it was done.
 
-The record of a task is a small file in ``cache/fresh`` of the state directory. Losing it costs only time.
+The record of a task is a small file in ``cache/fresh`` of the state directory. Losing it costs only time; it stands for
+what a task would have done, so one that the user's key does not vouch for counts for nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def look(state_dir: str, effect: Look) -> FreshnessSeen:
     except (Refused, OSError) as error:
         return answer._replace(why=f"its files cannot be looked at: {error}")
     answer = answer._replace(inputs=_digest(effect.call, now))
-    kept = _read(_path(state_dir, effect.name))
+    kept = _read(state_dir, effect.name)
     if kept is None:
         return answer._replace(why="it was not done before")
     answer = answer._replace(since=str(kept["run"]), outputs=kept["outputs"], artifacts=tuple(kept["artifacts"]))
@@ -80,7 +81,7 @@ def _digest(call: str, inputs: dict[str, str]) -> str:
 def remember(state_dir: str, effect: Remember) -> None:
     """Keep that a task is done. The file is whole or not there; it is a cache, so nothing waits for the disk."""
     path = _path(state_dir, effect.name)
-    record = {
+    record: dict[str, Json] = {
         "task": effect.name,
         "run": effect.run_id,
         "inputs": effect.inputs,
@@ -89,6 +90,7 @@ def remember(state_dir: str, effect: Remember) -> None:
     }
     staged = f"{path}.{os.getpid()}"
     try:
+        record["mac"] = _mac(state_dir, record)
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with open(staged, "w", encoding="utf-8", errors="surrogatepass", opener=private) as file:
             file.write(write_json(record))
@@ -109,10 +111,19 @@ def _path(state_dir: str, name: str) -> str:
     return os.path.join(state_dir, "cache", "fresh", sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:40])
 
 
-def _read(path: str) -> dict[str, Json] | None:
+def _read(state_dir: str, name: str) -> dict[str, Json] | None:
     try:
-        with open(path, encoding="utf-8", errors="surrogatepass", opener=private) as file:
-            record = read_json(file.read())
-        return record if record.keys() >= {"run", "inputs", "outputs", "artifacts"} else None
-    except (OSError, ValueError, AttributeError):
+        with open(_path(state_dir, name), encoding="utf-8", errors="surrogatepass", opener=private) as file:
+            record: dict[str, Json] = read_json(file.read())
+        mac = record.pop("mac", "")
+        ours = record.get("task") == name and mac == _mac(state_dir, record)
+        return record if ours and record.keys() >= {"run", "inputs", "outputs", "artifacts"} else None
+    except (OSError, ValueError, TypeError, AttributeError):
         return None
+
+
+def _mac(state_dir: str, record: dict[str, Json]) -> str:
+    """What vouches for a record; empty where the user has no key, and nobody can tell who wrote one."""
+    from planrunner.journal.verifying import known_chain  # late: few tasks are fresh
+
+    return known_chain(state_dir).mac_of_text(f"fresh {stable_json(record)}")

@@ -12,7 +12,7 @@ from planrunner.journal.anchoring import make_folder, make_heads
 from planrunner.journal.chain import Chain
 from planrunner.journal.database import FILE, Connection, failure, open_database, sqlite3
 from planrunner.journal.records import RunHandle
-from planrunner.journal.strangers import check_layout, prepared, refuse_stranger
+from planrunner.journal.strangers import prepared, refuse_stranger
 from planrunner.journal.verifying import Verdict, accepted_path, known_chain, read_heads, verify
 from planrunner.journal.walking import Sealed, sealed_rows
 from planrunner.journal.workspace import check_contents
@@ -88,7 +88,6 @@ def _adopt_all(state: str, chain: Chain, broken: set[str], whole: bool) -> set[i
     check_contents(state)
     connection = open_database(state, lambda connection: begin(connection, chain))
     try:
-        check_layout(connection, state)
         journal = connection.execute("SELECT journal FROM audit").fetchone()
         _open_for(chain, journal[0] if journal else b"")
         rows = sealed_rows(connection)

@@ -3,8 +3,6 @@ person accepts."""
 
 from __future__ import annotations
 
-import os
-
 from planrunner.journal.chain import first_link, mac_of, next_link
 from planrunner.journal.walking import BITS, Sealed, entries_of, stored_form
 from planrunner.record import TYPE_CHECKING
@@ -19,7 +17,7 @@ _PLANS = "SELECT digest, text, name, notation, compiled FROM plans"
 def begin(connection: Connection, chain: Chain) -> None:
     """Inside the migration that brings the chain: name the journal. The name is the one that the heads of this place
     know, so that runs which they know and the journal has not are told."""
-    chain.journal = chain.journal or os.urandom(16)
+    chain.journal = chain.journal or chain.new_name()
     connection.execute("INSERT INTO audit VALUES (?)", (chain.journal,))
 
 

@@ -33,6 +33,7 @@ _HEADS = "restore the file from a copy; moved away, nothing tells any more wheth
 _ID = 6
 _NAME = 48
 _MAC = 16
+_NAME_START = 8
 _LEAST_KEY = 32
 _SEQ = (1 << 32) - 1
 
@@ -159,6 +160,18 @@ class Chain:
         text = ascii((self.journal, *row)).encode()
         return self.key_id + blake2b(text, digest_size=_MAC, key=self.key, person=b"planrunner row").digest()
 
+    def new_name(self) -> bytes:
+        """A name for a new journal, which whoever has the key knows for one of their own (``is_own``)."""
+        start = os.urandom(_NAME_START)
+        return start + (os.urandom(_NAME_START) if self.key is None else self._name_end(start))
+
+    def is_own(self, journal: bytes) -> bool:
+        """Whether the holder of the key gave a journal its name."""
+        return self.key is not None and journal[_NAME_START:] == self._name_end(journal[:_NAME_START])
+
+    def _name_end(self, start: bytes) -> bytes:
+        return blake2b(start, digest_size=_NAME_START, key=self.key or b"", person=b"planrunner name").digest()
+
     def vouched(self, name: str, value: bytes) -> bytes | None:
         """A value of a cache as it is stored; None without a key, since nobody could tell later who wrote it."""
         return None if self.key is None else self._made(name, value) + value
@@ -168,6 +181,10 @@ class Chain:
         if self.key is None or not isinstance(stored, bytes) or stored[:_MAC] != self._made(name, stored[_MAC:]):
             return None
         return stored[_MAC:]
+
+    def mac_of_text(self, text: str) -> str:
+        """What vouches for a text that is kept in a file, in hexadecimal digits; empty without a key."""
+        return "" if self.key is None else self._made("", text.encode("utf-8", "surrogatepass")).hex()
 
     def _made(self, name: str, value: bytes) -> bytes:
         mac = blake2b(name.encode() + b"\0", digest_size=_MAC, key=self.key or b"", person=b"planrunner cache")

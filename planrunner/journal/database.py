@@ -81,6 +81,11 @@ and answered (``result``) by the one process that holds it, in the transaction t
 ``mac`` and ``seal`` are the chain's, see ``chain.py``; ``since`` is the first entry of a run that bears a mac.
 """
 
+_ODD = (
+    "SELECT type, name FROM sqlite_master WHERE type = 'trigger' OR type = 'view' AND name != 'events'"
+    " OR type = 'table' AND sql NOT LIKE 'CREATE TABLE%' LIMIT 1"
+)
+
 CHAINED = 4
 """The version of the tables that brought the chain."""
 
@@ -114,6 +119,17 @@ def failure(error: Exception, path: str, then: str = AGAIN) -> PlanrunnerError:
         if name.startswith(prefix):
             return StorageFailed(message.format(path=path, error=error), hint.format(then=then))
     return StorageFailed(f"the journal `{path}` failed: {error}", f"when the cause is mended, {then}")
+
+
+def check_layout(connection: Connection, path: str) -> None:
+    """Raises StorageFailed for a database that could do or answer more than what is stored: one with triggers, virtual
+    tables, or views in the place of tables. Raises the errors of SQLite."""
+    found = connection.execute(_ODD).fetchone()
+    if found is not None:
+        raise StorageFailed(
+            f"the journal `{path}` is not as planrunner makes it: it has a {found[0]} `{found[1]}`",
+            "somebody else wrote it: move it away, or restore it from a copy",
+        )
 
 
 def check_database(state: str, seconds: float) -> bool:
@@ -169,6 +185,7 @@ def _open_writer(path: str, begin: Callable[[Connection], None]) -> Connection:
         connection.execute("PRAGMA trusted_schema=OFF")
         if sys.platform == "darwin":
             connection.execute("PRAGMA fullfsync=ON")
+        check_layout(connection, path)
         if version < len(MIGRATIONS):
             _migrate(connection, path, begin)
     except BaseException:

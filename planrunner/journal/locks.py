@@ -101,7 +101,7 @@ def unlock_run(state: str, run: str, descriptor: int) -> None:
 def is_locked(state: str, run: str) -> bool:
     """Whether a living process holds the run."""
     try:
-        descriptor = os.open(lock_path(state, run), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(lock_path(state, run), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:
@@ -152,7 +152,7 @@ def _holder(path: str) -> str:
 
 def _signature(path: str) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return b""
     try:

@@ -10,9 +10,9 @@ import os
 
 from planrunner.errors import RecordMismatch, StorageFailed
 from planrunner.journal.adopting import begin
-from planrunner.journal.database import CHAINED, FILE, Connection, failure, open_database, sqlite3
+from planrunner.journal.database import CHAINED, FILE, Connection, check_layout, failure, open_database, sqlite3
 from planrunner.journal.takeover import prove
-from planrunner.journal.verifying import endless, known_chain
+from planrunner.journal.verifying import known_chain
 from planrunner.journal.walking import Sealed
 from planrunner.journal.workspace import find_state
 from planrunner.record import TYPE_CHECKING
@@ -27,7 +27,6 @@ _SEALED = (
     "SELECT number, run, plan_id, plan_digest, created, since, epoch, status, ended, seal FROM runs ORDER BY 1 DESC"
 )
 _SOMETHING = "SELECT 1 FROM runs UNION ALL SELECT 1 FROM plans UNION ALL SELECT 1 FROM requests LIMIT 1"
-_TRIGGER = "SELECT name FROM sqlite_master WHERE type = 'trigger' LIMIT 1"
 
 
 def refuse_stranger(state: str, chain: Chain) -> None:
@@ -84,27 +83,15 @@ def _prove_read(connection: Connection, state: str, run: str) -> None:
 
 def open_checked(state: str) -> Connection:
     """A connection for reading to a journal that is laid out as planrunner does it; raises as ``open_database``."""
-    connection = open_database(state)
+    connection, path = open_database(state), os.path.join(state, FILE)
     try:
-        check_layout(connection, state)
-    except BaseException:
+        check_layout(connection, path)
+    except BaseException as error:
         connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise failure(error, path) from error
         raise
     return connection
-
-
-def check_layout(connection: Connection, state: str) -> None:
-    """Raises StorageFailed for a database that could answer with more than what is stored: one with triggers, virtual
-    tables, or views in the place of tables."""
-    try:
-        found = [f"trigger `{name}`" for (name,) in connection.execute(_TRIGGER)] or [endless(connection)]
-    except sqlite3.Error as error:
-        raise failure(error, os.path.join(state, FILE)) from error
-    if found[0]:
-        raise StorageFailed(
-            f"the journal in `{state}` is not as planrunner makes it: it has a {found[0]}",
-            "somebody else wrote it: move it away, or restore it from a copy",
-        )
 
 
 def _known(state: str, chain: Chain) -> bool:
@@ -114,29 +101,30 @@ def _known(state: str, chain: Chain) -> bool:
 
 def _foreign(state: str, chain: Chain) -> str:
     """Why a place without heads is not taken for one's own; empty where there is nothing to believe."""
-    if os.path.lexists(os.path.join(state, FILE)):
+    path = os.path.join(state, FILE)
+    if os.path.lexists(path):
         try:
             connection = open_database(state)
         except StorageFailed:
             return prepared(state)  # whoever writes tells of the damage, and brings an older layout up to date
         try:
-            check_layout(connection, state)
+            check_layout(connection, path)
             if connection.execute("PRAGMA user_version").fetchone()[0] >= CHAINED:
-                if _bears_key(connection, chain):
-                    return ""
-                if connection.execute(_SOMETHING).fetchone():
-                    return "its journal does not bear your key"
+                return "" if _bears_key(connection, chain) else "its journal does not bear your key"
         except sqlite3.Error as error:
-            raise failure(error, os.path.join(state, FILE)) from error
+            raise failure(error, path) from error
         finally:
             connection.close()
     return prepared(state)
 
 
 def _bears_key(connection: Connection, chain: Chain) -> bool:
-    """Whether any run was written with the key: a project that was moved or copied is still its user's."""
+    """Whether the journal or any run in it was made with the key: a project that was moved or copied is still its
+    user's."""
     before, chain.journal = chain.journal, _name_of(connection)
     try:
+        if chain.is_own(chain.journal):
+            return True
         rows = map(Sealed._make, connection.execute(_SEALED))
         return any(row.seal is not None and row.seal == chain.seal(*row[:-1]) for row in rows)
     finally:

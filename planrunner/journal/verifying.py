@@ -114,7 +114,7 @@ def inspect(
 ) -> tuple[list[Standing], list[Break]]:
     """The runs of an open journal and its breaks; ``wanted`` are ids of runs, None for all and the journal itself."""
     try:
-        if odd := endless(connection):
+        if odd := _endless(connection):
             return [], [Break("", 0, "layout", f"the {odd} of the database is not as planrunner makes it")]
         found = _whole(connection, chain) if wanted is None else []
         if _version(connection) < CHAINED:
@@ -197,7 +197,7 @@ def _whole(connection: Connection, chain: Chain) -> list[Break]:
     return found
 
 
-def endless(connection: Connection) -> str:
+def _endless(connection: Connection) -> str:
     """What stands where a table should, and might answer for ever: a view or a virtual table; empty for none."""
     found = connection.execute(_ENDLESS).fetchone()
     return f"{found[0]} `{found[1]}`" if found else ""

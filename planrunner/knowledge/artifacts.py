@@ -150,7 +150,7 @@ class ArtifactStore:
     def open(self, sha256: str) -> BufferedReader:
         """The bytes of an artifact as a file; raises NotFound."""
         try:
-            descriptor = os.open(self.path_of(sha256), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = os.open(self.path_of(sha256), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
             raise NotFound(f"there is no artifact `{sha256}` in the store: {error.strerror}") from error
         return os.fdopen(descriptor, "rb")

@@ -2,7 +2,8 @@
 
 Which inputs are paths, and whether what lies there is read or written, the schemas of the inputs say: ``format`` is
 ``file-read`` or ``file-written`` wherever a path stands, ``file-database`` where the address of a SQLite database may,
-and ``file-diff`` where a text names files to be written. What
+``file-pattern`` where it may be a pattern of files to read, and ``file-diff`` where a text names files to be written.
+The files that hold outputs, and those that are kept as artifacts, are read as well. What
 holds a template is not known before the call, nor what a diff names before it is applied: both are judged then, by the
 same functions (``capabilities/files/scope.py``).
 """
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 WAYS: dict[str, Literal["read", "write"]] = {
     "file-read": "read",
+    "file-pattern": "read",
     "file-written": "write",
     "file-database": "write",
     "file-diff": "write",
@@ -49,8 +51,8 @@ class Ground(NamedTuple):
 
 
 class Touch(NamedTuple):
-    """A text in the inputs of a call that names a file, or (``several``) a diff that does; ``at`` leads to it from the
-    inputs on."""
+    """A text in the inputs of a call that names a file, or (``several``) files that the text alone does not tell: a
+    pattern, a diff; ``at`` leads to it from the inputs on."""
 
     way: Literal["read", "write"]
     text: str
@@ -71,12 +73,29 @@ def files(levels: Sequence[Level], task: Task, ground: Ground) -> Iterator[tuple
     None where only the call can tell. Nothing where no level is about files."""
     if not any(restricts(level.data, "files") for level in levels):
         return
+    around = (ground.directory, task.cwd)
     for key, action in (("with", task), ("degraded", task.degraded), ("rollback", task.rollback)):
         found = ground.capabilities.get(action.uses) if action is not None and action.uses else None
         if found is not None and action is not None:
             for touch in touched(found, action.inputs):
                 at = (key, *touch.at) if key == "with" else (key, "with", *touch.at)
-                yield _judged(levels, (ground.directory, task.cwd), touch._replace(at=at))
+                yield _judged(levels, around, touch._replace(at=at))
+    yield from (_judged(levels, around, touch) for touch in _taken(task))
+
+
+def _taken(task: Task) -> Iterator[Touch]:
+    """What is read of the files that a task leaves: its outputs and artifacts."""
+    if task.uses:
+        for output in task.outputs:
+            if output.path:
+                yield Touch("read", output.path, ("outputs", output.path))
+        for artifact in task.artifacts:
+            if artifact.path:
+                yield Touch("read", artifact.path, ("artifacts", artifact.path), _is_pattern(artifact.path))
+
+
+def _is_pattern(text: str) -> bool:
+    return any(sign in text for sign in "*?[")
 
 
 def _judged(levels: Sequence[Level], around: tuple[str, str], touch: Touch) -> tuple[Wanted, Right | None]:
@@ -105,11 +124,15 @@ def _named(schema: Json, value: Json, at: tuple[str | int, ...]) -> Iterator[Tou
         return
     for member in schema.get("anyOf", ()):
         yield from _named(member, value, at)
+    form = schema.get("format")
+    if isinstance(value, (bool, int, float)) and form in WAYS:
+        from planrunner.plan.expressions.values import text_of  # late: paths are text, but for those such as `2024`
+
+        value = text_of(value)
     if isinstance(value, str):
-        form = schema.get("format")
         text = _file_of(value) if form == "file-database" else value
         if text and form in WAYS:
-            yield Touch(WAYS[form], text, at, form == "file-diff")
+            yield Touch(WAYS[form], text, at, form == "file-diff" or (form == "file-pattern" and _is_pattern(text)))
     elif isinstance(value, (list, tuple)):
         for number, item in enumerate(value):
             yield from _named(schema.get("items"), item, (*at, number))

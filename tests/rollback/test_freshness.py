@@ -36,7 +36,8 @@ class Project:
         }
 
     def run(self, **keys: Any) -> RunResult:
-        use = {"id": "use", "needs": ["build"], "run": "test {{ tasks.build.outputs.n }} = 7"}
+        name = keys.get("id", "build")
+        use = {"id": "use", "needs": [name], "run": f"test {{{{ tasks.{name}.outputs.n }}}} = 7"}
         (self.folder / "plan.json").write_text(json.dumps({"plan": "p", "tasks": [{**self.task, **keys}, use]}))
         result = execute(
             ExecRequest(str(self.folder / "plan.json"), state=str(self.folder / ".planrunner"), vouched=True), Silent()
@@ -176,4 +177,29 @@ def test_what_was_found_done_is_done_again_when_somebody_names_it_or_what_holds_
     assert execute(ExecRequest(path, state=state, vouched=True), Silent()).status == "completed"
     assert project.did() == 1
     assert _rerun(project, "hold").status == "completed"
+    assert project.did() == 2
+
+
+@pytest.mark.parametrize("change", [{"outputs": {"n": 8}}, {"run": "r0"}, {"mac": ""}, {"mac": "00" * 16}])
+def test_a_record_that_the_key_of_the_user_does_not_vouch_for_counts_for_nothing(
+    project: Project, change: dict[str, Any]
+) -> None:
+    project.run()
+    (path,) = (project.folder / ".planrunner" / "cache" / "fresh").iterdir()
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    project.run()
+    assert project.did() == 2
+    project.run()
+    assert project.did() == 2
+
+
+def test_the_record_of_another_task_counts_for_nothing(project: Project) -> None:
+    """It bears the key, and somebody gave it the name of this one."""
+    project.run()
+    project.run(id="build2", run=project.task["run"].replace("did", "other"))
+    folder = project.folder / ".planrunner" / "cache" / "fresh"
+    names = {json.loads(path.read_text())["task"]: path for path in folder.iterdir()}
+    one, two = (names[name] for name in sorted(names))
+    one.write_bytes(two.read_bytes())
+    project.run()
     assert project.did() == 2

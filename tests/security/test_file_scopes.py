@@ -35,13 +35,13 @@ def scoped(desk: Desk, text: str) -> None:
 
 
 def test_a_path_that_is_refused_is_found_where_it_stands_and_nothing_starts_until_the_line_is_there(desk: Desk) -> None:
-    scoped(desk, "{write: ['build/**']}")
+    scoped(desk, "{write: ['**/*.md', 'build/**']}")
     act = {"uses": "files.write", "with": {"content": "out/a", "path": "out/a", "parents": True}}
     name = desk.plan({"id": "first", "run": f"touch {desk.canary}"}, {"id": "a", **act})
     row = json.loads(desk.do("lint", name, "--format", "json", code=1).stdout)["findings"][0]
     text = (desk.folder / name).read_text()
     assert row["code"] == "PLAN801" and row["range"]["start"]["offset"] == text.index("out/a", text.index('"path"'))
-    line = "policy: {files: {write: [build/**, out/a]}}"
+    line = "policy: {files: {write: ['**/*.md', build/**, out/a]}}"
     for _ in range(2):  # the second time the plan is known
         done = desk.do("exec", name, code=DENIED)
         assert f"`a`: planrunner.yaml does not allow writing out/a; to allow it, write there: {line}" in done.stderr
@@ -194,6 +194,11 @@ _NEEDED = {
     "statement": "SELECT 1",
     "url": "http://127.0.0.1:9/",
 }
+_BESIDE: dict[tuple[str, str], dict[str, Any]] = {
+    ("files.template", "path"): {"text": "x"},
+    ("validate.json_schema", "files"): {"schema": True},
+    ("validate.json_schema", "schema_file"): {"data": 1},
+}
 
 
 def _declared() -> dict[str, tuple[str, ...]]:
@@ -202,7 +207,7 @@ def _declared() -> dict[str, tuple[str, ...]]:
     for name in sorted(TARGETS):
         capability = description_of(name)
         shapes: dict[str, list[Any]] = {
-            field.name: ["sqlite:///x", {"one": "x"}, {"one": {"path": "x"}}, [{"path": "x"}]]
+            field.name: ["sqlite:///x", {"one": "x"}, {"one": {"path": "x"}}, [{"path": "x"}], ["x"]]
             for field in capability.inputs
         }
         ways = {
@@ -226,9 +231,9 @@ def _inputs(name: str, at: str, path: str) -> dict[str, Any]:
     elif key == "blocks":
         value = [{"path": path, "search": "a", "replace": "b"}]
     for each in reversed(inner if key == "files" else []):
-        value = {each: value}
+        value = [value] if each == "0" else {each: value}
     needed = [field.name for field in description_of(name).inputs if field.required]
-    beside = {"text": "x"} if at == "path" and name == "files.template" else {}
+    beside = _BESIDE.get((name, key), {})
     return {**{each: _NEEDED.get(each, f"fine/{each}") for each in needed}, **beside, key: value}
 
 
@@ -284,4 +289,6 @@ def test_whatever_a_call_opens_by_a_path_of_its_inputs_is_declared() -> None:
         "sql.execute": ("database",),
         "sql.query": ("database",),
         "sql.script": ("database", "file"),
+        "validate.json_schema": ("files", "files.0", "schema_file"),
+        "validate.junit": ("files", "files.0"),
     }

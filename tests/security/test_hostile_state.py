@@ -163,10 +163,15 @@ def test_a_link_to_a_folder_is_no_cache(clone: Clone) -> None:
     assert "cache/http` belongs to no journal" in clone.do("exec", "p.yaml", "--no-wait", code=MISMATCH).stderr
 
 
-def test_votes_that_a_trigger_casts_are_not_counted(clone: Clone) -> None:
-    """A journal without a single run, which votes for each one that is begun."""
+@pytest.mark.parametrize("known", [False, True])
+def test_votes_that_a_trigger_casts_are_not_counted(clone: Clone, known: bool) -> None:
+    """A journal without a single run, which votes for each one that is begun; or one's own, whose first page came with a
+    log that a commit put beside it."""
     vote = '{"task":"allowed","vote":"approve","by":"you"}'
-    clone.lay_out()
+    if known:
+        clone.do("exec", "p.yaml", "--no-wait", "--progress", "quiet", code=8)
+    else:
+        clone.lay_out()
     clone.change(
         "CREATE TRIGGER late AFTER INSERT ON runs BEGIN INSERT INTO requests (run, at, kind, body, by)"
         f" VALUES (NEW.run, 1.0, 'vote', '{vote}', 'you'); END"
@@ -184,7 +189,13 @@ def test_a_table_that_never_ends_keeps_nobody(clone: Clone, table: str) -> None:
         f"CREATE VIEW {table} AS WITH RECURSIVE n(run) AS (SELECT 1 UNION ALL SELECT run + 1 FROM n)"
         " SELECT run, run AS journal FROM n WHERE run < 0",
     )
-    for words in (("runs",), ("show", "last"), ("exec", "p.yaml", "--no-wait"), ("resume", "last")):
+    for words in (
+        ("runs",),
+        ("show", "last"),
+        ("exec", "p.yaml", "--no-wait"),
+        ("resume", "last"),
+        ("audit", "export"),
+    ):
         assert f"it has a view `{table}`" in clone.do(*words, code=11).stderr
     assert f"the view `{table}` of the database" in clone.do("audit", "verify", code=MISMATCH).stdout
 
@@ -234,3 +245,33 @@ def test_what_somebody_put_into_the_cache_of_plans_does_not_run(clone: Clone, mo
         journal.close()
         clone.do("exec", "a.yaml", "--progress", "quiet", code=0)
         assert (clone.folder / "said").read_text() == "a\n"
+
+
+def test_not_even_an_empty_journal_of_somebody_else_is_written_on(clone: Clone) -> None:
+    """Whoever knows its name could put another one with runs in its place later."""
+    clone.lay_out()
+    assert "does not bear your key" in clone.do("exec", "p.yaml", "--no-wait", code=MISMATCH).stderr
+    assert "does not bear your key" in clone.do("exec", "p.yaml", "--no-wait", code=MISMATCH).stderr
+
+
+def test_a_journal_without_runs_that_was_moved_is_still_its_users(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", clone.env["XDG_DATA_HOME"])
+    open_journal(str(clone.state)).close()
+    shutil.move(clone.state, clone.base / "moved")
+    open_journal(str(clone.base / "moved")).close()
+
+
+@pytest.mark.parametrize("words", [("runs",), ("show", "last"), ("artifacts", "verify")])
+def test_a_pipe_in_the_place_of_a_lock_or_of_an_artifact_is_not_waited_for(
+    words: tuple[str, ...], clone: Clone
+) -> None:
+    clone.do("exec", "p.yaml", "--no-wait", "--progress", "quiet", code=8)
+    row = sqlite3.connect(clone.state / "journal.db").execute("SELECT run FROM runs").fetchone()
+    os.mkfifo(clone.state / "locks" / f"{row[0]}.lock")
+    for kept in [path for path in (clone.state / "artifacts").rglob("*") if path.is_file() and len(path.name) > 40]:
+        kept.unlink()
+        os.mkfifo(kept)
+    clone.is_now("else")
+    assert clone.do(*words).returncode in (0, 1, 8, MISMATCH)

@@ -39,7 +39,8 @@ def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def ran(project: Path, policy: str, *tasks: str) -> subprocess.CompletedProcess[str]:
     (project / "planrunner.yaml").write_text(f"policy: {{files: {policy}}}\n")
     listed = "".join(f"  - {{id: t{at}, timeout: 1m, {task}}}\n" for at, task in enumerate(tasks))
-    (project / "p.yaml").write_text(f"plan: p\non_failure: continue\ntasks:\n{listed}")
+    params = ", ".join(f"p{at}: '{path}'" for at, path in enumerate(PATHS))
+    (project / "p.yaml").write_text(f"plan: p\non_failure: continue\nparams: {{{params}}}\ntasks:\n{listed}")
     return run(project, "exec", "p.yaml", "--json", "--progress", "quiet")
 
 
@@ -67,7 +68,8 @@ def counted(path: str) -> str:
 @pytest.mark.parametrize("taken", [output, artifact, checked, checked_by, counted])
 def test_nothing_is_taken_from_where_a_task_may_not_read(project: Path, policy: str, taken: object) -> None:
     assert callable(taken)
-    done = ran(project, policy, *map(taken, PATHS), *([] if taken in (output, checked_by) else [taken("secrets/*")]))
+    later = [f"{{{{ params.p{at} }}}}" for at in range(len(PATHS))]  # what stands in the plan is refused at the start
+    done = ran(project, policy, *map(taken, later), *([] if taken in (output, checked_by) else [taken("secrets/*")]))
     assert done.returncode == 12, done.stdout + done.stderr
     assert '"completed"' not in done.stdout
     assert "seven-seals" not in done.stdout
@@ -78,7 +80,7 @@ def test_a_folder_that_holds_what_may_not_be_read_is_not_kept(project: Path) -> 
     (project / "open" / "deep").mkdir()
     (project / "open" / "deep" / "key").write_text("seven-seals")
     done = ran(project, "{deny: ['open/deep/key']}", artifact("open"))
-    assert "denies open/deep/key" in done.stdout
+    assert "denies reading open/deep/key" in done.stdout
 
 
 def test_what_may_be_read_is_taken(project: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from planrunner.capabilities.contract import Failure
-from planrunner.plan.judging import cure
+from planrunner.plan.filepaths import placed
+from planrunner.plan.judging import Wanted, refusal
 from planrunner.plan.rights import path as right_to
 from planrunner.plan.rights import restricts
 from planrunner.record import TYPE_CHECKING
@@ -13,7 +14,7 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from planrunner.plan.rights import Level, Right
+    from planrunner.plan.rights import Level
 
 
 def require_readable(rights: Iterable[Level], top: str, path: str) -> None:
@@ -23,27 +24,13 @@ def require_readable(rights: Iterable[Level], top: str, path: str) -> None:
     if not levels:
         return
     for root, whole in ((os.path.abspath(top), os.path.abspath(path)), (os.path.realpath(top), os.path.realpath(path))):
-        _require(levels, _place(root, whole))
+        _require(levels, placed(root, whole, ()))
         for folder, _, names in os.walk(whole):
             for name in names:
-                _require(levels, _place(root, os.path.join(folder, name)))
-
-
-def _place(root: str, whole: str) -> str:
-    inside = whole == root or whole.startswith(f"{root.rstrip('/')}/")
-    return os.path.relpath(whole, root) if inside else whole
+                _require(levels, placed(root, folder, (name,)))
 
 
 def _require(levels: Iterable[Level], place: str) -> None:
     right = right_to(levels, "read", place)
     if right.verdict == "deny":
-        raise Failure(_refusal(place, right), "policy", rule=right.rule)
-
-
-def _refusal(place: str, right: Right) -> str:
-    level = right.level
-    assert level is not None
-    whose = level.file or level.name
-    if right.entry:
-        return f"{whose} denies {place}: `policy: {{files: {{deny: …}}}}` has `{right.entry}`"
-    return f"{whose} does not allow reading {place}; {cure(level, f'{place} under policy: files: read')}"
+        raise Failure(refusal(Wanted.file("read", place), right), "policy", rule=right.rule)

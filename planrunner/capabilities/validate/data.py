@@ -10,7 +10,7 @@ from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.schemas import require_schema
 from planrunner.capabilities.validate.evidence import Evidence, Finding, evidence, finding, judged
-from planrunner.capabilities.validate.paths import found_files, names, require_let
+from planrunner.capabilities.validate.paths import Pattern, found_files, names, require_let
 
 if TYPE_CHECKING:
     from planrunner.source import Source
@@ -23,9 +23,9 @@ _LARGEST = 16 << 20
 def json_schema(
     context: Context,
     data: Annotated[Any, Doc("data of the plan, such as the outputs of a task")] = None,
-    files: Annotated[str | list[str], Doc("files of JSON or YAML, or patterns such as config/*.yaml")] = "",
+    files: Annotated[Pattern | list[Pattern], Doc("files of JSON or YAML, or patterns such as config/*.yaml")] = "",
     schema: Annotated[dict[str, Any] | bool | None, Doc("the schema itself")] = None,
-    schema_file: Annotated[str, Doc("the schema in a file of JSON or YAML")] = "",
+    schema_file: Annotated[str, Doc("the schema in a file of JSON or YAML", form="file-read")] = "",
     fail: Annotated[bool, Doc("fail with the class `findings` where something does not fit")] = True,
     max_findings: Annotated[int, Doc("the most findings to give; `counts` is of all")] = 200,
 ) -> Evidence:

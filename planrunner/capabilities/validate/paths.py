@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Annotated
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.declare import Doc
+
+Pattern = Annotated[str, Doc("", form="file-pattern")]
+"""A file by its name, or a pattern of files."""
 
 _MOST = 1_000
 """Files that patterns may fit."""

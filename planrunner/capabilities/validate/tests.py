@@ -13,7 +13,7 @@ from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.programs import Program, run
 from planrunner.capabilities.validate.evidence import Finding, finding, headline
 from planrunner.capabilities.validate.junit import Case, NoReport, read_cases
-from planrunner.capabilities.validate.paths import found_files, names, relative
+from planrunner.capabilities.validate.paths import Pattern, found_files, names, relative
 from planrunner.capabilities.validate.tools import Tool, find
 from planrunner.record import NamedTuple
 
@@ -122,7 +122,7 @@ def _ran(context: Context, tool: Tool, arguments: list[str], keep: str) -> tuple
 @capability("validate.junit", effect="read", foreign=("findings", "failures"), own=("tool", "version", "counts"))
 def junit(
     context: Context,
-    files: Annotated[str | list[str], Doc("reports, or patterns such as build/**/TEST-*.xml")],
+    files: Annotated[Pattern | list[Pattern], Doc("reports, or patterns such as build/**/TEST-*.xml")],
     fail: Annotated[bool, Doc("fail with the class `tests` where a test failed or there are none")] = True,
     max_findings: Annotated[int, Doc("the most failures to give; `counts` is of all")] = 50,
 ) -> Tested:
