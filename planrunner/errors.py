@@ -77,7 +77,16 @@ class RecordMismatch(PlanrunnerError):
 
 
 class Denied(PlanrunnerError):
+    """What may not be done. With a ``rule`` it is a plan that may not start, which is kept for audit: its path, and its
+    digest where it was read."""
+
     exit_code = DENIED
+
+    def __init__(self, message: str, hint: str = "", rule: str = "", plan: str = "", digest: str = "") -> None:
+        super().__init__(message, hint)
+        self.rule = rule
+        self.plan = plan
+        self.digest = digest
 
 
 class StorageFailed(PlanrunnerError):

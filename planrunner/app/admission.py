@@ -130,7 +130,11 @@ def _admitted(wish: Wish, examined: Examined) -> tuple[Seen, dict[str, Json]]:
     found, allowed = examined.found, _allowed(wish)
     origin: Literal["inside", "outside"] = found["origin"]
     missing = _missing(found["outside"], wish, allowed)
-    by = _by(wish, examined, rule_for(origin), missing)
+    try:
+        by = _by(wish, examined, rule_for(origin), missing)
+    except Denied as denied:
+        denied.digest = examined.seen.digest
+        raise
     if by != "policy":  # whoever said yes was told of them
         allowed += [_real(wish, row) for row in missing]
     noted: dict[str, Json] = {"trust": {"origin": origin, "digest": found["digest"], "by": by}}
@@ -152,16 +156,17 @@ def check_again(environment: Mapping[str, Json]) -> None:
 
 
 def _denied(path: str, why: str) -> Denied:
-    return _no(f"`{path}` may not run: {why}", f"the line that says so: {DENYING} in {FILE} or your own settings")
+    hint = f"the line that says so: {DENYING} in {FILE} or your own settings"
+    return _no(f"`{path}` may not run: {why}", hint, path, "policy.plans")
 
 
 def _taken_back(path: str, why: str) -> Denied:
-    return _no(f"the run of `{path}` may not go on: {why}", f"read it, then: planrunner trust {word(path)}")
+    return _no(f"the run of `{path}` may not go on: {why}", f"read it, then: planrunner trust {word(path)}", path)
 
 
-def _no(message: str, hint: str) -> Denied:
+def _no(message: str, hint: str, path: str, rule: str = "trust") -> Denied:
     """The refusal; names that a plan chose show nothing but what they are."""
-    return Denied(escaped(message), escaped(hint))
+    return Denied(escaped(message), escaped(hint), rule, path)
 
 
 def _by(wish: Wish, examined: Examined, rule: str, missing: list[dict[str, str]]) -> str:
@@ -173,7 +178,7 @@ def _by(wish: Wish, examined: Examined, rule: str, missing: list[dict[str, str]]
     if wish.digest:
         if wish.digest.removeprefix("sha256:") != found["digest"].removeprefix("sha256:"):
             message = f"`{wish.path}` is not what was trusted: its digest is {found['digest']}, not {wish.digest}"
-            raise _no(message, f"look at what it may do now: planrunner trust {word(wish.path)}")
+            raise _no(message, f"look at what it may do now: planrunner trust {word(wish.path)}", wish.path)
         return "digest"
     if rule == "allow" and not missing:
         return "policy"
@@ -190,7 +195,7 @@ def _by(wish: Wish, examined: Examined, rule: str, missing: list[dict[str, str]]
 def _refused(wish: Wish, found: Mapping[str, Json], answer: Answer, missing: list[dict[str, str]]) -> Denied:
     path = word(wish.path)
     if answer == "no":
-        return _no(f"`{wish.path}` was not run: nobody said yes", f"planrunner trust {path} shows it again")
+        return _no(f"`{wish.path}` was not run: nobody said yes", f"planrunner trust {path} shows it again", wish.path)
     ways = f"planrunner trust {path}, or planrunner exec {path} --trust {found['digest']}"
     reasons = (
         [found["why"]] if found["why"] else [f"{row['as']} of `{row['task']}`: {row['path']}" for row in missing[:1]]
@@ -199,9 +204,10 @@ def _refused(wish: Wish, found: Mapping[str, Json], answer: Answer, missing: lis
     if missing and found["origin"] == "inside":
         real = _real(wish, missing[0])
         ways = f"--allow-outside {word(real)}, or in {FILE}: policy: {{files: {{write: ['**', {real}]}}}}"
-        return _no(f"`{wish.path}` acts outside the project ({'; '.join(reasons)})", f"allow it with {ways}")
+        message = f"`{wish.path}` acts outside the project ({'; '.join(reasons)})"
+        return _no(message, f"allow it with {ways}", wish.path, "trust.outside")
     told = "; ".join(reasons) or "the policy asks for it"
-    return _no(f"nobody has said that `{wish.path}` may run ({told})", f"read it, then: {ways}")
+    return _no(f"nobody has said that `{wish.path}` may run ({told})", f"read it, then: {ways}", wish.path)
 
 
 def _allowed(wish: Wish) -> list[str]:

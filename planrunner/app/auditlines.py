@@ -31,6 +31,7 @@ _CLASSES = {
     "undo_started": "command",
     "attempt_ended": "output",
     "undo_ended": "output",
+    "plan_refused": "refusal",
     "gate_voted": "vote",
     "gate_decided": "decision",
     "doubt_settled": "decision",
@@ -45,7 +46,7 @@ _CLASSES = {
 }
 """What a reader looks for; all else is a ``step``."""
 
-_WHY = ("reason", "comment", "detail", "cause", "failure", "message", "resolution", "decision", "verdict")
+_WHY = ("rule", "reason", "comment", "detail", "cause", "failure", "message", "resolution", "decision", "verdict")
 
 
 def lines(run: str | None, state: str | None) -> Iterator[str]:
@@ -159,7 +160,7 @@ def _event(run: str, stored: dict[str, Json], link: bytes) -> dict[str, Json]:
         "when": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at))}.{int(at * 1000) % 1000:03d}Z",
         "who": _who(body),
         "class": "refusal" if refused else _CLASSES.get(kind, "step"),
-        "subject": str(body.get("task") or body.get("plan_digest") or ""),
+        "subject": str(body.get("task") or body.get("plan") or body.get("plan_digest") or ""),
         "why": ": ".join(why),
     }
 

@@ -62,7 +62,8 @@ def look(run: str, wanted: str, state: str | None) -> dict[str, Json]:
 
 def _completion(entries: Sequence[Entry], found: Checkpoint) -> int:
     """The entry with which the task, or the round, had completed: the place to go on from has what begins next too."""
-    for entry in reversed(entries[: found.seq]):
+    before: Iterator[Entry] = reversed(entries[: found.seq])
+    for entry in before:
         event = entry.event
         if entry.seq == found.taken or (isinstance(event, TaskSettled) and event.task == found.task):
             return entry.seq

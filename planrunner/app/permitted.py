@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from planrunner.plan.touching import Ground
 
 
-def refuse_denied(plan: Plan, levels: tuple[Level, ...], path: str, ground: Ground) -> None:
-    """Raise Denied, with every refusal, for a plan of which some task can never run under these levels."""
-    said = [f"`{name}`: {refusal(wanted, right)}" for name, _, wanted, right in refused_tasks(plan, levels, ground)]
-    if said:
-        listed = "\n".join(f"  {line}" for line in said)
-        raise Denied(f"policy does not let `{path}` start\n{listed}", f"planrunner policy explain {path}")
+def refuse_denied(plan: Plan, levels: tuple[Level, ...], path: str, ground: Ground, digest: str) -> None:
+    """Raise Denied, with every refusal, for a plan of which some task can never run under these levels; the rule is
+    that of the first."""
+    found = list(refused_tasks(plan, levels, ground))
+    if found:
+        listed = "\n".join(f"  `{name}`: {refusal(wanted, right)}" for name, _, wanted, right in found)
+        message = f"policy does not let `{path}` start\n{listed}"
+        raise Denied(message, f"planrunner policy explain {path}", found[0][-1].rule, path, digest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrunner.errors import NotFound
 from planrunner.journal.port import JournalPort
 from planrunner.journal.records import StoredPlan
 from planrunner.machine.evolve import fold
@@ -12,6 +13,9 @@ from planrunner.plan.model import Plan
 
 def stored_plan(journal: JournalPort, digest: str) -> Plan:
     """The plan a run is pinned to; the file it came from may have changed or gone. Raises NotFound."""
+    if not digest:
+        message = "`refused` is no run but the record of plans that were not let start"
+        raise NotFound(message, "`planrunner audit export refused --format text` shows it")
     return plan_of(journal.plan(digest))
 
 

@@ -123,28 +123,20 @@ def _first_sight(path: str, registry: Registry) -> Seen:
 
 def capabilities_of(tasks: tuple[Task, ...]) -> set[str]:
     """The capabilities that tasks name, those inside them and what undoes or replaces them included."""
+    from planrunner.plan.holding import every  # late: a plan seen before is not looked through
+
     found: set[str] = set()
-    for task in _every(tasks):
+    for task in every(tasks):
         found.add(task.uses)
         found |= {action.uses for action in (task.rollback, task.degraded) if action is not None}
     return found - {""}
 
 
-def _every(tasks: tuple[Task, ...]) -> Iterator[Task]:
-    """The tasks with all that are inside them."""
-    waiting = list(tasks)
-    for task in waiting:
-        yield task
-        waiting += task.subplan
-        if task.loop is not None:
-            waiting += task.loop.tasks
-        if task.sub is not None:
-            waiting += task.sub.tasks
-
-
 def _places(tasks: tuple[Task, ...]) -> Iterator[str]:
     """The places that tasks say they work in, or take outputs from."""
-    for task in _every(tasks):
+    from planrunner.plan.holding import every  # late: a plan seen before is not looked through
+
+    for task in every(tasks):
         yield task.cwd
         yield from (each.path for each in task.outputs if each.path)
 
@@ -258,7 +250,7 @@ def governing(directory: str, seen: Seen, path: str, capabilities: Registry, for
     from planrunner.app.permitted import refuse_denied  # late: few operators say anything
     from planrunner.plan.touching import Ground
 
-    refuse_denied(seen.plan, levels(records), path, Ground(capabilities, directory))
+    refuse_denied(seen.plan, levels(records), path, Ground(capabilities, directory), seen.digest)
     return {"policy": records}
 
 

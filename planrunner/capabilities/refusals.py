@@ -35,6 +35,9 @@ REFUSALS: dict[str, Refusal] = {
     "sandbox.*": Refusal(
         "going on past a limit of the sandbox: cpu, memory, processes, time, output", "The message has the line."
     ),
+    "sandbox.off": Refusal(
+        "taking the sandbox away with `--no-sandbox` where nobody sits at a terminal", "Type it at a terminal."
+    ),
     "sandbox.files": Refusal(
         "work outside the working directory in a sandbox, and making what rules over it: planrunner.yaml, .git",
         "The message has the line, where there is one.",

@@ -35,7 +35,7 @@ _NAMES = {"heads": "head", "path": "export", "as_json": "json", "form": "format"
 def command(ctx: click.Context, /, action: str, run: str | None, **options: Any) -> int:
     """Prove that the journal is what was written (`verify`; exit code 10 where it is not), write who did what, when and
     why (`export`), print anchors to keep elsewhere (`head`), or take what stands there as it is (`accept`). RUN is an
-    id, the start of one, or `last`; without it all runs are meant.
+    id, the start of one, `last`, or `refused`: the plans that were not let start. Without it all are meant.
 
     \b
     Examples:
@@ -43,6 +43,7 @@ def command(ctx: click.Context, /, action: str, run: str | None, **options: Any)
       planrunner audit head > anchors.txt
       planrunner audit verify --head anchors.txt
       planrunner audit export last --format text
+      planrunner audit export refused --format text
     """
     given = {name: value for name, value in options.items() if value not in (None, ())}
     for name in given:

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from planrunner.app import audit
+from planrunner.app.refused import NAME as REFUSED
 from planrunner.cli.settings import output
 from planrunner.errors import MISMATCH, OK, UsageError
 from planrunner.views.terminal import harmless
@@ -84,12 +85,15 @@ def _data(found: Verdict, accepted: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _text(found: Verdict, journal: bool) -> list[str]:
     """The verdict, then each break; what limits it follows."""
-    runs, events = len(found.runs), sum(each.events for each in found.runs)
+    refused = sum(each.events for each in found.runs if each.run == REFUSED)
+    runs = sum(each.run != REFUSED for each in found.runs)
+    events = sum(each.events for each in found.runs) - refused
     if found.breaks:
         rows = [f"broken: {_findings(len(found.breaks))}"]
         rows += [f"  {each.run or 'the journal'}: {each.kind}: {harmless(each.message)}" for each in found.breaks]
     else:
         rows = [f"intact: {runs} run{'s' * (runs != 1)}, {events} event{'s' * (events != 1)}"]
+        rows[0] += f", {refused} refusal{'s' * (refused != 1)}" if refused else ""
     if journal and not found.heads and runs:
         rows.append("  no heads are kept here: a cut tail or an old copy can only be told with `--head`")
     for each in found.runs:

@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 
-from planrunner.errors import INTERNAL, INTERRUPTED, STORAGE, USAGE, PlanInvalid, PlanrunnerError
+from planrunner.errors import INTERNAL, INTERRUPTED, STORAGE, USAGE, Denied, PlanInvalid, PlanrunnerError
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def guarded(arguments: list[str], own: bool = False) -> int:
         return _invalid(error, arguments)
     except PlanrunnerError as error:
         _say(f"error: {error.message}", f"{_GONE}; {_ELSEWHERE}" if _is_gone() else _here(error.hint, arguments))
+        if isinstance(error, Denied):
+            _keep(error, arguments)
         return error.exit_code
     except BrokenPipeError:
         return broken_pipe()
@@ -126,6 +128,18 @@ def _here(hint: str, arguments: Sequence[str]) -> str:
     for command in _NAMED:
         hint = hint.replace(f"planrunner {command}", f"{program} {command}")
     return hint
+
+
+def _keep(denied: Denied, arguments: Sequence[str]) -> None:
+    """Keep for audit that a plan was not let start, but on paper. Where that fails the plan stays refused."""
+    if not denied.rule or "--dry-run" in arguments:
+        return
+    from planrunner.app.refused import keep  # late: few plans are refused
+
+    try:
+        keep(denied, _option(arguments, "--state") or None)
+    except Exception as problem:  # whatever it is, the refusal is what has to be told
+        _say(f"warning: this refusal is not on record: {getattr(problem, 'message', problem)}")
 
 
 def _option(arguments: Sequence[str], name: str) -> str:

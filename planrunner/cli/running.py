@@ -43,7 +43,7 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         options.seed,
         options.preview,
         options.unattended,
-        options.no_sandbox and _at_terminal(),
+        options.no_sandbox and _at_terminal(options.plan),
         options.trust or "",
         options.allow_outside,
         partial(_ask, given, options.unattended),
@@ -63,8 +63,8 @@ def _ask(given: Settings, alone: bool, found: dict[str, Any]) -> Answer:
     return consent(given, alone, found)
 
 
-def _at_terminal() -> bool:
-    """Raises Denied where nobody can have typed it."""
+def _at_terminal(what: str) -> bool:
+    """Whether a person sits there. Raises Denied where nobody can have typed that ``what`` shall run unconfined."""
     if sys.stdin is not None and sys.stdin.isatty():
         return True
     from planrunner.errors import Denied  # late: rarely does anybody take the sandbox away
@@ -72,6 +72,8 @@ def _at_terminal() -> bool:
     raise Denied(
         "--no-sandbox is for a person who types it at a terminal, and standard input is none",
         "`planrunner doctor --sandbox` tells what keeps the sandbox from working here",
+        "sandbox.off",
+        what,
     )
 
 
@@ -82,7 +84,7 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
     seen = watch(given, options.progress)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
     tell_edited(given, options.run)
-    manner = Manner(options.unattended, options.accept_policy, options.no_sandbox and _at_terminal())
+    manner = Manner(options.unattended, options.accept_policy, options.no_sandbox and _at_terminal(options.run))
     result = resume(options.run, options.settle, given.state, onlooker, manner)
     return report(result, options.json)
 

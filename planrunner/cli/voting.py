@@ -92,5 +92,6 @@ def _tell(given: Settings, voted: list[Voted]) -> None:
 
 def _refusal(given: Settings, voted: Voted) -> PlanrunnerError:
     answer = voted.steered.answer
-    kind = {MISMATCH: RecordMismatch, DENIED: Denied}.get(answer.code, UsageError)
+    kinds: dict[int, type[PlanrunnerError]] = {MISMATCH: RecordMismatch, DENIED: Denied}
+    kind = kinds.get(answer.code, UsageError)
     return kind(f"run {voted.steered.run_id}: {answer.message}", f"{given.program} gates {voted.steered.run_id}")

@@ -27,7 +27,11 @@ def refused(call: Call) -> Outcome | None:
 
 
 def _judged(call: Call) -> Iterator[tuple[Wanted, Right]]:
-    runs = (call.arguments,) if call.arguments else commands(call.script, call.values) if call.script else None
+    runs: tuple[tuple[str, ...], ...] | None = None
+    if call.arguments:
+        runs = (call.arguments,)
+    elif call.script:
+        runs = commands(call.script, call.values, call.task.shell)
     script = bool(call.script or call.arguments)
     yield from uses(call.rights, Use(call.task.uses, call.inputs, runs, script, final=True))
     yield from variables(call.rights, call.env)

@@ -41,6 +41,9 @@ _KEPT = (
     "SELECT id >> 32, id & 4294967295, at, kind, version, body FROM entries"
     " WHERE kind = 'attempt_ended' AND instr(body, '\"artifacts\":[') ORDER BY id"
 )
+_NEWEST = "SELECT run FROM runs WHERE plan_digest <> '' ORDER BY number DESC LIMIT ?"
+"""The record of what was not let start stands among the runs and has no plan: it is none of them."""
+_LIKE = "SELECT run FROM runs WHERE plan_digest <> '' AND run LIKE ? ESCAPE '\\' ORDER BY number DESC"
 _RUNS = (
     "SELECT run, plan_id, plan_digest, created, epoch,"
     " (SELECT ifnull(max(id) & 4294967295, 0) FROM entries WHERE id BETWEEN number << 32 AND (number + 1) << 32),"
@@ -81,7 +84,8 @@ def open_journal(state: str, *, readonly: bool = False) -> Journal:
         raise
     journal.notices = notices
     if chain.unchained:
-        journal.notices += (f"what happens can not be proven later: {chain.unchained}",)
+        way = "with XDG_DATA_HOME set to a folder that you may write it can"
+        journal.notices += (f"what happens can not be proven later: {chain.unchained}; {way}",)
     return journal
 
 
@@ -190,7 +194,7 @@ class Journal(Requests):
 
     def runs(self, limit: int = 100, offset: int = 0) -> list[RunRow]:
         """Runs, the newest first."""
-        rows = self._query(f"{_RUNS} ORDER BY number DESC LIMIT ? OFFSET ?", limit, offset)
+        rows = self._query(f"{_RUNS} WHERE plan_digest <> '' ORDER BY number DESC LIMIT ? OFFSET ?", limit, offset)
         return [self._row(row) for row in rows]
 
     def run(self, run: str) -> RunRow:
@@ -206,7 +210,7 @@ class Journal(Requests):
         Raises NotFound naming the candidates or the nearest name.
         """
         if wanted == "last":
-            newest = self._query("SELECT run FROM runs ORDER BY number DESC LIMIT 1")
+            newest = self._query(_NEWEST, 1)
             if not newest:
                 raise runids.no_match(wanted, ())
             return str(newest[0][0])
@@ -214,7 +218,7 @@ class Journal(Requests):
             return wanted
         like = _literal(wanted)
         for pattern in (f"{like}%", f"%-{like}"):
-            found = self._query("SELECT run FROM runs WHERE run LIKE ? ESCAPE '\\' ORDER BY number DESC", pattern)
+            found = self._query(_LIKE, pattern)
             if found and wanted:
                 return runids.only_match(wanted, [str(row[0]) for row in found])
         raise self._unknown(wanted)
@@ -351,7 +355,7 @@ class Journal(Requests):
         return found._replace(held=self.is_held(found.run))
 
     def _unknown(self, wanted: str) -> NotFound:
-        rows = self._query("SELECT run FROM runs ORDER BY number DESC LIMIT 1000")
+        rows = self._query(_NEWEST, 1000)
         return runids.no_match(wanted, [str(row[0]) for row in rows])
 
 

@@ -58,7 +58,9 @@ def known_chain(state: str) -> Chain:
     try:
         return Chain(state, read_key(path, state))
     except OSError as error:
-        return Chain(state, None, f"the key `{path}` is not here: {error.strerror}")
+        return Chain(
+            state, None, f"the key `{path}` is not here: {error.strerror}" if path else "the user has no home for a key"
+        )
 
 
 def verify(state: str, run: str | None = None, anchors: Sequence[Anchor] = ()) -> Verdict:

@@ -41,13 +41,17 @@ def find_project(plan_path: str | None) -> str:
 
 def _project(directory: str) -> str | None:
     while True:
-        for mark in _MARKS:
-            if os.path.lexists(os.path.join(directory, mark)):
-                return directory
+        if is_marked(directory):
+            return directory
         above = os.path.dirname(directory)
         if above == directory:
             return None
         directory = above
+
+
+def is_marked(directory: str) -> bool:
+    """Whether a folder is a project, or holds the state directory of one."""
+    return any(os.path.lexists(os.path.join(directory, mark)) for mark in _MARKS)
 
 
 def why_outside(path: str, home: str = "") -> str:

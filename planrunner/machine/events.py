@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from planrunner.machine.limit_events import BudgetRefused as BudgetRefused
     from planrunner.machine.limit_events import BudgetWarned as BudgetWarned
     from planrunner.machine.limit_events import PeopleAwaited as PeopleAwaited
+    from planrunner.machine.limit_events import PlanRefused as PlanRefused
     from planrunner.machine.limit_events import PolicyChanged as PolicyChanged
     from planrunner.machine.limit_events import Warned as Warned
     from planrunner.machine.undo_events import (
@@ -335,6 +336,7 @@ if TYPE_CHECKING:
         BudgetExtended,
         BudgetRefused,
         PeopleAwaited,
+        PlanRefused,
         PolicyChanged,
         Warned,
         AttemptStopping,
@@ -361,7 +363,7 @@ _ANEW = frozenset(
 )
 _UNDO = frozenset("BackupAsked BackupMade RollbackStarted UndoStarted UndoScheduled UndoSettled RollbackEnded".split())
 _LIMIT = frozenset(
-    "BudgetWarned BudgetExtended BudgetRefused PeopleAwaited PolicyChanged Warned AttemptStopping".split()
+    "BudgetWarned BudgetExtended BudgetRefused PeopleAwaited PlanRefused PolicyChanged Warned AttemptStopping".split()
 )
 _GATE = frozenset("GateRequested GateExamined GateOpened GateReopened GateVoted GateEscalated GateDecided".split())
 _CHECKPOINT = frozenset({"CheckpointAsked", "CheckpointTaken"})

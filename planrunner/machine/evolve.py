@@ -345,7 +345,7 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine.budgets import FOLDS
         elif name == "BudgetRefused":
             from planrunner.machine.shortages import FOLDS
-        elif name == "PolicyChanged":
+        elif name in ("PolicyChanged", "PlanRefused"):
             from planrunner.machine.governing import FOLDS
         elif name == "PeopleAwaited":
             from planrunner.machine.stints import FOLDS

@@ -6,8 +6,8 @@ The levels are recorded with the start of the run, and again when it goes on und
 from __future__ import annotations
 
 from planrunner.machine.governed import Governed
-from planrunner.machine.limit_events import PolicyChanged
-from planrunner.machine.statuses import SETTLED
+from planrunner.machine.limit_events import PlanRefused, PolicyChanged
+from planrunner.machine.statuses import SETTLED, IllegalMove
 from planrunner.plan import compiled
 from planrunner.plan.judging import judged
 from planrunner.plan.model import Budgets
@@ -61,7 +61,11 @@ def _changed(state: State, event: PolicyChanged, at: float) -> None:
             task.gate.votes = []
 
 
-FOLDS: dict[type, Callable[[State, Any, float], None]] = {PolicyChanged: _changed}
+def _refused(state: State, event: PlanRefused, at: float) -> None:
+    raise IllegalMove(f"`{event.plan}` was not let start: no run has an event that says so")
+
+
+FOLDS: dict[type, Callable[[State, Any, float], None]] = {PlanRefused: _refused, PolicyChanged: _changed}
 
 
 def tightest(budgets: Iterable[Budgets]) -> Budgets:

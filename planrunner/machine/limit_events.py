@@ -1,4 +1,4 @@
-"""Events that few runs meet. Limits: budgets, and attempts that run too long."""
+"""Events that few runs meet. Limits: budgets, attempts that run too long, plans that may not start."""
 
 from __future__ import annotations
 
@@ -78,3 +78,17 @@ class AttemptStopping(NamedTuple):
     failure: str
     reason: str
     detail: str = ""
+
+
+class PlanRefused(NamedTuple):
+    """A plan was not let start, or its run not let go on: no run has this event, it stands in the record ``refused`` of
+    the state directory. ``rule`` refused it; ``digest`` is that of the plan, or of the bytes of its file
+    (``bytes:sha256:``) where it was not read. ``environment`` says who asked, on which machine. ``quiet`` tells that
+    the record says nothing more for an hour: of the same refusal (``same``), or of any (``all``)."""
+
+    plan: str
+    rule: str
+    message: str
+    digest: str = ""
+    environment: dict[str, Any] = {}
+    quiet: str = ""

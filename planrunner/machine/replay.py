@@ -18,6 +18,7 @@ from planrunner.machine.events import (
     GateReopened,
     GateVoted,
     LeftAlone,
+    PlanRefused,
     PolicyChanged,
     ResetPlanned,
     RollbackStarted,
@@ -46,7 +47,7 @@ INPUTS = frozenset(
         *(AttemptEnded, BudgetExtended, BudgetRefused, DoubtSettled),
         *(FactsObserved, GateExamined, GateReopened, GateVoted),
         *(RunForked, RunReopened, RunResumed, RunStarted),
-        *(BackupMade, CheckpointTaken, FreshnessSeen, LeftAlone, PolicyChanged, UndoEnded),
+        *(BackupMade, CheckpointTaken, FreshnessSeen, LeftAlone, PlanRefused, PolicyChanged, UndoEnded),
     }
 )
 """Kinds that tell what the world and people did. Every other kind is decided, and must be decided again; some are the

@@ -291,7 +291,7 @@ class State:
                 self.checkpoints = self.checkpoints or Checkpointed()
             if task.fanout is not None:
                 self.specs[number], self.holders[number] = divided(self.specs[number])
-            elif task.loop is not None or task.sub is not None or (task.subplan and holds(task)):
+            elif task.loop is not None or task.sub is not None or (task.subplan and _acts(task)):
                 self.holders[number] = None
             if task.budgets is not _FREE and task.budgets != _FREE:
                 self.limit(task.budgets)
@@ -346,20 +346,11 @@ _UNKNOWN = Trait()
 _FREE: Budgets = Task._field_defaults["budgets"]
 
 
-def holds(task: Task) -> str:
-    """What kind of frame a task opens: ``items``, ``round`` or ``subplan``; empty for a task that holds no others.
+def _acts(task: Task) -> bool:
+    """Whether the steps of a task are more than an instruction in plain words."""
+    from planrunner.plan.holding import holds  # late: few tasks hold others
 
-    Steps of which none acts are an instruction in plain words.
-    """
-    if task.fanout is not None:
-        return "items"
-    if task.loop is not None:
-        return "round"
-    return "subplan" if task.sub is not None or any(map(_acts, task.subplan)) else ""
-
-
-def _acts(step: Task) -> bool:
-    return bool(step.uses or step.gate or step.fanout or holds(step))
+    return bool(holds(task))
 
 
 def divided(task: Task) -> tuple[Task, Task]:

@@ -1,164 +1,174 @@
 """The commands of a script as far as they can be told without running it, for patterns of a policy.
 
 Only what is plain is told: words, quotes, redirections, lists of commands, the words around ``if`` and ``while``.
-Anything else (substitutions, functions, here documents …) makes the whole script one that nobody can tell.
+Anything else (substitutions, functions, here documents …) makes the whole script one that nobody can tell, and so does
+whatever shells read differently.
 """
 
 from __future__ import annotations
 
+import os
 import re
 
+from planrunner.plan.matching import UNKNOWN, Loose
+from planrunner.plan.shellcommand import LEADS, Command, Word
+from planrunner.plan.shellscan import Scan
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-UNKNOWN = "{{}}"
-"""Stands in a word for what is known only when the script runs."""
-
-_LEADS = frozenset("if then else elif while until do ! {".split())
-_ENDS = frozenset("fi done }".split())
-_REFUSED = frozenset("for case esac function select coproc [[ time".split())
+_LEADS = LEADS | frozenset("fi done }".split())
+_REFUSED = frozenset("for case esac function select coproc in [[ ]] time shopt".split())
+"""What stands for more than one command, or changes how those behind it are read."""
 _STEERING = re.compile(
     r"PATH|IFS|ENV|BASH\w*|LD_\w*|GIT_\w*|PYTHON\w*|PERL\w*|RUBY\w*|NODE_\w*|PS4|PROMPT_COMMAND|SHELL\w*"
 )
 """Variables that make a command run something else than it says."""
+_SETTING = frozenset("export readonly declare typeset local read printf getopts mapfile readarray let unset".split())
+"""Built-in commands that set variables which their arguments name."""
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
-_HOLE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
-_BLANK = re.compile(r"[ \t]+|\\\n|(?<![^\s;&|])#[^\n]*")
-_SEPARATOR = re.compile(r"\n|;|&&|\|\||\|&?|&(?!>)")
-_REDIRECTION = re.compile(r"(?:\d*(?:>>|>&|>\||<&|<>|>|<(?![<(]))|&>>?)[ \t]*")
-_PLAIN = re.compile(r"[^\s;&|<>()`$'\"\\{}#]+|[{}#]")
-_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\}|[0-9@*#?$!-])")
-_QUOTED = re.compile(r"[^\"\\`$]+|\\.", re.DOTALL)
+_SHELL = r"\s*(?:\S*/)?(?:sh|bash|dash|ash)(?:\s+-[abefhkmnuvxCE]+|\s+-\w*o\s+[a-z]+)*\s*"
+"""The shells whose scripts are read here. What else the key says may be another program, or a command of its own."""
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[.*\])?\+?=", re.DOTALL)
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)(?!\\\n)|\{([A-Za-z_][A-Za-z0-9_]*)\}|[0-9@*#?$!-])")
+_ONE_WORD = re.compile(r"[A-Za-z0-9_./:=@%+,-]+")
+_ODD = re.compile(r"[^\S \t\n]|\0")
+"""Blanks to some, letters to a shell."""
 
 
 class _Puzzling(Exception):
     """The script holds something that is not told apart here."""
 
 
-def commands(text: str, values: Mapping[str, str] | None = None) -> tuple[tuple[str, ...], ...] | None:
-    """The words of every command in a script, without redirections; None where they cannot be told.
+def commands(text: str, values: Mapping[str, str] | None = None, shell: str = "") -> tuple[tuple[str, ...], ...] | None:
+    """The words of every command in a script for ``shell``, without redirections; None where they cannot be told.
 
-    A template stands as ``UNKNOWN`` in its word, and so does a variable that ``values`` does not have.
+    A template stands as ``UNKNOWN`` in its word, and so does a variable that ``values`` does not have; a word that the
+    shell may make others of is ``Loose``. With ``values`` the text is what runs, and holds no templates.
     """
-    if "{%" in text and values is None:
+    if "\0" in text or ("{%" in text and values is None) or not re.fullmatch(_SHELL, shell or "sh"):
         return None
+    reader = _Reader(text, values)
     try:
-        found = [_stripped(words) for words in _Reader(text, values).run()]
+        reader.run()
     except _Puzzling:
         return None
-    return tuple(words for words in found if words)
+    return None if reader.problems else tuple(reader.found)
 
 
-class _Reader:
-    """One pass over a script."""
-
-    __slots__ = ("at", "text", "values")
+class _Reader(Scan):
+    """Stops where the one that only follows quotes goes on."""
 
     def __init__(self, text: str, values: Mapping[str, str] | None) -> None:
-        self.text = text
-        self.values = values
-        self.at = 0
+        super().__init__(text, "PR_", values is None)
+        self.values = values or {}
+        self.found: list[tuple[str, ...]] = []
 
-    def run(self) -> list[list[str]]:
-        found: list[list[str]] = [[]]
-        while self.at < len(self.text):
-            if self._take(_BLANK):
-                continue
-            if self._take(_SEPARATOR):
-                found.append([])
-            elif self._take(_REDIRECTION):
-                self._word()
-            else:
-                found[-1].append(self._word())
-        return found
+    def command(self) -> Command:
+        return _Plain(self)
 
-    def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        found = pattern.match(self.text, self.at)
-        if found:
-            self.at = found.end()
-        return found
-
-    def _word(self) -> str:
-        parts: list[str] = []
-        start = self.at
-        while self.at < len(self.text) and (part := self._part()) is not None:
-            parts.append(part)
-        if self.at == start:
-            raise _Puzzling
-        return "".join(parts)
-
-    def _part(self) -> str | None:
-        sign = self.text[self.at]
-        if sign in " \t\n;&|<>":
-            return None
-        if sign == "{" and self.values is None and self._take(_HOLE):
-            return UNKNOWN
-        if sign == "'":
-            return self._single()
-        if sign == '"':
-            return self._double()
-        if sign == "\\":
-            self.at += 2
-            return "" if self.text[self.at - 1 : self.at] == "\n" else self.text[self.at - 1 : self.at]
-        if sign == "$":
-            return self._variable()
-        return self._plain()
-
-    def _plain(self) -> str:
-        found = self._take(_PLAIN)
-        if found is None:
-            raise _Puzzling
-        return found[0]
-
-    def _single(self) -> str:
-        end = self.text.find("'", self.at + 1)
-        if end < 0:
-            raise _Puzzling
-        inside, self.at = self.text[self.at + 1 : end], end + 1
-        return _HOLE.sub(UNKNOWN, inside) if self.values is None else inside
-
-    def _double(self) -> str:
-        self.at += 1
-        parts: list[str] = []
-        while self.text[self.at : self.at + 1] != '"':
-            if self.values is None and self._take(_HOLE):
-                parts.append(UNKNOWN)
-            elif self.text.startswith("$", self.at):
-                parts.append(self._variable())
-            elif found := self._take(_QUOTED if self.values is not None else _QUOTED_HOLES):
-                parts.append(re.sub(r"\\([\"\\`$\n])", r"\1", found[0]))
-            else:
-                raise _Puzzling
-        self.at += 1
-        return "".join(parts)
-
-    def _variable(self) -> str:
-        found = self._take(_VARIABLE)
-        if found is None:
-            raise _Puzzling
-        value = (self.values or {}).get(found[1] or found[2] or "")
-        return UNKNOWN if value is None else value
-
-
-_QUOTED_HOLES = re.compile(r"[^\"\\`${]+|\\.|\{(?!\{)", re.DOTALL)
-
-
-def _stripped(words: list[str]) -> tuple[str, ...]:
-    """A command without the words of the grammar and the assignments before it."""
-    at = 0
-    while at < len(words):
-        assigned = _ASSIGNMENT.match(words[at])
-        if assigned is not None:
-            if _STEERING.fullmatch(assigned[1]):
-                raise _Puzzling
-        elif words[at] in _REFUSED:
-            raise _Puzzling
-        elif words[at] not in _LEADS and words[at] not in _ENDS:
-            break
-        at += 1
-    if at < len(words) and UNKNOWN in words[at]:
+    def _beyond(self) -> None:
         raise _Puzzling
-    return tuple(words[at:])
+
+    def _operator(self, sign: str, command: Command) -> None:
+        joined = self.text.startswith("&>", self.at)
+        super()._operator(sign, command)
+        if joined and isinstance(command, _Plain):
+            command.lone = True
+
+    def _dollar(self, word: Word | None, quoted: bool) -> None:
+        found = _VARIABLE.match(self.text, self.at)
+        if found is None or word is None:
+            raise _Puzzling
+        self.at = found.end()
+        value = self.values.get(found[1] or found[2] or "")
+        if (quoted and found[0] != "$@") or (value is not None and _ONE_WORD.fullmatch(value)):
+            word.quote(UNKNOWN if value is None else value)
+        else:
+            word.spread(UNKNOWN)
+
+
+class _Plain(Command):
+    """The words of one command after the other, for the list of them."""
+
+    __slots__ = ("_reader", "lone")
+
+    def __init__(self, reader: _Reader) -> None:
+        super().__init__(reader.problems)
+        self._reader = reader
+        self.lone = False
+        """Whether no words may follow: behind ``&> file`` they belong to the command before it, or are one."""
+
+    def redirected(self, sign: str) -> None:
+        word = self.word
+        if word is None and self._target is not None:
+            raise _Puzzling
+        if word is not None and word.bare and (word.text.startswith("{") or (word.text.isdigit() and word.text[1:])):
+            raise _Puzzling  # a number of a file to some shells, an argument to others
+        super().redirected(sign)
+
+    def goes(self, sign: str, word: Word) -> None:
+        if sign.endswith("&") and _told(word).startswith("-") and word.text != "-":
+            raise _Puzzling  # to some shells the sign alone closes, and the rest is an argument
+
+    def ends(self, branch: bool = False) -> None:
+        if self.word is None and self._target is not None:
+            raise _Puzzling
+        super().ends(branch)
+
+    def _case_word(self, word: Word) -> bool:
+        return False  # `case` is refused where it leads
+
+    def _leads(self, word: Word) -> bool:
+        if word.text in _REFUSED or (word.text in _LEADS and not word.bare):
+            raise _Puzzling
+        return word.text in _LEADS
+
+    def judge(self, words: list[Word]) -> None:
+        if self.lone and words:
+            raise _Puzzling
+        self.lone, at = False, 0
+        while at < len(words) and (assigned := _ASSIGNMENT.match(words[at].text)):
+            self._sets(assigned[1])
+            if assigned[2] or not _ASSIGNMENT.match(words[at].shape):
+                raise _Puzzling
+            at += 1
+        told = [_told(word) for word in words[at:]]
+        if not told:
+            return
+        head = told[0]
+        if isinstance(head, Loose) or UNKNOWN in head or head in _LEADS or head in _REFUSED:
+            raise _Puzzling
+        if os.path.basename(head) in _SETTING:
+            self._named_in(head, told[1:])
+        self._reader.found.append(tuple(told))
+
+    def _named_in(self, head: str, arguments: Sequence[str]) -> None:
+        """The variables that a command sets; to hand on one as it is, is not to set it."""
+        if head == "printf" and not any(re.match(r"-\w*v|\{\{", word) for word in arguments[:2]):
+            return
+        for word in arguments:
+            if word.startswith("-") and "n" in word and head in ("declare", "typeset", "local"):
+                raise _Puzzling  # another name for a variable
+            name = re.split(r"[\[+=]", re.sub("^-[a-z]*", "", word))[0]
+            if ("=" in word or head not in ("export", "readonly")) and (head != "printf" or name != UNKNOWN):
+                self._sets(name)
+
+    def _sets(self, name: str) -> None:
+        if _STEERING.fullmatch(name) or name in self._reader.values or UNKNOWN in name:
+            raise _Puzzling
+
+
+def _told(word: Word) -> str:
+    if _ODD.search(word.shape):
+        raise _Puzzling
+    text = word.text.replace("\0", UNKNOWN)
+    return Loose(text) if _spreads(word.shape) else text
+
+
+def _spreads(shape: str) -> bool:
+    """Whether a shell makes other words of one: patterns of files, the home directory, braces."""
+    ranged = "[" in shape and "]" in shape
+    braced = "{" in shape and ("," in shape or ".." in shape)
+    return ranged or braced or any(sign in shape for sign in "*?~")

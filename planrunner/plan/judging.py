@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from planrunner.plan.commandlist import UNKNOWN, commands
-from planrunner.plan.matching import written
+from planrunner.plan.matching import UNKNOWN, written
 from planrunner.plan.rights import AS_BEGUN, Level, Right, Use, capability, host, named, texts
 from planrunner.plan.rights import entries as entries_of
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -53,10 +52,10 @@ def judged(levels: Sequence[Level], task: Task) -> Iterator[tuple[Wanted, Right]
     if not levels:
         return
     if task.uses:
-        yield from uses(levels, Use(task.uses, task.inputs, *commands_of(task.run)))
+        yield from uses(levels, Use(task.uses, task.inputs, *commands_of(task.run, task.shell)))
     for action in (task.degraded, task.rollback):
         if action is not None and action.uses:
-            yield from uses(levels, Use(action.uses, action.inputs, *commands_of(action.run)))
+            yield from uses(levels, Use(action.uses, action.inputs, *commands_of(action.run, task.shell)))
     yield from variables(levels, (name for name, _ in task.env))
 
 
@@ -82,11 +81,15 @@ def variables(levels: Sequence[Level], names: Iterable[str]) -> Iterator[tuple[W
             yield Wanted(f"the variable `{name}`", "env", name), right
 
 
-def commands_of(run: str | tuple[str, ...] | None) -> tuple[tuple[tuple[str, ...], ...] | None, bool]:
+def commands_of(run: str | tuple[str, ...] | None, shell: str = "") -> tuple[tuple[tuple[str, ...], ...] | None, bool]:
     """The commands of what a task runs as it is written (None: they cannot be told), and whether it runs anything."""
     if run is None:
         return None, False
-    return ((run,) if isinstance(run, tuple) else commands(run)), True
+    if isinstance(run, tuple):
+        return (run,), True
+    from planrunner.plan.commandlist import commands  # late: few runs have a policy
+
+    return commands(run, shell=shell), True
 
 
 def addresses(value: Json) -> Iterator[tuple[str, int]]:

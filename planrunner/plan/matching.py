@@ -12,6 +12,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+UNKNOWN = "{{}}"
+"""Stands in a word of a command for what is known only when it runs."""
+
+
+class Loose(str):
+    """A word of which the shell makes others that are not known: none or several of ``$files``, files of ``*.py``."""
+
+    __slots__ = ()
+
+
 def name_matches(pattern: str, name: str) -> bool:
     """Whether a name fits a pattern in which ``*`` is any text and ``?`` any character; nothing else is special."""
     return _compiled(pattern).match(name) is not None
@@ -68,6 +78,33 @@ def words_match(pattern: str, words: Sequence[str]) -> bool:
     if len(words) < len(fixed) or (not rest and len(words) != len(fixed)):
         return False
     return all(name_matches(want, word) for want, word in zip(fixed, words))
+
+
+def words_may_match(pattern: str, words: Sequence[str]) -> bool:
+    """Whether words could come to fit those of a pattern: ``*`` is one that is not known, a ``Loose`` one is any
+    number of them."""
+    wanted = pattern.split()
+    rest = wanted[-1:] == ["*"]
+    fixed = wanted[:-1] if rest else wanted
+    for at, word in enumerate(words):
+        if isinstance(word, Loose):
+            return at >= len(fixed) or _may_become(word, fixed[at])
+        if at >= len(fixed):
+            return rest
+        if word != "*" and not name_matches(fixed[at], word):
+            return False
+    return len(words) >= len(fixed)
+
+
+def _may_become(word: str, pattern: str) -> bool:
+    """Whether the first word that a shell makes of a ``Loose`` one could fit a pattern, by how both begin and end."""
+    begins, wanted = re.split(r"[*?\[{~]", word)[0], re.split(r"[*?]", pattern)[0]
+    if not (begins.startswith(wanted) or wanted.startswith(begins)):
+        return False
+    if "~" in word or UNKNOWN in word:
+        return True  # what it ends with may belong to another word
+    ends, wanted = re.split(r"[*?\]}]", word)[-1], re.split(r"[*?]", pattern)[-1]
+    return ends.endswith(wanted) or wanted.endswith(ends)
 
 
 def written(value: Any) -> str:

@@ -10,7 +10,7 @@ template is not known: an entry about it asks already, and it allows and denies 
 
 from __future__ import annotations
 
-from planrunner.plan.matching import name_matches, path_matches, value_matches, words_match
+from planrunner.plan.matching import Loose, name_matches, path_matches, value_matches, words_match, words_may_match
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -67,10 +67,11 @@ _IDLE = frozenset({"noop", "fail", "sleep"})
 """Capabilities that touch nothing: a list of what is allowed need not name them."""
 
 _CARRIERS = frozenset(
-    ". alias bash builtin busybox chroot command dash doas env eval exec flock ionice ksh nice nohup parallel setsid "
-    "sh source ssh stdbuf su sudo taskset time timeout trap unshare watch xargs zsh".split()
+    ". alias bash builtin busybox chroot command dash doas enable env eval exec flock hash ionice ksh nice nohup "
+    "parallel setsid sh source ssh stdbuf su sudo taskset time timeout trap unshare watch xargs zsh".split()
 )
-"""Programs that run what their arguments say: a command that begins with one is judged like a script."""
+"""Programs that run what their arguments say, or give it another name: a command that begins with one is judged like a
+script."""
 
 
 def capability(levels: Iterable[Level], use: Use) -> Right:
@@ -268,24 +269,20 @@ def _words_fit(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> 
         patterns, words = comparable(patterns, words, every)
     if not every and _carries(words):
         return True
-    known = [word if not holds_template(word) else "*" for word in words]
-    if "*" not in known or known == list(words):
-        return any(words_match(pattern, words) for pattern in patterns)
-    return None if any(_may_match(pattern.split(), known) for pattern in patterns) else False
+    known = not any(map(holds_template, words))
+    if known and any(words_match(pattern, words) for pattern in patterns):
+        return True
+    if known and (every or not any(isinstance(word, Loose) for word in words)):
+        return False  # what allows a pattern of files allows what it is written as
+    words = tuple(word if isinstance(word, Loose) or not holds_template(word) else "*" for word in words)
+    return None if any(words_may_match(pattern, words) for pattern in patterns) else False
 
 
-def _carries(words: Sequence[str]) -> bool:
+def _carries(words: tuple[str, ...]) -> bool:
     """Whether a command runs another that its arguments name."""
-    return bool(words) and (words[0] in _CARRIERS or (words[0] == "find" and any("-exec" in word for word in words)))
-
-
-def _may_match(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether words, of which those that are not known are ``*``, could fit those of a pattern."""
-    rest = wanted[-1:] == ["*"]
-    fixed = wanted[:-1] if rest else wanted
-    if len(words) < len(fixed) or (not rest and len(words) != len(fixed)):
-        return False
-    return all(word == "*" or name_matches(want, word) for want, word in zip(fixed, words))
+    if words[:1] == ("find",):
+        return any(word.startswith(("-exec", "-ok")) for word in words)
+    return bool(words) and words[0] in _CARRIERS
 
 
 def shown(entry: Json) -> str:

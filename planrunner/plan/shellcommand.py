@@ -11,23 +11,27 @@ SHELLS = frozenset("sh bash dash ash ksh mksh zsh fish busybox su".split())
 EVALUATING = frozenset("eval let unset read declare typeset getopts mapfile readarray alias source . trap".split())
 """Built-in commands that evaluate an argument as code, as arithmetic or as the name of a variable."""
 DECLARING = frozenset("export local readonly".split())
-_LEADS = frozenset("if then elif else while until do ! { time".split())
+LEADS = frozenset("if then elif else while until do ! {".split())
+"""Words of the grammar that a command follows."""
+_LEADS = LEADS | frozenset(("time", "coproc", "-p"))  # the last is an option of `time`
 _NUMERIC = frozenset("-eq -ne -lt -le -gt -ge -v".split())
 _ASSIGNMENT = r"[A-Za-z_][A-Za-z0-9_]*\+?="
+_DESCRIPTOR = r"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\}"
 _HOLE = "\0"
+_QUOTED = "\1"
 
 
 class Word:
-    """The literal text of a word, with a NUL for each template, and the templates.
+    """The text of a word without its quotes, with a NUL for each template, and the templates.
 
     The text is joined when it is asked for: to lengthen it sign by sign costs the square of its length.
     """
 
-    __slots__ = ("_parts", "add", "holes")
+    __slots__ = ("_parts", "_shape", "holes")
 
     def __init__(self) -> None:
         self._parts: list[str] = []
-        self.add = self._parts.append
+        self._shape: list[str] = []
         self.holes: list[Placeholder] = []
 
     @property
@@ -36,15 +40,41 @@ class Word:
             self._parts[:] = ["".join(self._parts)]
         return self._parts[0]
 
+    @property
+    def shape(self) -> str:
+        """What of the text is not quoted, with one sign that is in no name for each part that is."""
+        if len(self._shape) != 1:
+            self._shape[:] = ["".join(self._shape)]
+        return self._shape[0]
+
+    @property
+    def bare(self) -> bool:
+        """Whether nothing of it is quoted: only then it can be a word of the grammar."""
+        return _QUOTED not in self.shape
+
+    def add(self, text: str) -> None:
+        self._parts.append(text)
+        self._shape.append(text)
+
+    def quote(self, text: str) -> None:
+        """More text whose signs mean nothing to the shell."""
+        self._parts.append(text)
+        self._shape.append(_QUOTED)
+
+    def spread(self, text: str) -> None:
+        """More text, of which the shell may make other words."""
+        self._parts.append(text)
+        self._shape.append("*")
+
     def hole(self, found: Placeholder) -> None:
-        self.add(_HOLE)
+        self.quote(_HOLE)
         self.holes.append(found)
 
 
 class Command:
     """The command being read, and the ``case`` constructs around it (their patterns end with a lone bracket)."""
 
-    __slots__ = ("_brackets", "_cases", "_problems", "_words", "word")
+    __slots__ = ("_begun", "_brackets", "_cases", "_named", "_problems", "_read", "_target", "_words", "word")
 
     def __init__(self, problems: list[Problem]) -> None:
         self.word: Word | None = None
@@ -52,6 +82,10 @@ class Command:
         self._cases: list[str] = []
         self._problems = problems
         self._brackets = False
+        self._begun = False
+        self._named = False
+        self._target: str | None = None
+        self._read: list[Word] = []
 
     def current(self) -> Word:
         if self.word is None:
@@ -66,9 +100,12 @@ class Command:
         if self.word is None:
             return
         word, self.word = self.word, None
-        if self._case_word(word.text):
+        if self._target is not None:
+            target, self._target = self._target, None
+            self._begun = True  # no word of the grammar stands behind a redirection
+            self.goes(target, word)
             return
-        if not self._words and word.text in _LEADS:
+        if self._case_word(word) or (not self._words and not self._begun and self._leads(word)):
             return
         if not self._words and word.text == "[[":
             self._brackets = True
@@ -76,16 +113,48 @@ class Command:
         if word.text == "]]":
             self._brackets = False
 
-    def _case_word(self, text: str) -> bool:
+    def redirected(self, sign: str) -> None:
+        """At a redirection, which takes the next word (with "" as ``sign`` none); a number before it is no word."""
+        if self._brackets:
+            self.word_ends()  # there it compares
+            return
+        if self.word is not None and self.word.bare and re.fullmatch(_DESCRIPTOR, self.word.text):
+            self.word = None
+        self.word_ends()
+        self._target = sign or None
+
+    def goes(self, sign: str, word: Word) -> None:
+        """The word of a redirection: what is read counts like an argument, for an interpreter runs it."""
+        if sign in ("<", "<>"):
+            self._read.append(word)
+
+    def defines(self) -> bool:
+        """At ``()``: whether the one word before it names a function, whose commands follow."""
+        self.word_ends()
+        found = len(self._words) == 1 and not self._brackets
+        if found:
+            self._words = []
+        return found
+
+    def _leads(self, word: Word) -> bool:
+        """Whether a word stands before the command."""
+        if self._named:
+            self._named = False
+            return True
+        self._named = word.bare and word.text == "function"
+        return self._named or (word.bare and word.text in _LEADS)
+
+    def _case_word(self, word: Word) -> bool:
         state = self._cases[-1] if self._cases else ""
+        text = word.text
         if state == "subject":
             if text == "in":
                 self._cases[-1] = "pattern"
             return True
-        if state in ("pattern", "body") and text == "esac" and not self._words:
+        if state in ("pattern", "body") and text == "esac" and word.bare and not self._words:
             self._cases.pop()
             return True
-        if text == "case" and not self._words and state != "pattern":
+        if text == "case" and word.bare and not self._words and state != "pattern":
             self._cases.append("subject")
             return True
         return state == "pattern"
@@ -101,10 +170,11 @@ class Command:
     def ends(self, branch: bool = False) -> None:
         """The command is complete; ``branch``: by ``;;``, after which the next pattern of a ``case`` follows."""
         self.word_ends()
+        self._target = None
         if self._brackets:
             return
-        self.judge(self._words)
-        self._words = []
+        self.judge(self._words + self._read)
+        self._words, self._read, self._begun, self._named = [], [], False, False
         if branch and self._cases:
             self._cases[-1] = "pattern"
 

@@ -2,37 +2,50 @@
 
 from __future__ import annotations
 
+import re
+
 from planrunner.plan.shellcommand import Word
 from planrunner.plan.shellvalues import ARGUMENT, Values
 
 DEEPEST = 40
 """Levels of ``$( … )`` and quotes inside each other."""
 
+_SINGLE = re.compile(r"[^'{]+|\{")
+_DOUBLE = re.compile(r'[^"\\`${]+|\{')
+_TICKED = re.compile(r"\\([\\`$])")
+
 
 class Quotes(Values):
     """Reads one quoted or expanded part at a time; what is inside ``$( … )`` is read by ``_nested``."""
 
-    def __init__(self, text: str, prefix: str) -> None:
-        super().__init__(text, prefix)
+    def __init__(self, text: str, prefix: str, templates: bool = True) -> None:
+        super().__init__(text, prefix, templates)
         self._level = 0
 
     def _nested(self) -> None:
         raise NotImplementedError
 
+    def _substituted(self, script: str) -> None:
+        """The script between backticks: no value fits into it, so it is passed over here."""
+
     def _single(self, word: Word) -> None:
         self.at += 1
+        word.quote("")
         while self.at < len(self.text):
             if self.at in self._holes:
                 word.hole(self._holes[self.at])
                 self._put("'\"${@}\"'")
-                continue
-            self.at += 1
-            if self.text[self.at - 1] == "'":
+            elif found := _SINGLE.match(self.text, self.at):
+                word.quote(found[0])
+                self.at = found.end()
+            else:
+                self.at += 1
                 return
-            word.add(self.text[self.at - 1])
+        self._beyond()
 
     def _double(self, word: Word) -> None:
         self.at += 1
+        word.quote("")
         while self.at < len(self.text):
             if self.at in self._holes:
                 word.hole(self._holes[self.at])
@@ -40,23 +53,29 @@ class Quotes(Values):
             elif self.text[self.at] == '"':
                 self.at += 1
                 return
+            elif found := _DOUBLE.match(self.text, self.at):
+                word.quote(found[0])
+                self.at = found.end()
             else:
-                word.add(self.text[self.at])
-                self._expanding()
+                self._expanding(word)
+        self._beyond()
 
-    def _expanding(self) -> None:
-        """One sign where variables are expanded and quotes mean nothing."""
+    def _expanding(self, word: Word | None = None) -> None:
+        """One sign where variables are expanded and quotes mean nothing; what it comes to belongs to ``word``."""
         sign = self.text[self.at]
         if sign == "\\":
-            self._escaped()
+            self._escaped(word, inside=True)
         elif sign == "`":
-            self._backticks()
+            self._backticks(word)
         elif sign == "$":
-            self._dollar(True)
+            self._dollar(word, quoted=True)
         else:
             self.at += 1
 
-    def _dollar(self, quoted: bool) -> None:
+    def _dollar(self, word: Word | None, quoted: bool) -> None:
+        """An expansion; the name of a plain variable is read on as text."""
+        if word is not None:
+            word.add("$")
         text, self.at = self.text, self.at + 1
         if self.at in self._holes:
             self._refuse("right after `$`", "leave the `$` out: the template is the value")
@@ -86,8 +105,12 @@ class Quotes(Values):
                 if self.text[self.at - 1] == "'":
                     return
 
-    def _backticks(self) -> None:
+    def _backticks(self, word: Word | None = None) -> None:
+        self._beyond()
+        if word is not None:
+            word.add("`")
         self.at += 1
+        start = self.at
         while self.at < len(self.text):
             if self.at in self._holes:
                 self._refuse("inside backticks", "write `$( … )` instead")
@@ -96,7 +119,8 @@ class Quotes(Values):
             else:
                 self.at += 1
                 if self.text[self.at - 1] == "`":
-                    return
+                    break
+        self._substituted(_TICKED.sub(r"\1", self.text[start : self.at].removesuffix("`")))
 
     def _arithmetic(self, opening: int, where: str) -> None:
         self.at += opening

@@ -13,14 +13,18 @@ from planrunner.plan.expressions.problem import Problem
 from planrunner.plan.shellcommand import Command
 from planrunner.plan.shellquotes import DEEPEST, Quotes
 
+_PLAIN = re.compile(r"[^\s;&|<>()`$'\"\\{#]+")
+_NOTHING = re.compile(r"\([ \t]*\)")
+_DIRECTION = re.compile(r"<>|[<>]&|>>|>\||[<>]")
 _DELIMITER = r"(-?)[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;&|<>()'\"\\])+)"
 
 
 class Scan(Quotes):
-    """One pass over a script. ``names`` maps each template to its variable; ``problems`` is what cannot be passed."""
+    """One pass over a script. ``names`` maps each template to its variable; ``problems`` is what cannot be passed.
+    Without ``templates`` two braces are text like any other."""
 
-    def __init__(self, text: str, prefix: str) -> None:
-        super().__init__(text, prefix)
+    def __init__(self, text: str, prefix: str, templates: bool = True) -> None:
+        super().__init__(text, prefix, templates)
         self._here: list[tuple[str, bool, bool]] = []
         self._starts = sorted(self._holes)
 
@@ -53,6 +57,7 @@ class Scan(Quotes):
                 self.at += 1
                 if closes:
                     break
+                self._beyond()
                 command.ends()
             elif sign in ";&|<>()":
                 self._operator(sign, command)
@@ -73,52 +78,66 @@ class Scan(Quotes):
 
     def _part(self, sign: str, command: Command) -> None:
         """Something that belongs to a word."""
+        if self.text.startswith("\\\n", self.at):
+            self.at += 2  # the line goes on, in the midst of a word as well
+            return
         word = command.current()
         if sign == "\\":
-            word.add(self.text[self.at : self.at + 2])
-            if self.text.startswith("\n", self.at + 1) and word.text == "\\\n":
-                command.word = None
-            self._escaped()
+            self._escaped(word)
         elif sign == "'":
             self._single(word)
         elif sign == '"':
             self._double(word)
         elif sign == "`":
-            self._backticks()
-            word.add("`")
+            self._backticks(word)
         elif sign == "$":
-            word.add("$")
-            self._dollar(False)
+            self._dollar(word, quoted=False)
         else:
-            word.add(sign)
-            self.at += 1
+            found = _PLAIN.match(self.text, self.at)
+            word.add(found[0] if found else sign)
+            self.at = found.end() if found else self.at + 1
 
     def _operator(self, sign: str, command: Command) -> None:
         text, at = self.text, self.at
         if text.startswith("<<<", at):
-            command.word_ends()
+            self._beyond()
+            command.redirected("")
             self.at += 3
         elif text.startswith("<<", at):
+            self._beyond()
+            command.redirected("")
             self._here_begins()
-            command.word_ends()
         elif sign in "<>" and text.startswith("(", at + 1):
+            self._beyond()
+            command.current().quote(text[at : at + 2])
             self.at += 2
             self._nested()
         elif sign in "<>":
-            command.word_ends()
-            self.at += 2 if text.startswith(("&", "|"), at + 1) else 1
-        elif text.startswith("((", at) and command.word is None and not command.in_pattern:
-            self._arithmetic(2, "in arithmetic, which the shell evaluates")
+            found = _DIRECTION.match(text, at)
+            assert found is not None  # it begins with the sign
+            command.redirected(found[0])
+            self.at = found.end()
         elif sign == "(":
-            self.at += 1
-            if not command.in_pattern:
-                self._nested()
-                command.word_ends()
+            self._beyond()
+            self._bracket(command)
         elif sign == ")":
             self.at += 1
         else:
             self.at += 2 if text.startswith((";;", "&&", "||"), at) else 1
             command.ends(text.startswith((";;", ";&"), at))
+
+    def _bracket(self, command: Command) -> None:
+        """At an opening bracket: arithmetic, a function, a subshell, a list, or a sign of a pattern."""
+        if command.in_pattern:
+            self.at += 1
+        elif self.text.startswith("((", self.at) and command.word is None:
+            self._arithmetic(2, "in arithmetic, which the shell evaluates")
+        elif (found := _NOTHING.match(self.text, self.at)) and command.defines():
+            self.at = found.end()
+        else:
+            self.at += 1
+            self._nested()
+            command.word_ends()
 
     def _nested(self) -> None:
         if self._level > DEEPEST:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planrunner.plan.expressions.problem import Problem
 from planrunner.plan.placeholders import placeholders
+from planrunner.plan.shellcommand import Word
 
 ARGUMENT = "set a shell variable first, such as `value={{ … }}`, and use `$value`"
 
@@ -11,14 +12,14 @@ ARGUMENT = "set a shell variable first, such as `value={{ … }}`, and use `$val
 class Values:
     """A place in a script, its templates, the text written so far. ``ambiguous``: shells disagree from here on."""
 
-    def __init__(self, text: str, prefix: str) -> None:
+    def __init__(self, text: str, prefix: str, templates: bool = True) -> None:
         self.text = text
         self.at = 0
         self.problems: list[Problem] = []
         self.names: dict[str, str] = {}
         self.ambiguous = False
         self._prefix = prefix
-        self._holes = {found.start: found for found in placeholders(text) if found.closed}
+        self._holes = {found.start: found for found in placeholders(text) if found.closed} if templates else {}
         self._out: list[str] = []
         self._copied = 0
 
@@ -46,10 +47,19 @@ class Values:
         )
         self.at = hole.end
 
-    def _escaped(self) -> None:
-        """A backslash and what it quotes."""
+    def _beyond(self) -> None:
+        """At a place that is more than words, quotes and lists of commands, or that is never closed. Here all of it is
+        passed over; whoever must know every command stops."""
+
+    def _escaped(self, word: Word | None = None, inside: bool = False) -> None:
+        """A backslash and what it quotes, which ``word`` gets; ``inside`` double quotes most of it stays as it is."""
         self.at += 1
         if self.at in self._holes:
             self._refuse("right after a backslash", "put the template into quotes, without the backslash")
-        else:
-            self.at += 1
+            return
+        sign = self.text[self.at : self.at + 1]
+        self.at += 1
+        if not sign:
+            self._beyond()
+        elif word is not None and sign != "\n":
+            word.quote(f"\\{sign}" if inside and sign not in '$`"\\' else sign)

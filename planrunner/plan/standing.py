@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrunner.plan.holding import inside
 from planrunner.plan.judging import judged
 from planrunner.plan.rights import Level, narrows
 from planrunner.plan.touching import files
@@ -28,13 +29,6 @@ def standing(plan: Plan, operator: tuple[Level, ...] = ()) -> Iterator[tuple[str
         if task.sub is not None:
             inner = _with(inner, Level(f"the plan {task.sub.id}", task.sub.policy, task.sub.file))
         todo += ((f"{name}/", each, inner) for each in reversed(inside(task)))
-
-
-def inside(task: Task) -> tuple[Task, ...]:
-    """The tasks that one holds."""
-    looped = task.loop.tasks if task.loop is not None else ()
-    linked = task.sub.tasks if task.sub is not None else ()
-    return (*task.subplan, *looped, *linked)
 
 
 def _with(levels: tuple[Level, ...], more: Level) -> tuple[Level, ...]:

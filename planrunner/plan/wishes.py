@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrunner.plan.holding import every
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -35,15 +36,9 @@ def wishes(secrets: Json) -> Iterator[Wish]:
 def every_secret(tasks: tuple[Task, ...]) -> set[str]:
     """The ids of the credentials that tasks declare, those inside them included."""
     found: set[str] = set()
-    waiting = list(tasks)
-    for task in waiting:
+    for task in every(tasks):
         if task.secrets:
             found |= {wish.id for wish in wishes(task.secrets)}
-        waiting += task.subplan
-        if task.loop is not None:
-            waiting += task.loop.tasks
-        if task.sub is not None:
-            waiting += task.sub.tasks
     return found
 
 

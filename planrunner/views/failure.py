@@ -14,7 +14,7 @@ from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, cut, harmless, word
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from planrunner.source import Source
 
@@ -22,6 +22,8 @@ LINES = 20
 BLOCKS = 10
 GIVEN = 8
 """Outputs of a failure that its block lists."""
+FOLDS = 8
+"""Lines that the message of a refusal may take."""
 _LONG = 160
 _INDENT = 11
 _CUT_OFF = ("cancelled", "stopped")
@@ -77,8 +79,17 @@ def failure_block(
     lines = [_headline(terminal, task, found)]
     room = terminal.edge() - _INDENT
     for name, value in facts:
-        lines += _fact(terminal, name, [cut(harmless(line), room, terminal.unicode) for line in value.splitlines()])
+        parts = map(harmless, value.splitlines())
+        shown = _folded(parts, room) if (name, found.failure) == ("why", "policy") else parts
+        lines += _fact(terminal, name, [cut(line, room, terminal.unicode) for line in shown])
     return lines + _fact(terminal, "go on", _ways_on(terminal.program, state, number, run_id))
+
+
+def _folded(lines: Iterable[str], room: int) -> list[str]:
+    """The lines in as many as it takes, up to some: a refusal ends with the line to write or the command to give."""
+    from textwrap import wrap  # late: few runs are refused anything
+
+    return [part for line in lines for part in wrap(line, room, break_on_hyphens=False)[:FOLDS]]
 
 
 def _around(state: State, number: int) -> str:

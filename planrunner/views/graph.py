@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planrunner.machine.state import holds
 from planrunner.plan.graph import Graph
+from planrunner.plan.holding import inner
 from planrunner.plan.model import Edge, Fanout, Plan, Task
 from planrunner.record import NamedTuple
 from planrunner.views.symbols import plural
@@ -72,24 +72,15 @@ def drawing(plan: Plan, statuses: Mapping[str, str] | None = None) -> Drawing:
         graph = Graph(level)
         first = len(nodes)
         for at, task in enumerate(level.tasks):
-            inner = inner_tasks(task)
+            held = inner(task)
             path = prefix + task.id
             nodes.append(_node(graph, at, path, (statuses or {}).get(path, ""))._replace(parent=parent))
-            if inner:
-                todo.append((Plan("", tasks=inner), f"{path}/", first + at))
+            if held:
+                todo.append((Plan("", tasks=held), f"{path}/", first + at))
         arrows += [
             Arrow(first + arrow.source, first + arrow.target, arrow.kind, arrow.label) for arrow in _arrows(graph)
         ]
     return Drawing(plan.id, plan.title, tuple(nodes), tuple(dict.fromkeys(arrows)))
-
-
-def inner_tasks(task: Task) -> tuple[Task, ...]:
-    """The tasks that a task holds, as the plan writes them; steps in plain words are none."""
-    if task.loop is not None:
-        return task.loop.tasks
-    if task.sub is not None:
-        return task.sub.tasks
-    return task.subplan if holds(task._replace(fanout=None)) else ()
 
 
 def holds_text(task: Task) -> str:
@@ -105,7 +96,7 @@ def holds_text(task: Task) -> str:
         words.append(f"loop, at most {plural(loop.max, 'round')}{until}")
     elif task.sub is not None:
         words.append(f"subplan {task.subplan_file or task.sub.id}")
-    elif inner_tasks(task):
+    elif inner(task):
         words.append("subplan")
     return ", ".join(words)
 
@@ -148,7 +139,7 @@ def graph_object(drawn: Drawing) -> dict[str, Any]:
 def _node(graph: Graph, at: int, path: str, status: str) -> Node:
     task, role = graph.tasks[at], graph.role(at)
     shape = "GATE" if task.gate is not None else role
-    return Node(path, task.title, role, shape, task.uses, status, holds_text(task), -1, bool(inner_tasks(task)))
+    return Node(path, task.title, role, shape, task.uses, status, holds_text(task), -1, bool(inner(task)))
 
 
 def _label(edge: Edge) -> str:

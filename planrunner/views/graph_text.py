@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from planrunner.plan.graph import Graph
+from planrunner.plan.holding import inner
 from planrunner.plan.model import Plan, Task
-from planrunner.views.graph import Drawing, drawing, inner_tasks
+from planrunner.views.graph import Drawing, drawing
 from planrunner.views.outline import outline
 from planrunner.views.terminal import Terminal, harmless, pad, width
 
@@ -36,7 +37,7 @@ def _rows(tasks: tuple[Task, ...], prefix: str, level: int) -> list[tuple[str, T
         task = tasks[line.task]
         names = ", ".join(tasks[other].id for other in line.also)
         found.append((prefix + task.id, task, level + line.level, f"also after {names}" if names else ""))
-        found += _rows(inner_tasks(task), f"{prefix}{task.id}/", level + line.level + 1)
+        found += _rows(inner(task), f"{prefix}{task.id}/", level + line.level + 1)
     return found
 
 

@@ -237,7 +237,15 @@ def test_a_run_without_a_key_says_so_on_standard_error_and_in_the_journal(run, p
     done = run("exec", plan("plan: p\ntasks:\n  - {id: a, uses: noop}\n"), XDG_DATA_HOME=str(tmp_path / "file"))
     assert done.code == OK
     assert "note: what happens can not be proven later: no key can be kept" in done.err
+    assert "with XDG_DATA_HOME set to a folder that you may write it can\n" in done.err
     assert '"unchained":' in run("events", "last", "--json").out
+
+
+def test_who_has_no_home_is_told_that_there_is_no_place_for_a_key(ran, run):
+    assert (
+        "nothing can be compared: the user has no home for a key"
+        in run("audit", "verify", HOME="nowhere", XDG_DATA_HOME="").out
+    )
 
 
 def test_a_state_directory_of_mode_755_is_mended_and_that_is_said(ran, tmp_path):

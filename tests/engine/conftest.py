@@ -2,66 +2,37 @@
 
 from __future__ import annotations
 
-import os
-import uuid
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from planrunner.capabilities import builtin
-from planrunner.capabilities.contract import Call
+sys.path.insert(0, str(Path(__file__).parent))
+
+from live_calls import Live
+
 from planrunner.engine.effects import StartCall
-from planrunner.engine.live import LiveEffects, LiveSettings
+from planrunner.engine.live import LiveEffects
 from planrunner.machine.events import AttemptEnded, Outcome
-from planrunner.plan.model import Task
 
 
-class Bench:
+class Bench(Live):
     """Live effects with a short way to start tasks and to collect their outcomes."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.run_id = f"run-{uuid.uuid4().hex}"
-        self.functions: dict[str, Callable[..., Any]] = {}
+        super().__init__(folder, folder / "state")
         self.output: list[tuple[str, int, str, bytes]] = []
         self.effects = self.open()
 
     def open(self, **options: Any) -> LiveEffects:
-        settings = LiveSettings(
-            str(self.folder / "state"),
-            self.run_id,
-            self.resolve,
-            on_output=lambda *seen: self.output.append(seen),
-            grace=0.3,
-        )
-        self.effects = LiveEffects(settings._replace(**options))
+        self.effects = self.live(**{"on_output": lambda *seen: self.output.append(seen), **options})
         return self.effects
 
     def reopen(self, **options: Any) -> LiveEffects:
         self.effects.close()
         return self.open(**options)
-
-    def resolve(self, name: str) -> Callable[..., Any]:
-        return self.functions.get(name) or builtin.load(builtin.TARGETS[name])
-
-    def call(self, id: str = "task", *, uses: str = "shell", task: dict[str, Any] | None = None, **parts: Any) -> Call:
-        values: dict[str, Any] = {
-            "run_id": self.run_id,
-            "task": Task(id, uses=uses, **(task or {})),
-            "attempt": 1,
-            "key": f"{self.run_id}:{id}:1",
-            "inputs": {},
-            "script": "",
-            "arguments": (),
-            "values": {},
-            "env": {},
-            "directory": str(self.folder),
-            "scratch": str(self.folder / "scratch" / f"{id}.1"),
-            "timeout": None,
-        }
-        return Call(**{**values, **parts})
 
     def start(self, id: str = "task", **parts: Any) -> None:
         self.effects.start([StartCall(self.call(id, **parts))])
@@ -88,18 +59,6 @@ class Bench:
 
     def log(self, id: str = "task") -> bytes:
         return (self.folder / "state" / "logs" / self.run_id / f"{id}.1.log").read_bytes()
-
-    def alive(self) -> list[int]:
-        """Living processes that carry the variables of this run."""
-        marker = f"PLANRUNNER_RUN_ID={self.run_id}".encode()
-        found = []
-        for name in os.listdir("/proc"):
-            try:
-                if name.isdigit() and marker in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
-                    found.append(int(name))
-            except OSError:
-                continue
-        return found
 
 
 @pytest.fixture

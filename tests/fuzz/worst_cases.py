@@ -38,14 +38,18 @@ def expressions(inner: Callable[[int], str], each: int = SCALAR - 1000) -> Calla
     return make
 
 
-def templates(inner: Callable[[int], str], each: int = SCALAR - 1000) -> Callable[[int], str]:
+def templates(inner: Callable[[int], str], each: int = SCALAR - 1000, head: str = HEAD) -> Callable[[int], str]:
     """Tasks that run what ``inner`` makes for a size; as many as fit."""
 
     def make(size: int) -> str:
         length = min(each, size - 100)
-        return filled(size, f"{HEAD}tasks:\n", lambda n: f'  - {{id: t{n}, run: "{inner(length)}"}}\n')
+        return filled(size, f"{head}tasks:\n", lambda n: f'  - {{id: t{n}, run: "{inner(length)}"}}\n')
 
     return make
+
+
+JUDGED = f"{HEAD}policy: {{foreign: true, capabilities: {{deny: [{{uses: shell, run: git push *}}]}}}}\n"
+"""Every script is read for its commands, by the policy and for what text from outside becomes."""
 
 
 def _tasks(part: Callable[[int], str]) -> Callable[[int], str]:
@@ -178,6 +182,11 @@ YAML: dict[str, Callable[[int], str]] = {
     "shell brackets": templates(lambda size: "$(" * (size // 2)),
     "shell words": templates(lambda size: "a;" * (size // 2)),
     "here documents": templates(lambda size: "cat <<E {{ a }} " * (size // 16)),
+    "shell commands": templates(lambda size: "a;" * (size // 2), head=JUDGED),
+    "shell finders": templates(lambda size: "find -exec " * (size // 11), head=JUDGED),
+    "shell carriers": templates(lambda size: "env " * (size // 4 - 4) + "curl", head=JUDGED),
+    "shell braces": templates(lambda size: "{" * (size - 10), head=JUDGED),
+    "small scripts": templates(lambda size: "curl a | b && c", 60, JUDGED),
     "shell templates": templates(lambda size: "$({{ a }} " * (size // 10)),
 }
 """Shapes in YAML, by name."""

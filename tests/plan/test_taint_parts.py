@@ -150,6 +150,18 @@ def test_what_becomes_of_the_arguments_of_a_program(words: list[str], uses: set[
     assert {position.use for position in in_arguments(words) if position.template} == uses
 
 
+@pytest.mark.parametrize("script", ["find -exec " * 12_000, "env " * 30_000, "sh -c " * 20_000, "`" * 120_000])
+def test_commands_that_start_others_without_end_are_read_to_theirs(script: str) -> None:
+    assert "command" in {position.use for position in in_script(f"{script}{{{{ x }}}}; sh -c {{{{ x }}}}")}
+    assert isinstance(asks(f"{script} curl"), bool)
+
+
+def test_each_command_that_find_starts_is_told() -> None:
+    script = "find . -exec find {} -exec sh -c {{ x }} \\; \\; -ok echo {{ y }} \\; -execdir {{ z }} \\;"
+    found = in_script(script)
+    assert [position.template for position in found if position.use == "command"] == ["{{ x }}", "{{ z }}"]
+
+
 def test_a_file_that_is_run_is_told() -> None:
     assert [position.file for position in in_script("sh ./a.sh x && python b.py && ./c") if position.file] == [
         "./a.sh", "b.py", "./c",

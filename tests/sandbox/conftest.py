@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "engine"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from sandbox_project import Project

@@ -43,6 +43,16 @@ def test_a_folder_of_thousands_of_files_is_let_in_without_namespaces_too(project
     assert (outcome.failure, outcome.stdout.strip()) == ("", "3001"), outcome
 
 
+def test_hundreds_of_files_are_let_in_one_by_one(project: Project) -> None:
+    for number in range(330):
+        (project.folder / f"{number}.txt").touch()
+    outcome = project.run(
+        "for each in *.txt; do echo two > $each; done; touch new || echo kept", files(write=["*.txt"])
+    )
+    assert (outcome.failure, outcome.stdout) == ("", "kept\n"), outcome
+    assert {path.read_text() for path in project.folder.glob("*.txt")} == {"two\n"}
+
+
 def test_a_plan_from_outside_is_shut_in_though_nobody_says_so(project: Project) -> None:
     outcome = project.run("cat .planrunner/journal.db || test $(id -u) = 65534", options={"untrusted": True}, rights=())
     assert outcome.failure == "" and "the journal" not in outcome.stdout

@@ -8,6 +8,7 @@ import json
 import os
 import pwd
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -55,6 +56,14 @@ tasks:
     run: "! %s -c 'import socket; socket.create_connection((\\"127.0.0.1\\", %d), 2)'"
   - id: through
     run: "%s -c 'import urllib.request as u; print(u.urlopen(\\"http://127.0.0.1:%d/\\").read().decode())'"
+"""
+OPEN = """
+plan: open
+defaults: {timeout: 1m}
+policy: {sandbox: {network: true}}
+tasks:
+  - id: t
+    run: "! %s -c 'import socket; socket.socket(socket.AF_UNIX).connect(\\"\\\\0%s\\")'"
 """
 OUTSIDE = """
 plan: outside
@@ -180,6 +189,22 @@ def test_a_host_is_reached_through_the_proxy_alone(somebody: Somebody) -> None:
         server.shutdown()
     assert done.returncode == 0, done.stderr
     assert "refused" in somebody.said("past").lower() and somebody.said("through") == "good morning\n"
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("without", [(), ("landlock",)], ids=["all", "no-landlock"])
+def test_a_socket_of_the_machine_is_not_reached_by_its_name_in_memory_though_the_network_is_open(
+    somebody: Somebody, without: tuple[str, ...]
+) -> None:
+    name = f"planrunner-{os.urandom(8).hex()}"
+    somebody.write("open.yaml", OPEN % (sys.executable, name))
+    somebody.own()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"\0{name}")
+        listening.listen()
+        done = somebody.does("exec", "open.yaml", "--progress", "quiet", without=without)
+    assert done.returncode == 0, done.stderr
+    assert "PermissionError" in somebody.said("t")
 
 
 @needs_bubblewrap

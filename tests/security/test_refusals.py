@@ -44,6 +44,18 @@ def test_every_rule_that_the_code_names_is_in_the_reference() -> None:
     assert sorted(rule for rule in named if not listed(rule)) == []
 
 
+def test_a_plan_that_may_not_start_is_refused_by_a_rule_of_the_reference() -> None:
+    """Whatever raises Denied says by which rule: a literal, a name, or the default of the function around it."""
+    named: set[str] = set()
+    for path in (path for room in ("app", "cli") for path in sorted((ROOT / "planrunner" / room).rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Denied", "_no"):
+                named |= {each.value for each in node.args[2:] if isinstance(each, ast.Constant)}
+                assert len(node.args) >= 3, f"{path}:{node.lineno}"
+    assert named == {"sandbox.off", "policy.plans", "trust.outside"}
+    assert all(map(listed, (*named, "trust", "policy.capabilities.deny")))
+
+
 def test_a_rule_says_what_it_refuses_and_what_to_do() -> None:
     page = (ROOT / "docs" / "reference" / "refusals.md").read_text(encoding="utf-8")
     for name, refusal in REFUSALS.items():

@@ -31,7 +31,7 @@ class TestWithoutATerminal:
         assert "A plan from outside the project wants to run." in done.err
         assert not (place.work / "made.txt").exists()
         assert sorted(each.name for each in place.other.iterdir()) == [".git", "p.yaml"]
-        assert sorted(each.name for each in place.work.iterdir()) == ["planrunner.yaml"]
+        assert sorted(each.name for each in place.work.iterdir()) == [".planrunner", "planrunner.yaml"]  # the record
 
     def test_the_digest_lets_exactly_this_plan_run_once(self, place) -> None:
         path = place.plan()

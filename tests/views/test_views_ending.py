@@ -158,6 +158,28 @@ def test_lines_of_foreign_text_are_cut_and_commands_to_copy_are_not(story, shell
     assert {len(line) for line in failure_block(screen()[0], told.state, 0, "r")[1:-2]} == {200}
 
 
+def test_a_refusal_is_shown_to_its_end_where_the_line_to_write_stands(story, shell_task, screen, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    told = story(shell_task("get"))
+    message = (
+        f"`{'a' * 40}` does not allow the host example.org; to allow it, write there: network: {{allow: [example.org]}}"
+    )
+    told.tell(AttemptStarted("get", 1, "k"), AttemptEnded("get", 1, Outcome("policy", message)))
+    told.tell(TaskSettled("get", "failed", "failed", message, "policy"))
+    lines = failure_block(screen(live=True)[0], told.state, 0, "r")
+    assert " ".join(" ".join(lines[1:5]).split()).startswith(f"why {message}")
+    assert all(len(line) <= 60 for line in lines[1:5])
+
+
+def test_a_refusal_of_any_length_takes_a_few_lines(story, shell_task, screen):
+    told = story(shell_task("get"))
+    message = "no \x1b[31m" + "x" * 9000
+    told.tell(AttemptStarted("get", 1, "k"), AttemptEnded("get", 1, Outcome("policy", message)))
+    told.tell(TaskSettled("get", "failed", "failed", message, "policy"))
+    lines = failure_block(screen()[0], told.state, 0, "r")
+    assert sum("x" * 20 in line for line in lines) <= 8 and max(map(len, lines)) <= 200 and "\x1b" not in "".join(lines)
+
+
 def test_what_a_failure_gave_stands_in_its_block(story, shell_task, screen):
     told = story(shell_task("test"))
     rows = [{"name": "été"}]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from planrunner.app.proof.names import inner
 from planrunner.machine.retry import delay
 from planrunner.machine.shape import Shape
+from planrunner.plan.holding import inner
 from planrunner.plan.model import Fanout, Plan, Task
 from planrunner.record import NamedTuple
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from planrunner.app.proof.envelope import Sight
-from planrunner.app.proof.names import inner, walk
+from planrunner.app.proof.names import walk
 from planrunner.capabilities.binding import Binding, invoke
 from planrunner.capabilities.bounding import Overdue, within
 from planrunner.capabilities.contract import Call, Context
@@ -17,6 +17,7 @@ from planrunner.engine.questions import LOOK
 from planrunner.engine.services import AttemptServices
 from planrunner.machine.events import Outcome
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
+from planrunner.plan.holding import inner
 from planrunner.plan.model import Task
 from planrunner.record import NamedTuple
 

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from planrunner.app.proof.bounds import Bound, bound_of, compared, task_bound, with_slots
-from planrunner.app.proof.names import asks, demands, inner, walk
+from planrunner.app.proof.names import asks, demands, walk
 from planrunner.capabilities.files.written import written
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.shape import Shape
 from planrunner.machine.state import State
 from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.plan.expressions.problem import TemplateError
+from planrunner.plan.holding import inner
 from planrunner.plan.model import Expression, Fanout, Gate, Plan, Task
 
 Json = Any

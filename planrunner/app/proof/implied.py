@@ -7,10 +7,11 @@ from collections.abc import Container, Iterator
 from typing import Any
 
 from planrunner.app.proof.cases import Case, Expectation
-from planrunner.app.proof.names import demands, is_container, walk
+from planrunner.app.proof.names import demands, walk
 from planrunner.app.proof.people import SAMPLES
 from planrunner.app.proof.world import Reply, World
 from planrunner.plan.expressions.paths import children
+from planrunner.plan.holding import is_container
 from planrunner.plan.model import Expression, Gate, Plan, Task
 
 Json = Any

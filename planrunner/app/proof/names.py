@@ -11,7 +11,7 @@ import re
 from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache
 
-from planrunner.machine.state import holds
+from planrunner.plan.holding import inner, is_container
 from planrunner.plan.model import Gate, Plan, Task
 
 _NUMBERS = re.compile(r"\[[^\]]*\]|#\d+|@\d+")
@@ -21,19 +21,6 @@ _NUMBERS = re.compile(r"\[[^\]]*\]|#\d+|@\d+")
 def written(task: str) -> str:
     """The path without the numbers of items, rounds and visits."""
     return _NUMBERS.sub("", task)
-
-
-def inner(task: Task) -> tuple[Task, ...]:
-    """The tasks that a container holds; steps of which none acts are an instruction in plain words."""
-    if not holds(task):
-        return ()
-    if task.sub is not None:
-        return task.sub.tasks
-    return task.loop.tasks if task.loop is not None else task.subplan if _acts(task) else ()
-
-
-def _acts(task: Task) -> bool:
-    return bool(holds(task._replace(fanout=None)))
 
 
 def walk(tasks: Iterable[Task], prefix: str = "") -> Iterator[tuple[str, Task]]:
@@ -47,11 +34,6 @@ def walk(tasks: Iterable[Task], prefix: str = "") -> Iterator[tuple[str, Task]]:
 def paths(plan: Plan) -> dict[str, Task]:
     """The tasks of a plan by written path."""
     return dict(walk(plan.tasks))
-
-
-def is_container(task: Task) -> bool:
-    """Whether a task holds others instead of doing something itself; each item of a fan-out does something."""
-    return bool(task.loop is not None or task.sub is not None or _acts(task))
 
 
 def demands(plan: Plan) -> dict[str, tuple[tuple[str, Gate], ...]]:

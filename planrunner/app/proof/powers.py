@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from planrunner.app.proof.envelope import Sight, effect_of, envelope
-from planrunner.app.proof.names import inner, walk
+from planrunner.app.proof.names import walk
 from planrunner.app.proof.programs import programs
 from planrunner.masking import masked
+from planrunner.plan.holding import inner
 from planrunner.plan.model import Plan, Task
 
 Json = Any

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planrunner.app.proof.names import best, inner, is_container, matches, walk, written
+from planrunner.app.proof.names import best, matches, walk, written
 from planrunner.capabilities.contract import Call, Exit, Failure
 from planrunner.capabilities.soundness import sound
 from planrunner.engine.imagined import Script
 from planrunner.engine.rare_effects import Examine
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import facts_read
+from planrunner.plan.holding import inner, is_container
 from planrunner.plan.model import Expression, Gate, Loop, Output, Plan, Task
 from planrunner.record import NamedTuple
 

@@ -12,12 +12,13 @@ import re
 
 from planrunner.plan.placeholders import Placeholder, placeholders
 from planrunner.plan.shellcommand import SHELLS, Command, Word
+from planrunner.plan.shellquotes import DEEPEST
 from planrunner.plan.shellscan import Scan
 from planrunner.plan.taint.hosts import in_authority
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from planrunner.plan.expressions.problem import Problem
 
@@ -25,7 +26,7 @@ HOLE = "\0"
 VARIABLE = "env"
 """The name under which a variable of the task stands in the place of a template: ``{{ env.NAME }}``."""
 
-_ASSIGNMENT = r"[A-Za-z_][A-Za-z0-9_]*\+?="
+_ASSIGNMENT = r"(?s)[A-Za-z_][A-Za-z0-9_]*(?:\[.*\])?\+?="
 _INTERPRETERS = r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|Rscript|osascript|tclsh|pwsh)[0-9.]*"
 _CODE = {"perl": r"-\w*[eE]", "ruby": "-e", "node": "-e|-p|--eval|--print", "nodejs": "-e", "php": "-r", "lua": "-e"}
 _CARRIERS = frozenset(
@@ -70,9 +71,16 @@ class _Words(Command):
 
 
 class _Reader(Scan):
+    """The words of every command that a script may run, wherever it stands."""
+
     def __init__(self, text: str) -> None:
         super().__init__(text, "PR_")
         self.found: list[list[Word]] = []
+
+    def _substituted(self, script: str) -> None:
+        inner = _Reader(script)
+        inner.run()
+        self.found += inner.found
 
     def command(self) -> Command:
         return _Words(self.problems, self.found)
@@ -109,7 +117,15 @@ def asks(text: str) -> bool:
         return False
     reader = _Reader(text)
     reader.run()
-    return any(os.path.basename(words[0].text) in ASKING for words in reader.found)
+    return any(_words_ask(words) for words in reader.found)
+
+
+def _words_ask(words: list[Word]) -> bool:
+    *_, words = _carrying(words)
+    name = os.path.basename(words[0].text) if words else ""
+    if name in SHELLS or name in ("eval", "find", *_CARRIERS):
+        return any(asks(word.text) for word in words[1:])
+    return name in ASKING
 
 
 def _with_variables(text: str, variables: Iterable[str]) -> str:
@@ -118,23 +134,50 @@ def _with_variables(text: str, variables: Iterable[str]) -> str:
     return text
 
 
-def in_words(words: list[Word], variables: tuple[str, ...] = ()) -> list[Position]:
-    """The positions of one command."""
+def _command(words: list[Word]) -> list[Word]:
+    """A command without the assignments before it."""
     start = 0
     while start < len(words) and re.match(_ASSIGNMENT, words[start].text):
         start += 1
-    if start == len(words):
-        return []
-    head, rest = words[start], words[start + 1 :]
-    if head.holes:
-        return _all("command", [head])
-    name = os.path.basename(head.text)
-    found = [Position("command", file=head.text)] if "/" in head.text else []
+    return words[start:]
+
+
+def in_words(words: list[Word], variables: tuple[str, ...] = ()) -> list[Position]:
+    """The positions of one command."""
+    found: list[Position] = []
+    last = words
+    for last in _carrying(words):
+        if last and last[0].holes:
+            return found + _all("command", last[:1])
+        found += [Position("command", file=word.text) for word in last[:1] if "/" in word.text]
+    if not last:
+        return found
+    name, rest = os.path.basename(last[0].text), last[1:]
     if name in _CARRIERS:
-        return found + in_words(_carried(rest), variables)
+        return found + _all("command", rest)
+    if name == "find":
+        found += [position for each in _found(rest) for position in in_words(each, variables)]
     if name in SHELLS or re.fullmatch(_INTERPRETERS, name):
         return found + _interpreted(name, rest, variables)
     return found + _others(name, rest, variables) + _options(name, rest)
+
+
+def _carrying(words: list[Word]) -> Iterator[list[Word]]:
+    """A command, the one it starts, the one that this one starts … none further than any sense goes."""
+    for _ in range(DEEPEST):
+        words = _command(words)
+        yield words
+        if not words or words[0].holes or os.path.basename(words[0].text) not in _CARRIERS:
+            return
+        words = _carried(words[1:])
+    yield words
+
+
+def _found(words: list[Word]) -> Iterator[list[Word]]:
+    """The commands that ``find`` starts, each to where the next begins, for one may be another ``find``."""
+    places = [at for at, word in enumerate(words) if word.text in ("-exec", "-execdir", "-ok", "-okdir")]
+    for at, end in zip(places, [*places, len(words)][1:], strict=True):
+        yield words[at + 1 : end]
 
 
 def _options(name: str, words: list[Word]) -> list[Position]:
@@ -200,9 +243,6 @@ def _others(name: str, words: list[Word], variables: tuple[str, ...]) -> list[Po
     if name in ("source", "."):
         file = [Position("command", file=word.text) for word in plain[:1] if not word.holes]
         return file + _all("command", plain[:1])
-    if name == "find":
-        places = [at for at, word in enumerate(words) if word.text in ("-exec", "-execdir", "-ok", "-okdir")]
-        return [position for at in places for position in in_words(words[at + 1 :], variables)]
     if name == "awk":
         return _all("command", plain[:1])
     if name == "planrunner" and plain:

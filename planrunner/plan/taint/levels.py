@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrunner.plan.holding import inside
 from planrunner.plan.model import Plan, Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -62,8 +63,8 @@ class Levels:
         if found is None:
             outer = self.level(key[:-1])
             holder = outer.tasks[key[-1]]
-            tasks = _inside(holder)
-            if tasks is None:
+            tasks = inside(holder)
+            if not tasks:
                 raise KeyError(key)
             plan = outer.plan if holder.sub is None else holder.sub
             found = Level(key, plan, _named(tasks), outer, holder, holder.sub is not None)
@@ -78,7 +79,7 @@ class Levels:
     def inside(self, place: Place) -> Level | None:
         """The tasks that a task holds."""
         assert place.task is not None
-        return self.level(place.key) if _inside(place.task) is not None else None
+        return self.level(place.key) if inside(place.task) else None
 
     def every(self) -> Iterator[Place]:
         """All tasks of the plan and of the levels in it, from the outside to the inside."""
@@ -93,14 +94,6 @@ class Levels:
 
 def _named(tasks: tuple[Task, ...]) -> dict[str, Task]:
     return {task.id: task for task in tasks}
-
-
-def _inside(task: Task) -> tuple[Task, ...] | None:
-    if task.loop is not None:
-        return task.loop.tasks
-    if task.sub is not None:
-        return task.sub.tasks
-    return task.subplan or None
 
 
 def climbing(level: Level) -> Iterator[Level]:

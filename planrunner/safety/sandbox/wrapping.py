@@ -14,7 +14,7 @@ from planrunner.safety.sandbox.obstacles import obstacle
 from planrunner.safety.sandbox.syscalls import program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from planrunner.safety.sandbox.confinement import Command, Confinement
@@ -27,7 +27,7 @@ SOCKET = "/run/proxy"
 """Where the proxy's socket is seen inside."""
 NOBODY = "65534"
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"))
-_NETLINK = 16
+_UNIX, _INTERNET, _NETLINK = 1, (2, 10), 16
 _SLACK = (2, 256 << 20, 64)
 """The kernel's own bounds lie above those that are watched, by this factor and so many bytes or processes: what is too
 much is seen, and told by its rule, before a process fails by itself."""
@@ -89,22 +89,22 @@ def wrapped(confinement: Confinement, command: Command) -> Wrapped:
         arguments = contained(confinement, command, presence.docker()[0])
         return Wrapped(arguments, dict(command.env), command.directory, command.name)
     env = {**command.env, "HOME": HOME, "TMPDIR": TEMPORARY}
-    order = kept(marshal.dumps(_order(confinement, command)))  # an argument would be too short for many files
     if confinement.kind == "landlock":
         env |= dict.fromkeys(("HOME", "TMPDIR"), confinement.own or confinement.root)
-        shim = _shim(command.first or order)
-        return Wrapped((*shim, *command.arguments), env, command.directory, descriptors=(order,))
-    paths = exchangeable(confinement) if presence.takes_descriptors() else []
+        order = _kept(confinement, command)
+        arguments = (*_shim(command.first or order), *command.arguments)
+        return Wrapped(arguments, env, command.directory, descriptors=(order,))
+    held = _held(confinement.root, exchangeable(confinement) if presence.takes_descriptors() else [])
     try:
-        held = _held(confinement.root, paths)
+        order = _kept(confinement, command)
     except BaseException:
-        os.close(order)
+        _let_go(held.values())
         raise
-    handles = (*held.values(), order)
-    *numbers, last = range(command.first, command.first + len(handles)) if command.first else handles
-    within = dict(zip(held, numbers, strict=True))
-    arguments = (*_bubble(confinement, command, within), *_shim(last), *command.arguments)
-    return Wrapped(arguments, env, "/", descriptors=handles)
+    handles = sorted((*held.values(), order))  # so none is laid over one that has yet to be moved to its number
+    numbers = {handle: command.first + at if command.first else handle for at, handle in enumerate(handles)}
+    files = {path: numbers[handle] for path, handle in held.items()}
+    arguments = (*_bubble(confinement, command, files), *_shim(numbers[order]), *command.arguments)
+    return Wrapped(arguments, env, "/", descriptors=tuple(handles))
 
 
 def _held(root: str, paths: Sequence[str]) -> dict[str, int]:
@@ -113,10 +113,14 @@ def _held(root: str, paths: Sequence[str]) -> dict[str, int]:
         for path in paths:
             found[path] = opened(root, path)
     except BaseException:
-        for handle in found.values():
-            os.close(handle)
+        _let_go(found.values())
         raise
     return found
+
+
+def _let_go(handles: Iterable[int]) -> None:
+    for handle in handles:
+        os.close(handle)
 
 
 def _bubble(confinement: Confinement, command: Command, held: Mapping[str, int]) -> tuple[str, ...]:
@@ -141,18 +145,31 @@ def _shim(order: int) -> tuple[str, ...]:
     return (presence.interpreter(), "-I", "-S", "-B", INSIDE, str(order), "--")
 
 
+def _kept(confinement: Confinement, command: Command) -> int:
+    """A descriptor with the order: as an argument it would have no room for a folder of thousands of files."""
+    return kept(marshal.dumps(_order(confinement, command)))
+
+
 def _order(confinement: Confinement, command: Command) -> dict[str, Json]:
     alone = confinement.kind == "landlock"
-    # Landlock does not keep a process from a socket file, behind which a daemon with more rights may listen.
-    families = ((_NETLINK,) if confinement.network == "none" else (_NETLINK, 2, 10)) if alone else (_NETLINK, 1, 2, 10)
     return {
         "title": command.title or command.arguments[0],
         "relay": SOCKET if command.proxy else "",
         "drop": alone,
         "landlock": _rules(confinement),
         "limits": _limits(confinement),
-        "filter": program(os.uname().machine, families, owners=not alone),
+        "filter": program(os.uname().machine, _families(confinement), owners=not alone),
     }
+
+
+def _families(confinement: Confinement) -> tuple[int, ...]:
+    """Of sockets that may be made. Landlock does not keep a process from a socket file, behind which a daemon with more
+    rights may listen; in the network of the machine it alone keeps one from sockets that have a name in memory only."""
+    if confinement.kind == "landlock":
+        return (_NETLINK,) if confinement.network == "none" else (_NETLINK, *_INTERNET)
+    if confinement.network == "open" and presence.landlock() < presence.LEAST_ABI:
+        return (_NETLINK, *_INTERNET)
+    return (_NETLINK, _UNIX, *_INTERNET)
 
 
 def _limits(confinement: Confinement) -> dict[str, int]:

@@ -1,0 +1,51 @@
+"""Tasks that hold others: loops, subplans, linked plans and what a fan-out multiplies."""
+
+from __future__ import annotations
+
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from planrunner.plan.model import Task
+
+
+def holds(task: Task) -> str:
+    """What kind of frame a task opens: ``items``, ``round`` or ``subplan``; empty for a task that holds no others.
+
+    Steps of which none acts are an instruction in plain words.
+    """
+    if task.fanout is not None:
+        return "items"
+    if task.loop is not None:
+        return "round"
+    return "subplan" if task.sub is not None or any(map(_acts, task.subplan)) else ""
+
+
+def _acts(step: Task) -> bool:
+    return bool(step.uses or step.gate or step.fanout or holds(step))
+
+
+def inside(task: Task) -> tuple[Task, ...]:
+    """The tasks that stand in one, steps in plain words included."""
+    looped = task.loop.tasks if task.loop is not None else ()
+    linked = task.sub.tasks if task.sub is not None else ()
+    return (*task.subplan, *looped, *linked)
+
+
+def is_container(task: Task) -> bool:
+    """Whether a task holds others instead of doing something itself; each item of a fan-out does something."""
+    return bool(holds(task._replace(fanout=None)))
+
+
+def inner(task: Task) -> tuple[Task, ...]:
+    """The tasks that a container holds; steps in plain words are none."""
+    return inside(task) if is_container(task) else ()
+
+
+def every(tasks: Iterable[Task]) -> Iterator[Task]:
+    """The tasks with all that stand in them."""
+    waiting = list(tasks)
+    for task in waiting:
+        yield task
+        waiting += inside(task)
