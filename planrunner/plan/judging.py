@@ -138,7 +138,8 @@ def _pasted(value: Json) -> str:
     if isinstance(value, str):
         from planrunner.syntax.write_yaml import key_text  # late: only what is refused is told
 
-        return key_text(value)
+        text = key_text(value)
+        return "'" + value.replace("'", "''") + "'" if text == f'"{value}"' else text
     return written(value)
 
 
