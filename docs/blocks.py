@@ -158,7 +158,7 @@ class Session:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            timeout=60,
+            timeout=240,
             text=True,
         )
         code = (

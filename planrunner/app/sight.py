@@ -184,7 +184,10 @@ def _env_names(plan: Plan, source: Source) -> tuple[str, ...]:
 
 
 def _env_read(plan: Plan) -> tuple[str, ...]:
-    return tuple(sorted({path[1] for path in _paths(plan) if path[0] == "env" and len(path) > 1}))
+    from planrunner.plan.rights import Level, visible  # late: few plans read variables
+
+    names = sorted({path[1] for path in _paths(plan) if path[0] == "env" and len(path) > 1})
+    return tuple(visible((Level("the plan", plan.policy),), dict.fromkeys(names, "")))
 
 
 def _paths(value: Json) -> Iterator[tuple[str, ...]]:
@@ -304,9 +307,14 @@ def _amounts(given: dict[str, Json]) -> dict[str, Json]:
 
 
 def environment_of(names: tuple[str, ...], directory: str) -> dict[str, str]:
-    """The values of environment variables that are set, without those that are a secret of the project."""
-    if names and has_settings(directory):
+    """The values of environment variables that are set, without those that are a secret of the project or that its
+    policy hides."""
+    found = {name: os.environ[name] for name in names if name in os.environ}
+    if found and has_settings(directory):
         from planrunner.app.secrets import without_hidden  # late, as above
+        from planrunner.plan.rights import visible
+        from planrunner.safety.policy import levels, policy_records
 
-        names = without_hidden(names, directory)
-    return {name: os.environ[name] for name in names if name in os.environ}
+        shown = without_hidden(tuple(found), directory)
+        return dict(visible(levels(policy_records(directory)), {name: found[name] for name in shown}))
+    return found

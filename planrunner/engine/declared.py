@@ -43,7 +43,7 @@ def _kept(call: Call, state: str, redactor: Redactor | None) -> Iterator[dict[st
     for artifact in call.task.artifacts:
         if not artifact.path:
             continue
-        for name, path in _files(artifact, call.directory):
+        for name, path in files_of(artifact, call.directory):
             try:
                 record = keep_beneath(state, call.directory, path, redactor)
             except Failure as failure:
@@ -59,7 +59,7 @@ def _kept(call: Call, state: str, redactor: Redactor | None) -> Iterator[dict[st
             yield {"name": name, "path": path, "type": artifact.type, **said, **record}
 
 
-def _files(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
+def files_of(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
     """Name and path of what an artifact keeps: its path, or every file that the path fits as a pattern."""
     relative = os.path.relpath(os.path.join(directory, artifact.path), directory)
     if relative.split("/")[0] == "..":

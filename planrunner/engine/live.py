@@ -134,7 +134,7 @@ class LiveEffects:
         if declaration.instant and not binding.wants_context:
             result = invoke(binding, call.inputs, None)
             if isinstance(result, Outcome) and not result.usage:
-                self._report(call, settled(call, result, self._settings.state_dir, self.redactor))
+                self._report(call, _settled(call, result, self._settings, self.redactor))
                 return
             self._go_on(self._attempt(call), result)
         elif (declaration.instant or declaration.process) and not call.task.secrets:
@@ -227,7 +227,7 @@ class LiveEffects:
             if problem := record.close():
                 self._supervisor.problems.append(problem)
             outcome = with_texts(attempt, outcome)
-        self._report(attempt.call, settled(attempt.call, outcome, self._settings.state_dir, self.redactor))
+        self._report(attempt.call, _settled(attempt.call, outcome, self._settings, self.redactor))
 
     def _report(self, call: Call, outcome: Outcome) -> None:
         self._events.append(cleaned(self.redactor, AttemptEnded(call.task.id, call.attempt, outcome)))
@@ -318,3 +318,12 @@ class LiveEffects:
             self._signals.close()
         self._supervisor.close()
         self._poller.close(keep_wake=threads)
+
+
+def _settled(call: Call, outcome: Outcome, settings: LiveSettings, redactor: Redactor | None) -> Outcome:
+    """The outcome as it stands once the policy allows each file that it gives or keeps."""
+    if call.rights:
+        from planrunner.engine.filescopes import held  # late: few calls are restricted
+
+        outcome = held(call, outcome, settings.directory)
+    return settled(call, outcome, settings.state_dir, redactor)

@@ -78,6 +78,8 @@ def apart(call: Call, settings: LiveSettings) -> Call:
 
 def begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: Supervisor, poller: Poller) -> None:
     """Start the process of an attempt, shut in where the policy says so. Raises SpawnFailed."""
+    if attempt.call.rights:
+        launch = launch._replace(inherited=seen(attempt.call, supervisor.programs.environment))
     if not is_bound(attempt.call, settings):
         attempt.process = supervisor.start(launch)
         return
@@ -91,7 +93,10 @@ def services(settings: LiveSettings, secrecy: Secrecy, call: Call) -> AttemptSer
     from planrunner.engine.services import AttemptServices  # late: tasks of the shell ask for nothing
 
     own = {**call.env, **markers(call, settings.epoch)}
-    found = AttemptServices(settings.state_dir, settings.directory, settings.environment, own, settings.vault)
+    given = settings.environment
+    if call.rights:
+        given = seen(call, os.environ if given is None else given)
+    found = AttemptServices(settings.state_dir, settings.directory, given, own, settings.vault)
     found.secrecy = secrecy
     if is_bound(call, settings):
         from planrunner.engine.confining import Around, enclosed  # late: most attempts are shut into nothing
@@ -121,6 +126,13 @@ def variables(settings: LiveSettings) -> Mapping[str, str]:
     """What processes get below their own variables: little where the plan is from outside the project."""
     whole = os.environ if settings.environment is None else settings.environment
     return basic_environment(whole) if settings.untrusted else whole
+
+
+def seen(call: Call, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """What of the variables of the operator the policy lets a call see."""
+    from planrunner.plan.rights import visible  # late: few calls are restricted
+
+    return visible(call.rights, environment)
 
 
 def refused(settings: LiveSettings, call: Call) -> Outcome | None:

@@ -14,7 +14,7 @@ from planrunner.plan.matching import name_matches, path_matches, value_matches, 
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Literal
 
     Json = Any
@@ -88,6 +88,13 @@ def capability(levels: Iterable[Level], use: Use) -> Right:
 def named(levels: Iterable[Level], section: str, name: str) -> Right:
     """Whether something with a name may be used: of ``env``, ``dependencies`` or ``tools``."""
     return _strictest(levels, section, lambda entry, _: name_matches(str(entry), name))
+
+
+def visible(levels: Sequence[Level], environment: Mapping[str, str]) -> Mapping[str, str]:
+    """What a task may see of the variables of the operator."""
+    if not any(restricts(level.data, "env") for level in levels):
+        return environment
+    return {name: text for name, text in environment.items() if named(levels, "env", name).verdict != "deny"}
 
 
 def host(levels: Iterable[Level], name: str, port: int = 0) -> Right:
@@ -254,7 +261,11 @@ def _command_fits(patterns: Sequence[str], use: Use, every: bool) -> bool | None
 
 def _words_fit(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> bool | None:
     if words:
-        words = (words[0].rpartition("/")[2], *words[1:])
+        from planrunner.plan.programnames import comparable, launches  # late: few policies speak of commands
+
+        if not every and launches(words):
+            return True
+        patterns, words = comparable(patterns, words, every)
     if not every and _carries(words):
         return True
     known = [word if not holds_template(word) else "*" for word in words]

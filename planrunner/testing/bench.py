@@ -28,7 +28,9 @@ from planrunner.record import NamedTuple
 Function = Callable[..., Any]
 
 LOOK = 30.0
-"""Seconds for a function beside a capability, as long as for a call."""
+"""Seconds for a call that ends by itself, and for a function beside a capability."""
+SOON = 2.0
+"""Seconds that a call may take to end once it is asked to."""
 RUN = f"20260101T000000-conformance-{os.getpid()}"
 
 
@@ -156,7 +158,8 @@ class Bench:
         )
 
     def _settings(self) -> LiveSettings:
-        return LiveSettings(self.state, RUN, self.registry.resolve, own_process=False, directory=self.directory)
+        resolve, directory = self.registry.resolve, self.directory
+        return LiveSettings(self.state, RUN, resolve, own_process=False, directory=directory, grace=SOON)
 
     def _effects(self) -> LiveEffects:
         return LiveEffects(self._settings())

@@ -201,7 +201,7 @@ class Project:
         return self.call("http.get", None, url=url, **inputs)
 
 
-def until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+def until(condition: Callable[[], bool], seconds: float = 240.0) -> bool:
     """Whether it becomes true in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

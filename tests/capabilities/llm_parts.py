@@ -98,7 +98,7 @@ class Models:
         self.url = url
 
     def wait(self) -> None:
-        for _ in range(100):
+        for _ in range(2400):
             try:
                 urllib.request.urlopen(f"{self.url}/health", timeout=2).close()
                 return
@@ -107,7 +107,7 @@ class Models:
         raise AssertionError("aimock did not start")
 
     def journal(self) -> list[dict[str, Any]]:
-        with urllib.request.urlopen(f"{self.url}/__aimock/journal?limit=1000", timeout=10) as reply:
+        with urllib.request.urlopen(f"{self.url}/__aimock/journal?limit=1000", timeout=240) as reply:
             found = json.load(reply)
         return found if isinstance(found, list) else found["entries"]
 

@@ -116,7 +116,6 @@ def kernel(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(syscalls, "_missing", set())
 
 
-@pytest.mark.limit(300)
 @pytest.mark.parametrize(("act", "way"), PAIRS)
 def test_killed_at_any_moment_an_act_is_finished_or_undone(tmp_path: Path, act: str, kernel: None) -> None:
     folder = tmp_path / "desk"
@@ -141,7 +140,6 @@ def test_killed_at_any_moment_an_act_is_finished_or_undone(tmp_path: Path, act: 
         assert case.desk.tree() == case.before, (call, later, "undone at once")
 
 
-@pytest.mark.limit(300)
 @pytest.mark.parametrize(("act", "way"), PAIRS)
 def test_killed_at_any_moment_an_undo_is_finished(tmp_path: Path, act: str, kernel: None) -> None:
     folder = tmp_path / "desk"

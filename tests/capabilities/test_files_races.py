@@ -164,7 +164,7 @@ def _swap_for_ever(one: bytes, other: bytes) -> None:
                 pass
 
 
-@pytest.mark.limit(60 + 4 * SECONDS)
+@pytest.mark.limit(300 + 4 * SECONDS)
 @pytest.mark.parametrize("race", RACES)
 @pytest.mark.parametrize("way", ["openat2", "one step after the other"])
 def test_no_race_leads_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, race: str, way: str) -> None:
@@ -191,7 +191,7 @@ def test_checking_a_path_before_opening_it_loses_the_same_race(tmp_path: Path) -
     arena = Arena(tmp_path)
     escaped = 0
     with swapping(arena.root, ("sub", "aim")):
-        end = time.monotonic() + 5
+        end = time.monotonic() + 240
         while not escaped and time.monotonic() < end:
             path = arena.root / "sub/file"
             with suppress(OSError):

@@ -50,7 +50,7 @@ def test_no_spelling_of_an_inner_address_gets_a_connection(project: Project) -> 
         for host in HOSTS:
             where = host if any(sign in host for sign in "#?") else f"{host}:{caught.port}"  # type: ignore[attr-defined]
             where = where.replace("#", f":{caught.port}#").replace("?", f":{caught.port}?")  # type: ignore[attr-defined]
-            ended = project.get(f"http://{where}/", retries=0, timeout=2)
+            ended = project.get(f"http://{where}/", retries=0, timeout=60)
             assert ended.failure in ("policy", "logic", "transient"), (host, ended)
             assert ended.failure != "transient" or "was not found" in ended.message, (host, ended)
             assert caught() == 0, host
@@ -62,8 +62,11 @@ def test_the_trap_of_these_tests_does_catch_who_comes(project: Project) -> None:
     with trap() as caught:
         for host in ("127.0.0.1", "2130706433", "localhost", "[::1]", "[::ffff:127.0.0.1]"):
             before = caught()
-            project.get(f"http://{host}:{caught.port}/", retries=0, timeout=0.1)  # type: ignore[attr-defined]
-            assert caught() == before + 1, host
+            for timeout in (0.1, 1, 10):  # the least one that a connection takes
+                project.get(f"http://{host}:{caught.port}/", retries=0, timeout=timeout)  # type: ignore[attr-defined]
+                if caught() > before:
+                    break
+            assert caught() > before, host
 
 
 LOCATIONS = [
@@ -92,7 +95,7 @@ def test_no_redirect_leads_to_where_a_request_may_not_go(project: Project, lengt
             for location in LOCATIONS:
                 goal[0] = location.replace("PORT", str(caught.port)).encode().decode("latin-1")  # type: ignore[attr-defined]
                 before = len(peer.requests)
-                ended = project.get(f"{peer.url}/0", retries=0, timeout=2)
+                ended = project.get(f"{peer.url}/0", retries=0, timeout=60)
                 assert ended.failure in ("policy", "logic", "transient"), (location, ended)
                 assert len(peer.requests) >= before + length, "the chain was followed up to the last step"
                 assert caught() == 0, location
@@ -144,7 +147,7 @@ def test_a_name_that_changes_its_mind_is_looked_up_once_and_no_inner_address_is_
         ended = project.get(
             f"http://rebind.example:{caught.port}/",  # type: ignore[attr-defined]
             retries={"times": 1, "delay": 0.01},
-            timeout=0.4,
+            timeout=60,
         )
         assert caught() == 0
     assert connected == ["198.41.0.4"], "the first connection went to the address that was checked"
@@ -218,7 +221,7 @@ def test_no_option_of_the_client_gets_around_the_guard(project: Project, option:
 
 def test_the_asynchronous_client_is_held_to_the_same(project: Project) -> None:
     async def ask(url: str) -> Failure:
-        async with async_client(project.context(), timeout=2) as connected:
+        async with async_client(project.context(), timeout=60) as connected:
             try:
                 await connected.get(url)
             except Exception as error:
@@ -246,7 +249,7 @@ def test_the_asynchronous_client_follows_redirects_as_carefully(project: Project
             connection.sendall(b"x" * 65536)
 
     async def ask(method: str, content: bytes | None) -> Any:
-        async with async_client(project.context(), timeout=5, headers={"x-api-key": "k"}) as connected:
+        async with async_client(project.context(), timeout=60, headers={"x-api-key": "k"}) as connected:
             try:
                 return await connected.request(method, peer.url, content=content)
             except Exception as error:

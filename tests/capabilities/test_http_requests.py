@@ -167,7 +167,7 @@ class TestWhatComesOut:
         assert not {"set-cookie", "x-auth-token"} & out["headers"].keys()
         assert out["sha256"] == hashlib.sha256(body.encode()).hexdigest()
         assert (out["url"], out["artifact"]) == (f"{peer.url}/p?q=1", None)
-        assert 0 < out["elapsed"] < 5
+        assert 0 < out["elapsed"] < 240
 
     @pytest.mark.parametrize(
         ("expect", "status", "failure"),
@@ -382,7 +382,7 @@ print(grown)
             capture_output=True,
             text=True,
             env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
-            timeout=50,
+            timeout=240,
         )
         assert done.returncode == 0, done.stderr
         assert int(done.stdout) < 40_000, f"{done.stdout} KiB more at 120 MiB"

@@ -131,25 +131,25 @@ class TestTryingAgain:
 class TestRetryAfter:
     def test_the_pause_is_as_long_as_asked(self, project: Project) -> None:
         for seconds, least in (("1", 0.95), ("", 0.85)):
+            started = time.monotonic()
             value = seconds or email.utils.formatdate(time.time() + 1.95, usegmt=True)
             with Peer(sequence(answer(429, retry_after=value), answer(200))) as peer:
-                started = time.monotonic()
                 assert project.get(peer.url).failure == ""
-                assert least < time.monotonic() - started < 2.8
+                assert least < time.monotonic() - started < 240
 
     def test_it_is_not_waited_for_longer_than_there_is_time(self, project: Project) -> None:
         for value in ("3600", email.utils.formatdate(time.time() + 3600, usegmt=True)):
             with Peer(sequence(answer(429, retry_after=value))) as peer:
                 for context, inputs, said in (
                     (project.context(), {}, "longer than `max_delay`"),
-                    (project.context(timeout=30.0), {}, "longer than the time that is left"),
-                    (project.context(), {"timeout": {"total": 20}}, "longer than the time that is left"),
+                    (project.context(timeout=300.0), {}, "longer than the time that is left"),
+                    (project.context(), {"timeout": {"total": 300}}, "longer than the time that is left"),
                 ):
                     started = time.monotonic()
                     ended = project.call("http.get", context, url=peer.url, **inputs)
                     assert (ended.failure, ended.outputs["status"]) == ("transient", 429)
                     assert said in ended.message
-                    assert time.monotonic() - started < 1
+                    assert time.monotonic() - started < 240
 
     @pytest.mark.parametrize(
         ("value", "seconds"),
@@ -167,17 +167,17 @@ class TestRetryAfter:
 
 class TestTime:
     def test_parts_have_limits_of_their_own(self, project: Project) -> None:
-        with Peer(lambda *_: time.sleep(3)) as peer:
+        with Peer(lambda *_: time.sleep(600)) as peer:
             started = time.monotonic()
             ended = project.get(peer.url, timeout={"read": "300ms"}, retries=0)
             assert ended.failure == "transient"
             assert "read timeout" in ended.message
-            assert time.monotonic() - started < 1.5
+            assert time.monotonic() - started < 240
 
     def test_slow_bytes_end_at_the_total(self, project: Project) -> None:
         def drip(_: Seen, connection: socket.socket, __: int) -> None:
-            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
-            for _i in range(200):
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
+            for _i in range(10_000):
                 connection.sendall(b"x")
                 time.sleep(0.05)
 
@@ -186,26 +186,30 @@ class TestTime:
             ended = project.get(peer.url, timeout={"total": 0.6}, retries=0)
             assert ended.failure == "transient"
             assert "total time" in ended.message
-            assert time.monotonic() - started < 1.5
+            assert time.monotonic() - started < 240
 
     @pytest.mark.parametrize("where", ["answer", "body", "pause", "lookup", "connect", "send", "tls"])
     def test_a_request_that_waits_ends_when_the_attempt_is_stopped(
         self, project: Project, where: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        over = threading.Event()
+
         def act(_: Seen, connection: socket.socket, __: int) -> bytes | None:
             if where == "pause":
-                return answer(503, retry_after="30")
+                return answer(503, retry_after="600")
             if where == "body":
                 connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx")
-            time.sleep(20)
+            over.wait(600)
             return None
 
         with Peer(act) as peer:
             full = _never_accepts() if where in ("connect", "send", "tls") else None
             url = peer.url if full is None else f"http://127.0.0.1:{full[0].getsockname()[1]}"
-            inputs: dict[str, Any] = {"timeout": 30}
+            inputs: dict[str, Any] = {"timeout": 900}
+            if where == "pause":
+                inputs["retries"] = {"times": 2, "max_delay": 900}
             if where == "lookup":
-                monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: time.sleep(20))
+                monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(600))
             if where == "send":
                 (project.path / "big").write_bytes(b"x" * 50_000_000)
                 inputs["body_file"] = "big"
@@ -213,26 +217,27 @@ class TestTime:
             started = time.monotonic()
             threading.Timer(0.4, project.stop.set).start()
             ended = project.call("http.put" if where == "send" else "http.get", None, url=url, **inputs)
-            assert time.monotonic() - started < 2
+            assert time.monotonic() - started < 240
             assert "was stopped" in ended.message
+            over.set()
             for each in full or ():
                 each.close()
 
     def test_an_asynchronous_request_ends_when_the_attempt_is_stopped(self, project: Project) -> None:
         async def ask(url: str) -> Failure | None:
-            async with async_client(project.context(), timeout=30) as connected:
+            async with async_client(project.context(), timeout=600) as connected:
                 try:
                     await connected.get(url)
                 except Exception as error:
                     return refusal(error)
             return None
 
-        with Peer(lambda *_: time.sleep(20)) as peer:
+        with Peer(lambda *_: time.sleep(600)) as peer:
             threading.Timer(0.4, project.stop.set).start()
             started = time.monotonic()
             failure = asyncio.run(ask(peer.url))
             assert failure is not None and "was stopped" in str(failure)
-            assert time.monotonic() - started < 2
+            assert time.monotonic() - started < 240
         project.stop.clear()
         with Peer(sequence(answer(200, b"x" * 500_000))) as peer:
             assert asyncio.run(ask(peer.url)) is None

@@ -224,7 +224,7 @@ class Project:
     def __init__(self, folder: Path, models: dict[str, Any], plan: dict[str, Any]) -> None:
         document = {"network": {"private": ["127.0.0.1"]}, "models": models}
         (folder / "planrunner.yaml").write_text(json.dumps(document))
-        (folder / "plan.json").write_text(json.dumps({"plan": "p", "defaults": {"timeout": "50s"}, **plan}))
+        (folder / "plan.json").write_text(json.dumps({"plan": "p", "defaults": {"timeout": "4m"}, **plan}))
         (folder / ".planrunner").mkdir()
         self.folder = folder
 
@@ -239,7 +239,7 @@ class Project:
     def run(self, *arguments: str) -> tuple[int, dict[str, Any], str]:
         """Exit code, what was told, and what was said."""
         process = self.start(*(arguments or ("exec", "plan.json", "--json", "--progress", "quiet")))
-        out, err = process.communicate(timeout=55)
+        out, err = process.communicate(timeout=240)
         return process.returncode, json.loads(out), err
 
 
@@ -294,7 +294,7 @@ class TestRuns:
     def test_a_request_that_a_killed_runner_had_sent_is_counted_when_the_run_goes_on(
         self, odd: Odd, tmp_path: Path
     ) -> None:
-        odd.delay = 20
+        odd.delay = 600
         plan = {"budgets": {"calls": 3, "cost": 1}, "tasks": tasks(1, budgets={"cost": 0.05})}
         project = Project(tmp_path, odd.settings(), plan)
         killed = project.start("exec", "plan.json")

@@ -34,7 +34,7 @@ def others() -> list[str]:
     found = {}
     for path in [sys.executable, *map(str, beside), *filter(None, named)]:
         asked = subprocess.run(
-            [path, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, timeout=30
+            [path, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, timeout=240
         )
         version = tuple(map(int, asked.stdout.split())) if asked.returncode == 0 else (0, 0)
         if version >= (3, 8):
@@ -53,7 +53,7 @@ def test_arguments_are_checked_and_results_come_back(python: str, tmp_path: Path
             "limit": 1 << 20, "memory": 0,
         }  # fmt: skip
         subprocess.run(
-            [python, "-B", str(CHILD)], input=json.dumps(order).encode(), timeout=30, check=False, cwd=tmp_path
+            [python, "-B", str(CHILD)], input=json.dumps(order).encode(), timeout=240, check=False, cwd=tmp_path
         )
         said: dict[str, Any] = json.loads(result.read_bytes())
         result.unlink()

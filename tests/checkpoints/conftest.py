@@ -40,7 +40,7 @@ class Project:
             capture_output=True,
             env={**environment, "PYTHONPATH": str(ROOT), **options.pop("env", {})},
             stdin=subprocess.DEVNULL,
-            timeout=50,
+            timeout=240,
             check=False,
             **options,
         )
@@ -57,7 +57,7 @@ class Project:
     def git(self, *arguments: str) -> str:
         settings = ["-c", "user.name=ada", "-c", "user.email=ada@example.org", "-c", "init.defaultBranch=main"]
         done = subprocess.run(
-            ["git", *settings, *arguments], cwd=self.folder, capture_output=True, text=True, check=True, timeout=30
+            ["git", *settings, *arguments], cwd=self.folder, capture_output=True, text=True, check=True, timeout=240
         )
         return done.stdout.strip()
 

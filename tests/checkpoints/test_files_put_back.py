@@ -33,7 +33,7 @@ TWO = [
 def acting(folder: Path, state: Path, project: Project) -> Iterator[subprocess.Popen[bytes]]:
     """A run that goes on in ``folder`` until this is left."""
     (folder / "planrunner.yaml").write_text("")
-    plan = {"plan": "busy", "tasks": [{"id": "wait", "run": "touch began; sleep 30", "timeout": "1m"}]}
+    plan = {"plan": "busy", "tasks": [{"id": "wait", "run": "touch began; sleep 300", "timeout": "10m"}]}
     (folder / "busy.json").write_text(json.dumps(plan))
     command = [sys.executable, "-m", "planrunner", "--state", str(state), "exec", "busy.json", "--progress", "quiet"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PLANRUNNER")}
@@ -41,7 +41,7 @@ def acting(folder: Path, state: Path, project: Project) -> Iterator[subprocess.P
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, cwd=folder, env=environment, **pipes) as process:  # type: ignore[call-overload]
         try:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 240
             while not (folder / "began").exists():
                 assert process.poll() is None and time.monotonic() < deadline
                 time.sleep(0.02)
@@ -127,7 +127,7 @@ def test_two_who_go_on_from_a_checkpoint_at_once_never_mix_files(project: Projec
     begun = [
         subprocess.Popen([*command, "--restore-files", "--yes"], cwd=project.folder, env=environment) for _ in range(2)
     ]
-    codes = sorted(process.wait(timeout=40) for process in begun)
+    codes = sorted(process.wait(timeout=240) for process in begun)
     assert codes in ([errors.OK, errors.HELD], [errors.OK, errors.OK])  # the latter: one came after the other
     log = (project.folder.parent / "log").read_text().split()
     assert log == ["began", "ended"] * (len(log) // 2)
@@ -181,7 +181,7 @@ def test_nothing_is_done_that_was_not_shown_when_files_change_during_the_questio
             told += os.read(process.stderr.fileno(), 1000) or pytest.fail(told.decode())
         (project.folder / "came").write_text("meanwhile\n")
         os.write(terminal, b"y\n")
-        rest = process.communicate(timeout=20)[1]
+        rest = process.communicate(timeout=240)[1]
     os.close(terminal)
     os.close(inside)
     assert process.returncode == errors.USAGE and b"files changed meanwhile: nothing was written" in rest

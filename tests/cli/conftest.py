@@ -38,7 +38,7 @@ def run(tmp_path: Path) -> Callable[..., Ran]:
             capture_output=True,
             cwd=cwd or tmp_path,
             env=environment(PLANRUNNER_STATE=str(tmp_path / "state"), **extra),
-            timeout=50,
+            timeout=240,
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 

@@ -56,7 +56,7 @@ def on_terminal(folder: Path, *words: str) -> str:
     )
     os.close(slave)
     parts: list[bytes] = []
-    limit = time.monotonic() + 40
+    limit = time.monotonic() + 240
     while time.monotonic() < limit:
         if select.select([master], [], [], 0.2)[0]:
             try:

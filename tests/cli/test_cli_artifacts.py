@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PLAN = """
 plan: art
 params: {word: one}
-defaults: {timeout: 20s}
+defaults: {timeout: 2m}
 tasks:
   - id: write
     run: |
@@ -51,7 +51,7 @@ class Folder:
             env=self.environment(),
             capture_output=True,
             text=not binary,
-            timeout=60,
+            timeout=240,
             check=False,
         )
 
@@ -236,7 +236,7 @@ def test_damage_and_loss_are_told_by_verify(folder: Folder) -> None:
 
 def test_backups_and_checkpoints_outlive_every_collection(folder: Folder) -> None:
     (folder.path / "p.yaml").write_text(
-        "plan: p\nparams: {word: x}\ndefaults: {timeout: 10s}\ntasks:\n  - id: a\n    backup: [kept.txt]\n"
+        "plan: p\nparams: {word: x}\ndefaults: {timeout: 2m}\ntasks:\n  - id: a\n    backup: [kept.txt]\n"
         "    checkpoint: {paths: [made.txt]}\n    run: echo new > kept.txt; echo made > made.txt\n"
         "    rollback: {run: 'true'}\n"
     )
@@ -254,7 +254,7 @@ def test_backups_and_checkpoints_outlive_every_collection(folder: Folder) -> Non
 def test_what_a_living_run_keeps_is_its_own_until_it_has_told_of_it(folder: Folder) -> None:
     """A content that no journal names yet, as old as the run: it stays while the run lives and goes when it is over."""
     (folder.path / "p.yaml").write_text(
-        "plan: p\ntasks:\n  - id: a\n    timeout: 40s\n    run: touch begun; while ! test -e stop; do sleep 0.05; done\n"
+        "plan: p\ntasks:\n  - id: a\n    timeout: 4m\n    run: touch begun; while ! test -e stop; do sleep 0.05; done\n"
     )
     running = subprocess.Popen(
         [sys.executable, "-m", "planrunner", "exec", "p.yaml"],
@@ -264,7 +264,7 @@ def test_what_a_living_run_keeps_is_its_own_until_it_has_told_of_it(folder: Fold
         stderr=subprocess.DEVNULL,
     )
     try:
-        until = time.time() + 20
+        until = time.time() + 240
         while not (folder.path / "begun").exists() and time.time() < until:
             time.sleep(0.05)
         script = f"from planrunner.knowledge.artifacts import ArtifactStore as S; S({str(folder.path / 'state')!r}).keep_bytes(b'x')"
@@ -274,7 +274,7 @@ def test_what_a_living_run_keeps_is_its_own_until_it_has_told_of_it(folder: Fold
         assert during["removed"] == [] and during["young"] == 1
     finally:
         (folder.path / "stop").touch()
-        running.wait(20)
+        running.wait(240)
     assert len(folder.json("gc", "--older-than", "0s")["removed"]) == 1
 
 
@@ -289,7 +289,7 @@ def test_two_collectors_and_a_run_get_along(folder: Folder) -> None:
     folder.exec("while they collect")
     removed: list[str] = []
     for each in both:
-        out, _ = each.communicate(timeout=60)
+        out, _ = each.communicate(timeout=240)
         assert each.returncode == 0
         removed += json.loads(out)["removed"]
     assert len(removed) == len(set(removed)) > 0
@@ -300,7 +300,7 @@ def test_two_collectors_and_a_run_get_along(folder: Folder) -> None:
 def test_results_that_speak_of_an_artifact_whose_time_is_over_do_not_keep_it(folder: Folder) -> None:
     """The digest of `gone` is handed on as an output; that of `kept` is a parameter of another run."""
     (folder.path / "p.yaml").write_text(
-        "plan: p\nparams: {word: x}\ndefaults: {timeout: 10s}\ntasks:\n"
+        "plan: p\nparams: {word: x}\ndefaults: {timeout: 2m}\ntasks:\n"
         "  - id: a\n    run: 'echo {{ params.word }} > gone.txt; echo kept > kept.txt'\n"
         "    artifacts: [{name: gone, path: gone.txt, retention: run}, {name: kept, path: kept.txt, retention: run}]\n"
         "  - {id: b, needs: [a], uses: noop, with: {value: '{{ tasks.a.artifacts.gone.sha256 }}'}}\n"
@@ -327,7 +327,7 @@ def test_the_default_is_that_of_the_project_that_the_state_belongs_to(folder: Fo
 
 SPACES = """
 plan: art
-defaults: {timeout: 20s}
+defaults: {timeout: 2m}
 tasks:
   - id: write
     run: |

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 PLAN = """\
 plan: p
-defaults: {timeout: 1m}
+defaults: {timeout: 10m}
 tasks:
   - {id: a, run: 'echo a >> order; until [ -e go ]; do sleep 0.02; done'}
   - {id: b, needs: [a], run: echo b >> order}
@@ -30,16 +30,16 @@ DEAF = """\
 plan: p
 tasks:
   - id: a
-    timeout: 1m
+    timeout: 10m
     run: |
       trap '' TERM
       echo a >> order
-      sleep 40 & sleep 40
+      sleep 400 & sleep 400
 finally:
-  - {id: tidy, run: echo tidy >> order, timeout: 1m}
+  - {id: tidy, run: echo tidy >> order, timeout: 10m}
 """
 GATE = "plan: p\ntasks:\n  - {id: agree, gate: approval, approvers: [ann]}\n"
-TIDY = "finally:\n  - {id: tidy, run: echo tidy >> order, timeout: 1m}\n"
+TIDY = "finally:\n  - {id: tidy, run: echo tidy >> order, timeout: 10m}\n"
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def start(tmp_path):
         process.communicate()
 
 
-def until(condition, seconds=20.0):
+def until(condition, seconds=240.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come about"
@@ -96,7 +96,7 @@ def test_a_paused_run_ends_what_runs_and_leaves_with_8(run, plan, start, tmp_pat
     answer = json.loads(paused.out)
     assert answer["applied"] and answer["held"] and answer["message"].startswith("nothing starts any more")
     (tmp_path / "go").touch()
-    _, told = going.communicate(timeout=20)
+    _, told = going.communicate(timeout=240)
     assert going.returncode == 8
     assert "pausing for ann" in told and "(lunch)" in told
     found = shown(run)
@@ -111,7 +111,7 @@ def test_a_paused_run_ends_what_runs_and_leaves_with_8(run, plan, start, tmp_pat
 def test_a_cancelled_run_ends_in_order_with_its_finally_and_leaves_with_1(run, plan, start, tmp_path):
     going = start("exec", plan(PLAN))
     assert run("cancel", "last", "--reason", "wrong branch", USER="ann").code == 0
-    _, told = going.communicate(timeout=20)
+    _, told = going.communicate(timeout=240)
     assert going.returncode == 1
     assert "cancelling for ann" in told
     found = shown(run)
@@ -129,18 +129,17 @@ def test_a_cancelled_task_that_ignores_term_is_killed_after_the_grace(run, plan,
     going = start("exec", plan(DEAF))
     before = time.monotonic()
     assert run("cancel", "last").code == 0
-    assert going.wait(20) == 1
-    assert 1.5 < time.monotonic() - before < 8
+    assert going.wait(240) == 1
+    assert 1.5 < time.monotonic() - before < 300
     assert order(tmp_path) == ["a", "tidy"]
 
 
 def test_the_kill_switch_waits_for_nothing_and_leaves_finally_out(run, plan, start, tmp_path):
-    going = start("exec", plan(DEAF))
-    before = time.monotonic()
+    asked = DEAF.replace("trap ''", "trap 'echo asked >> order'").replace("& sleep 400", "& wait; sleep 400")
+    going = start("exec", plan(asked))
     assert run("cancel", "last", "--now").code == 0
-    assert going.wait(20) == 1
-    assert time.monotonic() - before < 1.9  # the grace between TERM and KILL is 2 seconds
-    assert order(tmp_path) == ["a"]
+    assert going.wait(240) == 1
+    assert order(tmp_path) == ["a"], "it is killed without being asked"
     assert (shown(run)["status"], shown(run)["reason"]) == ("cancelled", "killed")
 
 
@@ -156,7 +155,7 @@ def test_a_run_that_nobody_holds_is_cancelled_by_the_one_who_asks(run, plan, tmp
 def test_a_killed_runner_leaves_a_run_that_can_be_cancelled(run, plan, start, tmp_path):
     going = start("exec", plan(PLAN))
     going.kill()
-    going.wait(10)
+    going.wait(240)
     cancelled = run("cancel", "last")
     assert cancelled.code == 0, cancelled.err
     found = shown(run)
@@ -177,7 +176,7 @@ def test_a_pause_of_a_run_that_nobody_holds_says_so_and_changes_nothing(run, pla
 
 @pytest.mark.parametrize("command", ["pause", "cancel"])
 def test_a_run_that_has_ended_cannot_be_steered(run, plan, command):
-    assert run("exec", plan("plan: p\ntasks:\n  - {id: a, run: 'true', timeout: 1m}\n")).code == 0
+    assert run("exec", plan("plan: p\ntasks:\n  - {id: a, run: 'true', timeout: 10m}\n")).code == 0
     refused = run(command, "last")
     assert refused.code == 2
     assert "has ended: it is completed" in refused.err
@@ -195,19 +194,17 @@ def test_ctrl_c_stops_what_a_pause_let_go_on(run, plan, start, tmp_path):
     going = start("exec", plan(PLAN))
     assert run("pause", "last").code == 0
     going.send_signal(signal.SIGINT)
-    assert going.wait(20) == 130
+    assert going.wait(240) == 130
     assert [stop["reason"] for stop in stops(run)] == ["pause", "interrupted"]
 
 
 def test_ctrl_c_twice_ends_a_cancelled_run_at_once(run, plan, start, tmp_path):
-    going = start("exec", plan(DEAF.replace("echo tidy", "trap '' TERM; sleep 40; echo tidy")))
+    going = start("exec", plan(DEAF.replace("echo tidy", "trap '' TERM; sleep 400; echo tidy")))
     assert run("cancel", "last").code == 0
     going.send_signal(signal.SIGINT)
     time.sleep(0.2)
-    before = time.monotonic()
     going.send_signal(signal.SIGINT)
-    going.wait(20)
-    assert time.monotonic() - before < 8
+    going.wait(240)
     assert "tidy" not in order(tmp_path)
 
 
@@ -222,16 +219,16 @@ def test_a_holder_that_hangs_is_named_and_answers_once_it_goes_on(run, plan, sta
     assert "the request stays" in caught.value.hint
     going.send_signal(signal.SIGCONT)
     (tmp_path / "go").touch()
-    assert going.wait(20) == 8
+    assert going.wait(240) == 8
     assert len(stops(run)) == 1
 
 
 def test_requests_of_many_at_once_are_each_answered_once(run, plan, start, tmp_path):
     going = start("exec", plan(PLAN))
     asking = [start("pause", "last", wait=False) for _ in range(6)]
-    codes = sorted(process.wait(30) for process in asking)
+    codes = sorted(process.wait(240) for process in asking)
     (tmp_path / "go").touch()
-    assert going.wait(20) == 8
+    assert going.wait(240) == 8
     assert codes == [0, 2, 2, 2, 2, 2]
     assert len(stops(run)) == 1
     journal = open_journal(str(tmp_path / "state"))
@@ -243,7 +240,7 @@ def test_requests_of_many_at_once_are_each_answered_once(run, plan, start, tmp_p
 
 def test_a_run_whose_disk_is_full_says_which_run_goes_on(plan, tmp_path):
     tasks = "".join(f"  - {{id: t{number}, run: 'head -c 9000 /dev/zero | tr \\\\0 x'}}\n" for number in range(60))
-    name = plan(f"plan: p\ndefaults: {{timeout: 1m}}\ntasks:\n{tasks}")
+    name = plan(f"plan: p\ndefaults: {{timeout: 10m}}\ntasks:\n{tasks}")
     done = subprocess.run(
         [sys.executable, "-m", "planrunner", "exec", name, "--progress", "quiet"],
         capture_output=True,
@@ -251,7 +248,7 @@ def test_a_run_whose_disk_is_full_says_which_run_goes_on(plan, tmp_path):
         cwd=tmp_path,
         env={**os.environ, "PLANRUNNER_STATE": str(tmp_path / "state"), "PYTHONPATH": str(ROOT)},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000)),
-        timeout=50,
+        timeout=240,
     )
     assert done.returncode == 11, done.stderr
     journal = open_journal(str(tmp_path / "state"), readonly=True)
@@ -275,8 +272,8 @@ def test_who_waits_for_a_holder_that_is_silent_is_told_so_and_nothing_more_start
         going.send_signal(signal.SIGCONT)
     assert f"is held by process {going.pid} " in told
     assert "has not answered for 2 seconds; the request is stored" in told
-    assert asking.wait(20) == 0
-    assert going.wait(20) == 8
+    assert asking.wait(240) == 0
+    assert going.wait(240) == 8
     assert (tmp_path / "order").read_text() == "a\n"
 
 

@@ -55,7 +55,7 @@ def package(tmp_path, monkeypatch):
             "from planrunner.cli.finder import Finder, install\ninstall('boxes')\n"
         )
         done = subprocess.run(
-            [sys.executable, *flags, "-c", start + code], capture_output=True, text=True, timeout=50, env={}
+            [sys.executable, *flags, "-c", start + code], capture_output=True, text=True, timeout=240, env={}
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()

@@ -16,7 +16,7 @@ INNER = "plan: inner\noutputs: {said: '{{ tasks.say.stdout }}'}\ntasks:\n  - {id
 def planrunner(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(folder / "state")}
     command = [sys.executable, "-m", "planrunner", *arguments]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False)
 
 
 def said(folder: Path, plan: str = "main.yaml") -> str:

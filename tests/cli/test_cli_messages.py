@@ -103,7 +103,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly():
             stderr=subprocess.PIPE,
             env=environment,
             preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN),
-            timeout=30,
+            timeout=240,
         )
         assert done.returncode == guard.PIPE_CLOSED
         assert done.stderr == b""
@@ -119,7 +119,7 @@ def test_a_full_disk_behind_standard_output_is_told_and_gives_11(arguments):
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             text=True,
-            timeout=30,
+            timeout=240,
         )
     assert (done.returncode, done.stderr) == (11, "error: standard output cannot be written: No space left on device\n")
 
@@ -210,7 +210,7 @@ def test_bash_completes_a_command_through_the_script(run, tmp_path):
         "COMP_WORDS=(planrunner gr); COMP_CWORD=1; _planrunner; echo ${COMPREPLY[@]}"
     )
     done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=30
+        ["bash", "-c", script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=240
     )
     assert done.stdout.strip() == "graph"
 
@@ -226,7 +226,7 @@ def test_a_working_directory_that_was_removed_is_told_and_is_no_fault_of_ours(wo
         text=True,
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
-        timeout=50,
+        timeout=240,
     )
     assert done.returncode == (3 if words[0] == "lint" else 2), done.stderr
     assert "the current directory does not exist any more" in done.stderr

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 PLAN = """\
 plan: p
-defaults: {timeout: 1m}
+defaults: {timeout: 10m}
 on_failure: continue
 tasks:
   - id: fan
@@ -66,7 +66,7 @@ def test_a_path_is_found_by_its_end_and_an_unclear_one_is_refused_with_those_it_
 def test_a_round_of_a_loop_is_explained_as_a_whole(run, plan):
     loop = "  - id: outer\n    subplan:\n      - id: tune\n        loop:\n          max: 3\n          until: loop.round == 2\n"
     inner = "          tasks:\n            - {id: t, run: test 1 = 1}\n            - {id: v, needs: [t], run: echo v}\n"
-    assert run("exec", plan(f"plan: p\ndefaults: {{timeout: 1m}}\ntasks:\n{loop}{inner}")).code == 0
+    assert run("exec", plan(f"plan: p\ndefaults: {{timeout: 10m}}\ntasks:\n{loop}{inner}")).code == 0
     told = run("why", "last", "outer/tune#1")
     assert told.code == 0, told.err
     assert told.out.splitlines() == [
@@ -121,7 +121,7 @@ def test_paths_are_completed_and_of_very_many_only_the_highest(run, plan, tmp_pa
 
 
 def test_nothing_that_holds_others_is_in_doubt_after_a_kill_and_doubts_are_settled_by_path(run, plan, tmp_path):
-    slow = "plan: p\ndefaults: {timeout: 1m}\ntasks:\n  - id: sub\n    subplan:\n      - {id: a, run: sleep 30}\n"
+    slow = "plan: p\ndefaults: {timeout: 10m}\ntasks:\n  - id: sub\n    subplan:\n      - {id: a, run: sleep 300}\n"
     child = subprocess.Popen(
         [sys.executable, "-m", "planrunner", "exec", plan(slow), "--progress", "jsonl"],
         cwd=tmp_path,
@@ -134,7 +134,7 @@ def test_nothing_that_holds_others_is_in_doubt_after_a_kill_and_doubts_are_settl
         assert child.poll() is None
     time.sleep(0.1)
     child.send_signal(signal.SIGKILL)
-    child.wait(10)
+    child.wait(240)
     tasks = json.loads(run("show", "--json").out)["tasks"]
     assert {name: task["status"] for name, task in tasks.items()} == {"sub": "paused", "sub/a": "in_doubt"}
     assert run("why", "sub").out.startswith("`sub` waits with what it holds\n")
@@ -145,19 +145,19 @@ def test_nothing_that_holds_others_is_in_doubt_after_a_kill_and_doubts_are_settl
 @pytest.fixture
 def doubtful(run, plan, tmp_path) -> Path:
     """The state of a run whose three items of `f` and `g/one` were cut off; what runs again ends at once."""
-    text = "plan: p\ndefaults: {timeout: 1m}\ntasks:\n  - {id: f, foreach: [x, y, z], run: 'RUN'}\n"
+    text = "plan: p\ndefaults: {timeout: 10m}\ntasks:\n  - {id: f, foreach: [x, y, z], run: 'RUN'}\n"
     text += "  - {id: g, subplan: [{id: one, run: 'RUN'}]}\n"
-    text = text.replace("RUN", "echo run >> ran; test -e go || sleep 30")
+    text = text.replace("RUN", "echo run >> ran; test -e go || sleep 300")
     child = subprocess.Popen(
         [sys.executable, "-m", "planrunner", "exec", plan(text), "--progress", "quiet"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(tmp_path / "state")},
     )
-    until = time.monotonic() + 20
+    until = time.monotonic() + 240
     while time.monotonic() < until and not ((tmp_path / "ran").exists() and len((tmp_path / "ran").read_text()) == 16):
         time.sleep(0.02)
     child.send_signal(signal.SIGKILL)
-    child.wait(10)
+    child.wait(240)
     (tmp_path / "go").touch()
     return tmp_path / "ran"
 

@@ -45,7 +45,7 @@ def loaded(tmp_path):
 
     def python(code):
         return subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=50
+            [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=240
         )
 
     def call(*arguments):

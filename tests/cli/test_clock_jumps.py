@@ -21,26 +21,28 @@ FOUND = [path for lib in ("lib*", "lib*/*") for path in glob.glob(f"/usr/{lib}/f
 pytestmark = pytest.mark.skipif(not FOUND, reason="libfaketime is not installed, so no clock can be moved")
 
 JUMPS = ["+10d", "-10d"]
+LONG = 200.0
+"""Seconds that no wait of a test takes, however busy the machine, and far from any jump."""
 RETRY = """\
 plan: p
 defaults: {timeout: 1m}
-budgets: {time: 30s}
+budgets: {time: 1h}
 tasks:
   - id: flaky
     uses: fail
     with: {class: transient}
-    retry: {attempts: 2, backoff: fixed, delay: 1500ms, jitter: 0}
+    retry: {attempts: 2, backoff: fixed, delay: DELAYs, jitter: 0}
     allow_failure: true
 """
 WAITS = """\
 plan: p
-budgets: {time: 30s}
+budgets: {time: 1h}
 on_failure: continue
 tasks:
-  - {id: nap, uses: sleep, with: {duration: 1s}, timeout: 10s}
-  - {id: late, run: 'exec sleep 60', timeout: 1s}
+  - {id: nap, uses: sleep, with: {duration: 1s}, timeout: 10m}
+  - {id: late, run: 'exec sleep 600', timeout: 1s}
 """
-BUDGET = "plan: p\nbudgets: {time: 1s}\ntasks:\n  - {id: a, uses: sleep, with: {duration: 30s}, timeout: 1m}\n"
+BUDGET = "plan: p\nbudgets: {time: 1s}\ntasks:\n  - {id: a, uses: sleep, with: {duration: 1h}, timeout: 2h}\n"
 
 
 class Machine:
@@ -73,11 +75,11 @@ class Machine:
     def events(self) -> list[dict[str, Any]]:
         command = [sys.executable, "-m", "planrunner", "events", "last", "--json"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(self.folder / "state")}
-        done = subprocess.run(command, capture_output=True, cwd=self.folder, env=environment, timeout=30)
+        done = subprocess.run(command, capture_output=True, cwd=self.folder, env=environment, timeout=240)
         return [json.loads(line) for line in done.stdout.splitlines()[1:]]
 
     def until(self, kind: str) -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 240
         while not any(event["type"] == kind for event in self.events()):
             assert time.monotonic() < end, f"no {kind} came"
 
@@ -110,13 +112,13 @@ def test_the_clock_of_these_tests_can_be_moved(machine: Machine) -> None:
 
 @pytest.mark.parametrize("jump", JUMPS)
 def test_a_jump_while_a_retry_waits_neither_shortens_nor_lengthens_it(machine: Machine, plan: Any, jump: str) -> None:
-    going = machine.start("exec", plan(RETRY))
+    going = machine.start("exec", plan(RETRY.replace("DELAY", "2")))
     machine.until("retry_scheduled")
     machine.set(jump)
-    assert going.wait(20) == 0
+    assert going.wait(240) == 0
     events = machine.events()
     first, second = starts(events, "flaky")
-    assert 1.4 < second - first < 3.5
+    assert 1.9 < second - first < LONG
     assert in_order(events)
 
 
@@ -125,7 +127,7 @@ def test_a_jump_leaves_sleeps_and_timeouts_as_long_as_they_are(machine: Machine,
     going = machine.start("exec", plan(WAITS))
     machine.until("attempt_started")
     machine.set(jump)
-    assert going.wait(20) == 1
+    assert going.wait(240) == 1
     events = machine.events()
     assert in_order(events)
     outcomes = ended(events)
@@ -133,21 +135,19 @@ def test_a_jump_leaves_sleeps_and_timeouts_as_long_as_they_are(machine: Machine,
     assert outcomes["late"]["outcome"]["failure"] == "timeout"
     for task in ("nap", "late"):
         (begun,) = starts(events, task)
-        assert 0.9 < outcomes[task]["at"] - begun < 3
-        assert 0.9 < outcomes[task]["outcome"]["duration"] < 3
+        assert 0.9 < outcomes[task]["at"] - begun < LONG
+        assert 0.9 < outcomes[task]["outcome"]["duration"] < LONG
 
 
 @pytest.mark.parametrize("jump", JUMPS)
 def test_a_jump_uses_up_no_time_budget_and_saves_none(machine: Machine, plan: Any, jump: str) -> None:
-    before = time.monotonic()
     going = machine.start("exec", plan(BUDGET))
     machine.until("attempt_started")
     machine.set(jump)
-    assert going.wait(20) == 6
-    assert 0.9 < time.monotonic() - before < 6
+    assert going.wait(240) == 6
     events = machine.events()
     assert in_order(events)
-    assert 0.9 < events[-1]["at"] - events[0]["at"] < 3
+    assert 0.9 < events[-1]["at"] - events[0]["at"] < LONG
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
@@ -155,14 +155,17 @@ def test_a_jump_uses_up_no_time_budget_and_saves_none(machine: Machine, plan: An
 def test_a_jump_between_the_end_of_a_runner_and_the_resume_leaves_the_wait_of_a_retry_as_it_was(
     machine: Machine, plan: Any, jump: str, how: signal.Signals
 ) -> None:
-    going = machine.start("exec", plan(RETRY))
-    machine.until("retry_scheduled")
-    going.send_signal(how)
-    going.wait(10)
+    for delay in (2, 8, 32):
+        going = machine.start("exec", plan(RETRY.replace("DELAY", str(delay))))
+        machine.until("retry_scheduled")
+        going.send_signal(how)
+        going.wait(240)
+        if len(starts(machine.events(), "flaky")) == 1:  # else the machine was so busy that the wait was over
+            break
     machine.set(jump)
-    assert machine.start("resume", "last").wait(20) == 0
+    assert machine.start("resume", "last").wait(240) == 0
     events = machine.events()
     first, second = starts(events, "flaky")
-    assert 1.4 < second - first < 3.5
+    assert delay - 0.1 < second - first < LONG
     assert in_order(events)
-    assert events[-1]["at"] - events[0]["at"] < 10
+    assert events[-1]["at"] - events[0]["at"] < LONG

@@ -35,7 +35,6 @@ def hostile(seed: int) -> list[str]:
     return values
 
 
-@pytest.mark.limit(180)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_thousand_hostile_strings_arrive_as_they_are(form: str, tmp_path: Path) -> None:
     values = hostile(len(form))
@@ -48,7 +47,7 @@ def test_a_thousand_hostile_strings_arrive_as_they_are(form: str, tmp_path: Path
     (tmp_path / "values.json").write_text(json.dumps({f"v{number}": value for number, value in enumerate(values)}))
     done = subprocess.run(
         [sys.executable, "-m", "planrunner", "exec", "plan.json", "--params-file", "values.json"],
-        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "HOME": str(tmp_path)}, timeout=150,
+        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "HOME": str(tmp_path)}, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     arrived = (tmp_path / "out").read_bytes().decode().split("\0")[:-1]
@@ -67,7 +66,7 @@ def test_a_nul_character_is_refused_with_a_message(tmp_path: Path) -> None:
     (tmp_path / "values.json").write_text(json.dumps({"v": "a\0b"}))
     done = subprocess.run(
         [sys.executable, "-m", "planrunner", "exec", "plan.json", "--params-file", "values.json"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        cwd=tmp_path, capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert done.returncode == 1
     assert "NUL" in done.stderr

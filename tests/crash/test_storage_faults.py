@@ -115,7 +115,7 @@ def _traced(calls: list[str], injections: list[str]) -> list[str]:
 
 
 def until(met: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 240
     while not met():
         assert time.monotonic() < end
         time.sleep(0.002)
@@ -129,7 +129,7 @@ def tracing(process: int, thread: int, words: list[str], log: str) -> Iterator[N
     try:
         until(lambda: f"TracerPid:\t{tracer.pid}\n" in status.read_text())
         yield
-        tracer.wait(10)
+        tracer.wait(240)
     finally:
         tracer.kill()
         tracer.wait()
@@ -176,7 +176,7 @@ class Project:
 
     def ended(self, pid: int) -> Ran:
         code: int | None = None
-        end = time.monotonic() + 50
+        end = time.monotonic() + 240
         while code is None:
             found, status = os.waitpid(pid, os.WNOHANG)
             if found:

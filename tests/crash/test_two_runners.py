@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import random
 import signal
@@ -103,9 +104,17 @@ def test_of_two_runners_started_at_once_exactly_one_acts_each_time(tmp_path: Pat
 
 
 def until(path: Path, text: str) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 240
     while not (path.exists() and text in path.read_text()):
         assert time.monotonic() < end, f"no {text!r} in {path.name}"
+        time.sleep(0.01)
+
+
+def until_held(lock: Path, process: int) -> None:
+    """Until the child holds the run, or has ended, which takes it no longer than this machine may look away."""
+    while os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if lock.exists() and f"process {process} " in lock.read_text():
+            return
         time.sleep(0.01)
 
 
@@ -127,19 +136,19 @@ def test_a_stopped_holder_keeps_its_run_and_one_that_lost_it_is_fenced_and_harms
     try:
         until(acted, f"{stale.pid}\n")
         stale.send_signal(signal.SIGSTOP)
-        assert resume(state, "r").wait(30) == errors.HELD
+        assert resume(state, "r").wait(240) == errors.HELD
         (state / "locks" / "r.lock").unlink()
         fresh = resume(state, "r")
         until(acted, f"{fresh.pid}\n")  # the same attempt again, with the same key
         stale.send_signal(signal.SIGCONT)
-        told = stale.communicate(timeout=30)[1]
+        told = stale.communicate(timeout=240)[1]
         assert stale.returncode == errors.HELD
         assert b"another runner took over run `r`" in told
         time.sleep(0.2)
         (tmp_path / "go").touch()
         until(acted, "b\n")
         (tmp_path / "on").touch()
-        assert fresh.wait(30) == errors.OK
+        assert fresh.wait(240) == errors.OK
     finally:
         for process in (stale, fresh):
             if process is not None:
@@ -203,12 +212,14 @@ def test_a_holder_stopped_anywhere_that_lost_its_run_adds_nothing_when_it_wakes(
     """Whatever it was about to do: at most the one effect whose intent it had stored, and never a line of the journal."""
     state, rng, ends = tmp_path / "state", random.Random(7), Counter[tuple[int, int]]()
     now = os.open("/dev/zero", os.O_RDONLY)
-    for number in range(max(ROUNDS // 5, 5)):
+    for number in itertools.count():
+        if number >= max(ROUNDS // 5, 5) and ends[FENCED]:  # a busy machine stops it early or late more often
+            break
         run, folder = f"r{number}", tmp_path / f"r{number}"
         folder.mkdir()
         cut_off_run(state, folder, run, CHAIN)
         stale = resume_in_child(state, run, now)
-        until(state / "locks" / f"{run}.lock", f"process {stale} ")
+        until_held(state / "locks" / f"{run}.lock", stale)
         time.sleep(rng.uniform(0.0, 0.2))
         if not stopped(stale, state):
             continue
@@ -226,4 +237,3 @@ def test_a_holder_stopped_anywhere_that_lost_its_run_adds_nothing_when_it_wakes(
         ends[code, woken] += 1
     os.close(now)
     assert set(ends) <= {FENCED, NEVER_BEGAN, WAS_DONE, WAS_LEAVING}, ends
-    assert ends[FENCED]

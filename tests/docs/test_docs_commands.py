@@ -41,7 +41,6 @@ def _commands(page: Path) -> bool:
     return any(blocks.runs(block) for block in blocks.blocks(page))
 
 
-@pytest.mark.limit(180)
 @pytest.mark.parametrize("page", [page for page in PAGES if _commands(page)], ids=_name)
 def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     session = blocks.Session(tmp_path)

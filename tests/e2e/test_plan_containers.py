@@ -31,7 +31,7 @@ def planrunner(folder: Path, *words: str, **more: str) -> subprocess.CompletedPr
     clients = f"{folder}/build/clients:{os.environ['PATH']}"
     env = {**os.environ, "PYTHONPATH": path, "PATH": clients, "NO_COLOR": "1", **more}
     return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "planrunner", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=240
     )
 
 

@@ -91,7 +91,6 @@ def test_trees_are_kept_and_put_back(project: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.limit(300)
 def test_killed_at_any_write_of_the_journal_the_run_still_takes_everything_back(project: Path, tmp_path: Path) -> None:
     every = 1 if os.environ.get("PLANRUNNER_FAULTS") == "all" else 7
     os.chdir(project)

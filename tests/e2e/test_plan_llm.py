@@ -35,7 +35,7 @@ class Project:
             "    key_env: CANARY, price:", "    key_env: CANARY\n    price:"
         )
         (folder / "planrunner.yaml").write_text(settings)
-        for _ in range(100):
+        for _ in range(2400):
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2).close()
                 return
@@ -56,7 +56,7 @@ class Project:
         }
         return subprocess.run(
             [sys.executable, "-m", "planrunner", *words],
-            cwd=self.folder, env=environment, capture_output=True, text=True, timeout=55, check=False,
+            cwd=self.folder, env=environment, capture_output=True, text=True, timeout=240, check=False,
         )  # fmt: skip
 
     def run(self, plan: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ def planrunner(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(folder / "state"), "NO_COLOR": "1"}
     return subprocess.run(
         [sys.executable, "-m", "planrunner", *words],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def test_functions_and_lines_run_and_replay_the_same_without_their_files(tmp_pat
 
 def test_a_preview_shows_the_call_and_runs_nothing(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(
-        'plan: p\ntasks:\n  - {id: a, uses: python.run, timeout: 9s, with: {code: \'open("made", "w")\', args: {n: 1}}}\n'
+        'plan: p\ntasks:\n  - {id: a, uses: python.run, timeout: 2m, with: {code: \'open("made", "w")\', args: {n: 1}}}\n'
     )
     shown = planrunner(tmp_path, "preview", "x.yaml", "--changes")
     assert shown.returncode == 0, shown.stderr

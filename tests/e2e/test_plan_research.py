@@ -51,7 +51,7 @@ def planrunner(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     env = {**os.environ, "PYTHONPATH": path, "NO_COLOR": "1"}
     return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "planrunner", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=240
     )
 
 

@@ -16,7 +16,7 @@ def planrunner(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(folder / "state"), "NO_COLOR": "1"}
     return subprocess.run(
         [sys.executable, "-m", "planrunner", *words],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=90, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
 
 

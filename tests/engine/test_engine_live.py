@@ -15,6 +15,7 @@ import pytest
 
 from planrunner.capabilities.contract import Context, Failure, Pause, Spawn
 from planrunner.capabilities.declare import capability
+from planrunner.engine import strays
 from planrunner.engine.effects import StartCall
 from planrunner.engine.facts import known, observe
 from planrunner.engine.rare_effects import Observe, Probe
@@ -34,7 +35,7 @@ class TestFunctions:
         assert bench.run(uses="fail").failure == "logic"
 
     def test_functions_run_side_by_side_in_threads_that_are_used_again(self, bench) -> None:
-        together = threading.Barrier(4, timeout=20)
+        together = threading.Barrier(4, timeout=240)
         names = set()
 
         def meet() -> dict[str, str]:
@@ -185,13 +186,13 @@ class TestFunctions:
 class TestTime:
     def test_sleep_takes_its_time_without_a_thread(self, bench) -> None:
         before = threading.active_count()
-        for number in range(50):
-            bench.start(f"s{number}", uses="sleep", inputs={"duration": "100ms"})
+        for number in range(600):
+            bench.start(f"s{number}", uses="sleep", inputs={"duration": "200ms"})
         assert threading.active_count() == before
         started = time.monotonic()
-        outcomes = bench.outcomes(50)
-        assert 0.05 < time.monotonic() - started < 5
-        assert all(outcome.failure == "" and outcome.duration >= 0.1 for outcome in outcomes.values())
+        outcomes = bench.outcomes(600)
+        assert time.monotonic() - started < 60, "one after the other they would take two minutes"
+        assert all(outcome.failure == "" and outcome.duration >= 0.2 for outcome in outcomes.values())
 
     def test_sleep_obeys_its_timeout_and_refuses_what_is_no_duration(self, bench) -> None:
         assert bench.run(uses="sleep", inputs={"duration": 60}, timeout=0.05).failure == "timeout"
@@ -201,10 +202,10 @@ class TestTime:
         )
 
     def test_wait_returns_at_the_time_it_is_given(self, bench) -> None:
-        bench.start(uses="sleep", inputs={"duration": "10s"})
+        bench.start(uses="sleep", inputs={"duration": "1h"})
         started = time.monotonic()
         assert bench.effects.wait(time.time() + 0.1) == []
-        assert 0.09 < time.monotonic() - started < 2
+        assert time.monotonic() - started > 0.09
         assert bench.effects.wait(time.time() - 5) == []
 
     def test_wait_does_not_block_for_ever_on_nothing(self, bench) -> None:
@@ -217,13 +218,14 @@ class TestTime:
             return "too late"
 
         bench.functions["patient"] = patient
+        bench.reopen(grace=600.0)
         outcome = bench.run(uses="patient", timeout=0.1)
         assert (outcome.failure, outcome.outputs) == ("timeout", {})
-        assert outcome.duration < 0.3
+        assert outcome.duration < 300, "the grace is for those who need it"
 
     def test_a_function_that_does_not_listen_is_abandoned_and_a_new_thread_serves_the_next(self, bench) -> None:
         release = threading.Event()
-        bench.functions["deaf"] = lambda: release.wait(30)
+        bench.functions["deaf"] = lambda: release.wait(600)
         bench.functions["next"] = lambda: "served"
         outcome = bench.run(uses="deaf", timeout=0.1)
         assert outcome.failure == "timeout"
@@ -236,24 +238,22 @@ class TestTime:
 
 class TestStopping:
     def test_stop_ends_everything_in_order(self, bench) -> None:
+        release = threading.Event()
+
         def patient(context: Context) -> None:
             while not context.cancelled():
                 time.sleep(0.005)
 
-        release = threading.Event()
-        bench.functions["patient"] = patient
-        bench.functions["deaf"] = lambda: release.wait(30)
-        bench.functions["failing"] = lambda: (release.wait(0.1), 1 / 0)
-        bench.start("shell", script="trap 'echo bye; exit 1' TERM; echo hi; while :; do sleep 0.01; done")
-        bench.start("stubborn", script="trap '' TERM; while :; do sleep 300; done")
-        bench.start("sleep", uses="sleep", inputs={"duration": "1h"})
-        for name in ("patient", "deaf", "failing"):
-            bench.start(name, uses=name)
-        while not bench.output:
-            bench.effects.wait(time.time() + 0.05)
-        bench.effects.stop()
-        bench.effects.stop()
-        outcomes = bench.outcomes(6)
+        def failing(context: Context) -> None:
+            patient(context)
+            raise RuntimeError("too late")
+
+        bench.functions |= {"patient": patient, "failing": failing, "deaf": lambda: release.wait(600)}
+        for grace in (0.3, 3.0, 30.0):  # whoever listens needs a moment, on a busy machine a longer one
+            bench.reopen(grace=grace)
+            outcomes = self.stopped(bench)
+            if not outcomes["patient"].failure and "bye" in outcomes["shell"].stdout:
+                break
         release.set()
         assert outcomes["patient"].failure == "", "it came to its end before it had to be interrupted"
         assert {name: outcome.failure for name, outcome in outcomes.items() if name != "patient"} == dict.fromkeys(
@@ -263,26 +263,44 @@ class TestStopping:
         assert outcomes["stubborn"].exit_code == -signal.SIGKILL
         assert not bench.alive()
 
+    def stopped(self, bench) -> dict[str, Outcome]:
+        """What tasks of each kind end with that are stopped twice once they have begun."""
+        bench.output.clear()
+        bench.start("shell", script="trap 'echo bye; exit 1' TERM; echo hi; while :; do sleep 0.01; done")
+        bench.start("stubborn", script="trap '' TERM; echo ho; while :; do sleep 300; done")
+        bench.start("sleep", uses="sleep", inputs={"duration": "1h"})
+        for name in ("patient", "deaf", "failing"):
+            bench.start(name, uses=name)
+        while len(bench.output) < 2:
+            bench.effects.wait(time.time() + 0.05)
+        bench.effects.stop()
+        bench.effects.stop()
+        return bench.outcomes(6)
+
     def test_what_is_over_when_the_stop_comes_was_not_interrupted(self, bench) -> None:
-        bench.start(script="echo done")
-        time.sleep(0.3)
+        bench.start(script="echo $$ > pid.new; mv pid.new pid")
+        while not (bench.folder / "pid").exists():
+            time.sleep(0.01)
+        pid = int((bench.folder / "pid").read_text())
+        while (seen := strays.look(pid)) is not None and seen.state != "Z":
+            time.sleep(0.01)
         bench.effects.stop()
         assert bench.outcomes()["task"].failure == ""
 
     def test_the_first_signal_asks_and_the_second_kills(self, bench) -> None:
         bench.effects.close()
         before = signal.getsignal(signal.SIGINT)
-        bench.open()
+        bench.open(grace=600.0)
         bench.start(script="trap '' TERM; while :; do sleep 300; done")
         os.kill(os.getpid(), signal.SIGINT)
         assert bench.effects.wait(None) == [StopRequested("interrupted")]
         assert not bench.effects.forced
-        started = time.monotonic()
         bench.effects.stop()
         os.kill(os.getpid(), signal.SIGINT)
-        assert bench.outcomes()["task"].failure == "interrupted"
+        outcome = bench.outcomes()["task"]
+        assert outcome.failure == "interrupted"
         assert bench.effects.forced
-        assert time.monotonic() - started < 0.25, "no grace is left"
+        assert outcome.duration < 300, "no grace is left"
         bench.effects.close()
         assert signal.getsignal(signal.SIGINT) == before
 
@@ -298,7 +316,7 @@ class TestStopping:
         for number in (signal.SIGTERM, signal.SIGHUP):
             bench.reopen()
             os.kill(os.getpid(), number)
-            assert bench.effects.wait(time.time() + 5) == [StopRequested("terminated")]
+            assert bench.effects.wait(time.time() + 240) == [StopRequested("terminated")]
 
     def test_a_signal_that_was_ignored_stays_ignored(self, bench) -> None:
         bench.effects.close()
@@ -332,7 +350,7 @@ class TestStopping:
         release, over = threading.Event(), threading.Event()
 
         def deaf(context: Context) -> None:
-            release.wait(30)
+            release.wait(600)
             context.log.write(b"too late")
             over.set()
 
@@ -342,7 +360,7 @@ class TestStopping:
         read, write = os.pipe()
         others = [os.dup(write) for _ in range(20)]
         release.set()
-        assert over.wait(10)
+        assert over.wait(240)
         time.sleep(0.05)
         os.set_blocking(read, False)
         with pytest.raises(BlockingIOError):
@@ -361,10 +379,9 @@ class TestStopping:
 
         thread = threading.Thread(target=work)
         thread.start()
-        thread.join(20)
+        thread.join(240)
         assert seen[0].stdout == "hi\n"
 
-    @pytest.mark.limit(60)
     def test_a_deaf_function_does_not_keep_the_program_from_ending(self, tmp_path: Path) -> None:
         program = (
             "import time, sys\n"
@@ -372,18 +389,16 @@ class TestStopping:
             "from conftest import Bench\n"
             "from pathlib import Path\n"
             "bench = Bench(Path(sys.argv[1]))\n"
-            "bench.functions['deaf'] = lambda: time.sleep(50)\n"
+            "bench.functions['deaf'] = lambda: time.sleep(600)\n"
             "print(bench.run(uses='deaf', timeout=0.1).failure)\n"
             "bench.effects.close()\n"
         )
-        started = time.monotonic()
         folder = str(Path(__file__).parent)
         done = subprocess.run(
             [sys.executable, "-c", program, str(tmp_path), folder, *sys.path],
-            capture_output=True, text=True, timeout=50, check=True,
+            capture_output=True, text=True, timeout=240, check=True,
         )  # fmt: skip
         assert done.stdout == "timeout\n"
-        assert time.monotonic() - started < 20
 
 
 class TestResults:
@@ -454,7 +469,7 @@ class TestCost:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=240,
             check=True,
         )
         loaded = set(done.stdout.split())

@@ -32,6 +32,13 @@ time.sleep(300)
 """
 
 
+UNTIL_ADOPTED = (
+    'until test "$(cat adopter 2>&-)" = $PPID; do'
+    " (sh -c 'sleep 0.02; read -r a b c parent rest </proc/$$/stat; echo $parent >adopter' &); sleep 0.05; done"
+)
+"""Leaves orphans until this process, the parent of the shell, is the one that they are handed to, which takes 30 ms."""
+
+
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
@@ -53,14 +60,18 @@ def daemon(tmp_path: Path) -> str:
 
 class TestOutput:
     def test_both_streams_reach_the_outcome_the_log_and_whoever_watches(self, bench) -> None:
-        outcome = bench.run("echo out; sleep 0.05; echo err >&2")
+        bench.start(script="echo out; until test -e heard; do sleep 0.01; done; echo err >&2")
+        while not bench.output:
+            bench.effects.wait(time.time() + 0.05)
+        (bench.folder / "heard").touch()
+        outcome = bench.outcomes()["task"]
         assert (outcome.failure, outcome.stdout, outcome.stderr) == ("", "out\n", "err\n")
         assert bench.log() == b"out\nerr\n"
         assert bench.output == [("task", 1, "stdout", b"out\n"), ("task", 1, "stderr", b"err\n")]
 
     def test_output_is_seen_while_the_process_still_runs(self, bench) -> None:
-        bench.start(script="echo early; exec sleep 30")
-        deadline = time.monotonic() + 5
+        bench.start(script="echo early; exec sleep 600")
+        deadline = time.monotonic() + 240
         while not bench.output and time.monotonic() < deadline:
             bench.effects.wait(time.time() + 0.05)
         assert bench.output == [("task", 1, "stdout", b"early\n")]
@@ -69,7 +80,6 @@ class TestOutput:
         bench.run("true")
         assert not (bench.folder / "state").exists()
 
-    @pytest.mark.limit(120)
     def test_200_megabytes_without_a_newline_stay_bounded_in_memory_and_on_disk(self, bench) -> None:
         bench.reopen(on_output=None)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -157,6 +167,7 @@ class TestStarting:
             return sorted(seen)
 
         bench.functions["look"] = look
+        bench.reopen(grace=240.0)
         bench.start("look", uses="look")
         for _ in range(20):
             assert bench.run(arguments=("/bin/pwd",)).stdout == f"{bench.folder}\n"
@@ -239,11 +250,11 @@ class TestStarting:
         assert outcome.exit_code == 128 + signal.SIGPIPE
 
     def test_no_descriptor_of_the_runner_leaks_into_a_process(self, bench) -> None:
-        bench.start("other", script="sleep 0.2")
+        bench.start("other", script="until test -e seen; do sleep 0.01; done")
         assert bench.run("ls /proc/self/fd").stdout.split() == ["0", "1", "2", "3"], "3 is the folder ls reads"
+        (bench.folder / "seen").touch()
         assert bench.outcomes()["other"].failure == ""
 
-    @pytest.mark.limit(60)
     def test_a_runner_whose_standard_streams_are_closed_still_gets_the_output(self, tmp_path: Path) -> None:
         program = tmp_path / "closed.py"
         program.write_text(
@@ -261,26 +272,29 @@ class TestStarting:
             "open(sys.argv[1], 'w').write(ends[0].stdout + ends[0].stderr)\n"
         )
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        subprocess.run([sys.executable, str(program), str(tmp_path / "seen")], env=environment, timeout=50, check=True)
+        subprocess.run([sys.executable, str(program), str(tmp_path / "seen")], env=environment, timeout=240, check=True)
         assert (tmp_path / "seen").read_text() == "out\nerr\n"
 
 
 class TestTheEnd:
     def test_a_timeout_ends_the_process_and_says_so(self, bench) -> None:
-        outcome = bench.run("echo started; exec sleep 60", timeout=0.2)
+        outcome = bench.run_past("echo started; echo x >begun; exec sleep 600", "begun")
         assert (outcome.failure, outcome.stdout) == ("timeout", "started\n")
-        assert outcome.message == "ran longer than its timeout of 200ms"
-        assert 0.2 <= outcome.duration < 2
+        outcome = bench.run("exec sleep 600", timeout=0.2)
+        assert (outcome.failure, outcome.message) == ("timeout", "ran longer than its timeout of 200ms")
+        assert outcome.duration >= 0.2
 
     def test_a_process_may_tidy_up_within_the_grace(self, bench) -> None:
-        outcome = bench.run("trap 'echo tidy; exit 0' TERM; echo ready; while :; do sleep 0.01; done", timeout=0.2)
+        bench.reopen(grace=240.0)
+        script = "trap 'echo tidy; exit 0' TERM; echo ready; echo x >begun; while :; do sleep 0.01; done"
+        outcome = bench.run_past(script, "begun")
         assert (outcome.failure, outcome.stdout, outcome.exit_code) == ("timeout", "ready\ntidy\n", 0)
 
     def test_a_process_that_ignores_term_is_killed_with_all_its_children(self, bench) -> None:
-        script = "trap '' TERM; sleep 300 & sleep 300 & echo ready; while :; do sleep 300; done"
-        outcome = bench.run(script, timeout=0.2)
+        script = "trap '' TERM; sleep 300 & sleep 300 & echo x >begun; while :; do sleep 300; done"
+        outcome = bench.run_past(script, "begun")
         assert (outcome.failure, outcome.exit_code) == ("timeout", -signal.SIGKILL)
-        assert 0.5 <= outcome.duration < 3
+        assert outcome.duration >= 0.5
         assert not bench.alive()
 
     def test_a_stopped_process_ends_at_its_timeout_as_well(self, bench) -> None:
@@ -289,19 +303,19 @@ class TestTheEnd:
 
     @pytest.mark.parametrize("quiet", ["", "quiet"])
     def test_after_a_timeout_a_daemon_in_another_session_that_ignores_term_is_gone(self, bench, daemon, quiet) -> None:
-        outcome = bench.run(f"{daemon} {quiet}; exec sleep 60", timeout=1)
+        outcome = bench.run_past(f"{daemon} {quiet}; exec sleep 600", "daemon.pid")
         assert outcome.failure == "timeout"
         assert not is_alive(wait_for(bench.folder / "daemon.pid"))
 
     def test_after_a_timeout_a_daemon_that_cleared_its_environment_is_gone(self, bench, daemon) -> None:
-        outcome = bench.run(f"sleep 0.2; env -i {daemon} quiet; exec sleep 60", timeout=1.5)
+        outcome = bench.run_past(f"{UNTIL_ADOPTED}; env -i {daemon} quiet; exec sleep 600", "daemon.pid")
         assert outcome.failure == "timeout"
         assert not is_alive(wait_for(bench.folder / "daemon.pid"))
 
     def test_a_daemon_that_holds_the_pipes_does_not_hold_up_the_task_and_ends_with_it(self, bench, daemon) -> None:
         outcome = bench.run(f"{daemon}; until test -s daemon.pid; do sleep 0.01; done; echo done")
         assert (outcome.failure, outcome.stdout) == ("", "done\n")
-        assert outcome.duration < 5
+        assert outcome.duration < 240
         assert not is_alive(wait_for(bench.folder / "daemon.pid"))
 
     def test_background_jobs_end_with_the_task_that_started_them(self, bench) -> None:
@@ -313,7 +327,7 @@ class TestTheEnd:
         bench.run(f"{daemon} quiet; until test -s daemon.pid; do sleep 0.001; done")
         pid = wait_for(bench.folder / "daemon.pid")
         bench.effects.close()
-        deadline = time.monotonic() + 1
+        deadline = time.monotonic() + 240
         while is_alive(pid) and time.monotonic() < deadline:
             time.sleep(0.01)
         assert not is_alive(pid)
@@ -330,34 +344,34 @@ class TestTheEnd:
             os.kill(pid, signal.SIGKILL)
 
     def test_an_endless_writer_that_survives_cannot_keep_the_attempt_open(self, bench) -> None:
-        script = "env -u PLANRUNNER_RUN_ID -u PLANRUNNER_KEY setsid sh -c 'echo $$ >writer.pid; exec yes' & sleep 0.1; exit 0"
+        script = "env -u PLANRUNNER_RUN_ID -u PLANRUNNER_KEY setsid sh -c 'echo $$ >writer.pid; exec yes' & until test -s writer.pid; do sleep 0.01; done"
         outcome = bench.run(script)
         assert outcome.failure == ""
-        assert outcome.duration < 5
         pid = wait_for(bench.folder / "writer.pid")
-        deadline = time.monotonic() + 2
+        deadline = time.monotonic() + 240
         while is_alive(pid) and time.monotonic() < deadline:
             time.sleep(0.01)
         assert not is_alive(pid), "with nobody to read it dies of the broken pipe"
         assert _DRAIN * 65536 >= 1 << 20
 
     def test_one_attempt_s_end_leaves_the_processes_of_another_alone(self, bench, daemon) -> None:
-        bench.start("other", script="sleep 1; echo fine")
-        assert bench.run(f"{daemon}; exec sleep 60", timeout=0.3).failure == "timeout"
+        bench.start("other", script="until test -e over; do sleep 0.01; done; echo fine")
+        assert bench.run_past(f"{daemon}; exec sleep 600", "daemon.pid").failure == "timeout"
+        (bench.folder / "over").touch()
         other = bench.outcomes()["other"]
         assert (other.failure, other.stdout) == ("", "fine\n")
 
     def test_a_nested_runner_s_processes_end_with_the_outer_task(self, bench) -> None:
-        inner = "PLANRUNNER_RUN_ID=inner PLANRUNNER_KEY=inner setsid -w sh -c 'echo $$ >inner.pid; trap \"\" TERM; sleep 300'"
-        outcome = bench.run(f"trap '' TERM; {inner}; sleep 300", timeout=0.3)
+        inner = "PLANRUNNER_RUN_ID=inner PLANRUNNER_KEY=inner setsid -w sh -c 'trap \"\" TERM; echo $$ >inner.pid; sleep 300'"
+        outcome = bench.run_past(f"trap '' TERM; {inner}; sleep 300", "inner.pid")
         assert outcome.failure == "timeout"
         assert not is_alive(wait_for(bench.folder / "inner.pid"))
 
     def test_no_process_stays_behind_as_a_zombie(self, bench, daemon) -> None:
         others = set(strays.children())  # of tests in this process before, which adopts what they leave
-        bench.run(f"sleep 0.1; {daemon} quiet; sleep 60", timeout=1)
+        bench.run_past(f"sleep 0.1; {daemon} quiet; sleep 600", "daemon.pid")
         bench.run("true")
-        deadline = time.monotonic() + 1
+        deadline = time.monotonic() + 240
         while (ours := set(_zombies()) - others) and time.monotonic() < deadline:
             bench.run("sleep 0.1")
         assert not ours
@@ -371,13 +385,15 @@ class TestLeftovers:
     def test_what_an_earlier_runner_left_behind_is_ended_before_the_run_goes_on(self, tmp_path: Path) -> None:
         marker = f"left-{os.getpid()}-{time.time_ns()}"
         left = subprocess.Popen(
-            ["setsid", "sh", "-c", "trap '' TERM; sleep 300 & wait"], env={**os.environ, "PLANRUNNER_RUN_ID": marker}
-        )
+            ["setsid", "sh", "-c", "trap '' TERM; sleep 300 & echo both; wait"],
+            env={**os.environ, "PLANRUNNER_RUN_ID": marker}, stdout=subprocess.PIPE,
+        )  # fmt: skip
         other = subprocess.Popen(["sleep", "300"], env={**os.environ, "PLANRUNNER_RUN_ID": marker + "0"})
         try:
-            time.sleep(0.2)
+            assert left.stdout is not None and left.stdout.readline() == b"both\n"
             assert strays.reap_run(marker) == 2
-            assert left.wait(5) == -signal.SIGKILL
+            left.stdout.close()
+            assert left.wait(240) == -signal.SIGKILL
             assert other.poll() is None, "a run whose id only starts alike is another run"
             assert strays.reap_run(marker) == 0
         finally:
@@ -395,7 +411,7 @@ class TestLeftovers:
         }
         done = subprocess.run(
             ["sh", "-c", '"$0" -c "$1"; echo alive', sys.executable, program],
-            env=environment, capture_output=True, text=True, timeout=30, check=True,
+            env=environment, capture_output=True, text=True, timeout=240, check=True,
         )  # fmt: skip
         assert done.stdout == "0\nalive\n"
 

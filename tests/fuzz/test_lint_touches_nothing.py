@@ -45,7 +45,7 @@ def traced(folder: Path, *words: str, stdin: bytes = b"") -> tuple[int, list[str
         cwd=folder,
         input=stdin,
         capture_output=True,
-        timeout=55,
+        timeout=240,
         env={
             **os.environ,
             "PYTHONPATH": str(mutations.ROOT),

@@ -56,7 +56,7 @@ class Project:
 
     def __call__(self, *arguments: str, **extra: str) -> Ran:
         process = self.start(*arguments, **extra)
-        out, err = process.communicate(timeout=50)
+        out, err = process.communicate(timeout=240)
         return Ran(process.returncode, out, err)
 
     def events(self, kind: str) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ import pytest
 
 PLAN = """
 plan: release
-defaults: {timeout: 10s}
+defaults: {timeout: 2m}
 tasks:
   - {id: build, run: echo built}
   - id: sign
@@ -77,8 +77,8 @@ def test_a_rejected_run_ends_with_code_7(project: Any) -> None:
 
 
 def test_an_expired_run_ends_with_code_7(project: Any) -> None:
-    waits(project, "expires: 1s")
-    time.sleep(1.1)
+    waits(project, "expires: 4s")
+    time.sleep(4.1)
     late = project("approve", "last", "sign")
     assert (late.code, "expired" in late.err) == (2, True)
     assert project("resume", "last").code == 7
@@ -166,7 +166,7 @@ def test_a_form_is_filled_and_read_by_later_tasks(project: Any) -> None:
     project.plan(
         """
 plan: p
-defaults: {timeout: 10s}
+defaults: {timeout: 2m}
 tasks:
   - id: limits
     gate: approval
@@ -202,7 +202,7 @@ def test_a_vote_reaches_a_run_that_another_process_holds(project: Any) -> None:
     project.plan(
         """
 plan: p
-defaults: {timeout: 30s}
+defaults: {timeout: 2m}
 tasks:
   - {id: sign, gate: approval, ask: Fine}
   - {id: after, needs: [sign], run: echo after}
@@ -211,7 +211,7 @@ tasks:
     )
     runner = project.start("exec", "p.yaml", "--json")
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 240
         while not project("gates", "--json").data["gates"]:
             assert time.monotonic() < deadline
         voted = project("approve", "last", "sign", "--json")
@@ -220,7 +220,7 @@ tasks:
             assert time.monotonic() < deadline
     finally:
         (project.path / "stop").touch()
-        out, _ = runner.communicate(timeout=20)
+        out, _ = runner.communicate(timeout=240)
     assert (runner.returncode, json.loads(out)["status"]) == (0, "completed")
     assert project("replay", "last").code == 0
 
@@ -279,7 +279,7 @@ class AtTerminal:
         self.seen = ""
 
     def until(self, text: str) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 240
         while text not in self.seen:
             assert time.monotonic() < deadline, self.seen
             if not self._read():
@@ -299,7 +299,7 @@ class AtTerminal:
         os.write(self.terminal, text.encode())
 
     def code(self) -> int:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 240
         while self._read():
             if time.monotonic() > deadline:
                 os.kill(self.pid, signal.SIGKILL)
@@ -471,7 +471,7 @@ def test_the_folder_of_the_plan_is_where_evidence_is_looked_for(project: Any, tm
 SPENT = """
 plan: spent
 budgets: {cost: $1, on_exhausted: gate}
-defaults: {timeout: 10s, budgets: {cost: $0.60}}
+defaults: {timeout: 2m, budgets: {cost: $0.60}}
 tasks:
   - {id: one, run: "echo 'cost=$0.55' >> $PLANRUNNER_USAGE"}
   - {id: two, needs: [one], run: echo two}
@@ -552,12 +552,14 @@ def test_at_a_terminal_a_budget_may_be_left_waiting(project: Any) -> None:
 
 def test_waiting_for_an_answer_at_a_terminal_spends_no_time(project: Any) -> None:
     release(project, "expires: 1d")
-    text = (project.path / "p.yaml").read_text().replace("plan: release", "plan: release\nbudgets: {time: 2s}")
+    text = (project.path / "p.yaml").read_text().replace("plan: release", "plan: release\nbudgets: {time: 1h}")
     (project.path / "p.yaml").write_text(text)
     shell = AtTerminal(project, "exec", "p.yaml")
     shell.until("q to leave it > ")
-    time.sleep(2.5)
+    time.sleep(2)
     shell.type("yes\n\n")
     assert shell.code() == 0
-    assert project("show", "last", "--json").data["budget"]["time"]["used"] < 2
+    (began,), (ended,) = (project.events(kind) for kind in ("run_started", "run_ended"))
+    used = project("show", "last", "--json").data["budget"]["time"]["used"]
+    assert used < ended["at"] - began["at"] - 1.9
     assert project.events("people_awaited")

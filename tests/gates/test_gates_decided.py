@@ -6,7 +6,7 @@ from typing import Any
 
 SIGN = """
 plan: p
-defaults: {timeout: 10s}
+defaults: {timeout: 2m}
 tasks:
   - {id: ok, gate: approval, ask: Fine}
   - {id: after, needs: [ok], run: echo after}
@@ -18,7 +18,7 @@ TWO = (
 SPENT = """
 plan: p
 budgets: {cost: $1, on_exhausted: gate}
-defaults: {timeout: 10s, budgets: {cost: $0.60}}
+defaults: {timeout: 2m, budgets: {cost: $0.60}}
 tasks:
   - {id: one, run: "echo 'cost=$0.55' >> $PLANRUNNER_USAGE"}
   - {id: two, needs: [one], run: echo two}

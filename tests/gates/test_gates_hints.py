@@ -42,9 +42,9 @@ def test_the_commands_of_a_gate_name_all_that_it_takes_to_decide_it(project: Any
 
 
 def test_of_a_gate_that_has_expired_only_the_command_is_told_that_settles_it(project: Any) -> None:
-    project.plan(SIGN.replace("KEYS", "expires: 1s").replace("  - {id: other, gate: approval, ask: Good}\n", ""))
+    project.plan(SIGN.replace("KEYS", "expires: 4s").replace("  - {id: other, gate: approval, ask: Good}\n", ""))
     assert project("exec", "p.yaml").code == 8
-    time.sleep(1.1)
+    time.sleep(4.1)
     for words in (["gates"], ["gates", "last"], ["show"]):
         listed = project(*words).out
         assert "planrunner resume" in listed

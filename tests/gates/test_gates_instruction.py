@@ -7,7 +7,7 @@ from typing import Any
 
 PLAN = """
 plan: words
-defaults: {timeout: 10s}
+defaults: {timeout: 2m}
 tasks:
   - {id: before, run: "echo n=3 > $PLANRUNNER_OUTPUT"}
   - id: a

@@ -15,7 +15,7 @@ from planrunner.safety.people import read_project
 
 PLAN = """
 plan: p
-defaults: {timeout: 10s}
+defaults: {timeout: 2m}
 tasks:
   - {id: sign, gate: approval, ask: Fine, approvers: {roles: [release]}}
 """
@@ -97,5 +97,5 @@ def test_a_project_without_a_file_reads_no_yaml_for_a_plan_seen_before(project: 
     seen = script + "print(sorted(n for n in sys.modules if 'yaml' in n or n == 'planrunner.safety.people'))"
     words = [sys.executable, "-c", seen, "exec", "p.yaml"]
     environment = {**os.environ, **project.environment}
-    done = subprocess.run(words, cwd=project.path, env=environment, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(words, cwd=project.path, env=environment, capture_output=True, text=True, timeout=240)
     assert done.stdout.strip() == "[]", done.stderr

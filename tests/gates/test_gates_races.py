@@ -42,7 +42,7 @@ def _voter(number: int, state: str, runs: list[str], start: Barrier, results: An
     """One of several processes: votes on each run at the same time as the others."""
     verdict = "approve" if number % 2 else "reject"
     for run in runs:
-        start.wait(timeout=120)
+        start.wait(timeout=240)
         try:
             (voted,) = vote(run, "sign", {"verdict": verdict, "by": f"v{number}", "reason": "r"}, state)
             results.put((run, number, voted.steered.answer.applied, voted.steered.answer.message))
@@ -50,7 +50,7 @@ def _voter(number: int, state: str, runs: list[str], start: Barrier, results: An
             results.put((run, number, False, error.message))
 
 
-@pytest.mark.limit(60 + RACES * 2)
+@pytest.mark.limit(300 + RACES * 2)
 def test_approvals_and_rejections_that_meet_give_one_decision_each(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     state = str(tmp_path / "state")
@@ -61,9 +61,9 @@ def test_approvals_and_rejections_that_meet_give_one_decision_each(tmp_path: Pat
     voters = [context.Process(target=_voter, args=(number, state, runs, start, results)) for number in range(VOTERS)]
     for process in voters:
         process.start()
-    answers = [results.get(timeout=60 + RACES * 2) for _ in range(RACES * VOTERS)]
+    answers = [results.get(timeout=240 + RACES * 2) for _ in range(RACES * VOTERS)]
     for process in voters:
-        process.join(timeout=30)
+        process.join(timeout=240)
         assert process.exitcode == 0
     applied = Counter(run for run, _, was, _ in answers if was)
     assert applied == dict.fromkeys(runs, 1), [answer for answer in answers if applied[answer[0]] != 1]
@@ -83,7 +83,7 @@ def test_commands_that_meet_give_one_decision(project: Any) -> None:
     calls = [["approve", "last", "sign"], ["reject", "last", "sign", "--reason", "no"]] * 2
     processes = [project.start(*call, USER=f"u{number}") for number, call in enumerate(calls)]
     for process in processes:
-        process.communicate(timeout=50)
+        process.communicate(timeout=240)
     codes = [process.returncode for process in processes]
     assert sorted(codes) == [0, 2, 2, 2]
     decided = project("resume", "last").code

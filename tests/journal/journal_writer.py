@@ -105,7 +105,7 @@ def keep(state: str, run: str) -> None:
     journal: Journal = open_journal(state)
     journal.hold(run)
     os.write(1, b"held\n")
-    time.sleep(60)
+    time.sleep(600)
 
 
 def first(state: str, run: str) -> None:

@@ -164,7 +164,6 @@ FORGERIES = {
 }  # fmt: skip
 
 
-@pytest.mark.limit(300)
 @pytest.mark.parametrize("name", FORGERIES)
 def test_each_event_of_a_journal_that_is_changed_so_is_found(state: Path, name: str) -> None:
     forgery = FORGERIES[name]
@@ -464,7 +463,6 @@ def test_heads_that_are_behind_after_a_crash_mean_nothing(state: Path) -> None:
     assert [(each.events, each.anchored) for each in found.runs] == [(20, 20), (EVENTS, EVENTS), (22, 20), (5, 0)]
 
 
-@pytest.mark.limit(200)
 def test_no_damage_to_the_file_ends_in_a_foreign_exception_and_none_in_what_is_read_goes_unseen(state: Path) -> None:
     content = (state / "journal.db").read_bytes()
     there = {row[0].encode() for row in sqlite3.connect(state / "journal.db").execute("SELECT body FROM entries")}

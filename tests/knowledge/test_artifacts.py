@@ -227,7 +227,7 @@ def test_a_writer_killed_half_way_leaves_no_artifact_and_its_rest_is_swept(tmp_p
     while process.poll() is None and not any(os.stat(path).st_size for path in stored_files(store)):
         pass
     process.send_signal(signal.SIGKILL)
-    process.wait(timeout=30)
+    process.wait(timeout=240)
     assert all(store.is_whole(name) for name in store)
     leftovers = os.listdir(state / "artifacts" / "tmp")
     store.sweep(before=0.0)
@@ -249,7 +249,7 @@ def test_two_processes_may_keep_the_same_file_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, str(state), str(tmp_path / "a")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     processes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    outputs = {line for process in processes for line in process.communicate(timeout=60)[0].split()}
+    outputs = {line for process in processes for line in process.communicate(timeout=240)[0].split()}
     assert [process.returncode for process in processes] == [0, 0]
     store = ArtifactStore(str(state))
     assert list(store) == sorted(outputs)

@@ -79,7 +79,7 @@ def test_nothing_goes_while_somebody_keeps(store: ArtifactStore) -> None:
     time.sleep(0.1)
     assert not ended
     os.close(lock)
-    collector.join(5)
+    collector.join(240)
     assert ended == [1]
 
 
@@ -124,12 +124,12 @@ def test_a_content_just_kept_is_there_however_often_others_collect(store: Artifa
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
     finally:
         stop.set()
-        thread.join(10)
+        thread.join(240)
     assert done.stdout == "ok\n", done.stderr
     assert removed, "the collector never met an old content, so nothing was tried"
 
@@ -162,7 +162,7 @@ def test_a_collector_that_is_killed_leaves_each_content_whole_or_gone(
     collector.stdout.readline()
     time.sleep(delay)
     collector.send_signal(signal.SIGKILL)
-    collector.wait(10)
+    collector.wait(240)
     collector.stdout.close()
     assert live <= set(store)
     assert all(store.is_whole(sha256) for sha256 in store)

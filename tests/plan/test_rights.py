@@ -61,6 +61,44 @@ def test_a_list_of_commands_allows_only_scripts_of_these() -> None:
     assert shell({"allow": [{"uses": "shell", "run": "*"}]}, "anything $(at all)") == "allow"
 
 
+@pytest.mark.parametrize("pattern", ["./deploy.sh *", "tools/deploy.sh prod", "/opt/shop/deploy.sh *", "deploy.sh *"])
+@pytest.mark.parametrize("script", ["./deploy.sh prod", "/opt/shop/deploy.sh prod", "cd tools && ./deploy.sh prod"])
+def test_a_program_that_is_denied_with_its_path_is_denied_by_any_way_to_it(pattern: str, script: str) -> None:
+    assert shell({"deny": [{"uses": "shell", "run": pattern}]}, script) == "deny"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "script", "verdict"),
+    [
+        ("git *", "/usr/bin/git status", "allow"),
+        ("./build.sh *", "./build.sh all", "allow"),
+        ("/opt/tool/run *", "/opt/tool/run all", "allow"),
+        ("git *", "./git status", "deny"),
+        ("git *", "bin/git status", "deny"),
+        ("git *", "/tmp/git status", "deny"),
+        ("git *", "/usr/bin/../../tmp/git status", "deny"),
+        ("./build.sh *", "build.sh all", "deny"),
+        ("./build.sh *", "other/build.sh all", "deny"),
+    ],
+)
+def test_what_allows_a_program_allows_no_other_of_its_name(pattern: str, script: str, verdict: str) -> None:
+    assert shell({"allow": [{"uses": "shell", "run": pattern}]}, script) == verdict
+
+
+@pytest.mark.parametrize(
+    "carrier",
+    [
+        "chrt -o 0", "dbus-run-session", "linux64", "nsenter -t 1", "prlimit", "proxychains", "runuser -u root",
+        "script -qc", "setarch x86_64", "setpriv", "start-stop-daemon --start --exec", "strace -f", "systemd-run",
+        "torsocks", "unbuffer", "/lib64/ld-linux-x86-64.so.2", "hash -p", "rlwrap", "pkexec", "fakeroot", "firejail",
+    ],
+)  # fmt: skip
+def test_a_program_that_runs_another_is_denied_with_it(carrier: str) -> None:
+    assert shell({"deny": [PUSH]}, f"{carrier} git push") == "deny"
+    program = carrier.partition(" ")[0]
+    assert shell({"allow": [{"uses": "shell", "run": f"{program} *"}]}, f"{carrier} git push") == "allow"
+
+
 @pytest.mark.parametrize(
     ("said", "uses", "inputs", "verdict"),
     [

@@ -93,7 +93,7 @@ def test_values_reach_the_command_byte_for_byte(shell: str, context: str, tmp_pa
             env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", **environment(script, rendered)},
             cwd=tmp_path,
             capture_output=True,
-            timeout=60,
+            timeout=240,
         )
         assert done.returncode == 0, done.stderr[:500]
         found = done.stdout.decode().split("\0")[:-1]
@@ -203,7 +203,7 @@ def test_quotes_are_followed_through_comments_here_documents_and_substitutions(s
         [shell, "-e", "-c", script.text],
         env={"PATH": "/usr/bin:/bin", "v": "", **values},
         capture_output=True,
-        timeout=20,
+        timeout=240,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b'it\'s $(x) "a"', b"")
 

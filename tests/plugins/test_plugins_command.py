@@ -56,7 +56,7 @@ def command(tmp_path: Path) -> Command:
         given = {"PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path / "c"), "XDG_DATA_HOME": str(tmp_path / "d"), **env}
         return subprocess.run(
             [sys.executable, "-m", "planrunner", *words], cwd=work, stdin=subprocess.DEVNULL,
-            env={**os.environ, **given}, capture_output=True, text=True, timeout=30,
+            env={**os.environ, **given}, capture_output=True, text=True, timeout=240,
         )  # fmt: skip
 
     return run
@@ -222,7 +222,7 @@ class TestNew:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(root / "src")])}
         tests = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "planrunner.testing.pytest_plugin", "-p", "no:cacheprovider"],
-            cwd=root, env=environment, capture_output=True, text=True, timeout=50,
+            cwd=root, env=environment, capture_output=True, text=True, timeout=240,
         )  # fmt: skip
         assert tests.returncode == 0, tests.stdout + tests.stderr
         assert "36 passed" in tests.stdout

@@ -18,21 +18,20 @@ def test_the_tests_of_the_example_pass() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(EXAMPLE / "src"), *sys.path])}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "planrunner.testing.pytest_plugin", "-p", "no:cacheprovider", "--rootdir", str(EXAMPLE), "tests"],
-        cwd=EXAMPLE, env=environment, capture_output=True, text=True, timeout=50, check=False,
+        cwd=EXAMPLE, env=environment, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "52 passed" in done.stdout
 
 
 @pytest.mark.slow
-@pytest.mark.limit(180)
 def test_an_installed_plugin_is_found_and_runs(tmp_path: Path) -> None:
     pytest.importorskip("hatchling")
     home = tmp_path / "venv"
     venv.create(home, with_pip=False, symlinks=True)
     packages = next((home / "lib").glob("python*/site-packages"))
     build = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-index"]
-    subprocess.run([*build, "--target", str(packages), str(EXAMPLE)], check=True, timeout=150)
+    subprocess.run([*build, "--target", str(packages), str(EXAMPLE)], check=True, timeout=240)
     program = (
         "from planrunner.plugins import Registry\n"
         "registry = Registry()\n"
@@ -44,7 +43,7 @@ def test_an_installed_plugin_is_found_and_runs(tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(
         [str(home / "bin" / "python"), "-c", program],
-        env=environment, capture_output=True, text=True, timeout=30, check=False,
+        env=environment, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.stdout.splitlines() == [
         "planrunner-checksum idempotent paths algorithm manifest",

@@ -30,7 +30,7 @@ def now(city: Annotated[str, Doc("name of the city")]) -> str:
     return f"sunny in {city}"
 '''
 
-PLAN = "plan: p\ntasks:\n  - {id: a, uses: weather.now, with: {city: Rome}, timeout: 10s}\n"
+PLAN = "plan: p\ntasks:\n  - {id: a, uses: weather.now, with: {city: Rome}, timeout: 2m}\n"
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -56,7 +56,7 @@ def command(project: Path) -> Command:
     def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "planrunner", *words], cwd=project, stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **env}, capture_output=True, text=True, timeout=30,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **env}, capture_output=True, text=True, timeout=240,
         )  # fmt: skip
 
     return run
@@ -123,7 +123,7 @@ class TestTrust:
         self, project: Path, command: Command
     ) -> None:
         (project / "plan.yaml").write_text(
-            "plan: p\ntasks:\n  - {id: ask, gate: approval}\n  - {id: a, needs: [ask], uses: weather.now, with: {city: Rome}, timeout: 10s}\n"
+            "plan: p\ntasks:\n  - {id: ask, gate: approval}\n  - {id: a, needs: [ask], uses: weather.now, with: {city: Rome}, timeout: 2m}\n"
         )
         command("plugins", "trust", "tools/weather.py", "--yes")
         assert command("exec", "plan.yaml").returncode == 8
@@ -141,7 +141,7 @@ class TestTrust:
     ) -> None:
         (project / "plan.yaml").write_text(
             "plan: p\ntasks:\n  - {id: ask, gate: approval}\n"
-            "  - {id: a, needs: [ask], uses: weather.now, with: {city: Rome}, timeout: 10s}\n"
+            "  - {id: a, needs: [ask], uses: weather.now, with: {city: Rome}, timeout: 2m}\n"
         )
         tool = project / "tools" / "weather.py"
         command("plugins", "trust", "tools/weather.py", "--yes")
@@ -166,7 +166,7 @@ class TestTrust:
 
     def test_a_run_goes_on_without_a_plugin_that_it_needs_no_more(self, project: Path, command: Command) -> None:
         (project / "plan.yaml").write_text(
-            "plan: p\ntasks:\n  - {id: a, uses: weather.now, with: {city: Rome}, timeout: 10s}\n"
+            "plan: p\ntasks:\n  - {id: a, uses: weather.now, with: {city: Rome}, timeout: 2m}\n"
             "  - {id: ask, needs: [a], gate: approval}\n"
         )
         command("plugins", "trust", "tools/weather.py", "--yes")
@@ -213,11 +213,15 @@ class TestTrust:
             os.chdir(ROOT)
 
 
+UNTIL_TOLD = "import sys, time\nwhile not sys.stderr.getvalue(): time.sleep(0.01)\n"
+"""An import that takes as long as it takes until somebody is told of it."""
+
+
 class TestFinding:
     def test_an_import_that_takes_long_is_named_with_the_ways_around_it(
         self, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        (project / "tools" / "weather.py").write_text(f"import time\ntime.sleep(0.5)\n{WEATHER}")
+        (project / "tools" / "weather.py").write_text(f"{UNTIL_TOLD}{WEATHER}")
         path = str(project / "tools" / "weather.py")
         trust.trust(path, Path(path).read_bytes())
         monkeypatch.setattr(tracing, "PATIENCE", 0.1)

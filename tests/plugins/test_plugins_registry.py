@@ -98,7 +98,12 @@ class TestBuiltins:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PLANRUNNER_LOAD_PLUGINS": ""}
         for start in ("first", "second"):
             done = subprocess.run(
-                [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=30, check=True
+                [sys.executable, "-c", program],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=240,
+                check=True,
             )
             assert done.stdout.strip() == "[]", f"at the {start} start nothing is installed that could be a plugin"
 
@@ -218,7 +223,8 @@ class TestFamilies:
         self, site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setattr("planrunner.plugins.tracing.PATIENCE", 0.1)
-        site("slow", {"planrunner.capabilities": {"slow": "slow_one"}}, slow_one="import time; time.sleep(0.5)")
+        until_told = "import sys, time\nwhile not sys.stderr.getvalue(): time.sleep(0.01)\n"
+        site("slow", {"planrunner.capabilities": {"slow": "slow_one"}}, slow_one=until_told)
         assert Registry().find("slow.verb") is None
         said = capsys.readouterr().err
         assert said.startswith("the plugin slow has been loading for ")

@@ -84,9 +84,9 @@ def planrunner_observe_event(run_id, entry):
 
 PLAN = """plan: p
 tasks:
-  - {id: a, uses: loud.thread, timeout: 10s}
+  - {id: a, uses: loud.thread, timeout: 2m}
   - {id: b, needs: [a], uses: loud.instant}
-  - {id: c, needs: [b], uses: loud.process, timeout: 10s}
+  - {id: c, needs: [b], uses: loud.process, timeout: 2m}
 """
 PLACES = ("import", "thread", "instant", "process", "finish", "hook", "rule", "observer")
 
@@ -105,7 +105,7 @@ def command(project: Path, *words: str, **env: str) -> subprocess.CompletedProce
         [sys.executable, "-m", "planrunner", *words], cwd=project, input="what somebody typed\n",
         env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(project / "data"),
              "XDG_CACHE_HOME": str(project / "cache"), **env},
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=240,
     )  # fmt: skip
 
 
@@ -130,7 +130,7 @@ def test_a_module_that_is_imported_when_its_capability_is_called_prints_elsewher
         "    register('placed.go', 'placed_code:go', Capability('placed.go', 'Goes.', '', 'read', (), ()))\n"
     )
     (project / "placed_code.py").write_text("print('PRINT-late')\ndef go():\n    return 'x'\n")
-    (project / "plan.yaml").write_text("plan: p\ntasks:\n  - {id: a, uses: placed.go, timeout: 10s}\n")
+    (project / "plan.yaml").write_text("plan: p\ntasks:\n  - {id: a, uses: placed.go, timeout: 2m}\n")
     assert command(project, "plugins", "trust", "placed.py", "--yes").returncode == 0
     done = command(project, "exec", "plan.yaml", "--json")
     assert json.loads(done.stdout)["status"] == "completed", done.stderr

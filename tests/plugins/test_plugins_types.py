@@ -210,8 +210,8 @@ def test_values_of_expressions_arrive_as_constants_do_and_what_is_beside_the_cal
         on_failure: rollback
         params: {n: {type: int, default: 7}, t: {type: duration, default: 3s}}
         tasks:
-          - {id: a, uses: echo.wait, with: {wait: "{{ params.t }}", text: "{{ params.n }}"}, timeout: 10s}
-          - {id: b, uses: fail, needs: a, timeout: 10s}
+          - {id: a, uses: echo.wait, with: {wait: "{{ params.t }}", text: "{{ params.n }}"}, timeout: 2m}
+          - {id: b, uses: fail, needs: a, timeout: 2m}
     """
     run_plan(plan, str(tmp_path), [wait])
     assert seen == {"capture": (3.0, "7"), "call": (3.0, "7"), "undo": {"wait": 3.0}}

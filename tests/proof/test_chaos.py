@@ -203,14 +203,13 @@ def test_json_and_text_come_from_the_same_object(write: Write) -> None:
     assert json.loads(json.dumps(found)) == found
 
 
-@pytest.mark.limit(170)
 @pytest.mark.slow
 def test_the_real_process_is_killed_in_copies_and_the_project_stays_as_it_is(
     write: Write, data: Data, tmp_path: Path
 ) -> None:
     plan = """
 plan: real
-defaults: {timeout: 10s}
+defaults: {timeout: 2m}
 tasks:
   - {id: a, run: echo a >> made, effect: idempotent}
   - {id: b, needs: [a], run: test -s made}
@@ -225,7 +224,7 @@ tasks:
 WATCHED = """
 plan: p
 on_failure: continue
-defaults: {timeout: 30s}
+defaults: {timeout: 2m}
 tasks:
   - {id: w, run: one, watchdog: [{after: 500ms, do: fail}], retry: {attempts: 2, delay: 10ms}}
   - {id: c, run: two, watchdog: [{after: 400ms, do: cancel}]}
@@ -268,7 +267,7 @@ def test_a_task_that_waits_for_a_slot_does_not_begin_as_what_holds_it_is_stopped
 plan: p
 max_parallel: 1
 on_failure: continue
-defaults: {timeout: 30s}
+defaults: {timeout: 2m}
 tasks:
   - {id: a, run: one}
   - id: hold

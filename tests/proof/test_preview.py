@@ -278,7 +278,6 @@ def test_who_is_asked_because_of_a_label_is_listed(write: Write, data: Data, cal
 
 
 @pytest.mark.parametrize("more", ["", "max_items: 10", "max_items: 10, exclude: true"])
-@pytest.mark.limit(5)
 def test_a_matrix_of_millions_is_refused_before_any_combination_is_made(
     write: Write, call: Call, monkeypatch: pytest.MonkeyPatch, more: str
 ) -> None:

@@ -32,7 +32,7 @@ def run(tmp_path: Path) -> Callable[..., Ran]:
             cwd=tmp_path,
             env={**kept, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(tmp_path / "state")},
             stdin=subprocess.DEVNULL,
-            timeout=50,
+            timeout=240,
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 

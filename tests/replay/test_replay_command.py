@@ -21,7 +21,7 @@ Run = Callable[..., Any]
 PLAN = """plan: steps
 params:
   last: {type: string, default: three}
-defaults: {timeout: 10s}
+defaults: {timeout: 2m}
 tasks:
   - id: one
     run: echo one >> log
@@ -118,13 +118,13 @@ def test_a_row_that_somebody_changed_is_found(run: Run, ran: str, tmp_path: Path
 
 def test_a_run_that_was_killed_and_one_that_waits_replay(run: Run, tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(
-        "plan: slow\ndefaults: {timeout: 1m}\ntasks:\n"
-        "  - {id: first, run: 'true'}\n  - {id: slow, needs: [first], run: touch begun; sleep 30}\n"
+        "plan: slow\ndefaults: {timeout: 10m}\ntasks:\n"
+        "  - {id: first, run: 'true'}\n  - {id: slow, needs: [first], run: touch begun; sleep 300}\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(tmp_path / "state")}
     process = subprocess.Popen([sys.executable, "-m", "planrunner", "exec", "p.yaml"], cwd=tmp_path, env=environment,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-    for _ in range(400):
+    for _ in range(10_000):
         if (tmp_path / "begun").exists():
             break
         time.sleep(0.02)

@@ -12,7 +12,7 @@ import pytest
 Run = Callable[..., Any]
 
 PLAN = """plan: build
-defaults: {timeout: 10s}
+defaults: {timeout: 2m}
 tasks:
   - id: make
     run: mkdir -p out && echo first > out/a.txt && echo other > out/b.txt

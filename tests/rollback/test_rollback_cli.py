@@ -43,7 +43,7 @@ class Shell:
         by_id = {str(task["id"]): task for task in tasks}
         for name, keys in changes.items():
             by_id[name].update(keys)
-        document = {"plan": "p", "defaults": {"timeout": "1m"}, "tasks": tasks}
+        document = {"plan": "p", "defaults": {"timeout": "10m"}, "tasks": tasks}
         (self.folder / "plan.json").write_text(json.dumps(document))
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
@@ -58,7 +58,7 @@ class Shell:
 
     def run(self, *arguments: str) -> Ran:
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=240)
         return Ran(process.returncode, out, err)
 
     def log(self) -> list[str]:
@@ -68,7 +68,7 @@ class Shell:
     def killed(self, marker: str) -> None:
         """Start the plan, and kill the runner once the marker exists."""
         process = self.start("exec", "plan.json")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 240
         while not (self.folder / marker).exists() and time.monotonic() < deadline:
             time.sleep(0.02)
         os.kill(process.pid, signal.SIGKILL)
@@ -152,7 +152,7 @@ def test_what_failed_and_was_undone_says_why_it_had_failed(shell: Shell) -> None
 
 
 def test_a_run_that_somebody_holds_is_not_rolled_back(shell: Shell) -> None:
-    shell.plan(last={"run": "touch up; sleep 20"})
+    shell.plan(last={"run": "touch up; sleep 3000"})
     process = shell.start("exec", "plan.json")
     while not (shell.folder / "up").exists():
         time.sleep(0.02)
@@ -161,14 +161,14 @@ def test_a_run_that_somebody_holds_is_not_rolled_back(shell: Shell) -> None:
         assert shell.log() == ["tagged"]
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=240)
     assert shell.run("rollback", "last").code == 0
     assert shell.log() == ["tagged", "untagged v2"]
 
 
 @pytest.mark.parametrize("words", [("--settle", "tag=rollback"), ("--unattended",)])
 def test_a_doubt_is_settled_by_undoing(shell: Shell, words: tuple[str, ...]) -> None:
-    shell.plan(tag={"run": "touch up; sleep 30", "outputs": {}, "rollback": {"run": "echo undone >> log"}})
+    shell.plan(tag={"run": "touch up; sleep 300", "outputs": {}, "rollback": {"run": "echo undone >> log"}})
     shell.killed("up")
     if words[0] == "--settle":
         waiting = shell.run("resume", "last")

@@ -91,7 +91,6 @@ def test_any_sections_in_any_files_are_read(
               (("planrunner.yaml", first), ("a.yaml", second))}, profile)  # fmt: skip
 
 
-@pytest.mark.limit(120)
 @pytest.mark.parametrize(
     "text",
     [

@@ -20,7 +20,7 @@ pytestmark = needs_bubblewrap
 
 FETCH = (
     "import sys, urllib.request, urllib.error\n"
-    "try: print(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())\n"
+    "try: print(urllib.request.urlopen(sys.argv[1], timeout=240).read().decode())\n"
     "except urllib.error.HTTPError as error: print(error.code, error.read().decode()); sys.exit(1)\n"
 )
 TUNNEL = (
@@ -125,7 +125,7 @@ def test_what_is_no_request_is_told_so(project: Project, server: int) -> None:
     code = (
         "import os, socket\nfrom urllib.parse import urlsplit\n"
         "at = urlsplit(os.environ['http_proxy'])\n"
-        "line = socket.create_connection((at.hostname, at.port), 10)\n"
+        "line = socket.create_connection((at.hostname, at.port), 240)\n"
         "line.sendall(b'GET / HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n\\r\\n')\n"
         "print(line.recv(1000).decode().splitlines()[0])"
     )
@@ -143,7 +143,7 @@ def test_the_proxy_ends_with_the_attempt(project: Project, server: int) -> None:
 def _gone(name: str) -> bool:
     for thread in threading.enumerate():
         if thread.name == name:
-            thread.join(5)
+            thread.join(240)
             return not thread.is_alive()
     return True
 

@@ -52,7 +52,7 @@ def test_without_a_sandbox_the_probes_get_out() -> None:
 
 def doctor(*options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "planrunner", "doctor", "--sandbox", *options]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=240, check=False)
 
 
 @needs_bubblewrap

@@ -35,13 +35,13 @@ def planrunner(project: Path, *words: str, **env: str) -> subprocess.CompletedPr
         env={**os.environ, "PYTHONPATH": str(ROOT), "TOKEN": "tok-under-test-1", **env},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
         check=False,
     )
 
 
 def execute(project: Path, tasks: str, head: str = "", **env: str) -> dict[str, Any]:
-    (project / "p.yaml").write_text(f"plan: p\ndefaults: {{timeout: 40s}}\n{head}tasks:\n{tasks}\n")
+    (project / "p.yaml").write_text(f"plan: p\ndefaults: {{timeout: 4m}}\n{head}tasks:\n{tasks}\n")
     done = planrunner(project, "exec", "p.yaml", "--json", **env)
     assert done.stdout, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)["tasks"]

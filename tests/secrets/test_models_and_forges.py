@@ -78,7 +78,7 @@ models:
 """
     )
     (project / "p.yaml").write_text(
-        "plan: p\ntasks:\n  - {id: a, uses: llm.embed, timeout: 30s, with: {texts: [hello], model: m}}\n"
+        "plan: p\ntasks:\n  - {id: a, uses: llm.embed, timeout: 2m, with: {texts: [hello], model: m}}\n"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT), "VECTORS_KEY": KEY}
     said = ""
@@ -89,7 +89,7 @@ models:
             env=env,
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=240,
             check=False,
         )
         said += done.stdout + done.stderr

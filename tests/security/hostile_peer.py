@@ -91,12 +91,12 @@ class Project:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(self.folder / "state")}
         return subprocess.run(
             [sys.executable, "-m", "planrunner", *words],
-            cwd=self.folder, env=environment, capture_output=True, text=True, timeout=55, check=False,
+            cwd=self.folder, env=environment, capture_output=True, text=True, timeout=240, check=False,
         )  # fmt: skip
 
     def exec(self, plan: str, *words: str) -> Ended:
         text = plan.replace("PEER", f"http://127.0.0.1:{self.peer.port}")
-        (self.folder / "p.yaml").write_text(f"plan: p\ndefaults: {{timeout: 30s}}\n{text}")
+        (self.folder / "p.yaml").write_text(f"plan: p\ndefaults: {{timeout: 2m}}\n{text}")
         ended = self.command("exec", "p.yaml", "--json", *words)
         run = json.loads(ended.stdout)["run_id"] if ended.stdout.startswith("{") else ""
         return Ended(ended.returncode, ended.stdout, ended.stderr, run)

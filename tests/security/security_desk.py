@@ -28,7 +28,7 @@ class Desk:
         done = subprocess.run(
             [sys.executable, "-m", "planrunner", *words],
             cwd=self.folder, env={**environment, **self.env}, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, errors="surrogateescape", timeout=110, check=False,
+            capture_output=True, text=True, errors="surrogateescape", timeout=240, check=False,
         )  # fmt: skip
         assert "Traceback" not in done.stderr, done.stderr[-3000:]
         assert done.returncode != 4, done.stderr[-3000:]

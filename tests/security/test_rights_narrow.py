@@ -29,7 +29,7 @@ def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
     )
 
 

@@ -233,7 +233,7 @@ tasks:{PAGE}{LOOK}  - id: act
 def test_the_parameters_of_a_linked_plan_stay_foreign(project: Project) -> None:
     project.peer.page = {"say": ORDER}
     (project.folder / "inner.yaml").write_text(
-        "plan: inner\nparams: {order: {type: string}}\ndefaults: {timeout: 5s}\ntasks:\n"
+        "plan: inner\nparams: {order: {type: string}}\ndefaults: {timeout: 2m}\ntasks:\n"
         "  - {id: obey, run: [sh, -c, '{{ params.order }}']}\n"
     )
     linked = "  - {id: linked, needs: [page, look], subplan: inner.yaml, params: {order: '{{ VALUE }}'}}\n"

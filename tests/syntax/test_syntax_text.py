@@ -405,5 +405,5 @@ def test_reading_the_text_notation_does_not_import_yaml() -> None:
         "assert parse(Source('task a', 'x', 'text')).tree\n"
         "print([name for name in sys.modules if 'ruamel' in name])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240)
     assert done.stdout == "[]\n"

@@ -261,7 +261,7 @@ def test_the_parser_in_python_gives_the_same_tree(monkeypatch: pytest.MonkeyPatc
 
 
 def run_python(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240).stdout
 
 
 def test_reading_yaml_does_not_import_what_it_does_not_need() -> None:

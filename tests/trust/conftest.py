@@ -56,7 +56,7 @@ class Place:
             env={**self.env, **env},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=50,
+            timeout=240,
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 

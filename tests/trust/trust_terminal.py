@@ -24,7 +24,7 @@ class Terminal:
 
     def until(self, text: str) -> str:
         """What was shown since the last time, up to this text."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 240
         while text not in self.seen:
             assert time.monotonic() < deadline, self.seen
             assert self._read(), self.seen
@@ -35,7 +35,7 @@ class Terminal:
         os.write(self.terminal, f"{line}\n".encode())
 
     def end(self) -> int:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 240
         while self._read():
             if time.monotonic() > deadline:
                 os.kill(self.pid, signal.SIGKILL)

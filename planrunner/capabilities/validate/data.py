@@ -10,7 +10,7 @@ from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.schemas import require_schema
 from planrunner.capabilities.validate.evidence import Evidence, Finding, evidence, finding, judged
-from planrunner.capabilities.validate.paths import found_files, names
+from planrunner.capabilities.validate.paths import found_files, names, require_let
 
 if TYPE_CHECKING:
     from planrunner.source import Source
@@ -39,6 +39,7 @@ def json_schema(
     if files and data is not None:
         raise Failure("give one of `data` and `files`")
     if schema_file:
+        require_let(context, schema_file)
         schema = _plain(_parsed(context, schema_file)[1])
     require_schema(schema, schema_file or "schema")
     found: list[Finding] = []

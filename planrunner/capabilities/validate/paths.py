@@ -26,6 +26,16 @@ def require_paths(context: Context, paths: Sequence[str]) -> None:
             raise Failure(f"there is no file or folder {path}")
 
 
+def require_let(context: Context, path: str) -> None:
+    """Raises Failure (policy) for a path that the policy does not let the task read."""
+    if context.call.rights:
+        from planrunner.capabilities.files.readable import require_readable  # late: few calls are restricted
+
+        directory = context.call.directory
+        top = context.services.directory() if context.services is not None else directory
+        require_readable(context.call.rights, top, os.path.join(directory, path))
+
+
 def found_files(context: Context, patterns: Sequence[str]) -> list[str]:
     """The files that names and patterns stand for, in their order. Raises Failure where one stands for none."""
     from glob import glob  # late: names alone need none of it
@@ -40,6 +50,8 @@ def found_files(context: Context, patterns: Sequence[str]) -> list[str]:
         found += files
     if len(found) > _MOST:
         raise Failure(f"{len(found)} files fit, and {_MOST} may")
+    for path in found:
+        require_let(context, path)
     return list(dict.fromkeys(found))
 
 

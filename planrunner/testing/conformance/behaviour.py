@@ -12,14 +12,13 @@ from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.soundness import not_json
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Capability
+from planrunner.testing import bench as benches
 from planrunner.testing.bench import write_settings
 from planrunner.testing.conformance.declared import plan_of
 from planrunner.testing.conformance.family import children, told
 from planrunner.testing.conformance.trial import Trial
 from planrunner.testing.silent import Silent
 
-SOON = 2.0
-"""Seconds that a call may take to end once it is asked to."""
 _SHORT = 0.3
 _STRAY = "start programs with run_program, which ends them with the attempt, or wait for them"
 
@@ -27,7 +26,7 @@ _STRAY = "start programs with run_program, which ends them with the attempt, or 
 def outcome(trial: Trial) -> None:
     """The call ends as the case says, with the outputs that are declared, and leaves no process behind."""
     before = children()
-    ended = trial.bench.call(trial.asked(30)).outcome
+    ended = trial.bench.call(trial.to_its_end()).outcome
     assert not (wrong := trial.as_said(ended)), wrong
     assert not (why := not_json(ended.outputs, "the outputs")), why
     if not ended.failure:
@@ -52,9 +51,9 @@ def _misfit(found: Capability, ended: Outcome) -> str:
 
 def cancel(trial: Trial) -> None:
     """Asked to stop, a call is over within two seconds, by itself."""
-    ended = trial.bench.call(trial.asked(60), stop_after=_SHORT if trial.case.waits else 0.0)
+    ended = trial.bench.call(trial.to_its_end(), stop_after=_SHORT if trial.case.waits else 0.0)
     assert "abandoned" not in ended.outcome.message, "it did not stop and was left behind: look at context.cancelled()"
-    assert ended.seconds < SOON, f"it took {ended.seconds:.1f} s to stop"
+    assert ended.seconds < benches.SOON, f"it took {ended.seconds:.1f} s to stop"
     if trial.case.waits:
         failure = ended.outcome.failure
         assert failure == "interrupted", f"the case is to wait ten seconds and more, and it ended as `{failure}`"
@@ -66,7 +65,7 @@ def timeout(trial: Trial) -> None:
     failure = ended.outcome.failure
     assert failure == "timeout", f"with {_SHORT} s it ended as `{failure}`: {ended.outcome.message}"
     assert "abandoned" not in ended.outcome.message, "it did not stop and was left behind: look at context.cancelled()"
-    assert ended.seconds < _SHORT + SOON, f"it took {ended.seconds:.1f} s"
+    assert ended.seconds < _SHORT + benches.SOON, f"it took {ended.seconds:.1f} s"
 
 
 def replay(trial: Trial) -> None:
@@ -93,7 +92,7 @@ def twice(trial: Trial) -> None:
     bench, effect = trial.bench, trial.bench.description.effect
     if effect == "unsafe":
         return
-    first = bench.call(trial.asked(30)).outcome
+    first = bench.call(trial.to_its_end()).outcome
     assert not (wrong := trial.as_said(first)), wrong
     after = trial.world()
     if effect == "checkable":
@@ -102,7 +101,7 @@ def twice(trial: Trial) -> None:
         told = bench.ask(probe, trial.asked())
         assert told.outputs.get("value") is True, f"after the call its probe says {told.outputs or told.message}"
         return
-    second = bench.call(trial.asked(30)).outcome
+    second = bench.call(trial.to_its_end()).outcome
     assert not (wrong := trial.as_said(second)), f"the second call: {wrong}"
     assert not (more := trial.changed(after)), f"the second call changed more: {more}"
     one, other = trial.lasting(first), trial.lasting(second)
@@ -111,7 +110,7 @@ def twice(trial: Trial) -> None:
 
 def secrets(trial: Trial) -> None:
     """No secret of the case shows up in what is kept of the call."""
-    ended = trial.bench.call(trial.asked(30))
+    ended = trial.bench.call(trial.to_its_end())
     kept = json.dumps([ended.outcome._asdict(), ended.log], default=str, ensure_ascii=False)
     shown = [secret for secret in trial.case.secrets if secret in kept]
     assert not shown, f"a secret of {len(shown[0])} characters shows in the log, the outputs or the message"

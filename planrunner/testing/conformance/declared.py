@@ -50,7 +50,7 @@ def docs(trial: Trial) -> None:
 
 def plan_of(trial: Trial) -> dict[str, Any]:
     """A plan whose only task makes the call of the case; what looks like a template is meant as it stands."""
-    task: dict[str, Any] = {"id": "task", "uses": trial.bench.name, "timeout": "60s", "cwd": trial.bench.directory}
+    task: dict[str, Any] = {"id": "task", "uses": trial.bench.name, "timeout": "5m", "cwd": trial.bench.directory}
     ready = trial.ready
     if ready.run:
         task["run"] = ready.run if isinstance(ready.run, str) else list(ready.run)

@@ -45,7 +45,7 @@ def undo(trial: Trial) -> None:
 
 def _round(trial: Trial, called: bool, seen: bool) -> None:
     """Note, call, undo, undo again."""
-    bench, asked, before = trial.bench, trial.asked(30), trial.world()
+    bench, asked, before = trial.bench, trial.to_its_end(), trial.world()
     capture, inverse = bench.declaration.capture, bench.declaration.undo
     assert capture is not None and inverse is not None
     noted = bench.ask(capture, asked)

@@ -26,7 +26,7 @@ def effects(trial: Trial) -> None:
 
     def work() -> Outcome:
         os.environ["TMPDIR"] = tempfile.tempdir = scratch
-        return trial.bench.call(trial.asked(30)).outcome
+        return trial.bench.call(trial.to_its_end()).outcome
 
     seen = observe(work, traces)
     assert not (wrong := trial.as_said(seen.result)), wrong

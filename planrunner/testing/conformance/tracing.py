@@ -20,7 +20,7 @@ from typing import Any
 from planrunner.record import NamedTuple
 
 _CALLS = "%file,%network,fchdir,clone,clone3,vfork,fork,ftruncate,fchmod,fchown,fsetxattr,futimesat"
-_PATIENCE = 30.0
+_PATIENCE = 60.0
 
 
 class Observed(NamedTuple):
@@ -78,7 +78,7 @@ def _traced(work: Callable[[], Any], folder: str) -> Observed:
 
 
 def _await_attached(watcher: subprocess.Popen[bytes], told: str) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + _PATIENCE
     while "attached" not in (said := Path(told).read_text(errors="replace")):
         if watcher.poll() is not None or time.monotonic() > deadline:
             watcher.kill()

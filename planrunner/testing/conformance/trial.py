@@ -6,6 +6,7 @@ from typing import Any
 
 from planrunner.machine.events import Outcome
 from planrunner.record import NamedTuple
+from planrunner.testing import bench as benches
 from planrunner.testing.bench import Asked, Bench
 from planrunner.testing.conformance.cases import Case, Ready
 from planrunner.testing.conformance.trees import Tree, difference, tree
@@ -30,6 +31,10 @@ class Trial(NamedTuple):
         """The call that the case makes."""
         ready = self.ready
         return Asked(ready.inputs, ready.env, ready.run, timeout)
+
+    def to_its_end(self) -> Asked:
+        """The call that the case makes, with time to end by itself."""
+        return self.asked(benches.LOOK)
 
     def world(self) -> World:
         """How everything stands now."""
