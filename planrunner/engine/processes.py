@@ -29,7 +29,9 @@ YOUNG = 0.002
 SETTLED = 0.03
 """Seconds that a process runs on before this one becomes a subreaper."""
 PATIENCE = 1.0
-"""Seconds that the end of an attempt waits for killed processes to be gone."""
+"""Seconds that the end of an attempt waits for killed processes to be gone, if they are looked for often enough."""
+LOOKS = 20
+"""How often they are looked for at least, however long a busy machine takes for that."""
 _CHUNK = 65536
 _DRAIN = 17
 """Reads after the end: a pipe holds 1 MiB at most, whoever keeps it open and goes on writing."""
@@ -58,6 +60,7 @@ class Process:
         "err",
         "interrupted",
         "launch",
+        "looks",
         "out",
         "pid",
         "pidfd",
@@ -71,7 +74,7 @@ class Process:
         self.out = out
         self.err = err
         self.pid = self.pidfd = self.code = 0
-        self.timer = 0
+        self.timer = self.looks = 0
         self.started = self.began = self.duration = self.deadline = 0.0
         self.timed_out = self.interrupted = False
 
@@ -262,7 +265,8 @@ class Supervisor:
         left = strays.end_carriers(*process.markers)
         if self._subreaper:
             left += self._sweep_adopted(process)
-        if left and time.monotonic() < process.deadline:
+        process.looks += 1
+        if left and (process.looks < LOOKS or time.monotonic() < process.deadline):
             self._poller.after(0.005, lambda: self._sweep(process))
             return
         self._read(process, "stdout", _DRAIN)

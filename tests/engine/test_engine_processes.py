@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from planrunner.capabilities.contract import Spawn
-from planrunner.engine import strays
+from planrunner.engine import processes, strays
 from planrunner.engine.processes import _DRAIN
 from planrunner.engine.tails import LogFile, Tail
 
@@ -311,6 +311,15 @@ class TestTheEnd:
         outcome = bench.run_past(f"{UNTIL_ADOPTED}; env -i {daemon} quiet; exec sleep 600", "daemon.pid")
         assert outcome.failure == "timeout"
         assert not is_alive(wait_for(bench.folder / "daemon.pid"))
+
+    def test_what_a_daemon_has_started_is_looked_for_though_the_patience_is_used_up(self, bench, monkeypatch) -> None:
+        """A machine so busy that the first look takes all the time there is: a child becomes an orphan after it."""
+        monkeypatch.setattr(processes, "PATIENCE", 0.0)
+        inner = "setsid sh -c 'echo $$ >inner.pid; exec sleep 600' & exec sleep 600"
+        (bench.folder / "outer.sh").write_text(inner)
+        outcome = bench.run_past(f"{UNTIL_ADOPTED}; env -i setsid sh outer.sh & exec sleep 600", "inner.pid")
+        assert outcome.failure == "timeout"
+        assert not is_alive(wait_for(bench.folder / "inner.pid"))
 
     def test_a_daemon_that_holds_the_pipes_does_not_hold_up_the_task_and_ends_with_it(self, bench, daemon) -> None:
         outcome = bench.run(f"{daemon}; until test -s daemon.pid; do sleep 0.01; done; echo done")
