@@ -24,6 +24,18 @@ def unnamed(folder: str) -> int:
     return descriptor
 
 
+def path_for_children(descriptor: int) -> str:
+    """Where processes that this one starts find a file that has no name, as long as this one holds it."""
+    return f"/proc/{os.getpid()}/fd/{descriptor}"
+
+
+def open_told(path: str) -> int:
+    """Open what a process was to write, for reading; where it has a name, no link in its place is followed. Raises
+    OSError."""
+    own = path.startswith(f"/proc/{os.getpid()}/fd/")
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if own else os.O_NOFOLLOW))
+
+
 def give_name(descriptor: int, path: str) -> None:
     """Let what an unnamed file holds be found at ``path``, where nothing is yet; durable once both are. Raises
     OSError."""

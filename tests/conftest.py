@@ -1,14 +1,21 @@
-"""What every test gets: an end after a while, and an environment in which nothing of the caller's settings shows."""
+"""What every test gets: an end after a while, an environment in which nothing of the caller's settings shows, and a
+secret in it that must not be found in anything a run kept or showed."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Generator
+import sys
+from collections.abc import Generator, Iterator
+from pathlib import Path
 from types import FrameType
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+sys.path.append(str(Path(__file__).parent / "secrets"))
+
+from canaries import EAR, VARIABLE, canary, is_told, told_in
 
 SECONDS = 300.0  # ends what hangs, and nothing else: a busy machine takes many times the usual time
 
@@ -62,15 +69,46 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _data_home(tmp_path_factory: pytest.TempPathFactory) -> str:
+def _data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Keys and heads of the tests are not those of the caller; what whole modules share is made before any one test."""
-    os.environ["XDG_DATA_HOME"] = home = str(tmp_path_factory.mktemp("data"))
-    return home
+    home = tmp_path_factory.mktemp("data") / "state"
+    home.mkdir()
+    os.environ["XDG_DATA_HOME"] = str(home)
+    yield str(home)
+    shared = [
+        path
+        for path in tmp_path_factory.getbasetemp().iterdir()
+        if path not in _LOOKED_THROUGH and not path.is_symlink()
+    ]
+    _refuse_leaks([leak for path in shared for leak in told_in(path)])
+
+
+EAR.listen()
+_LOOKED_THROUGH: set[Path] = set()
+
+
+def _refuse_leaks(found: list[str]) -> None:
+    assert not found, f"secrets of the tests were kept or shown: {found[:8]}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """No run that the test made kept, printed or handed on a canary."""
+    yield
+    found = EAR.take()
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    if isinstance(folder, Path):
+        _LOOKED_THROUGH.add(folder)
+        found += told_in(folder)
+    found += [f"printed by the test: {key}" for _, key, text in item._report_sections if is_told(text.encode())]
+    _refuse_leaks(found)
 
 
 @pytest.fixture(autouse=True)
-def _neutral_environment(monkeypatch: pytest.MonkeyPatch, _data_home: str) -> None:
+def _neutral_environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, _data_home: str) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", _data_home)
+    if request.node.get_closest_marker("prints_environment") is None:
+        monkeypatch.setenv(VARIABLE, canary("environment"))
     for name in list(os.environ):
         if name.startswith("PLANRUNNER_") or name in _SETTINGS_OF_THE_CALLER:
             monkeypatch.delenv(name)

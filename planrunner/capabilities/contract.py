@@ -59,7 +59,8 @@ class Call(NamedTuple):
     ``reserved`` is what the attempt has set aside of whatever a budget limits (dollars, tokens, calls): a capability
     that spends uses no more. ``rights`` are the levels of policy that hold for it, empty where nobody restricts it.
     ``began`` is when the run did, in seconds since 1970 (0: not known); ``approved`` are the digests, ``sha256:…``, of
-    what people were shown whole and approved of at the gates before the task.
+    what people were shown whole and approved of at the gates before the task. ``told`` is the path of an empty file
+    without a name for what the process of the attempt tells, where a run has secrets (empty: it may have a name).
     """
 
     run_id: str
@@ -80,6 +81,7 @@ class Call(NamedTuple):
     rights: tuple[Level, ...] = ()
     began: float = 0.0
     approved: tuple[str, ...] = ()
+    told: str = ""
 
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from planrunner.capabilities.contract import OUTPUT_LIMIT, Failure
 from planrunner.capabilities.durations import money, seconds, size
 from planrunner.plan.model import Output
 from planrunner.record import TYPE_CHECKING
+from planrunner.unnamed import open_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,7 +25,7 @@ def read_output_file(path: str) -> dict[str, Json]:
     ``key=value`` nor ``key<<END``.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = open_told(path)
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -40,7 +41,7 @@ def _remove(path: str) -> None:
     try:
         os.unlink(path)
     except OSError:
-        return  # a folder stands there, or the task took it away in the meantime
+        return  # it has no name, a folder stands there, or the task took it away in the meantime
 
 
 def _read_all(handle: int) -> bytes:

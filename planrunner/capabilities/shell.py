@@ -34,7 +34,8 @@ def shell(context: Context) -> Spawn:
     call = context.call
     arguments = call.arguments or _script_arguments(call.task.shell or "sh", call.script)
     env = {**call.env, **call.values}
-    output = f"{call.scratch}.{_incarnation}.outputs" if call.scratch else ""  # beside the folder, which may not exist
+    # beside the folder, which may not exist
+    output = call.told or (f"{call.scratch}.{_incarnation}.outputs" if call.scratch else "")
     if output:
         env["PLANRUNNER_OUTPUT"] = output
 

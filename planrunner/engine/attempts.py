@@ -64,6 +64,7 @@ class Attempt:
         "shut",
         "started",
         "timer",
+        "unnamed",
         "usage",
     )
 
@@ -85,6 +86,8 @@ class Attempt:
         """Class and message with which this attempt ends where it was stopped for good; None where it goes on."""
         self.usage: dict[str, Json] = {}
         self.beats = 0
+        self.unnamed = -1
+        """The file without a name in which its process tells its outputs, where the run has secrets."""
         self._workers: Workers | None = None
 
     @property
@@ -134,6 +137,22 @@ class Attempt:
         if self.grant is None:
             self.grant = self._served().grant(self.call)
         return self.grant
+
+    def hide_outputs(self) -> None:
+        """Have its process tell its outputs in a file without a name. One that is shut in could not find that."""
+        from planrunner.engine.granting import is_apart, told_unnamed  # late: few runs have secrets
+
+        if self.call.scratch and not is_apart(self.call):
+            self.unnamed, path = told_unnamed(self.call)
+            self.call = self.call._replace(told=path)
+
+    def withdraw(self) -> None:
+        """Take back what it was given and must not outlive it."""
+        if self.grant is not None:
+            self.grant.withdraw()
+        if self.unnamed >= 0:
+            os.close(self.unnamed)
+            self.unnamed = -1
 
     def with_grant(self, spawn: Spawn) -> Spawn:
         """A process to start, with the secrets of its task."""

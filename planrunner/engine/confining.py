@@ -7,6 +7,7 @@ import sys
 import time
 
 from planrunner.capabilities.contract import Failure, basic_environment
+from planrunner.engine.granting import OWN
 from planrunner.engine.programs import SpawnFailed, search
 from planrunner.engine.refusing import named
 from planrunner.plan.rights import named as right_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from planrunner.safety.sandbox.proxy import Proxy
     from planrunner.safety.sandbox.wrapping import Wrapped
 
-_OWN = ".own"
+_OWN = OWN.partition("/")[0]
 _STREAMS = 3
 """Standard input, output and error come before the descriptors that a process is given."""
 _FAILED = ("sandbox:", "bwrap:")
@@ -54,7 +55,7 @@ class Parts(NamedTuple):
 
 def apart(call: Call) -> Call:
     """The call with a folder for scratch files that no other attempt uses: it is let in."""
-    return call._replace(scratch=f"{call.scratch}{_OWN}/scratch") if call.scratch else call
+    return call._replace(scratch=f"{call.scratch}{OWN}") if call.scratch else call
 
 
 def confined(call: Call, grounds: Grounds, path: str) -> Confinement:

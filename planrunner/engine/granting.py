@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from planrunner.capabilities.contract import Failure
 from planrunner.plan.wishes import Wish, wishes
 from planrunner.redaction import SHORTEST, Redactor
+from planrunner.unnamed import path_for_children, unnamed
 
 if TYPE_CHECKING:
     from planrunner.capabilities.contract import Call, Spawn
     from planrunner.engine.tails import Secrecy
     from planrunner.engine.vault import Vault
 
+OWN = ".own/scratch"
+"""How the scratch folder of an attempt ends whose processes may be shut in."""
 _FIRST = 3
 """The number that the first descriptor has in the process: the one after standard error."""
 _HIGH = 200
@@ -32,6 +35,8 @@ class Grant(NamedTuple):
     env: dict[str, str] = {}
     files: tuple[str, ...] = ()
     descriptors: tuple[int, ...] = ()
+    held: tuple[int, ...] = ()
+    """Files without a name that some of the variables name, open as long as somebody may read them."""
 
     def laid_over(self, spawn: Spawn) -> Spawn:
         """A process to start, with what it is given."""
@@ -42,7 +47,7 @@ class Grant(NamedTuple):
         for path in self.files:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-        for descriptor in self.descriptors:
+        for descriptor in (*self.descriptors, *self.held):
             os.close(descriptor)
 
 
@@ -85,6 +90,10 @@ def conceal(secrecy: Secrecy, name: str, value: str) -> None:
 def _with(found: Grant, wish: Wish, vault: Vault, call: Call, anew: bool) -> Grant:
     value = vault.value(wish.id, anew)
     variable = wish.variable or vault.variable(wish.id)
+    if wish.way == "file" and call.scratch and not is_apart(call):
+        memory = _memory(value)
+        found = found._replace(held=(*found.held, memory))
+        return found._replace(env={**found.env, variable: path_for_children(memory)})
     if wish.way == "file":
         path = f"{call.scratch}.{os.urandom(6).hex()}.secret"
         found = found._replace(files=(*found.files, path))
@@ -109,10 +118,28 @@ def _write(call: Call, path: str, value: bytes) -> None:
         file.write(value)
 
 
+def is_apart(call: Call) -> bool:
+    """Whether the processes of a call may be shut in: they see no file but by its name."""
+    return call.scratch.endswith(OWN)
+
+
+def told_unnamed(call: Call) -> tuple[int, str]:
+    """A file without a name for the outputs of a process, and the path by which that finds it; -1 and no path where
+    none can be made."""
+    folder = os.path.dirname(call.scratch)
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        descriptor = unnamed(folder)
+    except OSError:  # what is wrong with the folder is told when the process is started
+        return -1, ""
+    return descriptor, path_for_children(descriptor)
+
+
 def _memory(value: bytes) -> int:
     """A descriptor that reads the value, and reads it again for whoever opens it by its path."""
     handle = os.memfd_create("secret", os.MFD_CLOEXEC)
     try:
+        os.fchmod(handle, 0o600)
         os.write(handle, value)
         os.lseek(handle, 0, os.SEEK_SET)
         return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _HIGH)

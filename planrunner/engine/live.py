@@ -146,6 +146,8 @@ class LiveEffects:
     def _attempt(self, call: Call) -> Attempt:
         attempt = Attempt(apart(call, self._settings), new_record(self._settings, self, call), self._serve)
         self._attempts[call.key] = attempt
+        if self.redactor is not None:
+            attempt.hide_outputs()
         if call.task.heartbeat is not None:
             from planrunner.engine.pulse import Pulse  # late: few tasks have a heartbeat
 
@@ -217,8 +219,7 @@ class LiveEffects:
         record = attempt.record
         if attempt.pulse is not None:
             attempt.pulse.end()
-        if attempt.grant is not None:
-            attempt.grant.withdraw()
+        attempt.withdraw()
         if attempt.ending is not None and outcome.failure == "interrupted":
             outcome = outcome._replace(failure=attempt.ending[0], message=attempt.ending[1])
         outcome = with_usage(attempt, outcome)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -31,9 +30,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     spec.loader.exec_module(peer)
     answers = tmp_path_factory.mktemp("models") / "answers.json"
     answers.write_text(json.dumps({"fixtures": ANSWERS}))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = peer.free_port()
     command = peer.command(str(port), str(answers))
     if command is None:
         pytest.skip("aimock is not installed: npm install --prefix ~/.cache/planrunner/aimock @copilotkit/aimock")

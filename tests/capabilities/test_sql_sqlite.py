@@ -46,6 +46,9 @@ class Settings:
     def settings(self, section: str) -> dict[str, Any]:
         return {"databases": self.databases} if section == "sql" else {}
 
+    def conceal(self, name: str, value: str) -> None:
+        """Nothing is kept here."""
+
 
 def context(directory: Path, once: str = "r:t:1", stop: Any = lambda: False, task: Task | None = None, **databases: Any) -> Context:  # fmt: skip
     call = Call("r", task or Task("t"), 1, "k", {}, "", (), {}, {}, str(directory), "", None, once=once)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -179,6 +180,23 @@ def test_a_probe_that_never_comes_back_is_found_and_asked_to_stop(
 def test_a_preview_that_is_none_is_found(given: Any, tmp_path: Path) -> None:
     said = _fails(_case(preview=lambda context, text: given), "preview", tmp_path)
     assert said.startswith("the preview of `notes.write` is no Preview of texts")
+
+
+def test_what_others_start_meanwhile_is_not_taken_for_a_process_of_the_call(tmp_path: Path) -> None:
+    def act(context: Context, text: str) -> Written:
+        (tmp_path / "now").touch()
+        while not (tmp_path / "pid").exists():
+            time.sleep(0.01)
+        return _write(context, text)
+
+    (tmp_path / "case").mkdir()
+    script = "until test -e now; do :; done; sleep 600 & echo $! >new; mv new pid; wait"
+    with subprocess.Popen(["sh", "-c", script], cwd=tmp_path) as other:
+        try:
+            assert _fails(_case(act), "outcome", tmp_path / "case") == ""
+        finally:
+            os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+            other.kill()
 
 
 def test_a_process_that_is_left_behind_is_found(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def _planrunner(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess[
         env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=900,
         stdin=subprocess.DEVNULL,
     )
 
@@ -184,6 +184,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.limit(900)
 def test_the_check_of_this_project_builds_installs_and_reports(checkout: Path) -> None:
     code, run, messages = _exec(checkout, "check-project.yaml", "-p", "tests=none")
     statuses = {name: task["status"] for name, task in run["tasks"].items()}
@@ -197,6 +198,7 @@ def test_the_check_of_this_project_builds_installs_and_reports(checkout: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.limit(900)
 def test_the_check_of_this_project_explains_what_failed(checkout: Path) -> None:
     stain = checkout / "planrunner" / "stain.py"
     stain.write_text("import os\n")

@@ -54,7 +54,7 @@ def planrunner(project: Path, *words: str, **env: str) -> subprocess.CompletedPr
         env={**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(project / "state"), "NO_COLOR": "1", **env},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
     )
 
 
@@ -162,6 +162,7 @@ def test_a_request_that_waits_ends_with_the_timeout_of_its_task(project: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.limit(900)
 @pytest.mark.parametrize("lines", ["20000", "7"])
 def test_killed_anywhere_it_comes_to_the_same_end(project: Path, shop: Shop, lines: str) -> None:
     words = ("--real", "-p", f"shop={shop.url}", "-p", f"lines={lines}", "--kills", "6", "--pairs", "2")

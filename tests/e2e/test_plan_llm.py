@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -72,9 +71,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
     assert spec is not None and spec.loader is not None
     peer = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(peer)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = peer.free_port()
     command = peer.command(str(port), str(PLANS / "peers" / "models.json"))
     if command is None:
         pytest.skip("aimock is not installed: npm install --prefix ~/.cache/planrunner/aimock @copilotkit/aimock")

@@ -8,6 +8,8 @@ import os
 import signal
 import sys
 import textwrap
+import threading
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,7 @@ LEDGER = """
                 raise Failure("the ledger is busy", "transient")
         if account == "slow":
             import time
+            open("noting", "w").close()
             while not context.cancelled():
                 time.sleep(0.02)
             raise Failure("stopped")
@@ -211,9 +214,14 @@ class TestNoting:
         folder = project / "p"
         path = write(folder, book(account="slow"))
 
+        def interrupt() -> None:
+            while not os.path.exists("noting"):
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+
         def interrupted() -> int:
-            signal.setitimer(signal.ITIMER_REAL, 0.6)
-            signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+            os.chdir(folder)
+            threading.Thread(target=interrupt, daemon=True).start()
             return int(run(path).exit_code)
 
         assert in_child(interrupted) == 130

@@ -99,7 +99,7 @@ class Somebody:
         command = (sys.executable, str(SCRIPT), order, sys.executable, "-m", "planrunner", *arguments)
         env = {"HOME": str(self.home), "PATH": os.defpath, "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
         done = subprocess.run(
-            command, cwd=self.project, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=50,
+            command, cwd=self.project, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240,
             check=False,
         )  # fmt: skip
         if done.returncode == CANNOT:

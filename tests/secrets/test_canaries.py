@@ -15,26 +15,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from canaries import CORE, VARIABLE
 
 from planrunner.spellings import lines, spellings
 
 ROOT = Path(__file__).resolve().parents[2]
 
-TOKEN = "cny-7Qz/91+L=mX04r Vd2&<\"k'"
-KEY = "canary-in-a-file-ü-42x"
+TOKEN = f"{CORE}/91+L=mX04r Vd2&<\"k'"
+KEY = f"canary-in-a-file-ü-{CORE}"
 PRINTED = "canary0printed0by0a0command"
 PEM = "-----BEGIN CANARY-----\nQ2FuYXJ5TGluZU9uZQ8fA3s\nUmVhZEJ5Tm9ib2R5RXZlcgz\n-----END CANARY-----"
-PLAIN = "canary.only.in.headers.99"
+PLAIN = f"canary.only.in.headers.{CORE}"
 SENTINEL = "this may be seen"
 
-PROJECT = """
-network: {private: [127.0.0.1]}
+PROJECT = f"""
+network: {{private: [127.0.0.1]}}
 provider_credentials:
-  - {id: token, provider: acme, auth: {type: api_key, source: env, env_var: ACME_TOKEN}}
-  - {id: key, auth: {source: file, file_path: keys.json, file_key: prod.api_key}}
-  - {id: printed, auth: {source: command, command: [sh, -c, "echo canary0printed0by0a0$X"]}}
-  - {id: pem, auth: {source: file, file_path: key.pem}}
-  - {id: plain, auth: {source: env, env_var: PLAIN_TOKEN}}
+  - {{id: token, provider: acme, auth: {{type: api_key, source: env, env_var: ACME_TOKEN}}}}
+  - {{id: key, auth: {{source: file, file_path: keys.json, file_key: prod.api_key}}}}
+  - {{id: printed, auth: {{source: command, command: [sh, -c, "echo canary0printed0by0a0$X"]}}}}
+  - {{id: pem, auth: {{source: file, file_path: key.pem}}}}
+  - {{id: plain, auth: {{source: env, env_var: PLAIN_TOKEN}}}}
+  - {{id: of-the-operator, auth: {{source: env, env_var: {VARIABLE}}}}}
 """
 
 PLAN = """

@@ -14,18 +14,21 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from canaries import canary
 
 from planrunner.spellings import lines, spellings
 
 ROOT = Path(__file__).resolve().parents[2]
-BEARER = "bearer-9f3Kd81xQ/+canary"
-HEADER = "header=5tZq canary&77"
-PASSWORD = "p4ss:w0rd-Lm2-canary"
-TOKEN = "forge-token-8Hs0Qw-canary"
-KEY = "sk-key-under-test-31-canary"
-DATABASE = "d4tabase/pass-canary"
+pytestmark = pytest.mark.prints_environment
+BEARER = canary("bearer")
+HEADER = canary("header")
+PASSWORD = f"p4ss:{canary('password')}"
+TOKEN = canary("forge")
+KEY = canary("model")
+DATABASE = canary("database")
 SECRETS = (BEARER, HEADER, PASSWORD, TOKEN, KEY, DATABASE)
 ENV = {
     "BEARER": BEARER,
@@ -34,7 +37,7 @@ ENV = {
     "FORGE_TOKEN": TOKEN,
     "MODEL_KEY": KEY,
     "GIT_PASSWORD": PASSWORD,
-    "DATABASE": "postgresql://me:d4tabase%2Fpass-canary@127.0.0.1:1/none",
+    "DATABASE": f"postgresql://me:{quote(DATABASE, safe='')}@127.0.0.1:1/none",
 }
 
 
@@ -99,7 +102,7 @@ def run(project: Path, plan: str, name: str, settings: str = "") -> tuple[str, d
     variable ``name`` is in its environment."""
     state = project / "state"
     (project / "planrunner.yaml").write_text(f"network: {{private: [127.0.0.1]}}\n{settings}")
-    (project / "p.yaml").write_text(f"plan: p\ndefaults: {{timeout: 40s}}\non_failure: continue\ntasks:\n{plan}")
+    (project / "p.yaml").write_text(f"plan: p\ndefaults: {{timeout: 4m}}\non_failure: continue\ntasks:\n{plan}")
     env = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
@@ -110,11 +113,13 @@ def run(project: Path, plan: str, name: str, settings: str = "") -> tuple[str, d
     said = ""
     for words in (["exec", "p.yaml"], ["show", "last"], ["events", "last", "--json"], ["logs", "last"]):
         command = [sys.executable, "-m", "planrunner", *words]
-        done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=55, check=False)
+        done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=240, check=False)
         assert "Traceback" not in done.stderr
         said += done.stdout + done.stderr
     command = [sys.executable, "-m", "planrunner", "show", "last", "--json"]
-    shown = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=55, check=True).stdout
+    shown = subprocess.run(
+        command, cwd=project, env=env, capture_output=True, text=True, timeout=240, check=True
+    ).stdout
     texts = {str(path): path.read_bytes() for path in state.rglob("*") if path.is_file()}
     texts |= {"terminal": (said + shown).encode()}
     wanted = {each for secret in SECRETS for line in lines(secret.encode()) for each in spellings(line)}
@@ -206,7 +211,7 @@ def test_the_password_in_the_address_of_a_database(tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy")
     settings = "sql: {databases: {main: {url_env: DATABASE}}}\n"
     plan = """
-  - {id: before, run: 'env; printenv DATABASE | sed s,%2F,/,'}
+  - {id: before, run: 'env; printenv DATABASE | python3 -c "import sys, urllib.parse as u; print(u.unquote(sys.stdin.read()))"'}
   - {id: asks, needs: [before], uses: sql.query, with: {database: main, statement: select 1}}
 """
     said, _ = run(tmp_path, plan, "DATABASE", settings)

@@ -62,7 +62,7 @@ def test_three_ways_to_hand_it_over(project: Path) -> None:
     secrets: {VALUE: token, FILE: {id: token, as: file}, FD: {id: token, as: fd}, FD_2: {id: counted, as: fd}}
     run: |
       test "$VALUE" = "$(cat "$FILE")"
-      test "$(stat -c %a "$FILE")" = 600
+      test "$(stat -L -c %a "$FILE")" = 600
       test "$FD" = /dev/fd/3
       test "$VALUE" = "$(cat $FD)"
       test "$VALUE" = "$(cat <&3)"

@@ -3,6 +3,7 @@ elsewhere."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -62,10 +63,9 @@ def keep(tmp_path: Path, line: int, told: Path) -> subprocess.CompletedProcess[s
     temporary.mkdir(exist_ok=True)
     env = {**os.environ, "SECRET": SECRET, "TMPDIR": str(temporary)}
     command = [sys.executable, "-c", KEEPS, str(ROOT), str(tmp_path / "state"), str(line), str(told)]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=50, check=False)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
 
 
-@pytest.mark.limit(180)
 def test_an_artifact_that_is_being_kept_when_its_runner_is_killed(tmp_path: Path) -> None:
     told = tmp_path / "told"
     told.write_bytes(b"\n".join(encodings()))
@@ -108,3 +108,75 @@ def test_an_open_file_is_kept_from_its_beginning_on_without_the_secret(tmp_path:
     os.lseek(descriptor, 0, os.SEEK_SET)
     assert store.read(str(store.keep_open(descriptor)["sha256"])) == b"it is [secret:token]\n"
     os.close(descriptor)
+
+
+PROJECT = """
+provider_credentials: [{id: token, auth: {source: env, env_var: TOKEN}}]
+"""
+
+PLAN = r"""
+plan: killed
+defaults: {timeout: 50s}
+tasks:
+  - id: writes
+    effect: idempotent
+    secrets: [token]
+    run: |
+      printf 'plain=%s\n' "$TOKEN" > "$PLANRUNNER_OUTPUT"
+      printf 'coded=%s\n' "$(printf %s "$TOKEN" | base64 -w 0)" >> "$PLANRUNNER_OUTPUT"
+      python3 -c "import subprocess; subprocess.run(['sh', '-c', 'echo inner=1 >> $PLANRUNNER_OUTPUT'])"
+      echo "$TOKEN"
+      test -e once.1 || { touch once.1; kill -9 $PPID; sleep 30; }
+    outputs: {plain: string, coded: string, inner: string}
+  - id: reads
+    needs: [writes]
+    effect: idempotent
+    secrets: {FILE: {id: token, as: file}, VALUE: token}
+    run: |
+      test "$(cat "$FILE")" = "$VALUE"
+      python3 -c "import os, sys; sys.exit(open(os.environ['FILE']).read() != os.environ['VALUE'])"
+      test -e once.2 || { touch once.2; kill -9 $PPID; sleep 30; }
+  - id: returns
+    needs: [reads]
+    effect: idempotent
+    secrets: [token]
+    uses: python.run
+    with:
+      code: |
+        import atexit, os, signal
+        result = {"it": os.environ["TOKEN"]}
+        if not os.path.exists("once.3"):
+            open("once.3", "w").close()
+            atexit.register(os.kill, os.getppid(), signal.SIGKILL)
+  - id: keeps
+    needs: [returns]
+    effect: idempotent
+    secrets: [token]
+    run: printf %s "$TOKEN" | base64 > kept; test -e once.4 || { touch once.4; kill -9 $PPID; sleep 30; }
+    artifacts: [kept]
+"""
+
+
+@pytest.mark.limit(180)
+def test_what_processes_told_when_their_runner_is_killed_and_the_run_that_goes_on(tmp_path: Path) -> None:
+    project, temporary, state = tmp_path / "project", tmp_path / "tmp", tmp_path / "state"
+    project.mkdir()
+    temporary.mkdir()
+    (project / "planrunner.yaml").write_text(PROJECT)
+    (project / "killed.yaml").write_text(PLAN)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(state), "TMPDIR": str(temporary)}
+    env["TOKEN"] = SECRET
+
+    def planrunner(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "planrunner", *words]
+        return subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    said = ""
+    for number in range(1, 6):
+        done = planrunner(*(("exec", "killed.yaml") if number == 1 else ("resume", "last")))
+        said += done.stdout + done.stderr
+        assert done.returncode == (-signal.SIGKILL if number < 5 else 0), said
+        assert not leaks(state, temporary), number
+    shown = json.loads(planrunner("show", "last", "--json").stdout)["tasks"]
+    assert shown["writes"]["outputs"] == {"plain": "[secret:token]", "coded": "[secret:token]", "inner": "1"}
+    assert shown["returns"]["outputs"] == {"it": "[secret:token]"}

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from canaries import canary
 
 from planrunner.safety.project import check_project
 
 ROOT = Path(__file__).resolve().parents[2]
-KEY = "sk-under-test-9f3Kd81xQ"
+KEY = canary("model")
 
 
 class Server(http.server.ThreadingHTTPServer):

@@ -452,6 +452,7 @@ def test_a_nul_character_reaches_no_program(desk: Desk) -> None:
 # 19: variables of the environment
 
 
+@pytest.mark.prints_environment
 def test_a_value_makes_no_other_variable(desk: Desk) -> None:
     value = f"x\nLD_PRELOAD=/evil.so\nBASH_ENV={desk.folder}/evil.sh\nPATH=/evil"
     desk.write("evil.sh", f"touch {desk.canary}")
@@ -464,6 +465,7 @@ def test_a_value_makes_no_other_variable(desk: Desk) -> None:
     assert not names & {"LD_PRELOAD", "BASH_ENV", "IFS", "PS4", "ENV"}
 
 
+@pytest.mark.prints_environment
 def test_what_a_task_leaves_in_its_environment_reaches_no_other(desk: Desk) -> None:
     told = desk.run(
         {"id": "a", "run": f"export LD_PRELOAD=/x BASH_ENV=/x PS4='$(touch {desk.canary})' PATH=/evil:$PATH; env >> \"$PLANRUNNER_OUTPUT\" || true", "allow_failure": True},

@@ -247,7 +247,8 @@ def _write(path: str, answer: dict[str, Any], limit: int) -> None:
         why = f"the result is larger than {limit >> 20} MiB; write it to a file and declare an artifact"
         answer.update(failure="logic", message=why, outputs={})
         data = json.dumps(answer).encode()
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    new = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    handle = os.open(path, os.O_WRONLY | (os.O_TRUNC if path.startswith("/proc/") else new), 0o600)
     with open(handle, "wb") as file:
         file.write(data)
 

@@ -12,6 +12,7 @@ from planrunner.capabilities.python.generated import Work, guard, require_said
 from planrunner.capabilities.python.interpreter import interpreter
 from planrunner.machine.events import Outcome
 from planrunner.record import TYPE_CHECKING
+from planrunner.unnamed import open_told
 
 if TYPE_CHECKING:
     from typing import Annotated, Any
@@ -77,7 +78,7 @@ def run(
     """
     call = context.call
     work = _work(context, function, file, code, generated)
-    result = _result_path(call.scratch)
+    result = call.told or _result_path(call.scratch)
     order = {
         "kind": work.kind,
         "target": work.target,
@@ -145,12 +146,15 @@ def _finish(ended: Exit, result: str) -> Outcome:
 
 def _read(path: str) -> dict[str, Any] | None:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = open_told(path)
     except OSError:
         return None
     with open(handle, "rb") as file:
         data = file.read(OUTPUT_LIMIT + 65536)
-    os.unlink(path)
+    try:
+        os.unlink(path)
+    except OSError:
+        pass  # it has no name
     try:
         said = json.loads(data)
     except ValueError:

@@ -32,7 +32,7 @@ def outcome(trial: Trial) -> None:
     if not ended.failure:
         wrong = _misfit(trial.bench.description, ended)
         assert not wrong, wrong
-    assert not (left := children() - before), f"it left a process behind: {told(left)}; {_STRAY}"
+    assert not (left := children(before)), f"it left a process behind: {told(left)}; {_STRAY}"
 
 
 def _misfit(found: Capability, ended: Outcome) -> str:

@@ -8,15 +8,19 @@ from collections.abc import Iterable
 from planrunner.engine.strays import look, pids
 
 
-def children() -> frozenset[int]:
+def children(known: frozenset[int] = frozenset()) -> frozenset[int]:
     """The ids of the processes below this one that run, those of its children included; empty where the system does
-    not tell."""
+    not tell. What is ``known`` is left out, with all that it starts meanwhile."""
     parents = dict(_processes())
     found: set[int] = set()
     waiting = [os.getpid()]
     while waiting:
         above = waiting.pop()
-        below = [process for process, parent in parents.items() if parent == above and process not in found]
+        below = [
+            process
+            for process, parent in parents.items()
+            if parent == above and process not in found and process not in known
+        ]
         found.update(below)
         waiting += below
     return frozenset(found)

@@ -12,12 +12,24 @@ It is aimock, a program for Node.js. This installs it where it is looked for:
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import shutil
+import socket
 import sys
 from pathlib import Path
 
 PORT = "4010"
+
+
+def free_port() -> int:
+    """A port below those that the system gives to others by itself: nobody takes it before the server does."""
+    while True:
+        port = random.randrange(15_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def command(port: str, answers: str) -> list[str] | None:

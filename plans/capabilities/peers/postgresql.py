@@ -8,8 +8,10 @@ it runs as the user `postgres`.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
+import random
 import secrets
 import shutil
 import signal
@@ -33,9 +35,12 @@ def programs() -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port below those that the system gives to others by itself: nobody takes it before the server does."""
+    while True:
+        port = random.randrange(15_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def main() -> None:
@@ -64,7 +69,7 @@ def main() -> None:
         server = subprocess.Popen([f"{where}/postgres", "-D", data, "-p", str(port), *settings], cwd=folder, user=owner)
         environment = {**os.environ, "PGPASSWORD": password}
         login = ["-h", "127.0.0.1", "-p", str(port), "-U", USER]
-        for _ in range(300):
+        for _ in range(3000):
             ready = subprocess.run([f"{where}/pg_isready", "-q", *login], check=False)
             if ready.returncode == 0 or server.poll() is not None:
                 break
