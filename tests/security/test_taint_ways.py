@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -118,3 +120,24 @@ def test_text_from_outside_is_followed(tmp_path: Path, tasks: list[dict[str, obj
 @pytest.mark.parametrize("tasks", FREE.values(), ids=FREE)
 def test_what_nobody_outside_wrote_is_left_in_peace(tmp_path: Path, tasks: list[dict[str, object]]) -> None:
     assert "PLAN811" not in codes(tmp_path, tasks)
+
+
+@pytest.mark.parametrize("script", ["cat sd/a.sh | sh", "cd sd && sh a.sh", "sh sd/*.sh", 'Y="$ORDER"; sh -c "$Y"'])
+def test_the_run_refuses_it_where_the_gate_was_left_out(tmp_path: Path, script: str) -> None:
+    reply = {"id": "page", "run": "echo 'touch obeyed'", "policy": {"foreign": True}}
+    text = "{{ tasks.page.stdout }}"
+    keep = {"id": "keep", "needs": ["page"], "uses": "files.write"}
+    keep["with"] = {"path": "sd/a.sh", "content": text, "parents": True}
+    look = {"id": "look", "needs": ["keep"], "gate": "approval", "ask": f"May this run? {text}"}
+    look["evidence"] = [{"file": "sd/a.sh"}]
+    obey = {"id": "obey", "needs": ["page", "keep", "look"], "run": f"{script}; touch obeyed", "env": {"ORDER": text}}
+    (tmp_path / "p.yaml").write_text(
+        yaml.safe_dump(
+            {"plan": "p", "defaults": {"timeout": "1m"}, "tasks": [reply, keep, look, obey]}, sort_keys=False
+        )
+    )
+    command = [sys.executable, "-m", "planrunner", "exec", "p.yaml", "--json"]
+    command += [word for name in ("page", "keep", "obey") for word in ("--only", name)]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "text from outside would run" in ended.stdout, ended.stdout + ended.stderr
+    assert not list(tmp_path.rglob("obeyed"))
