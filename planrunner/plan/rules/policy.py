@@ -61,7 +61,7 @@ def _place(view: PlanView, task: Task, wanted: Wanted) -> Span:
 
 def _place_of_file(view: PlanView, task: Task, wanted: Wanted) -> Span:
     key, *path = wanted.at
-    if key in ("outputs", "artifacts"):
+    if key in ("outputs", "artifacts", "backup", "evidence"):
         return find_word(view, task, str(path[0]), str(key))
     action = task.degraded if key == "degraded" else task.rollback
     inputs = task.inputs if key == "with" or action is None else {"with": action.inputs}
