@@ -10,7 +10,6 @@ from planrunner.app.control import Steered, steer
 from planrunner.app.inspect import look
 from planrunner.app.reading import stored_plan
 from planrunner.app.resting import DECIDED, rest
-from planrunner.app.sight import keep_profile
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.records import Answer, Request
 from planrunner.journal.sqlite import open_journal
@@ -138,14 +137,11 @@ def vote(run: str, gate: str, body: dict[str, Json], state: str | None) -> list[
     """Say something at the gates that ``gate`` means; ``body`` is the data of the request ``vote`` without the gate.
 
     A limit that tasks wait for is called ``budget`` or ``TASK/budget``, or as one of those tasks; to approve of it is
-    to say how much is added (``add``: what to how much). Raises NotFound, UsageError (also where another profile is
-    asked for than that of the run) and what ``steer`` raises.
+    to say how much is added (``add``: what to how much). Raises NotFound, UsageError and what ``steer`` raises.
     """
     found = look(run, state)
     if found.row.status:
         raise UsageError(f"run {found.row.run} has ended: it is {found.row.status}", _ended_hint(found, gate, body))
-    began = found.state.environment
-    keep_profile(str(began.get("directory") or "."), str(began.get("profile", "")), found.row.run)
     if limits := _limits(found.state, gate):
         return _decide_limits(found.row.run, limits, body, state)
     names = find_gates(found.state, gate)

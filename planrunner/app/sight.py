@@ -277,7 +277,7 @@ def at_once(asked: int | None, planned: int, most: int | None) -> int | None:
 
 def keep_profile(directory: str, recorded: str, run: str | None = None) -> None:
     """Let the profile that a run began with hold from now on, empty for none. Raises UsageError where another was asked
-    for by whoever goes on with ``run`` or votes in it; who only hands over what waits is not asked."""
+    for by whoever goes on with ``run``; who only answers it is not asked."""
     if recorded or has_settings(directory):
         from planrunner.safety import profiles  # late, as above
 

@@ -84,13 +84,26 @@ def test_a_state_directory_from_elsewhere_is_called_one_where_its_runs_are_shown
         assert "was not written by your planrunner" in notes[0]
 
 
-def test_votes_keep_to_the_profile_of_the_run(tmp_path: Path, elsewhere: Path) -> None:
-    project = elsewhere.parent
-    (project / "planrunner.yaml").write_text("profiles: {dev: {}, ci: {}}\n")
-    assert call(project, "--profile", "dev", "exec", "p.yaml").code == 8
-    for name in ("ci", "none"):
-        refused = call(project, "--profile", name, "approve", "last", "sign")
-        assert refused.code == 2
-        assert f"keeps to that; `{name}` was asked for" in refused.err
-        assert call(project, "reject", "last", "sign", "--reason", "no", PLANRUNNER_PROFILE=name).code == 2
-    assert call(project, "--profile", "dev", "approve", "last", "sign").code == 0
+def test_the_preview_of_a_rollback_does_not_say_that_a_refused_task_did_something(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(
+        "plan: p\non_failure: continue\ndefaults: {timeout: 1m}\ntasks:\n"
+        "  - {id: a, uses: files.write, with: {path: a.txt, content: a}}\n"
+        "  - {id: b, uses: files.write, with: {path: ../b.txt, content: b}}\n"
+    )
+    assert call(tmp_path, "exec", "p.yaml").code == 12
+    lines = call(tmp_path, "rollback", "last", "--preview").out.splitlines()[1:]
+    assert sorted(lines) == [
+        "  a: files.write takes back what it did",
+        "  b: files.write takes back what it did before it was refused, if anything",
+    ]
+
+
+def test_nothing_promises_to_mend_settings(tmp_path: Path) -> None:
+    (tmp_path / "planrunner.yaml").write_text("polcy: {}\nnetwork: {allow: []}\n")
+    (tmp_path / "p.yaml").write_text("plan: p\ntasks: [{id: a, run: 'true'}]\n")
+    for words in (("config", "check"), ("exec", "p.yaml")):
+        ran = call(tmp_path, *words)
+        said = ran.out + ran.err
+        assert "PLAN003" in said
+        assert "fix" not in said
+    assert "did you mean `policy`" in said
