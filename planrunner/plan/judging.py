@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from planrunner.plan.matching import UNKNOWN, written
-from planrunner.plan.rights import AS_BEGUN, Level, Right, Use, capability, host, named, texts
+from planrunner.plan.rights import AS_BEFORE, Level, Right, Use, capability, host, named, texts
 from planrunner.plan.rights import entries as entries_of
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -122,7 +122,8 @@ def refusal(wanted: Wanted, right: Right) -> str:
     whose = level.file or level.name
     section, verdict = right.rule.split(".")[1:3]
     if verdict == "deny":
-        return f"{whose} denies {wanted.what}: `policy: {{{section}: {{deny: …}}}}` has `{right.entry}`"
+        told = f"{whose} denies {wanted.what}: `policy: {{{section}: {{deny: …}}}}` has `{right.entry}`"
+        return f"{told}; {cure(level, '')}" if level.name.endswith(AS_BEFORE) else told
     given = level.data.get(section)
     allowed = texts(given.get(verdict)) if wanted.way else entries_of(given, "allow") or ()
     line = f"policy: {{{section}: {{{verdict}: {_pasted([*allowed, wanted.entry])}}}}}"
@@ -145,6 +146,6 @@ def _pasted(value: Json) -> str:
 
 def cure(level: Level, line: str) -> str:
     """What makes right what a level takes away: the line to write, or consent to the policy of now."""
-    if level.name.endswith(AS_BEGUN):
+    if level.name.endswith(AS_BEFORE):
         return "`--accept-policy`, for `planrunner retry` or `resume`, holds the run to the policy of now alone"
     return f"to allow it, write there: {line}"

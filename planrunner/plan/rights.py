@@ -35,7 +35,7 @@ class Level(NamedTuple):
     @property
     def is_operators(self) -> bool:
         """Whether it is the project's, its profile's or the user's own: no plan gives itself such a name."""
-        return self.name.removesuffix(AS_BEGUN) == "planrunner.yaml" or self.name.startswith(("/", "profile "))
+        return self.name.removesuffix(AS_BEFORE) == "planrunner.yaml" or self.name.startswith(("/", "profile "))
 
 
 class Right(NamedTuple):
@@ -119,7 +119,7 @@ def narrows(data: Json) -> bool:
     return restricts(data) or (isinstance(data, dict) and data.get("sandbox") is not None)
 
 
-AS_BEGUN = " as the run began"
+AS_BEFORE = " as it was earlier in the run"
 """Ends the name of a level that holds for a run although its file says something else by now."""
 
 JUDGED = ("capabilities", "files", "network", "env", "dependencies", "tools", "python")
