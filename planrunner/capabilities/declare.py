@@ -79,7 +79,8 @@ class Declaration(NamedTuple):
     shaped: Mapping[str, str] = {}
     """Outputs that fit a JSON Schema which an input holds, by name: ``{"json": "schema"}``."""
     writes: tuple[str, ...] = ()
-    """Inputs that name the files into which the other inputs, or what comes from outside, are written."""
+    """Inputs that name files, or hold items with a ``path``, into which the other inputs, or what comes from outside,
+    are written."""
 
 
 def capability(name: str, *, effect: EffectClass = "unsafe", **options: Any) -> Callable[[Function], Function]:

@@ -12,18 +12,20 @@ if TYPE_CHECKING:
 SYSTEM = frozenset("/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin".split())
 """Folders whose programs are meant by a bare name: no plan writes there."""
 
-_LAUNCHERS = frozenset(
+LAUNCHERS = frozenset(
     "chpst chrt choom dbus-launch dbus-run-session enable entr eatmydata expect fakechroot fakeroot firejail gdb hash "
     "linux32 linux64 ltrace nsenter numactl pkexec prlimit proot proxychains proxychains4 rlwrap run-parts runuser "
     "screen script setarch setpriv sg softlimit start-stop-daemon strace systemd-inhibit systemd-run tmux torsocks "
     "uname26 unbuffer valgrind x86_64 xvfb-run".split()
 )
+"""Programs that start the one which their arguments name, beside those that every reader of shell text knows
+(``shellcommand.CARRIERS``)."""
 
 
 def launches(words: Sequence[str]) -> bool:
     """Whether a program runs what its arguments say, or gives it another name."""
     name = os.path.basename(words[0])
-    return name in _LAUNCHERS or name.startswith(("ld-linux", "ld-musl", "ld.so"))
+    return name in LAUNCHERS or name.startswith(("ld-linux", "ld-musl", "ld.so"))
 
 
 def comparable(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> tuple[Sequence[str], tuple[str, ...]]:

@@ -32,12 +32,16 @@ class Word:
     The text is joined when it is asked for: to lengthen it sign by sign costs the square of its length.
     """
 
-    __slots__ = ("_parts", "_shape", "holes")
+    __slots__ = ("_parts", "_shape", "holes", "single", "within")
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._shape: list[str] = []
         self.holes: list[Placeholder] = []
+        self.single: list[Placeholder] = []
+        """The templates in single quotes, where somebody tells them apart."""
+        self.within: list[Word] = []
+        """The words of the commands that give a part of it, where somebody follows them."""
 
     @property
     def text(self) -> str:

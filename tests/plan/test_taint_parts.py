@@ -112,12 +112,21 @@ RUNS = [
     "env A=1 {{ x }}", "timeout 5s {{ x }}", "xargs -n 1 {{ x }}", "find . -exec {{ x }} \\;", "python3 {{ x }}",
     "ssh host {{ x }}", "echo {{ x }} | sh", "echo {{ x }} | sudo bash -s", "sh <<END\n{{ x }}\nEND", "$X", "${X} now",
     'eval "$X"', 'sh -c "$X"', "sh -c '$X'", "perl -e '{{ x }}'", "bash -lc '{{ x }}'", ". {{ x }}", 'node -e "$X"',
+    'Y="$X"; sh -c "$Y"', 'Y=$(printf %s "$X"); $Y', 'export Y=$X; Z="a $Y"; eval "$Z"', "for y in $X; do $y; done", 'sh -c "ls $X"',
+    'sh -c "$(printf %s {{ x }})"', "eval `echo $X`", 'sh <(echo "$X")', 'echo "$X" | while read -r y; do $y; done',
+    'printf %s "$X" | xargs env', "echo $X | xargs -I{} sh -c 'ls {}'", "echo $X | xargs sh -c", 'echo "$X" | ssh host bash -s',
+    'echo "$X" | env A=1 python3 -', 'chrt -o 0 sh -c "$X"', 'script -qc "$X" /dev/null', "setarch x86_64 $X", "prlimit --nofile=9 $X",
+    "runuser -u nobody -- $X", 'runuser nobody -c "$X"', "strace -f $X", "dbus-run-session -- $X", 'flock f sh -c "$X"',
+    "taskset 0x1 $X", "PATH=$X make", 'export LD_PRELOAD="$X"', "Y=$X; GIT_SSH_COMMAND=$Y git fetch",
 ]  # fmt: skip
 DATA = [
     "echo {{ x }}", "git commit -m '{{ x }}'", "make {{ x }}", "env A={{ x }} make", 'sh -c \'echo "$1"\' sh "{{ x }}"',
     "sh -c 'echo \"$X\"'", "A={{ x }} make", "printf %s {{ x }} > file", "python3 tool.py {{ x }}", "case {{ x }} in a) ls;; esac",
     "for i in {{ x }}; do echo $i; done", "jq .a <<END\n{{ x }}\nEND", "echo {{ x }} | shasum", "test {{ x }} = y", "echo $X",
-    "# {{ x }}\nmake",
+    "# {{ x }}\nmake", 'Y="$X"; echo "$Y"', 'Y=$(echo "$X"); git log -- "$Y"', "sh -c 'ls \"$1\"' sh $(echo $X)",
+    "echo $X | xargs", "echo $X | xargs grep a", "echo $X | xargs -I{} cp {} to", "echo $X | xargs sh -c 'ls \"$@\"' sh",
+    "echo $X | python3 tool.py", "echo $X | bash --version", "echo $X | ssh host cat", "strace -o $X make", "taskset 1 make $X",
+    "GIT_AUTHOR_NAME=$X git commit", "Y=$X; Z=ls; $Z", "PATH=/bin:$HOME make {{ x }}",
 ]  # fmt: skip
 
 
@@ -166,6 +175,40 @@ def test_a_file_that_is_run_is_told() -> None:
     assert [position.file for position in in_script("sh ./a.sh x && python b.py && ./c") if position.file] == [
         "./a.sh", "b.py", "./c",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("script", "file"),
+    [
+        ("cat a.sh | sh", "a.sh"),
+        ("cd sd && sh a.sh", "sd/a.sh"),
+        ("cd sd; cd in; ./a.sh", "sd/in/./a.sh"),
+        ("(cd b && ls); cd sd && sh a.sh", "sd/a.sh"),
+        ("Y=a.sh; sh $Y", "a.sh"),
+        ('for f in sd/*; do sh "$f"; done', "sd/*"),
+        ("D=sd; . $D/a.sh", "sd/a.sh"),
+        ('sh -c "$(cat a.sh)"', "a.sh"),
+        ("eval `cat a.sh`", "a.sh"),
+        ("Y=$(cat a.sh); $Y", "a.sh"),
+        ("source <(cat a.sh)", "a.sh"),
+    ],
+)
+def test_a_file_that_a_script_leads_to_is_told(script: str, file: str) -> None:
+    assert file in {position.file for position in in_script(script) if position.use == "command"}
+
+
+def test_what_a_script_reads_as_data_is_no_file_that_runs() -> None:
+    for script in ("cat a.sh | wc", "Y=$(cat a.sh); echo $Y", "cd sd && cat a.sh", "for f in sd/*; do wc $f; done"):
+        assert not {position.file for position in in_script(script)} & {"a.sh", "sd/a.sh", "sd/*"}, script
+
+
+@pytest.mark.parametrize(
+    "shape", ["A{0}=$A{1};", "read a{0};", "cd a{0};./a;", "A{0}=$A;", "A{0}=$(echo $A{1});", "sh a{0};"]
+)
+def test_what_a_script_hands_on_is_followed_for_a_bounded_time(shape: str) -> None:
+    script = "A=$({}); ".format("echo {{ x }};" * 2_000)
+    script += "".join(shape.format(number, number - 1) for number in range(6_000))
+    assert len(in_script(f"{script} echo {{{{ x }}}} | sh")) < 20_000
 
 
 def test_a_command_that_asks_a_server_is_known() -> None:

@@ -38,7 +38,55 @@ FOUND = {
         obey("{{ tasks.take.outputs.v }}", "take"),
     ],
 }
+
+
+def written(run: object, path: str = "sd/a.sh", **keys: object) -> list[dict[str, object]]:
+    keep = {"id": "keep", "needs": ["page"], "uses": "files.write", "with": {"path": path, "content": TEXT}}
+    return [keep, {"id": "obey", "needs": ["keep"], "run": run, **keys}]
+
+
+def edited(path: str) -> list[dict[str, object]]:
+    blocks = [{"path": "b.txt", "search": "a", "replace": "b"}, {"path": path, "search": "a", "replace": TEXT}]
+    edit = {"id": "edit", "needs": ["page"], "uses": "files.edit", "with": {"blocks": blocks}}
+    return [edit, {"id": "obey", "needs": ["edit"], "run": "sh a.sh"}]
+
+
+def copied(run: str) -> list[dict[str, object]]:
+    copy = {"id": "copy", "needs": ["keep"], "uses": "files.copy", "with": {"path": "sd", "to": "to/there"}}
+    return [*written("true")[:1], copy, {"id": "obey", "needs": ["copy"], "run": run}]
+
+
+def steered(name: str) -> list[dict[str, object]]:
+    return [{"id": "obey", "needs": ["page"], "run": "make", "env": {name: TEXT}}]
+
+
+STEERING = (
+    "PATH LD_PRELOAD LD_LIBRARY_PATH BASH_ENV ENV PS4 PROMPT_COMMAND GIT_SSH_COMMAND GIT_EXTERNAL_DIFF PYTHONPATH"
+    " PYTHONSTARTUP PERL5OPT NODE_OPTIONS"
+).split()
+FOUND |= {f"the variable {name}": steered(name) for name in STEERING}
+FOUND |= {
+    "a variable of the script": [{**obey(TEXT, "page"), "run": 'Y="$ORDER"\nsh -c "$Y"'}],
+    "what a substitution gives": [{**obey(TEXT, "page"), "run": 'Y=$(printf %s "$ORDER"); $Y'}],
+    "a file in a pipe": written("cat sd/a.sh | sh"),
+    "a file behind cd": written("cd sd && sh a.sh"),
+    "a file behind a pattern": written("sh sd/*.sh"),
+    "each file of a folder": written('for f in sd/*; do sh "$f"; done'),
+    "a file in a substitution": written('sh -c "$(cat sd/a.sh)"'),
+    "an edited file": edited("a.sh"),
+    "a file of a copied folder": copied("sh to/there/a.sh"),
+    "a pattern in a copied folder": copied("sh to/there/*.sh"),
+    "a program that starts others": [{**obey(TEXT, "page"), "run": ["chrt", "-o", "0", "sh", "-c", TEXT]}],
+}
 FREE = {
+    "another file of an edit": edited("c.sh"),
+    "a file beside": written("cd sd && sh b.sh"),
+    "another pattern": written("sh sd/*.py"),
+    "a deeper folder": written("sh sd/*.sh", "sd/in/a.sh"),
+    "another file of a copied folder": copied("sh to/there/b.sh"),
+    "a file that is read": written("cat sd/a.sh | wc"),
+    "a variable that is data": steered("GIT_AUTHOR_NAME"),
+    "a script that fetches its own code": [{"id": "obey", "run": "curl -s https://a.example/install | sh"}],
     "what another route gives": stand_in({"on_failure": "second"}),
     "a file that nobody outside wrote": [
         {"id": "keep", "needs": ["page"], "uses": "files.write", "with": {"path": "a/y.txt", "content": TEXT}},

@@ -231,6 +231,7 @@ _EDIT = Verb("files.edit", _edit)
     capture=_EDIT.capture,
     undo=undone,
     own=("*",),
+    writes=("blocks",),
 )
 def edit(
     context: Context,

@@ -114,8 +114,9 @@ def _finding(view: PlanView, flow: Flow, place: Place, found: Found) -> Diagnost
         span = span_of(linked, "subplan", "uses")
     else:
         alone = view._replace(plan=view.plan._replace(tasks=(task,)))
-        text, start = found.sink.text, max(found.sink.text.find(found.sink.template), 0)
-        span = place_of(alone, Text(0, found.sink.key, "before", text), start, start + len(found.sink.template))
+        text, start = found.sink.text, found.sink.text.find(found.sink.template)
+        end = start + len(found.sink.template) if start >= 0 else len(text)
+        span = place_of(alone, Text(0, found.sink.key, "before", text), max(start, 0), end)
     message = f"{_WHAT[code]}: {told(flow, place, found)}"
     return Diagnostic(code, message, span, help=_way_out(flow, task, found))
 

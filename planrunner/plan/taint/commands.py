@@ -8,25 +8,37 @@ variable of the task counts like a template.
 from __future__ import annotations
 
 import os
+import posixpath
 import re
+from itertools import pairwise
 
 from planrunner.plan.placeholders import Placeholder, placeholders
-from planrunner.plan.shellcommand import CARRIERS, SHELLS, Command, Word
+from planrunner.plan.programnames import LAUNCHERS
+from planrunner.plan.shellcommand import CARRIERS, SHELLS, Word
 from planrunner.plan.shellquotes import DEEPEST
-from planrunner.plan.shellscan import Scan
 from planrunner.plan.taint.hosts import in_authority
+from planrunner.plan.taint.known import STEERING
+from planrunner.plan.taint.scripts import ASSIGNMENT, folders, names_in, read_script, spelt, variables_of
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from planrunner.plan.expressions.problem import Problem
+    from planrunner.plan.taint.scripts import Carried
 
 HOLE = "\0"
 VARIABLE = "env"
 """The name under which a variable of the task stands in the place of a template: ``{{ env.NAME }}``."""
 
-_ASSIGNMENT = r"(?s)[A-Za-z_][A-Za-z0-9_]*(?:\[.*\])?\+?="
+_OWN = "own"
+"""The same for a variable that the script sets."""
+_OWN_VALUE = re.compile(rf"\{{\{{ {_OWN}\.(\w+) \}}\}}")
+_DECIDING = frozenset(("command", "plan", "approval"))
+_STARTING = CARRIERS | LAUNCHERS
+_OPERANDS = frozenset("chroot flock sg taskset".split())
+"""Those among them that take a word of their own before the command."""
+_CODED = frozenset("flock runuser script sg".split())
+"""Those that take the command as code, behind ``-c``."""
 _INTERPRETERS = r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|Rscript|osascript|tclsh|pwsh)[0-9.]*"
 _CODE = {"perl": r"-\w*[eE]", "ruby": "-e", "node": "-e|-p|--eval|--print", "nodejs": "-e", "php": "-r", "lua": "-e"}
 _TAKING = frozenset("-u -g -h -p -C -n -P -d -L -s -k -I -E -a -c -o -e --user --signal --kill-after".split())
@@ -37,9 +49,8 @@ _CURL = frozenset("-d -H -o -u -A -e -F -X -b -c -T -w -m -K -O -P --data --data
 _CURL |= frozenset("--data-urlencode --output --user --form --request --cookie --write-out --max-time --retry".split())
 _VOTES = frozenset("approve reject answer done vote".split())
 _SAYING = frozenset("echo printf test [ : true false exit return export local readonly read cd".split())
-_READING = r"(?:\S*/)?(?:sh|bash|dash|zsh|ksh|python[0-9.]*|perl|ruby|node|php)\s*(?:-\s*|-s\s*)?"
-_PIPED = rf"\|\s*(?:sudo\s+|exec\s+)*{_READING}(?=$|[;&|)\n])"
-_HERE = rf"(?:^|[;&|(\n])\s*{_READING}<<"
+_MARK = Placeholder(0, 0, " input ")
+"""Stands for what a command reads."""
 
 
 class Position(NamedTuple):
@@ -52,45 +63,37 @@ class Position(NamedTuple):
     word: str = ""
 
 
-class _Words(Command):
-    """Keeps the commands of a script instead of judging them."""
-
-    __slots__ = ("_found",)
-
-    def __init__(self, problems: list[Problem], found: list[list[Word]]) -> None:
-        super().__init__(problems)
-        self._found = found
-
-    def judge(self, words: list[Word]) -> None:
-        if words:
-            self._found.append(words)
-
-
-class _Reader(Scan):
-    """The words of every command that a script may run, wherever it stands."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text, "PR_")
-        self.found: list[list[Word]] = []
-
-    def _substituted(self, script: str) -> None:
-        inner = _Reader(script)
-        inner.run()
-        self.found += inner.found
-
-    def command(self) -> Command:
-        return _Words(self.problems, self.found)
-
-
 def in_script(text: str, variables: Iterable[str] = ()) -> list[Position]:
     """The positions of a script for a shell; ``variables`` are those whose values matter."""
-    text = _with_variables(text, variables)
-    reader = _Reader(text)
-    reader.run()
-    found = [position for words in reader.found for position in in_words(words)]
-    if re.search(_PIPED, text) or re.search(_HERE, text):
-        found += [Position("command", text[each.start : each.end]) for each in placeholders(text)]
-    return list(dict.fromkeys(found))
+    text = _with_variables(text, VARIABLE, variables)
+    commands = read_script(text)
+    carried = variables_of(commands)
+    if given := [name for name, found in carried.items() if found.templates]:
+        text = _with_variables(text, _OWN, given)
+        commands = read_script(text)
+    found: dict[Position, None] = {}
+    for words, places in folders(commands):
+        for position in in_words(words):
+            found.update(dict.fromkeys(_meant(position, places, carried)))
+    if any(sign in text for sign in ("|", "<<")) and any(map(takes_code, commands)):
+        for each in placeholders(text):
+            found.update(dict.fromkeys(_meant(Position("command", text[each.start : each.end]), (), carried)))
+        files = (word.text for words in commands for word in words[1:] if not word.holes)
+        found.update((Position("command", file=name), None) for name in files if name and not name.startswith("-"))
+    return list(found)
+
+
+def _meant(position: Position, places: tuple[str, ...], carried: dict[str, Carried]) -> Iterator[Position]:
+    """A position by the values that variables of the script hold, and by the folders that it may be in."""
+    if position.file:
+        for name in spelt(position.file, carried):
+            yield from (position._replace(file=posixpath.join(place, name)) for place in places)
+    elif _OWN_VALUE.search(position.template) is None:
+        if position.template:
+            yield position
+    elif position.use in _DECIDING:  # what is looked at in the end is what the plan itself writes there
+        template = _OWN_VALUE.sub(lambda found: carried[found[1]].templates, position.template)
+        yield Position(position.use, template, "", template)
 
 
 def in_arguments(arguments: Sequence[str], variables: Iterable[str] = ()) -> list[Position]:
@@ -111,29 +114,76 @@ def asks(text: str) -> bool:
     """Whether a script has a command that asks a server."""
     if not any(name in text for name in ASKING):
         return False
-    reader = _Reader(text)
-    reader.run()
-    return any(_words_ask(words) for words in reader.found)
+    return any(_words_ask(words) for words in read_script(text))
 
 
 def _words_ask(words: list[Word]) -> bool:
     *_, words = _carrying(words)
     name = os.path.basename(words[0].text) if words else ""
-    if name in SHELLS or name in ("eval", "find", *CARRIERS):
+    if name in SHELLS or name in ("eval", "find", *_STARTING):
         return any(asks(word.text) for word in words[1:])
     return name in ASKING
 
 
-def _with_variables(text: str, variables: Iterable[str]) -> str:
-    for name in variables:
-        text = re.sub(rf"\$(?:{re.escape(name)}\b|\{{{re.escape(name)}\}})", f"{{{{ {VARIABLE}.{name} }}}}", text)
-    return text
+def _with_variables(text: str, kind: str, variables: Iterable[str]) -> str:
+    """The text with a template for each of these variables."""
+    names = frozenset(variables)
+    if not names:
+        return text
+
+    def template(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        return f"{{{{ {kind}.{name} }}}}" if name in names else found[0]
+
+    return re.sub(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", template, text)
+
+
+def takes_code(words: list[Word]) -> bool:
+    """Whether a command runs what it reads: a shell without a script, ``xargs`` that hands it to one."""
+    for last in _carrying(words):
+        if last and os.path.basename(last[0].text) in ("xargs", "parallel") and _hands_on(last):
+            return True
+    if not last:
+        return False
+    name, rest = os.path.basename(last[0].text), [word.text for word in last[1:]]
+    if name == "ssh":
+        remote = [word for word in last[1:] if not word.text.startswith("-")][1:]
+        return not remote or remote[0].text in SHELLS
+    letters = "aefhilmnprtuvxBCEHPT" if name in SHELLS else "uBIEsSiwTWl"
+    if name not in SHELLS and not re.fullmatch(_INTERPRETERS, name):
+        return False
+    for text in rest:
+        if text in ("-", "/dev/stdin") or (name in SHELLS and re.fullmatch(r"-[abd-z]*s", text)):
+            return True
+        if not re.fullmatch(rf"-[{letters}]+", text):
+            return False
+    return True
+
+
+def _hands_on(words: list[Word]) -> bool:
+    """Whether what ``xargs`` reads becomes a command, or code, of the program that it starts."""
+    mark, sign = _marked(HOLE), ""
+    for option, word in zip(words, [*words[1:], Word()], strict=True):
+        if option.text.startswith("-I"):
+            sign = option.text[2:] or word.text
+    if not _carried(words[1:], False):
+        return False  # it echoes
+    fed = [_marked(word.text.replace(sign, HOLE)) if sign and sign in word.text else word for word in words]
+    fed = fed if sign else [*words, mark]
+    return any(found.use == "command" and found.template == _template(_MARK.body) for found in in_words(fed))
+
+
+def _marked(text: str) -> Word:
+    word = Word()
+    word.add(text)
+    word.holes += [_MARK] * text.count(HOLE)
+    return word
 
 
 def _command(words: list[Word]) -> list[Word]:
     """A command without the assignments before it."""
     start = 0
-    while start < len(words) and re.match(_ASSIGNMENT, words[start].text):
+    while start < len(words) and re.match(ASSIGNMENT, words[start].text):
         start += 1
     return words[start:]
 
@@ -142,14 +192,16 @@ def in_words(words: list[Word], variables: tuple[str, ...] = ()) -> list[Positio
     """The positions of one command."""
     found: list[Position] = []
     last = words
+    found += _all("command", [word for word in words if _steers(word)])
     for last in _carrying(words):
-        if last and last[0].holes:
-            return found + _all("command", last[:1])
-        found += [Position("command", file=word.text) for word in last[:1] if "/" in word.text]
+        if last and (last[0].holes or last[0].within):
+            return found + _code(last[:1])
+        found += [Position("command", file=word.text) for word in last[:1] if "/" in word.text or "$" in word.text]
+        found += _coded(last, variables)
     if not last:
         return found
     name, rest = os.path.basename(last[0].text), last[1:]
-    if name in CARRIERS:
+    if name in _STARTING:
         return found + _all("command", rest)
     if name == "find":
         found += [position for each in _found(rest) for position in in_words(each, variables)]
@@ -163,9 +215,9 @@ def _carrying(words: list[Word]) -> Iterator[list[Word]]:
     for _ in range(DEEPEST):
         words = _command(words)
         yield words
-        if not words or words[0].holes or os.path.basename(words[0].text) not in CARRIERS:
+        if not words or words[0].holes or os.path.basename(words[0].text) not in _STARTING:
             return
-        words = _carried(words[1:])
+        words = _carried(words[1:], os.path.basename(words[0].text) in _OPERANDS)
     yield words
 
 
@@ -195,18 +247,35 @@ def _written(word: Word) -> str:
     return re.sub(HOLE, lambda _: _template(next(holes).body), word.text)
 
 
-def _carried(words: list[Word]) -> list[Word]:
-    """The command that another one starts, behind its options and numbers."""
+def _coded(words: list[Word], variables: tuple[str, ...]) -> list[Position]:
+    """The code that a program which starts others takes instead of a command."""
+    if not words or os.path.basename(words[0].text) not in _CODED:
+        return []
+    for option, word in pairwise(words):
+        if re.fullmatch(r"-[A-Za-z]*c|--command", option.text):
+            return _inner(word, variables)
+    return []
+
+
+def _steers(word: Word) -> bool:
+    """Whether a word sets a variable that makes programs run something else than they are told."""
+    assigned = re.match(ASSIGNMENT, word.text) if word.holes or word.within else None
+    return assigned is not None and STEERING.fullmatch(assigned[1]) is not None
+
+
+def _carried(words: list[Word], operand: bool) -> list[Word]:
+    """The command that another one starts, behind its options and numbers, and behind a word of its own."""
     at = 0
     while at < len(words) and not words[at].text.startswith(HOLE):
         text = words[at].text
         if text.startswith("-"):
             at += 2 if text in _TAKING else 1
-        elif re.match(_ASSIGNMENT, text) or re.fullmatch(r"[0-9.]+[smhd]?", text):
+        elif re.match(ASSIGNMENT, text) or re.fullmatch(r"[0-9.]+[smhd]?", text):
             at += 1
         else:
             break
-    return words[at:]
+    numbered = any(re.fullmatch(r"[0-9.]+", word.text) for word in words[:at])
+    return words[at + (operand and not numbered) :]
 
 
 def _interpreted(name: str, words: list[Word], variables: tuple[str, ...]) -> list[Position]:
@@ -214,7 +283,9 @@ def _interpreted(name: str, words: list[Word], variables: tuple[str, ...]) -> li
     code = r"-[A-Za-z]*c|--command" if name in SHELLS or name.startswith(("py", "pwsh")) else _CODE.get(name, "-e")
     for at, word in enumerate(words):
         if word.holes and not word.text.startswith("-"):
-            return _all("command", [word])
+            return _code([word])
+        if word.within and not word.text.startswith("-"):
+            return _code([word])
         if re.fullmatch(code, word.text) and at + 1 < len(words):
             return _inner(words[at + 1], variables if name in SHELLS else ())
         if word.text == "-m" and at + 1 < len(words):
@@ -226,19 +297,30 @@ def _interpreted(name: str, words: list[Word], variables: tuple[str, ...]) -> li
 
 def _inner(code: Word, variables: tuple[str, ...]) -> list[Position]:
     """Code for another shell: a template becomes part of it, a variable is read by it."""
-    if not all(hole.body.strip().startswith(f"{VARIABLE}.") for hole in code.holes):
-        return _all("command", [code])
+    expanded = {id(hole) for hole in code.holes} - {id(hole) for hole in code.single}
+    if expanded or code.within or code.text.startswith("$") or any(map(_is_template, code.holes)):
+        return _code([code])
     return in_script(_written(code), variables)
+
+
+def _is_template(hole: Placeholder) -> bool:
+    return not hole.body.strip().startswith((f"{VARIABLE}.", f"{_OWN}."))
+
+
+def _code(words: Sequence[Word]) -> list[Position]:
+    """Words that run, with the files whose content they may be."""
+    names = [*names_in(words), *(word.text for word in words if word.text.startswith("$"))]
+    return _all("command", words) + [Position("command", file=name) for name in dict.fromkeys(names)]
 
 
 def _others(name: str, words: list[Word], variables: tuple[str, ...]) -> list[Position]:
     """Programs that make something of their arguments."""
     plain = [word for word in words if not word.text.startswith("-")]
     if name in ("eval", "trap", "alias"):
-        return _all("command", words)
+        return _code(words)
     if name in ("source", "."):
         file = [Position("command", file=word.text) for word in plain[:1] if not word.holes]
-        return file + _all("command", plain[:1])
+        return file + _code(plain[:1])
     if name == "awk":
         return _all("command", plain[:1])
     if name == "planrunner" and plain:
@@ -274,7 +356,8 @@ def _reaching(name: str, words: list[Word], plain: list[Word]) -> list[Position]
 
 
 def _all(use: str, words: Iterable[Word]) -> list[Position]:
-    return [found for word in words for found in _each(use, word, word.holes)]
+    held = ((word, [*word.holes, *(hole for inner in word.within for hole in inner.holes)]) for word in words)
+    return [found for word, holes in held for found in _each(use, word, holes)]
 
 
 def _hosts(words: Iterable[Word]) -> list[Position]:

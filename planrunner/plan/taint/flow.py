@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import posixpath
+from fnmatch import fnmatchcase
 
 from planrunner.plan.blocks import Action
 from planrunner.plan.model import Plan, Task
 from planrunner.plan.taint.commands import ASKING, asks
-from planrunner.plan.taint.known import CLOSED, DIGEST, Known, is_closed, member
+from planrunner.plan.taint.known import CLOSED, DIGEST, Known, files_of, is_closed, member
 from planrunner.plan.taint.levels import KEPT, TOLD, Cell, Levels, Place, meant
 from planrunner.plan.taint.reads import expressed, holes
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -30,6 +31,13 @@ class Step(NamedTuple):
 
 LONGEST_NAME = 4096
 """Characters of the name of a file."""
+
+DEEPEST_FOLDER = 40
+"""Folders inside each other that are followed."""
+
+MANY_FILES = 200
+EVERY_FILE = "*/"
+"""No name of a file: stands for all that the plan writes."""
 
 _CLEAN = Step(False)
 _WRITTEN = Step(True)
@@ -188,18 +196,37 @@ class Flow:
         return self._files.get(file, [])
 
     def _file(self, cell: Cell) -> Step:
-        """What a capability writes into a file whose name stands in the plan."""
+        """What a capability writes into a file whose name stands in the plan, or into the folder that it is in."""
+        if cell.name == EVERY_FILE:
+            names: list[str] = list(self._files or ())
+            return Step(False, tuple(Cell("file", (), name) for name in names if name != EVERY_FILE))
         writers = self._writers(cell.name)
-        cells = [cell for key, _ in writers for cell in (Cell("input", key, "*"), *self._copied(key))]
+        cells = [cell for key, _ in writers for cell in (Cell("input", key, "*"), *self._copied(key, ""))]
+        cells += [Cell("file", (), name) for name in self._fitting(cell.name)]
+        parts = cell.name.split("/")
+        for depth in range(1, len(parts) if len(parts) < DEEPEST_FOLDER else 0):
+            for key, _ in self._writers("/".join(parts[:depth])):
+                cells += self._copied(key, "/".join(parts[depth:]))
         return Step(any(foreign for _, foreign in writers), tuple(cells))
 
-    def _copied(self, key: Key) -> Iterator[Cell]:
-        """The files that whoever writes a file may take its content from."""
+    def _fitting(self, pattern: str) -> list[str]:
+        """The written files that a pattern of a shell means; of very many all are meant."""
+        if not any(sign in pattern for sign in "*?["):
+            return []
+        names = list(self._files or ())
+        if len(names) > MANY_FILES:
+            return [EVERY_FILE]
+        slashes = pattern.count("/")
+        return [name for name in names if name.count("/") == slashes and fnmatchcase(name, pattern) and name != pattern]
+
+    def _copied(self, key: Key, inside: str) -> Iterator[Cell]:
+        """The files that whoever writes a file may take its content from; ``inside`` says which of a folder."""
         task = self.levels.task(key).task
         assert task is not None
         for name, value in task.inputs.items():
-            if name not in self.known(task.uses).writes and isinstance(value, str) and 0 < len(value) < LONGEST_NAME:
-                yield Cell("file", (), placed(task, value))
+            named = name not in self.known(task.uses).writes and isinstance(value, str) and value
+            if named and len(named) + len(inside) < LONGEST_NAME:
+                yield Cell("file", (), posixpath.normpath(posixpath.join(placed(task, named), inside)))
 
     def _written(self, place: Place) -> Iterator[tuple[str, bool]]:
         task = place.task
@@ -209,7 +236,7 @@ class Flow:
         found = self.known(task.uses)
         pinned = any(task.inputs.get(name) for name, use in found.uses.items() if use == DIGEST)
         for name in found.writes:
-            if isinstance(written := task.inputs.get(name), str) and written:
+            for written in files_of(task.inputs.get(name)):
                 yield placed(task, written), bool(found.foreign) and not pinned
 
 

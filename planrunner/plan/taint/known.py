@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import posixpath
+import re
 
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from planrunner.plan.model import Capability, Field
@@ -46,6 +47,16 @@ DIGEST = "digest"
 
 _RULES = ("planrunner.yaml", ".planrunner", ".git")
 """Files, and folders of files, that say what may be done or what runs by itself."""
+
+STEERING = re.compile(
+    "PATH|BASH_ENV|ENV|SHELL|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|DYLD_[A-Z_]+"
+    "|GIT_(?:SSH|SSH_COMMAND|EXTERNAL_DIFF|EDITOR|SEQUENCE_EDITOR|PAGER|ASKPASS|PROXY_COMMAND|EXEC_PATH|DIR"
+    "|TEMPLATE_DIR|CONFIG[A-Z0-9_]*)|EDITOR|VISUAL|PAGER|MANPAGER|LESSOPEN|LESSCLOSE|BROWSER|SSH_ASKPASS|SUDO_ASKPASS"
+    "|PYTHON(?:PATH|STARTUP|HOME|BREAKPOINT|USERBASE)|PERL5?(?:OPT|LIB|DB)|RUBY(?:OPT|LIB)|NODE_(?:OPTIONS|PATH)"
+    "|_JAVA_OPTIONS|JAVA_TOOL_OPTIONS|JDK_JAVA_OPTIONS|JAVA_OPTS|CLASSPATH|MAVEN_OPTS|GRADLE_OPTS|MAKEFLAGS"
+    "|RUSTC_WRAPPER"
+)
+"""Variables of the environment whose values run, or say what runs."""
 
 _MEDIA = {"application/sql": "statement", "text/x-python": "code"}
 _SCALARS = frozenset({"integer", "number", "boolean", "null"})
@@ -90,6 +101,15 @@ def makes_rules(path: str) -> bool:
     """Whether a file, by its path from the working directory, says what may be done in the project."""
     parts = posixpath.normpath(path).split("/")
     return parts[0] in _RULES or parts[-1] == _RULES[0] or ".git" in parts
+
+
+def files_of(value: Json) -> Iterator[str]:
+    """The files that an input names: one, or that of each item with a ``path``."""
+    items = value if isinstance(value, list) else [value]
+    for item in items:
+        name = item.get("path") if isinstance(item, dict) and item is not value else item
+        if isinstance(name, str) and name and (item is value or isinstance(item, dict)):
+            yield name
 
 
 def is_closed(schema: Json) -> bool:

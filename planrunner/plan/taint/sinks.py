@@ -5,7 +5,7 @@ from __future__ import annotations
 from planrunner.plan.taint.commands import HOLE, VARIABLE, Position, in_arguments, in_script
 from planrunner.plan.taint.flow import actions_of, placed, read, texts
 from planrunner.plan.taint.hosts import in_authority
-from planrunner.plan.taint.known import DIGEST, makes_rules
+from planrunner.plan.taint.known import DIGEST, STEERING, files_of, makes_rules
 from planrunner.plan.taint.levels import Cell, Place, meant
 from planrunner.plan.taint.reads import holes, searched
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -67,9 +67,12 @@ def _run(place: Place, part: str, action: Action) -> Iterator[Sink]:
     """What becomes of the values in a command, and of the variables that it reads."""
     task = place.task
     assert task is not None
+    env = dict((*place.level.plan.env, *task.env))
+    for name, value in env.items():
+        if STEERING.fullmatch(name) and holes(value):
+            yield Sink("command", part, part or "env", "", value, value, read(place, value))
     if action.run is None:
         return
-    env = dict((*place.level.plan.env, *task.env))
     variables = [name for name, value in env.items() if holes(value)]
     if isinstance(action.run, str):
         positions = in_script(action.run, variables)
@@ -94,8 +97,8 @@ def _positioned(place: Place, around: tuple[str, dict[str, str], str], found: Po
     word, template = found.word, found.template
     for name in named:
         value = env.get(name.removeprefix(prefix), "")
-        word = word.replace(f"{{{{ {name} }}}}", value)
-        template, key, text = value, part or "env", value
+        word, template = (each.replace(f"{{{{ {name} }}}}", value) for each in (word, template))
+        key, text = part or "env", value
     return Sink(found.use, part, key, "", text, template, read(place, template), word)
 
 
@@ -104,7 +107,7 @@ def _inputs(flow: Flow, place: Place, part: str, action: Action) -> Iterator[Sin
     if not isinstance(action.inputs, dict):
         return
     for name in flow.known(action.uses).writes:
-        if isinstance(path := action.inputs.get(name), str) and path:
+        for path in files_of(action.inputs.get(name)):
             yield from _written(place, (part, name, path), action)
     for name, use in flow.known(action.uses).uses.items():
         value = action.inputs.get(name)

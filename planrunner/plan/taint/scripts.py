@@ -1,0 +1,191 @@
+"""What a script hands on inside itself: through its variables, through ``$( … )``, through a pipe, from folder to
+folder.
+
+Values are followed by name and not by time: whatever a variable is given anywhere counts wherever it is read.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+
+from planrunner.plan.shellcommand import DECLARING, Command, Word
+from planrunner.plan.shellscan import Scan
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from planrunner.plan.expressions.problem import Problem
+
+ASSIGNMENT = r"(?s)([A-Za-z_][A-Za-z0-9_]*)(?:\[.*\])?\+?="
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)[^}]*\})")
+_DECLARING = DECLARING | frozenset(("declare", "typeset"))
+_READING = frozenset("read mapfile readarray".split())
+_MOST = 16
+"""Values of one variable that are told apart; one that is given more counts as made of all that the script holds."""
+_LONGEST = 400
+"""Characters of a folder that a script changes to, step by step."""
+
+
+class _Words(Command):
+    """Keeps the commands of a script instead of judging them."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self, problems: list[Problem], found: list[list[Word]]) -> None:
+        super().__init__(problems)
+        self._found = found
+
+    def judge(self, words: list[Word]) -> None:
+        if words:
+            self._found.append(words)
+
+
+class Reader(Scan):
+    """The words of every command that a script may run, wherever it stands; a word knows those of the commands that
+    give a part of it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, "PR_")
+        self.found: list[list[Word]] = []
+
+    def command(self) -> Command:
+        return _Words(self.problems, self.found)
+
+    def _substituted(self, script: str) -> None:
+        self.found += read_script(script)
+
+    def _single(self, word: Word) -> None:
+        before = len(word.holes)
+        super()._single(word)
+        word.single += word.holes[before:]
+
+    def _dollar(self, word: Word | None, quoted: bool) -> None:
+        before = len(self.found)
+        super()._dollar(word, quoted)
+        self._given(word, before)
+
+    def _backticks(self, word: Word | None = None) -> None:
+        before = len(self.found)
+        super()._backticks(word)
+        self._given(word, before)
+
+    def _operator(self, sign: str, command: Command) -> None:
+        before, streamed = len(self.found), sign in "<>" and self.text.startswith("(", self.at + 1)
+        super()._operator(sign, command)
+        if streamed:
+            self._given(command.current(), before)
+
+    def _given(self, word: Word | None, before: int) -> None:
+        if word is not None:
+            word.within += [inner for words in self.found[before:] for inner in words]
+
+
+def read_script(text: str) -> list[list[Word]]:
+    """The words of every command of a script."""
+    reader = Reader(text)
+    reader.run()
+    return reader.found
+
+
+class Carried(NamedTuple):
+    """What a variable of a script may hold: the ``templates`` of values, one text after the other, and ``texts``, which
+    are names of files, or of files whose content it is."""
+
+    templates: str = ""
+    texts: tuple[str, ...] = ()
+
+
+def variables_of(found: list[list[Word]]) -> dict[str, Carried]:
+    """The variables that a script sets, with what each was given, by way of others too."""
+    given: dict[str, list[Word]] = {}
+    for name, words in _assigned(found):
+        given.setdefault(name, []).extend(words)
+    if not given:
+        return {}
+    every = [word for words in found for word in words]
+    whole = Carried(templates_of(every), tuple(dict.fromkeys(names_in(every))))
+    return {name: _reached(name, given, whole) for name in given}
+
+
+def _reached(name: str, given: dict[str, list[Word]], whole: Carried) -> Carried:
+    """What a variable holds, a few steps back: one that goes through more counts as made of everything."""
+    holes: dict[str, None] = {}
+    texts: dict[str, None] = {}
+    waiting, names, read = [name], {name}, 0
+    for each in waiting:
+        for word in given[each]:
+            read += 1 + len(word.within)
+            if read > _MOST:
+                return whole
+            body = re.sub(ASSIGNMENT, "", word.text, count=1)
+            holes.update(dict.fromkeys(_bodies(word)))
+            texts.update(dict.fromkeys(names_in([word])))
+            texts[body] = None
+            for inner in (word, *word.within):
+                for found in _VARIABLE.finditer(inner.text):
+                    other = found[1] or found[2]
+                    if other in given and other not in names:
+                        names.add(other)
+                        waiting.append(other)
+    return Carried("".join(holes), tuple(texts))
+
+
+def _assigned(found: list[list[Word]]) -> Iterator[tuple[str, list[Word]]]:
+    every: list[Word] | None = None
+    for words in found:
+        name = words[0].text
+        declares = name in _DECLARING
+        for word in words[declares:]:
+            if assigned := re.match(ASSIGNMENT, word.text):
+                yield assigned[1], [word]
+            elif not declares:
+                break
+        if name == "for" and len(words) > 3:
+            yield words[1].text, words[3:]
+        elif name in _READING:
+            every = [word for each in found for word in each] if every is None else every
+            for word in words[1:]:
+                if not word.text.startswith("-") and not word.holes:
+                    yield word.text, every[: _MOST + 1]
+
+
+def templates_of(words: Iterable[Word]) -> str:
+    """The templates in words and in what gives parts of them, each once."""
+    return "".join(dict.fromkeys(body for word in words for body in _bodies(word)))
+
+
+def _bodies(word: Word) -> Iterator[str]:
+    for each in (word, *word.within):
+        for hole in each.holes:
+            yield f"{{{{{hole.body}}}}}"
+
+
+def names_in(words: Iterable[Word]) -> Iterator[str]:
+    """The words in ``$( … )`` that may be the names of files whose content comes out of it."""
+    for word in words:
+        for inner in word.within:
+            if not inner.holes and inner.text and not inner.text.startswith("-"):
+                yield inner.text
+
+
+def spelt(text: str, variables: dict[str, Carried]) -> tuple[str, ...]:
+    """The names that the word of a file may come to, with the variable in it filled in."""
+    found = _VARIABLE.search(text)
+    values = variables.get(found[1] or found[2]) if found else None
+    if found is None or values is None:
+        return (text,)
+    return (text, *(text[: found.start()] + value + text[found.end() :] for value in values.texts if value))
+
+
+def folders(found: list[list[Word]]) -> Iterator[tuple[list[Word], tuple[str, ...]]]:
+    """Each command with the folders in which it may run: that of the task, and where the script went before."""
+    here: tuple[str, ...] = ()
+    for words in found:
+        yield words, ("", *here)
+        if os.path.basename(words[0].text) in ("cd", "pushd") and len(words) > 1 and not words[-1].holes:
+            last = words[-1].text
+            onward = posixpath.join(here[0], last) if here else last
+            here = tuple(dict.fromkeys((posixpath.normpath(onward), last) if len(onward) < _LONGEST else (last,)))
