@@ -82,12 +82,17 @@ class _Reader(Scan):
         return _Words(self.problems, self.found)
 
 
+def every_command(text: str) -> list[list[Word]]:
+    """The words of every command that a script may run, assignments before it included."""
+    reader = _Reader(text)
+    reader.run()
+    return reader.found
+
+
 def in_script(text: str, variables: Iterable[str] = ()) -> list[Position]:
     """The positions of a script for a shell; ``variables`` are those whose values matter."""
     text = _with_variables(text, variables)
-    reader = _Reader(text)
-    reader.run()
-    found = [position for words in reader.found for position in in_words(words)]
+    found = [position for words in every_command(text) for position in in_words(words)]
     if re.search(_PIPED, text) or re.search(_HERE, text):
         found += [Position("command", text[each.start : each.end]) for each in placeholders(text)]
     return list(dict.fromkeys(found))
@@ -111,9 +116,7 @@ def asks(text: str) -> bool:
     """Whether a script has a command that asks a server."""
     if not any(name in text for name in ASKING):
         return False
-    reader = _Reader(text)
-    reader.run()
-    return any(_words_ask(words) for words in reader.found)
+    return any(map(_words_ask, every_command(text)))
 
 
 def _words_ask(words: list[Word]) -> bool:
