@@ -149,6 +149,8 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN701", "criterion-in-words", "warning", "a criterion that only a person or a judge can decide"),
     ("PLAN703", "criterion-always-true", "warning", "a criterion that cannot fail"),
     ("PLAN801", "denied-by-policy", "error", "something that a policy refuses"),
+    ("PLAN802", "never-fits", "error", "an entry of a policy that denies or asks and can never fit"),
+    ("PLAN803", "fits-nothing-here", "warning", "an entry of a policy about a capability that is not installed"),
     ("PLAN811", "foreign-command", "error", "text from outside that would run"),
     ("PLAN812", "foreign-host", "error", "text from outside that would choose the host that is reached"),
     ("PLAN813", "foreign-plan", "error", "text from outside that would choose a plan or a capability"),

@@ -92,11 +92,17 @@ def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checke
 
 def check_project_of(path: str, choice: Choice) -> tuple[Checked, ...]:
     """The findings about each file of the settings of the project that a plan belongs to. Raises as ``check_files``."""
+    from planrunner.app.unfitting import unfitting  # late: many projects have no settings
     from planrunner.safety.project import check_files
 
+    project = find_project(path)
     return tuple(
-        Checked(found.source, _chosen(found.findings, choice), found.source.text)
-        for found in check_files(find_project(path))
+        Checked(
+            found.source,
+            _chosen(arrange((*found.findings, *unfitting(found.tree, project))), choice),
+            found.source.text,
+        )
+        for found in check_files(project)
     )
 
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.app.asking import user
 from planrunner.machine.limit_events import PolicyChanged
-from planrunner.plan.rights import AS_BEGUN
+from planrunner.machine.statuses import SETTLED
+from planrunner.plan.rights import AS_BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from planrunner.machine.events import Event
-    from planrunner.machine.state import State
+    from planrunner.machine.state import State, TaskState
 
 Json = Any
 
@@ -35,6 +36,29 @@ def accepted(state: State, directory: str) -> list[Event]:
     return [] if _held(state) == now else [PolicyChanged(tuple(now), "accepted", user())]
 
 
+def voided(state: State, following: Iterable[Event], program: str) -> tuple[str, ...]:
+    """For each task at which people said something that a change of policy among the events that follow takes back:
+    whose votes count no more, and how they vote anew. Before these events are folded."""
+    if not any(isinstance(event, PolicyChanged) for event in following):
+        return ()
+    told = []
+    for task, found in zip(state.specs, state.tasks, strict=True):
+        if who := _voters(found):
+            told.append(
+                f"the policy has changed since, so what {', '.join(who)} said at `{task.id}` counts no more; "
+                f"to vote anew: {program} gates {state.run_id}"
+            )
+    return tuple(told)
+
+
+def _voters(found: TaskState) -> Iterable[str]:
+    gate = found.gate
+    if gate is None or found.status in SETTLED:
+        return ()
+    let_through = found.status in ("pending", "blocked") and found.cleared
+    return () if gate.decision and not let_through else dict.fromkeys(vote.by for vote in gate.votes)
+
+
 def _held(state: State) -> list[dict[str, Json]]:
     return list(state.environment.get("policy") or ())
 
@@ -52,4 +76,4 @@ def _now(directory: str) -> list[dict[str, Json]]:
 def _of_before(record: dict[str, Json]) -> dict[str, Json]:
     """A level that nobody can change any more: no file says it now."""
     name = str(record["name"])
-    return record if name.endswith(AS_BEGUN) else {**record, "name": name + AS_BEGUN, "file": ""}
+    return record if name.endswith(AS_BEFORE) else {**record, "name": name + AS_BEFORE, "file": ""}

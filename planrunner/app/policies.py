@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from planrunner.plan.judging import Wanted
     from planrunner.plan.model import Plan, Task
     from planrunner.plan.rights import Level, Right
+    from planrunner.plan.standing import Standing
     from planrunner.syntax.tree import Node
 
 Json = Any
@@ -62,14 +63,12 @@ def explain(path: str) -> tuple[Plan, list[Explained]]:
         raise PlanInvalid(f"`{path}` cannot run", file.source, (*file.findings, *found.findings))
     lines = Lines(directory, path, file.source)
     operator, ground = levels(policy_records(directory)), Ground(registry, directory)
-    return found.plan, [
-        _explained((name, task), around, lines, ground) for name, task, around in standing(found.plan, operator)
-    ]
+    return found.plan, [_explained(each, lines, ground) for each in standing(found.plan, operator)]
 
 
-def _explained(named: tuple[str, Task], around: tuple[Level, ...], lines: Lines, ground: Ground) -> Explained:
-    name, task = named
-    said = [_said(wanted, right, lines, task) for wanted, right in judged(around, task)]
+def _explained(standing: Standing, lines: Lines, ground: Ground) -> Explained:
+    name, task, around, env = standing
+    said = [_said(wanted, right, lines, task) for wanted, right in judged(around, task, env)]
     for wanted, right in files(around, task, ground):
         later = Said(wanted.entry, "later", way=wanted.way)
         said.append(later if right is None else _said(wanted, right, lines, task))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from planrunner.app.asking import answer_waiting, user
 from planrunner.app.execute import Held, RunResult, Site, directory_of, is_attended, journal_at, live
-from planrunner.app.heldto import changed
+from planrunner.app.heldto import changed, voided
 from planrunner.app.sight import capabilities_of, check_project, keep_profile
 from planrunner.capabilities.builtin import TARGETS
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.errors import UsageError
-from planrunner.journal.workspace import find_state
+from planrunner.journal.workspace import find_state, program
 from planrunner.machine.events import RunResumed
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
@@ -102,6 +102,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         following = then(state)
         ends = state.stop_reason in FINAL_STOPS  # then it does so whatever the files say
         held_to = [] if ends else changed(state, directory_of(state), following)
+        notes = voided(state, [*held_to, *following], program(site.state_dir))
         site.registry.project = directory_of(state)
         if reopening != "rollback" and not ends:
             _check_capabilities(site, state, row.plan_digest, every=reopening != "")
@@ -118,7 +119,8 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
             first.append(RunReopened(reopening, user()))
         away = max(0.0, clock.now() - line.last)
         first.append(RunResumed(handle.epoch, user(), here, away, is_attended(site.watch), site.unconfined))
-        return held.drive((*first, *held_to, *following), live(site, state, clock, handle.epoch))
+        result = held.drive((*first, *held_to, *following), live(site, state, clock, handle.epoch))
+        return result._replace(warnings=(*result.warnings, *notes)) if notes else result
 
 
 def _check_capabilities(site: Site, state: State, digest: str, every: bool) -> None:

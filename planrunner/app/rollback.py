@@ -153,7 +153,10 @@ def _step(state: State, position: int) -> Step:
     owed = state.debts.owed[position]
     task = state.specs[owed.number]
     if owed.kind == "capability":
-        return Step(task.id, "capability", f"{task.uses} takes back what it did")
+        found = state.tasks[owed.number]
+        refused = (found.failure, found.visit) == ("policy", owed.visit)
+        what = "takes back what it did before it was refused, if anything" if refused else "takes back what it did"
+        return Step(task.id, "capability", f"{task.uses} {what}")
     if owed.kind == "files":
         count = sum(not record.get("folder") for record in owed.files)
         return Step(task.id, "files", f"put back {count} files of {', '.join(owed.patterns)}")

@@ -13,12 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
-_NAMED = (
-    *("exec", "resume", "retry", "rerun", "rollback", "pause", "cancel", "budget", "gates", "approve"),
-    *("runs", "show", "why", "logs", "events"),
-)
-"""Commands that hints name."""
-
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 _GONE = "the current directory does not exist any more"
 _ELSEWHERE = "change to another with `cd`, then call it again"
@@ -122,12 +116,9 @@ def _here(hint: str, arguments: Sequence[str]) -> str:
     state = _option(arguments, "--state")
     if not state or "planrunner " not in hint:
         return hint
-    from planrunner.cli.settings import settings  # late: only for a command that went wrong
+    from planrunner.cli.settings import ABOUT_RUNS, reworded, settings  # late: only for a command that went wrong
 
-    program = settings(state).program
-    for command in _NAMED:
-        hint = hint.replace(f"planrunner {command}", f"{program} {command}")
-    return hint
+    return reworded(hint, settings(state).program, ("exec", *ABOUT_RUNS))
 
 
 def _keep(denied: Denied, arguments: Sequence[str]) -> None:

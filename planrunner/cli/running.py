@@ -7,8 +7,8 @@ import sys
 from time import time
 
 from planrunner.cli.options import PROGRESS, ExecOptions, ResumeOptions
-from planrunner.cli.settings import Settings, messages, terminal
-from planrunner.errors import UsageError
+from planrunner.cli.settings import Settings, messages, reworded, terminal
+from planrunner.errors import PlanrunnerError, UsageError
 from planrunner.lean import partial
 from planrunner.record import TYPE_CHECKING
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.app.admission import Answer
-    from planrunner.app.execute import RunResult, Watch
+    from planrunner.app.execute import ExecRequest, RunResult, Watch
 
 
 def exec_plan(given: Settings, options: ExecOptions) -> int:
     """Run a plan; the exit code of the contract."""
-    from planrunner.app.execute import ExecRequest, execute
+    from planrunner.app.execute import ExecRequest
 
     if not os.path.isfile(options.plan):
         from planrunner.app.planfile import check_regular  # late: it words what is wrong with the file
@@ -48,13 +48,27 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         options.allow_outside,
         partial(_ask, given, options.unattended),
     )
-    seen = watch(given, options.progress)
-    alone = options.no_wait or options.unattended or options.dry_run
-    result = execute(request, seen if alone else attended(given, seen))
+    result = _executed(given, options, request)
     if result.notices and not options.json and options.progress in ("auto", "tree", "plain"):
         found = f"{result.notices} findings" if result.notices > 1 else "1 finding"
         sys.stderr.write(f"lint has {found} about this plan: planrunner lint {options.plan}\n")
     return report(result, options.json)
+
+
+def _executed(given: Settings, options: ExecOptions, request: ExecRequest) -> RunResult:
+    from planrunner.app.execute import execute
+    from planrunner.journal.workspace import find_state, program
+
+    if not given.state:  # the plan of another project leaves its runs there
+        given.program = program(find_state(options.plan))
+    seen = watch(given, options.progress)
+    alone = options.no_wait or options.unattended or options.dry_run
+    try:
+        return execute(request, seen if alone else attended(given, seen))
+    except PlanrunnerError as error:
+        if not given.state:
+            error.hint = reworded(error.hint, given.program)
+        raise
 
 
 def _ask(given: Settings, alone: bool, found: dict[str, Any]) -> Answer:

@@ -11,7 +11,7 @@ import click
 from planrunner.app.queries import STATUSES, RunQuery
 from planrunner.cli.group import given_settings
 from planrunner.cli.moments import Moment
-from planrunner.cli.settings import output
+from planrunner.cli.settings import note_stranger, output
 
 
 @click.command("runs")
@@ -38,6 +38,7 @@ def command(ctx: click.Context, /, as_json: bool, **asked: Any) -> int:
     given = given_settings(ctx)
     query = RunQuery(**asked)
     found = recent_runs(given.state, query)
+    note_stranger(given)
     if as_json:
         click.echo(json.dumps({"format": 1, "runs": [run._asdict() | {"run_id": run.run} for run in found]}, indent=2))
         return 0

@@ -11,6 +11,12 @@ from planrunner.views.terminal import Terminal, word
 if TYPE_CHECKING:
     from typing import TextIO
 
+ABOUT_RUNS = (
+    *("resume", "retry", "rerun", "rollback", "pause", "cancel", "budget", "gates", "approve"),
+    *("runs", "show", "why", "logs", "events"),
+)
+"""Commands about runs that hints name."""
+
 COLORS = ("auto", "always", "never")
 
 
@@ -50,6 +56,13 @@ def settings(
     return Settings(state or os.environ.get("PLANRUNNER_STATE") or None, color, no_input, program)
 
 
+def reworded(hint: str, program: str, commands: tuple[str, ...] = ABOUT_RUNS) -> str:
+    """A hint whose commands are for the runs that ``program`` names."""
+    for command in commands:
+        hint = hint.replace(f"planrunner {command}", f"{program} {command}")
+    return hint
+
+
 def terminal(stream: TextIO, given: Settings) -> Terminal:
     """A stream with its abilities, by ``--color``, NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE, TERM and encoding."""
     while (own := getattr(stream, "own", None)) is not None:
@@ -71,6 +84,15 @@ def output(given: Settings) -> Terminal:
 def messages(given: Settings) -> Terminal:
     """Standard error."""
     return terminal(sys.stderr, given)
+
+
+def note_stranger(given: Settings) -> None:
+    """Say on standard error where the runs that are shown came from elsewhere."""
+    from planrunner.journal.strangers import stranger  # late: a run that acts refuses such a place
+    from planrunner.journal.workspace import find_state
+
+    if told := stranger(find_state(None, given.state)):
+        messages(given).write(f"note: {told}\n")
 
 
 def _wants_color(smart: bool, choice: str) -> bool:

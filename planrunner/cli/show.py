@@ -7,7 +7,7 @@ import json
 import click
 
 from planrunner.cli.group import given_settings
-from planrunner.cli.settings import output
+from planrunner.cli.settings import note_stranger, output
 
 
 @click.command("show")
@@ -30,6 +30,7 @@ def command(ctx: click.Context, /, run: str, as_json: bool, whole: bool, timelin
 
     given = given_settings(ctx)
     found = look(run, given.state)
+    note_stranger(given)
     now = found.now
     if as_json:
         data = run_object(found.state, found.row.plan_digest, found.exit_code, now)

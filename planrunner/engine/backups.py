@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import partial
 
-from planrunner.engine.patterns import Refused, inside, matching
+from planrunner.capabilities.contract import Failure
+from planrunner.engine.patterns import Refused, inside, is_pattern, matching
 from planrunner.engine.rare_effects import Restore, Save
 from planrunner.errors import NotFound, StorageFailed
 from planrunner.knowledge.artifacts import ArtifactRefused, ArtifactStore, SecretFound
 from planrunner.machine.events import AttemptEnded, BackupMade, Outcome
-from planrunner.record import TYPE_CHECKING
+from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
+    from planrunner.capabilities.files.scope import Scope
     from planrunner.redaction import Redactor
 
     Json = Any
@@ -37,23 +40,50 @@ def saved_or_restored(
         return AttemptEnded(effect.task, effect.attempt, put_back(state_dir, effect))
     answer = BackupMade(effect.task, effect.visit, effect.patterns)
     try:
-        return answer._replace(files=save(state_dir, effect.directory, effect.patterns, redactor))
+        return answer._replace(files=save(state_dir, effect.directory, effect.patterns, redactor, _scope(effect)))
     except Refused as refused:
         return answer._replace(problem=str(refused))
+    except Failure as failure:
+        return answer._replace(problem=str(failure), rule=failure.rule)
+
+
+def _scope(effect: Save | Restore) -> Scope | None:
+    if not effect.rights:
+        return None
+    from planrunner.capabilities.files.scope import scope_between  # late: few tasks are restricted
+
+    return scope_between(effect.rights, effect.directory, effect.directory)
 
 
 def save(
-    state_dir: str, root: str, patterns: Sequence[str], redactor: Redactor | None = None
+    state_dir: str,
+    root: str,
+    patterns: Sequence[str],
+    redactor: Redactor | None = None,
+    scope: Scope | None = None,
 ) -> tuple[dict[str, Json], ...]:
     """Copy every file below ``root`` that fits the patterns into the store of artifacts; the copies are durable on
     return. Gives a record of each file, link and folder. Raises Refused for a pattern that leads out of ``root``, a
-    file that cannot be read or one with a secret that ``redactor`` knows, StorageFailed.
+    file that cannot be read or one with a secret that ``redactor`` knows, StorageFailed, and Failure (policy) where
+    ``scope`` does not let a file be read, or one that is named be put back.
     """
     store = ArtifactStore(state_dir, redactor, exact=True)
     found = sorted(_found(state_dir, root, patterns))
     if len(found) > MOST:
         raise Refused(f"{len(found)} files fit the patterns, and at most {MOST} are saved")
+    if scope is not None:
+        _require(scope, root, [pattern for pattern in patterns if not is_pattern(pattern)], found)
     return tuple(_record(store, root, path) for path in found)
+
+
+def _require(scope: Scope, root: str, named: Sequence[str], found: Sequence[str]) -> None:
+    """A folder may be saved for what may be read in it; what fits a pattern need not be put back, unless it changes."""
+    for path in named:
+        scope.require("read", (path,))
+        scope.require("write", (path,))
+    for path in found:
+        if os.path.islink(os.path.join(root, path)) or not os.path.isdir(os.path.join(root, path)):
+            scope.require("read", (path,))
 
 
 def _found(state_dir: str, root: str, patterns: Sequence[str]) -> set[str]:
@@ -84,33 +114,47 @@ def _record(store: ArtifactStore, root: str, path: str) -> dict[str, Json]:
 
 def put_back(state_dir: str, effect: Restore) -> Outcome:
     """Put everything back as it was saved; doing it again changes nothing. What cannot be put back fails the attempt
-    after everything else was."""
-    store, root = ArtifactStore(state_dir), effect.directory
+    after everything else was; what its policy does not let be written stays as it is."""
+    store, root, scope = ArtifactStore(state_dir), effect.directory, _scope(effect)
     records = {str(record["path"]): record for record in effect.files}
-    problems: list[str] = []
+    problems: list[tuple[str, str]] = []
+
+    def permit(path: str) -> None:
+        if scope is not None:
+            scope.require("write", (path,))
+
     try:
         there = _found(state_dir, root, effect.patterns)
     except Refused as refused:
         return Outcome("policy", str(refused), rule="files.beneath")
     changed = 0
     for path in sorted(there - records.keys(), reverse=True):
-        changed += _tried(problems, path, lambda path=path: remove(root, path))
+        changed += _tried(problems, path, partial(remove, root, path, permit))
     for path, record in sorted(records.items()):
-        changed += _tried(problems, path, lambda record=record: restore(store, root, record))
+        changed += _tried(problems, path, partial(restore, store, root, record, permit))
     if problems:
-        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
-        return Outcome("logic", "; ".join(problems[:3]) + more)
+        rule = next((rule for _, rule in problems if rule), "")
+        words = [why for why, _ in sorted(problems, key=lambda each: not each[1])]
+        more = f" and {len(words) - 3} more" if len(words) > 3 else ""
+        return Outcome("policy" if rule else "logic", "; ".join(words[:3]) + more, rule=rule)
     return Outcome(outputs={"files": len(records), "changed": changed})
 
 
-def _tried(problems: list[str], path: str, act: Any) -> bool:
+def _tried(problems: list[tuple[str, str]], path: str, act: Callable[[], bool]) -> bool:
+    """Each problem with the rule that refuses, where one does."""
     try:
-        return bool(act())
+        return act()
+    except Failure as failure:
+        problems.append((f"{path}: {failure}", failure.rule))
     except (Refused, NotFound, StorageFailed) as problem:
-        problems.append(f"{path}: {problem}")
+        problems.append((f"{path}: {problem}", ""))
     except OSError as error:
-        problems.append(f"{path}: {error.strerror}")
+        problems.append((f"{path}: {error.strerror}", ""))
     return False
+
+
+def _free(path: str) -> None:
+    """Anything may change."""
 
 
 def _parent(root: str, path: str, create: bool) -> tuple[int, str]:
@@ -137,9 +181,10 @@ def _made(folder: int, name: str) -> None:
         return
 
 
-def remove(root: str, path: str) -> bool:
+def remove(root: str, path: str, permit: Callable[[str], None] = _free) -> bool:
     """Take away what was not there; a folder that still holds something stays. True when something changed. Raises
-    OSError, Refused where the way to it leads through a link."""
+    OSError, Refused where the way to it leads through a link, and whatever ``permit`` raises for the path."""
+    permit(path)
     folder, name = _parent(root, path, create=False)
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -158,18 +203,33 @@ def remove(root: str, path: str) -> bool:
         os.close(folder)
 
 
-def restore(store: ArtifactStore, root: str, record: dict[str, Json]) -> bool:
+class _Place(NamedTuple):
+    """A path about to be put back: its ``folder``, open, its ``name`` there and what has the name now. ``permit``
+    raises where it may not change."""
+
+    folder: int
+    name: str
+    found: os.stat_result | None
+    permit: Callable[[], None]
+
+
+def restore(store: ArtifactStore, root: str, record: dict[str, Json], permit: Callable[[str], None] = _free) -> bool:
     """Make one path below ``root`` what its record says: all at once, or not at all. True when something changed.
-    Raises OSError, Refused where its content is gone or the way to it leads through a link, NotFound, StorageFailed."""
-    folder, name = _parent(root, str(record["path"]), create=True)
+    Raises OSError, Refused where its content is gone or the way to it leads through a link, NotFound, StorageFailed,
+    and whatever ``permit`` raises, which is asked before something changes."""
+    path = str(record["path"])
     try:
-        found = _look(folder, name)
+        folder, name = _parent(root, path, create=False)
+    except FileNotFoundError:
+        permit(path)
+        folder, name = _parent(root, path, create=True)
+    try:
+        place = _Place(folder, name, _look(folder, name), lambda: permit(path))
         if "link" in record:
-            return _put_link(folder, name, found, str(record["link"]))
-        mode = int(record["mode"])
+            return _put_link(place, str(record["link"]))
         if record.get("folder"):
-            return _put_folder(folder, name, found, mode)
-        return _put_file(store, folder, name, found, record)
+            return _put_folder(place, int(record["mode"]))
+        return _put_file(store, place, record)
     finally:
         os.close(folder)
 
@@ -189,9 +249,11 @@ def _clear(folder: int, name: str, found: os.stat_result | None) -> None:
         os.unlink(name, dir_fd=folder)
 
 
-def _put_link(folder: int, name: str, found: os.stat_result | None, target: str) -> bool:
+def _put_link(place: _Place, target: str) -> bool:
+    folder, name, found, permit = place
     if found is not None and stat.S_ISLNK(found.st_mode) and os.readlink(name, dir_fd=folder) == target:
         return False
+    permit()
     staged = _beside(name, "link")
     if _look(folder, staged) is not None:
         os.unlink(staged, dir_fd=folder)
@@ -203,11 +265,13 @@ def _put_link(folder: int, name: str, found: os.stat_result | None, target: str)
     return True
 
 
-def _put_folder(folder: int, name: str, found: os.stat_result | None, mode: int) -> bool:
-    if found is not None and stat.S_ISDIR(found.st_mode):
-        if stat.S_IMODE(found.st_mode) == mode:
-            return False
-    else:
+def _put_folder(place: _Place, mode: int) -> bool:
+    folder, name, found, permit = place
+    is_folder = found is not None and stat.S_ISDIR(found.st_mode)
+    if found is not None and is_folder and stat.S_IMODE(found.st_mode) == mode:
+        return False
+    permit()
+    if not is_folder:
         _clear(folder, name, found)
         os.mkdir(name, dir_fd=folder)
     inner = os.open(name, _FOLDER, dir_fd=folder)
@@ -219,9 +283,8 @@ def _put_folder(folder: int, name: str, found: os.stat_result | None, mode: int)
     return True
 
 
-def _put_file(
-    store: ArtifactStore, folder: int, name: str, found: os.stat_result | None, record: dict[str, Json]
-) -> bool:
+def _put_file(store: ArtifactStore, place: _Place, record: dict[str, Json]) -> bool:
+    folder, name, found, permit = place
     digest, mode = str(record["sha256"]), int(record["mode"])
     if not store.is_whole(digest):
         raise Refused("its saved copy is missing or damaged")
@@ -229,8 +292,10 @@ def _put_file(
     if found is not None and alike and _digest(folder, name) == digest:
         if stat.S_IMODE(found.st_mode) == mode:
             return False
+        permit()
         os.chmod(name, mode, dir_fd=folder)
         return True
+    permit()
     if found is not None and not stat.S_ISREG(found.st_mode):
         _clear(folder, name, found)
     _stage(store, folder, name, digest, mode)

@@ -171,7 +171,7 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
         ),
         once=f"{state.run_id}:{task.id}:{state.tasks[start.number].visit}",
         reserved=_limited(state, start) if start.reserved else {},
-        rights=_rights(state, start.number) if state.restricted else (),
+        rights=rights_of(state, start.number),
         began=state.started_at,
         approved=_approved(state, start.number) if task.uses in _ASKS_WHAT_WAS_SEEN else (),
     )
@@ -183,7 +183,10 @@ def _approved(state: State, number: int) -> tuple[str, ...]:
     return approved(state, number)
 
 
-def _rights(state: State, number: int) -> tuple[Level, ...]:
+def rights_of(state: State, number: int) -> tuple[Level, ...]:
+    """The levels of policy that hold for what is done on behalf of a task."""
+    if not state.restricted:
+        return ()
     from planrunner.machine.governing import levels_of  # late: few plans are restricted
 
     return levels_of(state, number)

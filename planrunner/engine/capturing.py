@@ -53,7 +53,7 @@ def _captured(
     if not isinstance(found, Outcome):
         return answer._replace(problem="its capability noted nothing")
     if found.failure:
-        return None if stopped() else answer._replace(problem=found.message, failure=found.failure)
+        return None if stopped() else answer._replace(problem=found.message, failure=found.failure, rule=found.rule)
     return answer._replace(files=({"before": found.outputs},))
 
 

@@ -189,6 +189,7 @@ class Driver:
         if not (asked or self._weighing):
             return False
         from planrunner.engine.answering import looks  # late: few runs are steered
+        from planrunner.engine.calls import rights_of
         from planrunner.engine.rare_effects import Weigh
 
         seen = [each for each in self._weighing.values() if each[1].found]
@@ -199,7 +200,8 @@ class Driver:
         new = [request for request in new if all(request.id != other.id for other, _ in seen)]
         for request in new:
             if look := looks(self.state, request, self._place):
-                weigh = Weigh(look, self._place.directory, [])
+                number = self.state.index[str(request.body["gate"])]
+                weigh = Weigh(look, self._place.directory, [], rights_of(self.state, number))
                 self._weighing[request.id] = (request, weigh)
                 self._effects.start([weigh])
             else:

@@ -13,11 +13,13 @@ from functools import partial
 from glob import glob
 from typing import Any
 
+from planrunner.capabilities.files.scope import Scope, scope_between
 from planrunner.engine.evidence_files import SHOWN, Unfit, digest_of, file_record, read, require_inside
 from planrunner.engine.rare_effects import Examine, Weigh
 from planrunner.errors import PlanInvalid, UsageError
 from planrunner.jsontext import stable_json
 from planrunner.machine.events import GateExamined
+from planrunner.plan.rights import Level
 from planrunner.safety.people import read_project
 from planrunner.safety.project import FILE, unsound
 
@@ -42,23 +44,24 @@ def looking(effect: Examine | Weigh) -> tuple[Callable[[], Any], list[Any] | Non
     """What a thread does for the effect, and the list that its result belongs into; None: among the events."""
     if isinstance(effect, Examine):
         return partial(examined, effect), None
-    return partial(examine, effect.looks, effect.directory), effect.found
+    return partial(examine, effect.looks, effect.directory, effect.rights), effect.found
 
 
 def examined(effect: Examine) -> GateExamined:
     """What is found of the evidence that a gate asks for."""
-    return GateExamined(effect.task, effect.visit, *examine(effect.looks, effect.directory))
+    return GateExamined(effect.task, effect.visit, *examine(effect.looks, effect.directory, effect.rights))
 
 
-def examine(looks: Sequence[Record], directory: str) -> tuple[tuple[Record, ...], str]:
-    """The records of everything to be looked at below ``directory``, and the digest of the project's policy. What
-    cannot be had is a record with a problem; nothing is raised."""
+def examine(looks: Sequence[Record], directory: str, rights: Sequence[Level] = ()) -> tuple[tuple[Record, ...], str]:
+    """The records of everything to be looked at below ``directory``, as far as ``rights`` let files be read, and the
+    digest of the project's policy. What cannot be had is a record with a problem; nothing is raised."""
     found: list[Record] = []
+    scope = scope_between(rights, directory, directory) if rights else None
     for look in looks:
         if look["kind"] == "judge":
             continue  # a model is asked elsewhere, and once
         try:
-            found += _LOOKS[str(look["kind"])](look, directory)
+            found += _LOOKS[str(look["kind"])](look, directory, scope)
         except _FAULTS as error:
             name = str(look.get("path") or look.get("range") or look.get("name") or look["kind"])
             rule = {"rule": error.rule} if isinstance(error, Unfit) and error.rule else {}
@@ -97,11 +100,11 @@ def _named(look: Record, key: str) -> str:
     return value
 
 
-def _files(look: Record, directory: str) -> Iterator[Record]:
+def _files(look: Record, directory: str, scope: Scope | None) -> Iterator[Record]:
     pattern = _named(look, "path")
     require_inside(directory, pattern)
     if os.path.lexists(os.path.join(directory, pattern)) or not any(sign in pattern for sign in "*?["):
-        yield file_record(directory, pattern)
+        yield file_record(directory, pattern, scope)
         return
     names = sorted(glob(pattern, root_dir=directory, recursive=True))
     files = [name for name in names if os.path.isfile(os.path.join(directory, name))]
@@ -110,21 +113,21 @@ def _files(look: Record, directory: str) -> Iterator[Record]:
     if len(files) > MOST:
         raise Unfit(f"{len(files)} files fit the pattern, and {MOST} may")
     for name in files:
-        yield file_record(directory, name)
+        yield file_record(directory, name, scope)
 
 
-def _text(look: Record, directory: str) -> Iterator[Record]:
+def _text(look: Record, directory: str, scope: Scope | None) -> Iterator[Record]:
     value = look.get("value")
     text = value if isinstance(value, str) else stable_json(value)
     digest = digest_of(text.encode("utf-8", "surrogatepass"))
     yield {"kind": "text", "name": str(look.get("name", "")), "digest": digest, "text": text[:SHOWN]}
 
 
-def _junit(look: Record, directory: str) -> Iterator[Record]:
+def _junit(look: Record, directory: str, scope: Scope | None) -> Iterator[Record]:
     from planrunner.capabilities.validate.junit import NoReport, read_cases  # late: few gates read a report
 
     path = _named(look, "path")
-    data = read(directory, path)
+    data = read(directory, path, scope)
     try:
         cases = read_cases(data)
     except NoReport as error:
@@ -147,11 +150,11 @@ def _junit(look: Record, directory: str) -> Iterator[Record]:
     yield record
 
 
-def _schema(look: Record, directory: str) -> Iterator[Record]:
+def _schema(look: Record, directory: str, scope: Scope | None) -> Iterator[Record]:
     from planrunner.capabilities.jsonschema import faults  # late: few gates check data
 
     path, schema_path = _named(look, "path"), _named(look, "schema")
-    data, schema = read(directory, path), read(directory, schema_path)
+    data, schema = read(directory, path, scope), read(directory, schema_path, scope)
     found = faults(_document(schema_path, schema), _document(path, data))
     name = f"{path} by {schema_path}"
     record = {"kind": "schema", "name": name, "digest": digest_of(data + b"\0" + schema), "text": "fits the schema"}
@@ -182,18 +185,18 @@ def _document(path: str, data: bytes) -> Json:
     return to_json(parsed.tree)
 
 
-def _diff(look: Record, directory: str) -> Iterator[Record]:
+def _diff(look: Record, directory: str, scope: Scope | None) -> Iterator[Record]:
     from planrunner.engine.evidence_diffs import diff  # late: loads what speaks to git
 
-    return diff(look, directory)
+    return diff(look, directory, scope)
 
 
-def _told(look: Record, directory: str) -> Iterator[Record]:
+def _told(look: Record, directory: str, scope: Scope | None) -> Iterator[Record]:
     """What was found out before anybody looked at the world."""
     yield {"kind": look["kind"], "name": look["name"], "digest": "", "problem": look["problem"]}
 
 
-_LOOKS: dict[str, Callable[[Record, str], Iterator[Record]]] = {
+_LOOKS: dict[str, Callable[[Record, str, Scope | None], Iterator[Record]]] = {
     "file": _files,
     "text": _text,
     "junit": _junit,

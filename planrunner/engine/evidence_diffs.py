@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Call, Context, Failure
+from planrunner.capabilities.files.scope import Scope
 from planrunner.capabilities.git.command import Git, Refused
-from planrunner.capabilities.git.repository import open_repository
-from planrunner.engine.evidence_files import SHOWN, Unfit, digest_of, file_record
+from planrunner.capabilities.git.repository import Repository, open_repository
+from planrunner.engine.evidence_files import SHOWN, Unfit, digest_of, file_record, require_readable
 from planrunner.engine.services import AttemptServices
 from planrunner.plan.model import Task
 
@@ -35,18 +36,24 @@ class _Silent:
     def spend(self, amounts: Mapping[str, Json]) -> None: ...
 
 
-def diff(look: Record, directory: str) -> Iterator[Record]:
+def diff(look: Record, directory: str, scope: Scope | None = None) -> Iterator[Record]:
     """The changes of the working tree, or of a range of commits; what is named as a range and is a path that exists
-    stands for the changes of that path. Without a range what git does not know yet is part of it."""
+    stands for the changes of that path. Without a range what git does not know yet is part of it. Where one of the
+    files may not be read by ``scope`` nothing is shown: a review of a part would pass for one of all."""
     range_, paths = str(look.get("range") or ""), [str(path) for path in look.get("paths", ())]
     if range_.startswith("-"):
         raise Unfit("a range of commits does not begin with a dash")
     if range_ and (any(sign in range_ for sign in "*?[") or os.path.lexists(os.path.join(directory, range_))):
         range_, paths = "", [range_, *paths]
     options = ("--no-color", "--no-ext-diff", "--no-textconv", "--binary")
-    git = _git(directory)
+    found = _repository(directory)
+    git = found.git._replace(variables={**found.git.variables, "GIT_LITERAL_PATHSPECS": "0"})  # may be patterns here
+    if scope is not None:
+        _require_commits(git, range_)
+        for name in _split(_asked(git, "diff", "--name-only", "--no-renames", "-z", range_ or "HEAD", "--", *paths)):
+            require_readable(directory, os.path.join(found.top, name), scope)
     data = _asked(git, "diff", *options, range_ or "HEAD", "--", *paths)
-    new = [] if range_ else _unknown_files(git, paths)
+    new = [] if range_ else _unknown_files(git, paths, scope)
     whole = data + b"".join(f"{name} {record['digest']}\n".encode() for name, record in new)
     text = data.decode("utf-8", "replace")
     lines = text.splitlines()
@@ -60,28 +67,41 @@ def diff(look: Record, directory: str) -> Iterator[Record]:
     yield {"kind": "diff", "name": name, "digest": digest_of(whole), "text": shown[:SHOWN], "counts": counts}
 
 
-def _unknown_files(git: Git, paths: Sequence[str]) -> list[tuple[str, Record]]:
-    listed = _asked(git, "ls-files", "--others", "--exclude-standard", "-z", "--", *paths)
-    names = [name for name in listed.decode("utf-8", "surrogateescape").split("\0") if name]
+def _require_commits(git: Git, range_: str) -> None:
+    """Raises Unfit where a range names anything but commits: the paths in a folder or a file that git keeps say nothing
+    of where it lies, by which a policy would judge it."""
+    for each in _asked(git, "rev-parse", "--revs-only", range_, "--").decode().split() if range_ else ():
+        try:
+            git.raw("rev-parse", "--quiet", "--verify", f"{each.removeprefix('^')}^{{commit}}")
+        except Refused:
+            said = f"`{range_}` names no commits, by which a policy could judge the files; name those under `paths`"
+            raise Unfit(said) from None
+
+
+def _split(listed: bytes) -> list[str]:
+    return [name for name in listed.decode("utf-8", "surrogateescape").split("\0") if name]
+
+
+def _unknown_files(git: Git, paths: Sequence[str], scope: Scope | None) -> list[tuple[str, Record]]:
+    names = _split(_asked(git, "ls-files", "--others", "--exclude-standard", "-z", "--", *paths))
     return [
-        (name, file_record(git.directory, name))
+        (name, file_record(git.directory, name, scope))
         for name in sorted(names)
         if os.path.isfile(os.path.join(git.directory, name)) and not name.startswith(".planrunner/")
     ]
 
 
-def _git(directory: str) -> Git:
-    """Git in the repository around the directory. Raises Unfit where there is none, or its settings are refused."""
+def _repository(directory: str) -> Repository:
+    """The repository around the directory. Raises Unfit where there is none, or its settings are refused."""
     end = time.monotonic() + PATIENCE
     call = Call("", Task("gate"), 1, "", {}, "", (), {}, {}, directory, "", None)
     context = Context(call, _Silent(), lambda: time.monotonic() > end, AttemptServices("", directory, None, {}))
     try:
-        git = open_repository(context).git
+        return open_repository(context)
     except Failure as failure:
         if "lies in no git repository" in str(failure):
             raise Unfit("this is no work tree of git") from None
         raise Unfit(str(failure), failure.rule) from None
-    return git._replace(variables={**git.variables, "GIT_LITERAL_PATHSPECS": "0"})  # paths may be patterns here
 
 
 def _asked(git: Git, *arguments: str) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.files.beneath import Beneath, steps
+from planrunner.capabilities.files.scope import Scope
 
 Json = Any
 Record = dict[str, Json]
@@ -37,10 +38,20 @@ def require_inside(directory: str, path: str) -> None:
         raise Unfit(str(failure), failure.rule) from None
 
 
-def file_record(directory: str, name: str) -> Record:
-    """The record of a file: its digest, its size, and the start of its text. Raises Unfit and OSError."""
+def require_readable(directory: str, path: str, scope: Scope | None) -> None:
+    """Raises Unfit for a path, from the directory on, that a policy does not let be read; ``..`` may lead out."""
+    try:
+        if scope is not None:
+            scope.require("read", (os.path.relpath(os.path.join(directory, path), directory),))
+    except Failure as failure:
+        raise Unfit(str(failure), failure.rule) from None
+
+
+def file_record(directory: str, name: str, scope: Scope | None = None) -> Record:
+    """The record of a file: its digest, its size, and the start of its text. Raises Unfit, also where the file is
+    outside of what a policy lets be read, and OSError."""
     digest, size, start = hashlib.sha256(), 0, b""
-    with _opened(directory, name) as file:
+    with _opened(directory, name, scope) as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
             size += len(piece)
@@ -50,11 +61,11 @@ def file_record(directory: str, name: str) -> Record:
     return {"kind": "file", "name": name, "digest": f"sha256:{digest.hexdigest()}", "size": size, "text": text}
 
 
-def _opened(directory: str, path: str) -> BinaryIO:
+def _opened(directory: str, path: str, scope: Scope | None) -> BinaryIO:
     """A regular file below the directory, links followed as long as they stay inside: a pipe or a device may never come
     to its end."""
     try:
-        with Beneath(directory) as tree:
+        with Beneath(directory, scope=scope) as tree:
             handle = tree.open_to_read(path)
     except Failure as failure:
         raise Unfit(str(failure), failure.rule) from None
@@ -64,9 +75,9 @@ def _opened(directory: str, path: str) -> BinaryIO:
     return os.fdopen(handle, "rb")
 
 
-def read(directory: str, path: str) -> bytes:
+def read(directory: str, path: str, scope: Scope | None = None) -> bytes:
     """The content of a file that is to be checked. Raises Unfit and OSError."""
-    with _opened(directory, path) as file:
+    with _opened(directory, path, scope) as file:
         data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
         raise Unfit(f"is larger than {LARGEST >> 20} MiB")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planrunner.engine.calls import Place, plain_data, prepare, rendered
+from planrunner.engine.calls import Place, plain_data, prepare, rendered, rights_of
 from planrunner.engine.evidence import examine
 from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
@@ -17,6 +17,7 @@ from planrunner.machine.judging import KIND, allowance, judge_of
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.starting import INSTRUCTION
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
+from planrunner.plan.looking import looks_at
 
 if TYPE_CHECKING:
     from planrunner.engine.rare_effects import Weigh
@@ -59,7 +60,7 @@ def request(state: State, number: int, stage: str, place: Place) -> dict[str, Js
         asked["ask"] = _filled(asked["ask"], scope)
     if written.form:
         asked["form"] = [_field(field._asdict(), scope) for field in written.form]
-    looks = _looks(written, scope)
+    looks = looks_at(written.kind, _filled(written.evidence, scope))
     if words and (model := judge_of(state, stage)):
         looks.append({"kind": KIND, "name": model})
     if state.foreign and stage == "gate" and (against := _decides(state, number)):
@@ -89,7 +90,7 @@ def renewed(state: State, task: str, place: Place, weighed: Weigh | None = None)
     if weighed is not None and weighed.looks == looks:
         evidence, policy = weighed.found[0]
     else:
-        evidence, policy = examine(looks, place.directory)
+        evidence, policy = examine(looks, place.directory, rights_of(state, number))
     evidence += tuple(item for item in gate.evidence if item.get("kind") == KIND)  # asked once, about the same attempt
     shown = digest(state, number, asked, evidence, policy)
     if shown == gate.shown:
@@ -181,48 +182,3 @@ def _option(option: dict[str, Json], scope: TaskScope) -> dict[str, Json]:
 def _field(field: dict[str, Json], scope: TaskScope) -> dict[str, Json]:
     field.pop("span")
     return {key: _filled(value, scope) for key, value in field.items() if value not in (None, "", (), False)}
-
-
-# Evidence
-
-
-def _looks(written: Gate, scope: TaskScope) -> list[dict[str, Json]]:
-    """What has to be looked at, by the kind of the gate: a bare path is a file, a report of tests, or a part of the
-    tree whose changes are reviewed."""
-    evidence = _filled(written.evidence, scope)
-    items = evidence if isinstance(evidence, list) else [] if evidence is None else [evidence]
-    paths = [item for item in items if isinstance(item, str)]
-    found: list[dict[str, Json]] = []
-    if written.kind == "tests":
-        found += [{"kind": "junit", "path": path} for path in paths]
-    elif written.kind == "diff":
-        if not any(isinstance(item, dict) and "diff" in item for item in items):
-            found.append({"kind": "diff", "paths": paths})
-    else:
-        found += [{"kind": "file", "path": path} for path in paths]
-    for item in items:
-        if not isinstance(item, str):
-            found += _explicit(item)
-    wanted = {"tests": "junit", "schema": "schema"}.get(written.kind)
-    if wanted is not None and not any(look["kind"] == wanted for look in found):
-        found.append({"kind": wanted, "name": "evidence"})
-    return found
-
-
-def _explicit(item: Json) -> list[dict[str, Json]]:
-    if not isinstance(item, dict):
-        return [{"kind": "text", "name": "", "value": item}]
-    if "schema" in item:
-        return [{"kind": "schema", "path": item.get("file", item.get("path")), "schema": item["schema"]}]
-    if "diff" in item:
-        what, paths = item["diff"], item.get("paths", [])
-        named = [*(what if isinstance(what, list) else []), *([paths] if isinstance(paths, str) else paths)]
-        return [{"kind": "diff", "range": what if isinstance(what, str) else "", "paths": named}]
-    found: list[dict[str, Json]] = []
-    for key, value in item.items():
-        kind = {"file": "file", "files": "file", "path": "file", "junit": "junit", "tests": "junit"}.get(key)
-        if kind is None:
-            found.append({"kind": "text", "name": key, "value": value})
-        else:
-            found += [{"kind": kind, "path": path} for path in (value if isinstance(value, list) else [value])]
-    return found

@@ -29,6 +29,11 @@ def inside(root: str, directory: str, pattern: str) -> str:
     return relative
 
 
+def is_pattern(text: str) -> bool:
+    """Whether a text stands for whatever fits it, and not for one path alone."""
+    return not _MAGIC.isdisjoint(text)
+
+
 def matching(root: str, pattern: str) -> Iterator[str]:
     """What there is below ``root`` that fits: files, links and folders. A folder stands for all that it holds."""
     parts = pattern.split("/")
@@ -62,7 +67,7 @@ def _fitting(root: str, at: str, parts: Sequence[str]) -> Iterator[str]:
             if _is_folder(os.path.join(folder, name)):
                 yield from _fitting(root, _join(at, name), parts)
         return
-    magic = not _MAGIC.isdisjoint(part)
+    magic = is_pattern(part)
     for name in [name for name in _names(folder) if fnmatchcase(name, part)] if magic else [part]:
         path = os.path.join(folder, name)
         if not rest:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from planrunner.machine.events import Outcome
 from planrunner.plan.commandlist import commands
-from planrunner.plan.judging import refusal, uses, variables
+from planrunner.plan.judging import assigned, placed, refusal, uses, variables
 from planrunner.plan.rights import Use
 
 if TYPE_CHECKING:
@@ -17,21 +18,24 @@ if TYPE_CHECKING:
     from planrunner.plan.rights import Right
 
 
-def refused(call: Call) -> Outcome | None:
+def refused(call: Call, top: str) -> Outcome | None:
     """The outcome of a call that its rights do not allow; None for one that may be made. What is to be asked for was
-    asked before the attempt began."""
-    for wanted, right in _judged(call):
+    asked before the attempt began. ``top`` is where the run works, from which relative paths of a policy count."""
+    for wanted, right in _judged(call, top):
         if right.verdict == "deny":
             return Outcome("policy", refusal(wanted, right), rule=right.rule)
     return None
 
 
-def _judged(call: Call) -> Iterator[tuple[Wanted, Right]]:
+def _judged(call: Call, top: str) -> Iterator[tuple[Wanted, Right]]:
     runs: tuple[tuple[str, ...], ...] | None = None
     if call.arguments:
         runs = (call.arguments,)
     elif call.script:
         runs = commands(call.script, call.values, call.task.shell)
     script = bool(call.script or call.arguments)
-    yield from uses(call.rights, Use(call.task.uses, call.inputs, runs, script, final=True))
-    yield from variables(call.rights, call.env)
+    elsewhere = bool(call.task.cwd) and os.path.abspath(call.directory) != os.path.abspath(top)
+    use = Use(call.task.uses, call.inputs, runs, script, final=True)
+    yield from uses(call.rights, placed(use, call.env, elsewhere))
+    within = assigned(call.rights, call.arguments or call.script or None, call.task.shell)
+    yield from variables(call.rights, dict.fromkeys((*call.env, *within)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.engine.calls import prepare
+from planrunner.engine.calls import prepare, rights_of
 from planrunner.engine.rare_effects import Cancel, Examine, Observe, Probe
 from planrunner.machine.commands import Start
 from planrunner.machine.events import AttemptStopping, FactsRequested, FrameClosing, TaskSettled, UndoEnded, UndoSettled
@@ -176,7 +176,8 @@ def _ask(command: AskPeople, turn: Turn) -> None:
     event = requested(turn.state, command, turn.place)
     turn.record(event, turn.now)
     looks = tuple(event.request.get("looks", ()))
-    effect = Examine(event.task, event.visit, looks, turn.place.directory)
+    rights = rights_of(turn.state, command.number)
+    effect = Examine(event.task, event.visit, looks, turn.place.directory, rights=rights)
     if any(look["kind"] == "judge" for look in looks):
         from planrunner.engine.judging import judging  # late: few criteria are judged by a model
 

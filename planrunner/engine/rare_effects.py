@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from planrunner.capabilities.contract import Call
     from planrunner.machine.events import CheckpointAsked
+    from planrunner.plan.rights import Level
 
     Json = Any
 
@@ -40,23 +41,25 @@ class Cancel(NamedTuple):
 
 
 class Examine(NamedTuple):
-    """Look at the evidence of the gate of a task, below ``directory``. ``call`` is that of the model that judges its
-    criteria; None where none is asked."""
+    """Look at the evidence of the gate of a task, below ``directory``, as far as ``rights`` let files be read. ``call``
+    is that of the model that judges its criteria; None where none is asked."""
 
     task: str
     visit: int
     looks: tuple[dict[str, Json], ...]
     directory: str
     call: Call | None = None
+    rights: tuple[Level, ...] = ()
 
 
 class Weigh(NamedTuple):
-    """Look again at the evidence of a gate on which somebody votes, below ``directory``; there is no answer, what is
-    found, with the digest of the project's policy, is appended to ``found``."""
+    """Look again at the evidence of a gate on which somebody votes, below ``directory`` and as ``rights`` let; there is
+    no answer, what is found, with the digest of the project's policy, is appended to ``found``."""
 
     looks: tuple[dict[str, Json], ...]
     directory: str
     found: list[tuple[tuple[dict[str, Json], ...], str]]
+    rights: tuple[Level, ...] = ()
 
 
 class Look(NamedTuple):
@@ -93,24 +96,27 @@ class Forget(NamedTuple):
 
 
 class Save(NamedTuple):
-    """Copy files before a task starts, or have its capability note what it needs to undo the ``call``; the answer is
-    BackupMade."""
+    """Copy files before a task starts, where ``rights`` let them be read, or have its capability note what it needs to
+    undo the ``call``; the answer is BackupMade."""
 
     task: str
     visit: int
     directory: str
     patterns: tuple[str, ...]
     call: Call | None = None
+    rights: tuple[Level, ...] = ()
 
 
 class Restore(NamedTuple):
-    """Put files back as they were saved: an attempt to undo, which ends like one of a task of the name ``task``."""
+    """Put files back as they were saved, as far as ``rights`` let them be written: an attempt to undo, which ends like
+    one of a task of the name ``task``."""
 
     task: str
     attempt: int
     directory: str
     patterns: tuple[str, ...]
     files: tuple[dict[str, Any], ...]
+    rights: tuple[Level, ...] = ()
 
 
 class TakeCheckpoint(NamedTuple):

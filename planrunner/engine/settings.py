@@ -141,7 +141,7 @@ def refused(settings: LiveSettings, call: Call) -> Outcome | None:
     if call.rights:
         from planrunner.engine import permits  # late: few calls are restricted
 
-        found = permits.refused(call)
+        found = permits.refused(call, settings.directory)
     if found is None and (call.task.cwd or call.task.outputs):
         from planrunner.engine.straying import strayed  # late: most tasks stay where the run works
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from planrunner.engine.calls import Place, call_of, digest, rendered
+from planrunner.engine.calls import Place, call_of, digest, rendered, rights_of
 from planrunner.engine.effects import UNDO, StartCall
 from planrunner.engine.questions import WORK
 from planrunner.engine.rare_effects import Restore, Save
@@ -45,7 +45,9 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
     intent = UndoStarted(task.id, command.attempt, key, command.owed, owed.kind, "", command.reissue)
     intent = intent._replace(reserved=command.reserved)
     if owed.kind == "files":
-        effect = Restore(UNDO + task.id, command.attempt, place.directory, owed.patterns, owed.files)
+        effect = Restore(
+            UNDO + task.id, command.attempt, place.directory, owed.patterns, owed.files, rights_of(state, owed.number)
+        )
         return PreparedUndo(intent, effect)
     start = Start(owed.number, command.attempt, command.reissue)
     found = state.tasks[owed.number]
@@ -123,4 +125,6 @@ def prepare_save(state: State, number: int, place: Place) -> tuple[BackupAsked, 
         given = tuple(inside(place.directory, directory, rendered(pattern, scope)) for pattern in task.backup)
     except (Refused, TemplateError, EvaluationError) as error:
         return BackupAsked(task.id, visit, task.backup), BackupMade(task.id, visit, task.backup, (), str(error))
-    return BackupAsked(task.id, visit, given), Save(task.id, visit, place.directory, given)
+    return BackupAsked(task.id, visit, given), Save(
+        task.id, visit, place.directory, given, rights=rights_of(state, number)
+    )

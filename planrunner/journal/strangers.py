@@ -14,7 +14,7 @@ from planrunner.journal.database import CHAINED, FILE, Connection, check_layout,
 from planrunner.journal.takeover import prove
 from planrunner.journal.verifying import known_chain
 from planrunner.journal.walking import Sealed
-from planrunner.journal.workspace import find_state
+from planrunner.journal.workspace import program
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,9 +45,23 @@ def strange(state: str, why: str) -> RecordMismatch:
     return RecordMismatch(
         f"the state directory `{state}` was not written by your planrunner, so nobody acts on what lies in it: {why}"
         " (`state.foreign`)",
-        f"move it away; or look through it, then take it as it is with `planrunner {_named(state)}audit accept"
-        " --because WHY`",
+        f"move it away; or look through it, then take it as it is with `{program(state)} audit accept --because WHY`",
     )
+
+
+def stranger(state: str) -> str:
+    """For whoever only reads: that a state directory came from elsewhere, in a sentence; empty where it did not."""
+    if not os.path.isdir(state):
+        return ""
+    chain = known_chain(state)
+    try:
+        chain.open_heads(write=False)
+        refuse_stranger(state, chain)
+    except RecordMismatch as error:
+        return error.message
+    finally:
+        chain.close()
+    return ""
 
 
 def begin_own(connection: Connection, chain: Chain, state: str) -> None:
@@ -145,10 +159,3 @@ def prepared(state: str) -> str:
                 if name in files or os.path.islink(path):
                     return f"`{path}` belongs to no journal"
     return ""
-
-
-def _named(state: str) -> str:
-    if state == find_state(None):
-        return ""
-    quoted = state.replace("'", "'\\''")
-    return f"--state '{quoted}' "

@@ -39,6 +39,14 @@ def find_project(plan_path: str | None) -> str:
     return _project(os.path.normpath(start)) or here
 
 
+def program(state: str) -> str:
+    """How this program is called for a state directory by whoever stands in the working directory, as hints say it."""
+    if state == find_state(None):
+        return "planrunner"
+    quoted = state.replace("'", "'\\''")
+    return f"planrunner --state '{quoted}'"
+
+
 def _project(directory: str) -> str | None:
     while True:
         if is_marked(directory):

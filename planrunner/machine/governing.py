@@ -101,10 +101,24 @@ def levels_of(state: State, number: int) -> tuple[Level, ...]:
     return tuple(level for level in reversed(found) if narrows(level.data))
 
 
+def _env_around(state: State, number: int) -> tuple[tuple[str, str], ...]:
+    """The variables that the plan around a task sets."""
+    frame = state.tasks[number].frame
+    if frame.owner < 0:
+        return state.plan.env
+    from planrunner.machine.scope import plan_of  # late: many plans are flat
+
+    return plan_of(state, frame)[0].env
+
+
 def asked(state: State, number: int) -> Right | None:
     """What a policy says to ask people about before a task starts; None where nothing is to be asked."""
     task = state.specs[number]
     if not task.uses or number in state.holders:
         return None
-    said = [right for _, right in judged(levels_of(state, number), task) if right.verdict == "ask"]
+    said = [
+        right
+        for _, right in judged(levels_of(state, number), task, _env_around(state, number))
+        if right.verdict == "ask"
+    ]
     return said[0] if said else None

@@ -24,7 +24,8 @@ class BackupMade(NamedTuple):
     directory of the run and ``mode``, with ``sha256`` and ``size`` (kept as an artifact) or ``folder``; or ``link``:
     where it leads. What fits the patterns and is not among them did not exist. Where the capability undoes the task
     itself, the only one holds under ``before`` what it found out. With a ``problem`` nothing was saved, and the task
-    cannot start: it fails with the class ``failure``; ``interrupted`` tells that a stop of the run cut it off."""
+    cannot start: it fails with the class ``failure``, by ``rule`` where one refuses it; ``interrupted`` tells that a
+    stop of the run cut it off."""
 
     task: str
     visit: int
@@ -32,6 +33,7 @@ class BackupMade(NamedTuple):
     files: tuple[dict[str, Json], ...] = ()
     problem: str = ""
     failure: str = "policy"
+    rule: str = ""
 
 
 class RollbackStarted(NamedTuple):

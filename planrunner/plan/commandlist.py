@@ -11,6 +11,7 @@ import os
 import re
 
 from planrunner.plan.matching import UNKNOWN, Loose
+from planrunner.plan.setvariables import steers
 from planrunner.plan.shellcommand import LEADS, Command, Word
 from planrunner.plan.shellscan import Scan
 from planrunner.record import TYPE_CHECKING
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 _LEADS = LEADS | frozenset("fi done }".split())
 _REFUSED = frozenset("for case esac function select coproc in [[ ]] time shopt".split())
 """What stands for more than one command, or changes how those behind it are read."""
-_STEERING = re.compile(
-    r"PATH|IFS|ENV|BASH\w*|LD_\w*|GIT_\w*|PYTHON\w*|PERL\w*|RUBY\w*|NODE_\w*|PS4|PROMPT_COMMAND|SHELL\w*"
-)
-"""Variables that make a command run something else than it says."""
 _SETTING = frozenset("export readonly declare typeset local read printf getopts mapfile readarray let unset".split())
 """Built-in commands that set variables which their arguments name."""
 
@@ -156,7 +153,7 @@ class _Plain(Command):
                 self._sets(name)
 
     def _sets(self, name: str) -> None:
-        if _STEERING.fullmatch(name) or name in self._reader.values or UNKNOWN in name:
+        if steers(name) or name in self._reader.values or UNKNOWN in name:
             raise _Puzzling
 
 

@@ -21,6 +21,13 @@ def steps(directory: str, path: str) -> list[str] | None:
     return None if ".." in parts else parts
 
 
+def without_parents(directory: str, path: str) -> str:
+    """A path that goes up and comes back, written without ``..``; empty for one that leaves the directory. Links may
+    make the two differ, so only a person puts one for the other."""
+    plain = posixpath.relpath(posixpath.join(directory, path), directory)
+    return "" if plain.split("/", 1)[0] == ".." else plain
+
+
 def placed(root: str, directory: str, parts: Sequence[str]) -> str:
     """Where steps from a directory lead: from ``root`` on, or absolute where that lies outside; both are absolute. This
     is what the patterns of a policy are held against."""

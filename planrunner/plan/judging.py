@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 from planrunner.plan.matching import UNKNOWN, written
-from planrunner.plan.rights import AS_BEGUN, Level, Right, Use, capability, host, named, texts
+from planrunner.plan.rights import (
+    AS_BEFORE,
+    Level,
+    Right,
+    Use,
+    capability,
+    holds_template,
+    host,
+    named,
+    restricts,
+    texts,
+)
 from planrunner.plan.rights import entries as entries_of
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -46,23 +58,42 @@ _INSTALLS = ("dependencies", "packages", "requirements")
 """Inputs that name packages to install."""
 
 
-def judged(levels: Sequence[Level], task: Task) -> Iterator[tuple[Wanted, Right]]:
+def judged(levels: Sequence[Level], task: Task, env: Iterable[tuple[str, str]] = ()) -> Iterator[tuple[Wanted, Right]]:
     """Everything that a task wants by its text, and what the levels say to it; what it does instead when a budget runs
-    short, and what undoes it, included."""
+    short, and what undoes it, included. ``env`` are the variables of the plan around it."""
     if not levels:
         return
-    if task.uses:
-        yield from uses(levels, Use(task.uses, task.inputs, *commands_of(task.run, task.shell)))
-    for action in (task.degraded, task.rollback):
+    names = [name for name, _ in (*env, *task.env)]
+    for action in (task, task.degraded, task.rollback):
         if action is not None and action.uses:
-            yield from uses(levels, Use(action.uses, action.inputs, *commands_of(action.run, task.shell)))
-    yield from variables(levels, (name for name, _ in task.env))
+            use = Use(action.uses, action.inputs, *commands_of(action.run, task.shell))
+            yield from uses(levels, placed(use, names, _leads_elsewhere(task.cwd)))
+            names += assigned(levels, action.run, task.shell)
+    yield from variables(levels, dict.fromkeys(names))
+
+
+def placed(use: Use, names: Iterable[str], elsewhere: bool) -> Use:
+    """A call with what around it decides which programs its commands are: the names of the variables that are set, and
+    whether it works in another folder than the run."""
+    if not use.script:
+        return use
+    from planrunner.plan.setvariables import steered  # late: few runs have a policy
+
+    return use._replace(steered=steered(names), elsewhere=elsewhere)
+
+
+def _leads_elsewhere(cwd: str) -> bool:
+    """Whether a ``cwd`` is another folder than that of the run as far as it is written; what has a template, and what
+    is absolute, the call tells."""
+    return bool(cwd) and not holds_template(cwd) and not cwd.startswith("/") and posixpath.normpath(cwd) != "."
 
 
 def uses(levels: Sequence[Level], use: Use) -> Iterator[tuple[Wanted, Right]]:
     """What one call wants."""
     command = f" `{' '.join(use.commands[0])[:80]}`" if use.commands is not None and len(use.commands) == 1 else ""
-    yield Wanted(f"`{use.capability}`{command}", "capabilities", use.capability), capability(levels, use)
+    right = capability(levels, use)
+    what = f"`{use.capability}`{command}{_because(levels, use, right)}"
+    yield Wanted(what, "capabilities", use.capability), right
     if use.capability.partition(".")[0] in _SPEAKS:
         for name, port in addresses(use.inputs):
             entry = f"{name}:{port}" if port else name
@@ -70,6 +101,15 @@ def uses(levels: Sequence[Level], use: Use) -> Iterator[tuple[Wanted, Right]]:
             yield Wanted(what, "network", entry), host(levels, name, port)
     for name in _packages(use.inputs):
         yield Wanted(f"the package `{name}`", "dependencies", name), named(levels, "dependencies", name)
+
+
+def _because(levels: Sequence[Level], use: Use, right: Right) -> str:
+    """What around a call makes the answer another than that to its commands alone."""
+    if right.verdict != "allow" and use.steered and capability(levels, use._replace(steered="")) != right:
+        return f" with `{use.steered}` set, which makes commands others than they say"
+    if right.verdict != "allow" and use.elsewhere and capability(levels, use._replace(elsewhere=False)) != right:
+        return " with a `cwd` of its own, where a relative path is another program"
+    return ""
 
 
 def variables(levels: Sequence[Level], names: Iterable[str]) -> Iterator[tuple[Wanted, Right]]:
@@ -90,6 +130,15 @@ def commands_of(run: str | tuple[str, ...] | None, shell: str = "") -> tuple[tup
     from planrunner.plan.commandlist import commands  # late: few runs have a policy
 
     return commands(run, shell=shell), True
+
+
+def assigned(levels: Sequence[Level], run: str | Sequence[str] | None, shell: str) -> tuple[str, ...]:
+    """The variables that what a task runs sets by itself, where a level is about variables."""
+    if run is None or not any(restricts(level.data, "env") for level in levels):
+        return ()
+    from planrunner.plan.setvariables import set_in  # late: few runs have a policy
+
+    return tuple(set_in(run, shell))
 
 
 def addresses(value: Json) -> Iterator[tuple[str, int]]:
@@ -122,7 +171,8 @@ def refusal(wanted: Wanted, right: Right) -> str:
     whose = level.file or level.name
     section, verdict = right.rule.split(".")[1:3]
     if verdict == "deny":
-        return f"{whose} denies {wanted.what}: `policy: {{{section}: {{deny: …}}}}` has `{right.entry}`"
+        told = f"{whose} denies {wanted.what}: `policy: {{{section}: {{deny: …}}}}` has `{right.entry}`"
+        return f"{told}; {cure(level, '')}" if level.name.endswith(AS_BEFORE) else told
     given = level.data.get(section)
     allowed = texts(given.get(verdict)) if wanted.way else entries_of(given, "allow") or ()
     line = f"policy: {{{section}: {{{verdict}: {_pasted([*allowed, wanted.entry])}}}}}"
@@ -145,6 +195,6 @@ def _pasted(value: Json) -> str:
 
 def cure(level: Level, line: str) -> str:
     """What makes right what a level takes away: the line to write, or consent to the policy of now."""
-    if level.name.endswith(AS_BEGUN):
+    if level.name.endswith(AS_BEFORE):
         return "`--accept-policy`, for `planrunner retry` or `resume`, holds the run to the policy of now alone"
     return f"to allow it, write there: {line}"

@@ -140,6 +140,11 @@ class _Table(Table[str, Capability]):
     def __len__(self) -> int:
         return len(self._capabilities.names())
 
+    def built_in(self) -> Iterable[str]:
+        """The names that need no plugin; where nobody tells them apart, all."""
+        found: Callable[[], Iterable[str]] = getattr(self._capabilities, "built_in", self._capabilities.names)
+        return found()
+
     @property
     def aside(self) -> str:
         """What was not looked at, in words; empty where everything was."""

@@ -88,7 +88,7 @@ def words_may_match(pattern: str, words: Sequence[str]) -> bool:
     fixed = wanted[:-1] if rest else wanted
     for at, word in enumerate(words):
         if isinstance(word, Loose):
-            return at >= len(fixed) or _may_become(word, fixed[at])
+            return at >= len(fixed) or may_become(word, fixed[at])
         if at >= len(fixed):
             return rest
         if word != "*" and not name_matches(fixed[at], word):
@@ -96,7 +96,7 @@ def words_may_match(pattern: str, words: Sequence[str]) -> bool:
     return len(words) >= len(fixed)
 
 
-def _may_become(word: str, pattern: str) -> bool:
+def may_become(word: str, pattern: str) -> bool:
     """Whether the first word that a shell makes of a ``Loose`` one could fit a pattern, by how both begin and end."""
     begins, wanted = re.split(r"[*?\[{~]", word)[0], re.split(r"[*?]", pattern)[0]
     if not (begins.startswith(wanted) or wanted.startswith(begins)):

@@ -21,6 +21,8 @@ LAUNCHERS = frozenset(
 """Programs that start the one which their arguments name, beside those that every reader of shell text knows
 (``shellcommand.CARRIERS``)."""
 
+_MOVING = frozenset(("cd", "pushd", "popd"))
+
 
 def launches(words: Sequence[str]) -> bool:
     """Whether a program runs what its arguments say, or gives it another name."""
@@ -42,6 +44,13 @@ def comparable(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> 
         return patterns, words
     meant = [_for(each, program) for each in patterns]
     return [each for each in meant if each], (_plain(program), *words[1:])
+
+
+def astray(commands: Sequence[Sequence[str]], elsewhere: bool) -> bool:
+    """Whether a script names a program by a relative path that does not begin where the run works: its task works
+    ``elsewhere``, or the script goes there itself. What allows such a path means the file below the run's directory."""
+    moves = elsewhere or any(os.path.basename(words[0]) in _MOVING for words in commands if words)
+    return moves and any("/" in words[0] and not words[0].startswith("/") for words in commands if words)
 
 
 def _for(pattern: str, program: str) -> str:

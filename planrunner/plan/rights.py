@@ -35,7 +35,7 @@ class Level(NamedTuple):
     @property
     def is_operators(self) -> bool:
         """Whether it is the project's, its profile's or the user's own: no plan gives itself such a name."""
-        return self.name.removesuffix(AS_BEGUN) == "planrunner.yaml" or self.name.startswith(("/", "profile "))
+        return self.name.removesuffix(AS_BEFORE) == "planrunner.yaml" or self.name.startswith(("/", "profile "))
 
 
 class Right(NamedTuple):
@@ -50,13 +50,17 @@ class Right(NamedTuple):
 
 class Use(NamedTuple):
     """A call of a capability. ``commands`` are the words of each command that it runs; None where it runs none, or
-    (``script``) where nobody can tell them. Of a ``final`` one every value is there; else templates stand for them."""
+    (``script``) where nobody can tell them. Of a ``final`` one every value is there; else templates stand for them.
+    ``steered`` is a variable that the task sets and that makes its commands others (empty: none); ``elsewhere`` says
+    that it works in another folder than the run, so that a relative path to a program means another file."""
 
     capability: str
     inputs: Json = None
     commands: Sequence[Sequence[str]] | None = None
     script: bool = False
     final: bool = False
+    steered: str = ""
+    elsewhere: bool = False
 
 
 FREE = Right("allow")
@@ -119,7 +123,7 @@ def narrows(data: Json) -> bool:
     return restricts(data) or (isinstance(data, dict) and data.get("sandbox") is not None)
 
 
-AS_BEGUN = " as the run began"
+AS_BEFORE = " as it was earlier in the run"
 """Ends the name of a level that holds for a run although its file says something else by now."""
 
 JUDGED = ("capabilities", "files", "network", "env", "dependencies", "tools", "python")
@@ -248,10 +252,14 @@ def _command_fits(patterns: Sequence[str], use: Use, every: bool) -> bool | None
     tell may hold any command: it fits what denies or asks, and nothing that allows but the pattern ``*``."""
     if "*" in patterns:
         return use.script or use.commands is not None
-    if use.commands is None:
+    if use.commands is None or use.steered:
         return use.script and not every
     answers = [_words_fit(patterns, tuple(words), every) for words in use.commands]
     if every:
+        from planrunner.plan.programnames import astray  # late: few policies speak of commands
+
+        if astray(use.commands, use.elsewhere):
+            return False
         return False if False in answers or not answers else None if None in answers else True
     return True if True in answers else None if None in answers else False
 
@@ -263,8 +271,8 @@ def _words_fit(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> 
         if not every and launches(words):
             return True
         patterns, words = comparable(patterns, words, every)
-    if not every and _carries(words):
-        return True
+    if not every and (carries := _carries(words)) is not False:
+        return carries
     known = not any(map(holds_template, words))
     if known and any(words_match(pattern, words) for pattern in patterns):
         return True
@@ -274,12 +282,15 @@ def _words_fit(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> 
     return None if any(words_may_match(pattern, words) for pattern in patterns) else False
 
 
-def _carries(words: tuple[str, ...]) -> bool:
-    """Whether a command runs another that its arguments name: it is judged like a script that nobody can tell."""
+def _carries(words: tuple[str, ...]) -> bool | None:
+    """Whether a command runs another that its arguments name (None: a word that is not known may say so): it is judged
+    like a script that nobody can tell."""
     from planrunner.plan.shellcommand import CARRIERS, SHELLS  # late: few runs have patterns of commands
 
     if words[:1] == ("find",):
-        return any(word.startswith(("-exec", "-ok")) for word in words)
+        from planrunner.plan.findactions import starts_others  # late, as above
+
+        return starts_others(words[1:])
     return bool(words) and (words[0] in CARRIERS or words[0] in SHELLS or words[0] in _RENAMING)
 
 

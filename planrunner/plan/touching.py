@@ -3,7 +3,8 @@
 Which inputs are paths, and whether what lies there is read or written, the schemas of the inputs say: ``format`` is
 ``file-read`` or ``file-written`` wherever a path stands, ``file-database`` where the address of a SQLite database may,
 ``file-pattern`` where it may be a pattern of files to read, and ``file-diff`` where a text names files to be written.
-The files that hold outputs, and those that are kept as artifacts, are read as well. What
+The files that hold outputs, and those that are kept as artifacts, are read as well, and so is what is shown at a gate;
+what is saved for an undo is read, and written when that puts it back. What
 holds a template is not known before the call, nor what a diff names before it is applied: both are judged then, by the
 same functions (``capabilities/files/scope.py``).
 """
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any, Literal
 
-    from planrunner.plan.model import Capability, Task
+    from planrunner.plan.model import Capability, Gate, Task
     from planrunner.plan.rights import Level, Right
 
     Json = Any
@@ -80,7 +81,9 @@ def files(levels: Sequence[Level], task: Task, ground: Ground) -> Iterator[tuple
             for touch in touched(found, action.inputs):
                 at = (key, *touch.at) if key == "with" else (key, "with", *touch.at)
                 yield _judged(levels, around, touch._replace(at=at))
-    yield from (_judged(levels, around, touch) for touch in _taken(task))
+    yield from (_judged(levels, around, touch) for touch in (*_taken(task), *_saved(task)))
+    if task.gate is not None and task.gate.evidence is not None:
+        yield from (_judged(levels, (ground.directory, ""), touch) for touch in _shown(task.gate))
 
 
 def _taken(task: Task) -> Iterator[Touch]:
@@ -92,6 +95,20 @@ def _taken(task: Task) -> Iterator[Touch]:
         for artifact in task.artifacts:
             if artifact.path:
                 yield Touch("read", artifact.path, ("artifacts", artifact.path), _is_pattern(artifact.path))
+
+
+def _saved(task: Task) -> Iterator[Touch]:
+    for path in task.backup:
+        yield Touch("read", path, ("backup", path), _is_pattern(path))
+        yield Touch("write", path, ("backup", path), _is_pattern(path))
+
+
+def _shown(gate: Gate) -> Iterator[Touch]:
+    """What a gate looks at, from the working directory of the run."""
+    from planrunner.plan.looking import looks_at, paths_of  # late: few gates have evidence
+
+    for look in looks_at(gate.kind, gate.evidence):
+        yield from (Touch("read", path, ("evidence", path), several) for path, several in paths_of(look))
 
 
 def _is_pattern(text: str) -> bool:

@@ -92,6 +92,10 @@ class Registry(_Mapping):
                 hook, register = builtin.SEAMS[name]
                 self.hooks().call(hook, register=builtin.load(register))
 
+    def built_in(self) -> tuple[str, ...]:
+        """The capabilities that come with planrunner; loads nothing."""
+        return tuple(builtin.TARGETS)
+
     def names(self) -> tuple[str, ...]:
         """Every capability there is; loads every plugin."""
         for entry in self.installed():

@@ -11,7 +11,7 @@ import os
 import stat
 
 from planrunner import syntax
-from planrunner.diagnostics import Diagnostic
+from planrunner.diagnostics import Diagnostic, arrange
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Source
 from planrunner.syntax.limits import MAX_TEXT
@@ -83,6 +83,13 @@ class Part:
         """Each section with its key; none where the file is no mapping."""
         if isinstance(self.tree, Mapping):
             yield from self.tree.entries
+
+    def told(self) -> tuple[Diagnostic, ...]:
+        """The findings as people read them: nothing mends settings but a person, so a fix is only what helps."""
+        return arrange(
+            each if each.fix is None else each._replace(fix=None, help=each.help or each.fix.title)
+            for each in self.findings
+        )
 
     def place(self, node: Node) -> str:
         """Where a node stands, as people write it: ``config/agents.yaml:3:5``."""

@@ -56,11 +56,9 @@ def check_project(directory: str) -> Checked | None:
 def check_files(directory: str) -> tuple[Checked, ...]:
     """What is wrong with each file of the settings: the project's own, those it includes, the user's. Raises UsageError
     where one cannot be read, or a profile is asked for that there is not."""
-    from planrunner.diagnostics import arrange  # late: few projects have such a file
-
     parts, user = _parts(directory)
     every = [*parts, user] if user is not None else parts
-    return tuple(Checked(part.source, part.tree, arrange(part.findings)) for part in every)
+    return tuple(Checked(part.source, part.tree, part.told()) for part in every)
 
 
 def read_data(directory: str) -> dict[str, Json]:
@@ -98,9 +96,7 @@ def _sound(directory: str) -> tuple[list[Part], Part | None]:
     parts, user = _parts(directory)
     for part in [*parts, user] if user is not None else parts:
         if any(finding.severity == "error" for finding in part.findings):
-            from planrunner.diagnostics import arrange  # late, as above
-
-            raise PlanInvalid(f"`{part.source.name}` is not sound", part.source, arrange(part.findings))
+            raise PlanInvalid(f"`{part.source.name}` is not sound", part.source, part.told())
     return parts, user
 
 

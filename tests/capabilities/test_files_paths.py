@@ -145,6 +145,15 @@ class TestRead:
             desk.do("read", path=path)
         assert failed.value.failure == "policy"
 
+    def test_a_path_that_goes_up_and_comes_back_is_told_how_it_is_written(self, desk: Desk) -> None:
+        for path in ("./sub/../sub/file", str(desk.root / "sub/../sub/file")):
+            try:
+                assert desk.do("read", path=path)["content"] == "one\ntwo\n"
+            except Failure as failed:
+                assert failed.failure == "policy"
+                assert str(failed).endswith("goes up with `..`, and no path does: write `sub/file`")
+                assert path.startswith(".")
+
     def test_links_in_a_circle_and_links_to_nothing_are_told(self, desk: Desk) -> None:
         (desk.root / "one").symlink_to("other")
         (desk.root / "other").symlink_to("one")

@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.http.guard import Guard
 from planrunner.errors import PlanInvalid
+from planrunner.plan.load import load
+from planrunner.plan.rights import Level
+from planrunner.plugins import Registry
 from planrunner.safety.project import read_data, unsound
+from planrunner.source import Source
 
 GOOD = [
     "private: []",
@@ -43,3 +49,62 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, section: str, sai
     if "an item" in said:
         told = "an entry is a host, an address or a network such as `10.0.0.0/8`, with or without a `:port`"
         assert [each.help for each in refused.value.findings] == [told]
+
+
+HOSTS = [
+    *("x", "example.org", "*.example.org:443", "exämple.org", "localhost.", "a_b-c", "127.0.0.1:80", "10.0.0.0/8"),
+    *("10.0.0.0/8:80", "::1", "[::1]:80", "fc00::/7", "[fc00::/7]:1", "*"),
+]
+NO_HOSTS = [
+    "http://x",
+    "//x",
+    "x/",
+    "x/a",
+    "a b",
+    "",
+    "*:443",
+    "a*.org",
+    "x:port",
+    "u@x",
+    "x?q",
+    "10.0.0.0/33",
+    "{{x}}",
+]
+
+
+def _said(tmp_path: Path, section: str) -> list[tuple[str, int, str]]:
+    """The findings about the same section in a project and in a plan: code, column, help."""
+    (tmp_path / "planrunner.yaml").write_text(f"policy: {{network: {section}}}\n")
+    text = f"policy: {{network: {section}}}\nplan: p\ntasks: [{{id: a, uses: noop}}]\n"
+    in_plan = load(Source(text, "p.yaml", "yaml"), Registry()).findings
+    told = [(each.code, each.span.start, each.help) for each in in_plan]
+    try:
+        read_data(str(tmp_path))
+    except PlanInvalid as refused:
+        assert [(each.code, each.span.start, each.help) for each in refused.findings] == told
+    else:
+        assert not told
+    return told
+
+
+@pytest.mark.parametrize("verdict", ["allow", "ask", "deny"])
+@pytest.mark.parametrize("entry", HOSTS)
+def test_a_host_of_a_policy_that_is_taken_is_one_that_every_connection_can_be_held_against(
+    tmp_path: Path, entry: str, verdict: str
+) -> None:
+    for section in (f"{{{verdict}: ['{entry}']}}", f"{{{verdict}: '{entry}'}}", f"['{entry}']", f"'{entry}'"):
+        assert _said(tmp_path, section) == []
+    Guard({"levels": (Level("planrunner.yaml", {"network": {verdict: [entry], "allow": ["x", entry]}}),)})
+
+
+@pytest.mark.parametrize("entry", NO_HOSTS)
+def test_what_is_no_host_is_found_where_it_stands_in_a_policy_and_not_by_each_connection(
+    tmp_path: Path, entry: str
+) -> None:
+    level = Level("planrunner.yaml", {"network": {"deny": [entry]}})
+    with pytest.raises(Failure):
+        Guard({"levels": (level,)})
+    for section in (f"{{deny: [x, '{entry}']}}", f"{{allow: '{entry}'}}", f"['{entry}']", f"'{entry}'"):
+        ((code, at, help_),) = _said(tmp_path, section)
+        assert (code, at) == ("PLAN006", len("policy: {network: ") + section.index(f"'{entry}'"))
+        assert help_.startswith("an entry is a host such as `example.org`") and "no `https://` before it" in help_

@@ -102,8 +102,8 @@ def test_hostile_plans(project: Path) -> None:
     for number in range(150):
         name, content = mutations.plan(3, number)
         (project / f"{number}-{name}").write_bytes(content)
-    (project / "planrunner.yaml").write_bytes(mutations.project(3, 0))
     names = sorted(path.name for path in project.iterdir() if path.name.endswith((".yaml", ".plan", ".json")))
+    (project / "planrunner.yaml").write_bytes(mutations.project(3, 0))
     code, calls, printed = traced(project, "lint", "--format", "concise", *names)
     assert calls == []
     assert (code, "Traceback" in printed) == (1, False)

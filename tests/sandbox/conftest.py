@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,4 +19,8 @@ from sandbox_project import Project
 def project(tmp_path: Path) -> Iterator[Project]:
     project = Project(tmp_path)
     yield project
+    # bwrap tells the end of a program before the kernel has ended what else is in the namespace
+    deadline = time.monotonic() + 60
+    while project.alive() and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert not project.alive()

@@ -147,7 +147,13 @@ def test_hosts_are_not_judged_without_namespaces(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    "name", ["planrunner.yaml", "planrunner.yaml as the run began", "profile ci", "/etc/ana/planrunner/config.yaml"]
+    "name",
+    [
+        "planrunner.yaml",
+        "planrunner.yaml as it was earlier in the run",
+        "profile ci",
+        "/etc/ana/planrunner/config.yaml",
+    ],
 )
 def test_every_level_of_the_operator_may_name_places_outside(tmp_path: Path, name: str) -> None:
     (tmp_path / "data").mkdir()

@@ -49,13 +49,13 @@ def test_each_host_is_told_once_with_its_rule_and_how_often(project: Project) ->
     assert outcome.failure == ""
     rule = "policy.network.allow"
     assert told(outcome) == [(rule, "one.example:80", 3), (rule, "two.example:8080", 1)]
-    assert "policy: {network: {allow: [allowed.example, two.example:8080]}}" in outcome.refused[1]["message"]
+    assert "policy: {network: {allow: [allowed.example, 'two.example:8080']}}" in outcome.refused[1]["message"]
 
 
 def test_a_task_that_failed_names_them_and_the_rule_is_that_of_the_first(project: Project) -> None:
     outcome = ask(project, 3, "one.example", "two.example")
     assert (outcome.failure, outcome.rule, outcome.exit_code) == ("policy", "policy.network.allow", 3)
-    assert "[allowed.example, one.example:80]" in outcome.message
+    assert "[allowed.example, 'one.example:80']" in outcome.message
     assert outcome.message.endswith("; also refused: two.example:80")
 
 
@@ -171,8 +171,8 @@ def test_a_run_tells_of_them_wherever_it_is_looked_at(command: Command) -> None:
         assert "refused to `calm`, which went well without:" in text
         assert "one.example:80 (policy.network.allow)" in text
         assert "refused  three.example:80 (policy.network.allow)" in text
-        assert "allow: [allowed.example, one.example:80]" in text
-        assert "allow: [allowed.example, two.example:80]" in text
+        assert "allow: [allowed.example, 'one.example:80']" in text
+        assert "allow: [allowed.example, 'two.example:80']" in text
     tasks = json.loads(command("show", "--json").stdout)["tasks"]
     assert [row["what"] for row in tasks["fails"]["refused"]] == ["three.example:80", "two.example:80"]
     events = [json.loads(line) for line in command("events", "--json", "--type", "attempt_ended").stdout.splitlines()]

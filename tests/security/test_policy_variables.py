@@ -40,6 +40,7 @@ def told(project: Path, operator: str, plan: str, *tasks: str) -> str:
     return ran.stdout + ran.stderr + run(project, "logs", "last").stdout
 
 
+@pytest.mark.prints_environment
 @pytest.mark.parametrize(("operator", "plan"), HIDING)
 def test_a_process_sees_what_every_level_lets_it_see(tmp_path: Path, operator: str, plan: str) -> None:
     python = "uses: python.run\n    with: {code: 'import os; print(dict(os.environ))'}"

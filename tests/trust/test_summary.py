@@ -168,6 +168,12 @@ class TestSpoofing:
         ("{{ params.tool }} -v\nls", ["sh", "VALUE", "ls"]),
         ('eval "$CODE"', ["sh", "eval"]),
         ("cd x\nmake", ["sh", "make"]),
+        ("make 2>&1 | tee log", ["sh", "make", "tee"]),
+        ("echo x >&2; 2>&1 ls &> all; true", ["sh", "ls"]),
+        ('N=$((1 + 2)); echo "$((3 * (4 - 1)))" $(( $(nproc) / 2 ))', ["sh", "nproc"]),
+        ('cd ${X:-$(mktemp -d)} && ls ${Y:-}; test "${Z:-`id`}"', ["sh", "mktemp", "ls", "id"]),
+        ("${TOOL:-make} all; exit", ["sh", "${TOOL:-make}"]),
+        ("echo $( (whoami) ); ${ date; }", ["sh", "whoami", "$", "date"]),
     ],
 )
 def test_the_programs_that_a_script_names(script: str, found: list[str]) -> None:

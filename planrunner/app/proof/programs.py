@@ -19,9 +19,12 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _HERE = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\1")
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 _PARTS = re.compile(
-    r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|#[^\n]*|\$\(|`|&&|\|\||[;&|\n(){}]|[^\s;&|(){}'\"`\\$#]+|\s+|.", re.DOTALL
+    r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|#[^\n]*|\$\(\((?:[^()]|\([^()]*\))*\)\)|\$\{[\w#!@*?$-](?:[^{}]|\{[^}]*\})*\}"
+    r"|\d*[<>]&[\d-]*|&>>?|\$\(|`|&&|\|\||[;&|\n(){}]|[^\s;&|(){}'\"`\\$#<>]+|\s+|.",
+    re.DOTALL,
 )
-_INSIDE = re.compile(r"\$\(([^)]*)|`([^`]*)`")
+_REDIRECTION = re.compile(r"\d*[<>]&[\d-]*|&>>?")
+_INSIDE = re.compile(r"\$\((?!\()([^)]*)|`([^`]*)`")
 _BREAKS = frozenset(("$(", "`", "&&", "||", ";", "&", "|", "\n", "(", ")", "{", "}"))
 
 
@@ -65,7 +68,7 @@ def _commands(script: str) -> Iterator[str]:
                     yield word
                 first = word in ("!", "{", "do", "else", "elif", "if", "then", "time", "until", "while")
             first, word = first or part in _BREAKS, ""
-        elif not part.startswith("#"):
+        elif not part.startswith("#") and not _REDIRECTION.fullmatch(part):
             word += part
-            for inner in _INSIDE.finditer(part) if part[0] == '"' else ():
+            for inner in _INSIDE.finditer(part) if part.startswith(('"', "${", "$((")) else ():
                 yield from _commands(inner[1] or inner[2] or "")

@@ -40,6 +40,9 @@ def steps(directory: str, path: str) -> list[str]:
     if "\0" in path or not path:
         raise Failure(f"{path!r} is no path")
     parts = filepaths.steps(directory, path)
+    if parts is None and (plain := filepaths.without_parents(directory, path)):
+        why = f"{path} goes up with `..`, and no path does: write `{plain}`"
+        raise Failure(why, "policy", rule="files.beneath")
     if parts is None:
         raise Failure(f"{path} is outside the working directory", "policy", rule="files.beneath")
     return parts

@@ -12,7 +12,7 @@ from planrunner.plan.rights import restricts
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Literal
 
     from planrunner.capabilities.contract import Context
@@ -43,12 +43,19 @@ class Scope(NamedTuple):
 
 def scope_of(context: Context) -> Scope | None:
     """The scope of a call; None where no policy says anything about files."""
-    levels = tuple(level for level in context.call.rights if restricts(level.data, "files"))
+    here = context.call.directory
+    return scope_between(
+        context.call.rights, context.services.directory() if context.services is not None else here, here
+    )
+
+
+def scope_between(rights: Iterable[Level], top: str, here: str) -> Scope | None:
+    """The scope of whatever is done in the folder ``here`` for a run whose working directory is ``top``; None where no
+    policy says anything about files."""
+    levels = tuple(level for level in rights if restricts(level.data, "files"))
     if not levels:
         return None
-    here = os.path.abspath(context.call.directory)
-    top = os.path.abspath(context.services.directory()) if context.services is not None else here
+    named = (os.path.abspath(top), os.path.abspath(here))
     real = (os.path.realpath(top), os.path.realpath(here))
-    named = (top, here)
     alike = placed(*named, ()) == placed(*real, ())
     return Scope(levels, (named,) if alike else (named, real))

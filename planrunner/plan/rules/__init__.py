@@ -37,6 +37,7 @@ from planrunner.plan.rules import (
     timeouts,
     undoing,
     unexecuted,
+    unfitting,
     unused,
     verbatim,
     waits,
@@ -79,6 +80,7 @@ TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (staff.CODES, staff.check),
     (sizes.CODES, sizes.check),
     (policy.CODES, policy.check),
+    (unfitting.CODES, unfitting.check),
     (taint.CODES, taint.check),
     (secrets.CODES, secrets.check),
 )

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 CODES = ("PLAN801",)
 
-_KEYS = {"capabilities": ("uses", "run"), "network": ("with",), "env": ("env",), "dependencies": ("with",)}
+_KEYS = {"capabilities": ("uses", "run"), "network": ("with",), "env": ("env", "run"), "dependencies": ("with",)}
 """Where a task says what a section of a policy is about."""
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
-    if not view.whole or not (view.levels or view.plan.policy or any(_restricts(task) for task in _written(view))):
+    if not view.whole or not (view.levels or view.plan.policy or any(_restricts(task) for task in written(view))):
         return
-    written = {id(task): task for task in _written(view)}
+    own = {id(task): task for task in written(view)}
     for name, task, wanted, right in refused_tasks(view.plan, view.levels, Ground(view.capabilities, view.directory)):
-        here = written.get(id(task)) or _owner(view, name)
-        place = _place(view, task, wanted) if id(task) in written else here.span
+        here = own.get(id(task)) or _owner(view, name)
+        place = _place(view, task, wanted) if id(task) in own else here.span
         yield Diagnostic("PLAN801", f"`{name}`: {refusal(wanted, right)}", place)
 
 
-def _written(view: PlanView) -> Iterable[Task]:
+def written(view: PlanView) -> Iterable[Task]:
     """The tasks of this file, those of its subplans and loops included."""
     todo = list(view.plan.tasks)
     for task in todo:
@@ -61,7 +61,7 @@ def _place(view: PlanView, task: Task, wanted: Wanted) -> Span:
 
 def _place_of_file(view: PlanView, task: Task, wanted: Wanted) -> Span:
     key, *path = wanted.at
-    if key in ("outputs", "artifacts"):
+    if key in ("outputs", "artifacts", "backup", "evidence"):
         return find_word(view, task, str(path[0]), str(key))
     action = task.degraded if key == "degraded" else task.rollback
     inputs = task.inputs if key == "with" or action is None else {"with": action.inputs}

@@ -28,6 +28,7 @@ MOST = 100
 """Findings with one code about one text."""
 
 _LITERAL = ("title", "description", "owner", "uses", "shell", "labels", "kind")
+_WAYS = {"shell": "name the program itself; tasks with a `when` each may stand for the programs there are"}
 
 
 def judged(view: PlanView) -> Iterable[Diagnostic]:
@@ -111,7 +112,7 @@ def _literal(view: PlanView) -> Iterable[Diagnostic]:
             if is_template(value):
                 yield _not_evaluated(view, Span(0, len(view.source.text)), value, key)
     for task in plan.tasks:
-        if "{" in task.title or "{" in task.description or "{" in task.owner or "{" in task.uses or task.labels:
+        if task.labels or "{" in task.title + task.description + task.owner + task.uses + task.shell:
             for key in _LITERAL:
                 value = getattr(task, key)
                 for text in value if isinstance(value, tuple) else (value,):
@@ -123,6 +124,6 @@ def _not_evaluated(view: PlanView, within: Span, text: str, key: str) -> Diagnos
     at = text.find("{{") if "{{" in text else text.find("{%")
     end = text.find("}", at)
     part = text[at : end + 2 if end >= 0 else len(text)].partition("\n")[0]
-    help_ = "name the thing in words: what people read is the same in every run"
+    help_ = _WAYS.get(key, "name the thing in words: what people read is the same in every run")
     message = f"`{key}` is taken literally, the template in it is not filled in"
     return Diagnostic("PLAN212", message, find_text(view, part, within), help=help_)

@@ -1,0 +1,46 @@
+"""Entries of the policies in a project's settings that deny or ask and can never fit."""
+
+from __future__ import annotations
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.record import TYPE_CHECKING
+from planrunner.syntax.tree import Mapping, Sequence, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planrunner.syntax.tree import Node
+
+
+def unfitting(tree: Node | None, project: str) -> Iterator[Diagnostic]:
+    """The findings about one file of the settings, its profiles included."""
+    policies = [*_policies(tree)]
+    if not policies:
+        return
+    from planrunner.plan.policyentries import Known, misfits  # late: many projects have no policy
+    from planrunner.plugins import Registry
+
+    registry = Registry(project=project)
+    known = Known(registry.find, registry.built_in, registry.names)
+    for policy in policies:
+        for found in misfits(to_json(policy), known):
+            yield Diagnostic(found.code, found.message, _at(policy, found.path).span, help=found.help)
+
+
+def _policies(tree: Node | None) -> Iterator[Node]:
+    profiles = tree.get("profiles") if isinstance(tree, Mapping) else None
+    inside = [value for _, value in profiles.entries] if isinstance(profiles, Mapping) else []
+    for each in (tree, *inside):
+        policy = each.get("policy") if isinstance(each, Mapping) else None
+        if policy is not None:
+            yield policy
+
+
+def _at(node: Node, path: tuple[str | int, ...]) -> Node:
+    """The node that keys lead to, or the last one on the way that is there."""
+    for key in path:
+        if isinstance(node, Sequence) and isinstance(key, int):
+            node = node.items[key]
+        elif isinstance(node, Mapping) and (inner := node.get(str(key))) is not None:
+            node = inner
+    return node
