@@ -12,6 +12,21 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def planrunner(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The command line as it is called in a folder, with nobody at the terminal."""
+    return subprocess.run(
+        [sys.executable, "-m", "planrunner", *words],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", **variables},
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        timeout=240,
+        check=False,
+    )
+
+
 class Desk:
     """A project in ``folder`` with its state beside it; ``canary`` is the file that nothing may ever make."""
 
@@ -24,12 +39,7 @@ class Desk:
 
     def do(self, *words: str, code: int | None = None) -> subprocess.CompletedProcess[str]:
         """planrunner with these words; none of its exit codes stands for a fault of its own."""
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(self.state), "NO_COLOR": "1"}
-        done = subprocess.run(
-            [sys.executable, "-m", "planrunner", *words],
-            cwd=self.folder, env={**environment, **self.env}, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, errors="surrogateescape", timeout=240, check=False,
-        )  # fmt: skip
+        done = planrunner(self.folder, *words, PLANRUNNER_STATE=str(self.state), **self.env)
         assert "Traceback" not in done.stderr, done.stderr[-3000:]
         assert done.returncode != 4, done.stderr[-3000:]
         assert code is None or done.returncode == code, (done.returncode, done.stdout[-1500:], done.stderr[-3000:])

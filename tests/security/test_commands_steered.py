@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from security_desk import planrunner
 
-ROOT = Path(__file__).resolve().parents[2]
 LS = "policy: {capabilities: {allow: [{uses: shell, run: 'ls *'}]}}"
 
 
@@ -21,18 +18,6 @@ def project(tmp_path: Path) -> Path:
         (tmp_path / name).write_text("#!/bin/sh\ntouch ../owned owned\n")
         (tmp_path / name).chmod(0o755)
     return tmp_path
-
-
-def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words],
-        cwd=project,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
 
 
 def write(project: Path, policy: str, plan: str, task: str) -> None:
@@ -52,12 +37,12 @@ PLACES = [
 @pytest.mark.parametrize(("plan", "task"), PLACES)
 def test_a_path_of_the_plans_own_makes_no_allowed_command_another(project: Path, plan: str, task: str) -> None:
     write(project, LS, plan, task)
-    linted, ran = run(project, "lint", "p.yaml"), run(project, "exec", "p.yaml")
+    linted, ran = planrunner(project, "lint", "p.yaml"), planrunner(project, "exec", "p.yaml")
     assert "`PATH` set, which makes commands others" in linted.stdout, linted.stdout
     assert ran.returncode == 12, ran.stdout + ran.stderr
     assert not (project / "owned").exists()
     (project / "planrunner.yaml").unlink()
-    run(project, "exec", "p.yaml")
+    planrunner(project, "exec", "p.yaml")
     assert (project / "owned").exists(), "without the policy it is another program"
 
 
@@ -69,13 +54,13 @@ def test_a_program_that_is_allowed_by_its_path_is_no_other_of_another_folder(
     project: Path, cwd: str, lints: int
 ) -> None:
     write(project, BUILD, "params: {in: sub}", f"cwd: {cwd}\n    run: ./build.sh all")
-    assert run(project, "lint", "p.yaml").returncode == lints
-    ran = run(project, "exec", "p.yaml")
+    assert planrunner(project, "lint", "p.yaml").returncode == lints
+    ran = planrunner(project, "exec", "p.yaml")
     assert ran.returncode == 12, ran.stdout + ran.stderr
     assert "where a relative path is another program" in ran.stdout + ran.stderr
     assert not (project / "owned").exists()
     write(project, BUILD, "", "cwd: sub/..\n    run: ./build.sh all")
-    assert run(project, "exec", "p.yaml").returncode == 0
+    assert planrunner(project, "exec", "p.yaml").returncode == 0
     assert (project / "owned").exists()
 
 
@@ -84,6 +69,6 @@ def test_a_program_that_is_allowed_by_its_path_is_no_other_of_another_folder(
 )
 def test_a_script_sets_no_variable_that_is_denied(project: Path, act: str) -> None:
     write(project, "policy: {env: {deny: ['LD_*']}}", "", act)
-    linted, ran = run(project, "lint", "p.yaml"), run(project, "exec", "p.yaml")
+    linted, ran = planrunner(project, "lint", "p.yaml"), planrunner(project, "exec", "p.yaml")
     assert "denies the variable `LD_PRELOAD`" in linted.stdout, linted.stdout
     assert ran.returncode == 12, ran.stdout + ran.stderr

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from security_desk import planrunner
 
-ROOT = Path(__file__).resolve().parents[2]
 PATHS = ["secrets/key", "link", "shut/key", "./secrets/../secrets/key"]
 
 
@@ -24,24 +22,12 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words],
-        cwd=project,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-
-
 def ran(project: Path, policy: str, *tasks: str) -> subprocess.CompletedProcess[str]:
     (project / "planrunner.yaml").write_text(f"policy: {{files: {policy}}}\n")
     listed = "".join(f"  - {{id: t{at}, timeout: 1m, {task}}}\n" for at, task in enumerate(tasks))
     params = ", ".join(f"p{at}: '{path}'" for at, path in enumerate(PATHS))
     (project / "p.yaml").write_text(f"plan: p\non_failure: continue\nparams: {{{params}}}\ntasks:\n{listed}")
-    return run(project, "exec", "p.yaml", "--json", "--progress", "quiet")
+    return planrunner(project, "exec", "p.yaml", "--json", "--progress", "quiet")
 
 
 def output(path: str) -> str:
@@ -73,7 +59,7 @@ def test_nothing_is_taken_from_where_a_task_may_not_read(project: Path, policy: 
     assert done.returncode == 12, done.stdout + done.stderr
     assert '"completed"' not in done.stdout
     assert "seven-seals" not in done.stdout
-    assert "no run has kept an artifact" in run(project, "artifacts").stderr
+    assert "no run has kept an artifact" in planrunner(project, "artifacts").stderr
 
 
 def test_a_folder_that_holds_what_may_not_be_read_is_not_kept(project: Path) -> None:

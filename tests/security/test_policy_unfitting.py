@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from security_desk import planrunner
 
-ROOT = Path(__file__).resolve().parents[2]
 PLAN = "plan: p\ntasks: [{id: a, run: 'true', timeout: 1m}]\n"
 SETTINGS = """\
 policy:
@@ -18,18 +15,6 @@ policy:
 profiles:
   ci: {policy: {files: {deny: [../x]}}}
 """
-
-
-def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words],
-        cwd=project,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
 
 
 @pytest.fixture
@@ -42,7 +27,7 @@ def project(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("words", [("config", "check"), ("lint", "p.yaml")])
 def test_the_settings_of_a_project_have_no_denial_that_never_fits(project: Path, words: tuple[str, ...]) -> None:
     (project / "planrunner.yaml").write_text(SETTINGS)
-    told = run(project, *words)
+    told = planrunner(project, *words)
     assert told.returncode == 1, told.stdout + told.stderr
     for place in ("3:12", "3:44", "5:32"):
         assert f"planrunner.yaml:{place}" in told.stdout, told.stdout
@@ -52,7 +37,7 @@ def test_the_settings_of_a_project_have_no_denial_that_never_fits(project: Path,
 
 def test_a_plugin_may_bring_what_is_denied(project: Path) -> None:
     (project / "planrunner.yaml").write_text("policy: {capabilities: {deny: [acme.deploy, git.push]}}\n")
-    told = run(project, "config", "check")
+    told = planrunner(project, "config", "check")
     assert told.returncode == 0, told.stdout + told.stderr
     assert told.stdout.count("warning[PLAN803]") == 1, told.stdout
     assert "error" not in told.stdout.replace("0 errors", "")
@@ -60,6 +45,6 @@ def test_a_plugin_may_bring_what_is_denied(project: Path) -> None:
 
 def test_a_plan_with_a_denial_that_never_fits_does_not_start(project: Path) -> None:
     (project / "p.yaml").write_text("policy: {capabilities: {deny: [shel]}}\n" + PLAN.replace("'true'", "touch owned"))
-    ran = run(project, "exec", "p.yaml")
+    ran = planrunner(project, "exec", "p.yaml")
     assert ran.returncode != 0 and "PLAN802" in ran.stdout + ran.stderr
     assert not (project / "owned").exists()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from security_desk import planrunner
 
-ROOT = Path(__file__).resolve().parents[2]
 HIDING = [
     ("policy: {env: {deny: ['A_*']}}", ""),
     ("policy: {env: {allow: [PATH, B_OPEN]}}", ""),
@@ -18,17 +15,7 @@ HIDING = [
 ]
 
 
-def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    given = {"PYTHONPATH": str(ROOT), "NO_COLOR": "1", "A_TOKEN": "seven-seals", "B_OPEN": "an-open-door"}
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words],
-        cwd=project,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **given},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+GIVEN = {"A_TOKEN": "seven-seals", "B_OPEN": "an-open-door"}
 
 
 def told(project: Path, operator: str, plan: str, *tasks: str) -> str:
@@ -36,8 +23,8 @@ def told(project: Path, operator: str, plan: str, *tasks: str) -> str:
     (project / "planrunner.yaml").write_text(operator + "\n")
     listed = "".join(f"  - id: t{at}\n    timeout: 1m\n    {task}\n" for at, task in enumerate(tasks))
     (project / "p.yaml").write_text(f"plan: p\n{plan}\non_failure: continue\ntasks:\n{listed}")
-    ran = run(project, "exec", "p.yaml")
-    return ran.stdout + ran.stderr + run(project, "logs", "last").stdout
+    ran = planrunner(project, "exec", "p.yaml", **GIVEN)
+    return ran.stdout + ran.stderr + planrunner(project, "logs", "last", **GIVEN).stdout
 
 
 @pytest.mark.prints_environment

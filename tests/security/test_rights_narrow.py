@@ -4,14 +4,11 @@ the start, at the very call and when a run goes on. What is refused has no effec
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from security_desk import planrunner
 
-ROOT = Path(__file__).resolve().parents[2]
 ALL = "policy: {capabilities: {allow: ['*']}, files: {write: ['**']}, network: {allow: ['*', '127.0.0.1', localhost]}}"
 
 
@@ -21,21 +18,9 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "planrunner", *words],
-        cwd=project,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-
-
 def rules(project: Path) -> list[str]:
     """The rules that refused attempts of the latest run."""
-    told = run(project, "events", "last", "--type", "attempt_ended", "--json").stdout.splitlines()
+    told = planrunner(project, "events", "last", "--type", "attempt_ended", "--json").stdout.splitlines()
     outcomes = [json.loads(line).get("data", json.loads(line)).get("outcome", {}) for line in told]
     return [outcome["rule"] for outcome in outcomes if outcome.get("rule")]
 
@@ -56,7 +41,7 @@ def test_what_one_level_takes_no_other_gives_back(project: Path, operator: str, 
     (project / "planrunner.yaml").write_text(operator + "\n")
     body = f"  - id: a\n    run: touch owned\n    timeout: 1m\n    {task}\n"
     (project / "p.yaml").write_text(f"plan: p\n{plan}\ntasks:\n{body}")
-    linted, ran = run(project, "lint", "p.yaml"), run(project, "exec", "p.yaml")
+    linted, ran = planrunner(project, "lint", "p.yaml"), planrunner(project, "exec", "p.yaml")
     assert (linted.returncode, "PLAN801" in linted.stdout) == (1, True)
     assert ran.returncode in (5, 12), ran.stderr
     assert not (project / "owned").exists()
@@ -76,7 +61,7 @@ def test_what_is_known_only_at_the_call_is_judged_there(project: Path, act: str,
     (project / "planrunner.yaml").write_text(said["operator"] + "\n")
     body = f"  - id: a\n    {act}\n    timeout: 1m\n    {said['task']}\n"
     (project / "p.yaml").write_text(f"plan: p\nparams: {{x: out/fine}}\n{said['plan']}\ntasks:\n{body}")
-    ran = run(project, "exec", "p.yaml", "-p", "x=owned")
+    ran = planrunner(project, "exec", "p.yaml", "-p", "x=owned")
     assert ran.returncode in (1, 12), ran.stdout + ran.stderr
     assert not (project / "owned").exists()
     (rule,) = rules(project)
@@ -94,14 +79,14 @@ tasks:
 
 def test_a_run_that_goes_on_is_held_to_what_is_denied_meanwhile(project: Path) -> None:
     (project / "p.yaml").write_text(WAITS)
-    assert run(project, "exec", "p.yaml", "--no-wait").returncode == 8
+    assert planrunner(project, "exec", "p.yaml", "--no-wait").returncode == 8
     (project / "planrunner.yaml").write_text("policy: {capabilities: {deny: [shell]}}\n")
-    run(project, "approve", "last", "look", "--resume")
-    run(project, "resume", "last", "--no-wait")
+    planrunner(project, "approve", "last", "look", "--resume")
+    planrunner(project, "resume", "last", "--no-wait")
     assert not (project / "owned").exists()
     (project / "planrunner.yaml").unlink()
-    assert run(project, "exec", "p.yaml", "--no-wait").returncode == 8
-    run(project, "approve", "last", "look", "--resume")
+    assert planrunner(project, "exec", "p.yaml", "--no-wait").returncode == 8
+    planrunner(project, "approve", "last", "look", "--resume")
     assert (project / "owned").exists(), "without the policy the same plan does it"
 
 
@@ -111,8 +96,8 @@ def test_a_run_that_goes_on_is_not_given_what_was_denied_at_its_start(project: P
     (project / "p.yaml").write_text(
         WAITS[: WAITS.index("  - {id: act")].replace("tasks:", "params: {x: a}\ntasks:") + act
     )
-    assert run(project, "exec", "p.yaml", "--no-wait", "-p", "x=owned").returncode == 8
+    assert planrunner(project, "exec", "p.yaml", "--no-wait", "-p", "x=owned").returncode == 8
     (project / "planrunner.yaml").unlink()
-    run(project, "approve", "last", "look")
-    run(project, "resume", "last", "--no-wait")
+    planrunner(project, "approve", "last", "look")
+    planrunner(project, "resume", "last", "--no-wait")
     assert not (project / "owned").exists()
