@@ -136,13 +136,17 @@ def _handle(journal: Journal, now: float) -> RunHandle:
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
-            return journal.hold(NAME)
-        except NotFound:
-            try:
-                return journal.create_run(NewRun(NAME, "", "", now))
-            except UsageError:
-                continue  # another process was first
+            return _held(journal, now)
+        except UsageError:
+            continue  # another process began the record first
         except RunHeld:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
+
+
+def _held(journal: Journal, now: float) -> RunHandle:
+    try:
+        return journal.hold(NAME)
+    except NotFound:
+        return journal.create_run(NewRun(NAME, "", "", now))

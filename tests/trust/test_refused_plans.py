@@ -15,6 +15,7 @@ import pytest
 
 from planrunner.app import refused
 from planrunner.errors import Denied
+from planrunner.journal import locks
 from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import Entry, PlanRefused
 
@@ -220,6 +221,23 @@ class TestBounds:
         entry = Entry(1, 0.0, PlanRefused("p.yaml", "trust", "no"))
         with pytest.raises(IllegalMove):
             evolve(State(Plan("p", ()), "r"), entry.event, entry.at)
+
+    def test_whoever_comes_while_another_begins_the_record_waits(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        state = str(project / ".planrunner")
+        open_journal(state).close()
+        lock = locks.lock_run(state, "refused")
+        pauses: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 50:
+                locks.unlock_run(state, "refused", lock)
+
+        monkeypatch.setattr(refused.time, "sleep", sleep)
+        refused.keep(event(), None)
+        assert len(pauses) == 50 and len(kept(project)) == 1
 
     def test_several_at_once_are_all_kept_and_chained(self, place) -> None:
         deny(place)
