@@ -18,6 +18,7 @@ from planrunner.app.rollback import RollbackRequest, roll_back
 from planrunner.cli.guard import guarded
 from planrunner.errors import Denied, UsageError
 from planrunner.journal import accepting, locks, strangers, takeover
+from planrunner.journal import chain as chain_of_heads
 from planrunner.journal.accepting import accept
 from planrunner.journal.chain import Chain
 from planrunner.journal.records import NewRun, StoredPlan
@@ -144,6 +145,23 @@ class TestWhoeverOnlyReads:
             first(*where, lambda: write_on(state, "r", RunEnded("completed")), steered, at)
             journal.prove("r")
         journal.close()
+
+    def test_looks_again_at_a_head_that_is_being_written(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        chain = known_chain(state)
+        chain.open_heads(write=False)
+        before = chain.head(1)
+        write_on(state, "r", RunEnded("completed"))
+        after, pread = chain.head(1), os.pread
+        looks: list[bytes] = []
+
+        def half(descriptor: int, length: int, offset: int) -> bytes:
+            looks.append(pread(descriptor, length, offset))
+            return looks[-1] if len(looks) == 3 else bytes(length // 2) + looks[-1][length // 2 :]
+
+        with monkeypatch.context() as steered:
+            steered.setattr(chain_of_heads.os, "pread", half)
+            assert chain.head(1) == after != before
+        chain.close()
 
     def test_misses_at_most_what_a_new_run_keeps(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
         def new_run() -> None:
