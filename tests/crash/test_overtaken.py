@@ -39,6 +39,9 @@ from planrunner.plan.digest import digest
 from planrunner.plan.load import load
 from planrunner.plugins import Registry
 from planrunner.source import Source
+from planrunner.safety.sandbox import keeping
+from planrunner.safety.sandbox.confinement import Confinement
+from planrunner.safety.sandbox.keeping import Keeper
 from planrunner.testing.silent import Silent
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -201,6 +204,28 @@ class TestWhoeverAccepts:
             first(accepting, "_adopt", look, steered)
             accept(state, None, {"because": "it is mine"})
         assert alone == [False]
+
+
+def test_what_two_attempts_in_one_folder_find_left_behind_is_put_aside_by_one_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keepers = [Keeper(Confinement("landlock", str(tmp_path)), str(tmp_path / "aside")) for _ in range(2)]
+    (tmp_path / ".git").touch()
+    told: list[object] = []
+    first(keeping.os, "rename", lambda: told.append(keepers[1].over()), monkeypatch)
+    told.append(keepers[0].over())
+    assert [breach is not None for breach in told] == [True, False]
+    assert len(os.listdir(tmp_path / "aside")) == 1
+
+
+def test_an_empty_file_that_was_made_to_be_let_in_may_be_gone_by_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = str(tmp_path / "made")
+    keeper = Keeper(Confinement("landlock", str(tmp_path), missing=((made, False),)), str(tmp_path / "aside"))
+    first(keeping.os, "unlink", lambda: os.remove(made), monkeypatch)
+    assert keeper.over() is None
+    assert os.listdir(tmp_path) == []
 
 
 def test_what_is_kept_of_refusals_stays_bounded_whoever_comes_between(

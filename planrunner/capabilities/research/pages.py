@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -112,8 +113,9 @@ class Part:
     def __exit__(self, *_: object) -> None:
         if self._file is None:
             return
-        if not self.have and os.path.exists(self._path):
-            os.unlink(self._path)
+        if not self.have:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path)
         self._file.close()
 
     @property
