@@ -38,10 +38,10 @@ from planrunner.machine.events import (
 from planrunner.plan.digest import digest
 from planrunner.plan.load import load
 from planrunner.plugins import Registry
-from planrunner.source import Source
 from planrunner.safety.sandbox import keeping
 from planrunner.safety.sandbox.confinement import Confinement
 from planrunner.safety.sandbox.keeping import Keeper
+from planrunner.source import Source
 from planrunner.testing.silent import Silent
 
 ROOT = Path(__file__).resolve().parents[2]
