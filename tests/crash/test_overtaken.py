@@ -17,7 +17,7 @@ from planrunner.app.resuming import resume
 from planrunner.app.rollback import RollbackRequest, roll_back
 from planrunner.cli.guard import guarded
 from planrunner.errors import Denied, UsageError
-from planrunner.journal import accepting, locks, strangers, takeover
+from planrunner.journal import accepting, locks, strangers, takeover, workspace
 from planrunner.journal import chain as chain_of_heads
 from planrunner.journal.accepting import accept
 from planrunner.journal.chain import Chain
@@ -204,6 +204,19 @@ class TestWhoeverAccepts:
             first(accepting, "_adopt", look, steered)
             accept(state, None, {"because": "it is mine"})
         assert alone == [False]
+
+
+def test_whoever_mends_modes_while_the_last_one_out_takes_the_log_away_opens_the_journal(
+    state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.chmod(state, 0o750)
+    log = f"{state}/journal.db-wal"
+    os.close(os.open(log, os.O_WRONLY | os.O_CREAT, 0o600))
+    os.chmod(log, 0o640)
+    first(workspace.os, "chmod", lambda: os.unlink(log), monkeypatch)
+    journal = open_journal(state)
+    assert "had mode 750" in journal.notices[0]
+    journal.close()
 
 
 def test_what_two_attempts_in_one_folder_find_left_behind_is_put_aside_by_one_of_them(
