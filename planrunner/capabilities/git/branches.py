@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import moving, names, scopes, trees
+from planrunner.capabilities.git import moving, names
 from planrunner.capabilities.git.command import plain_call, shown
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import (
@@ -60,8 +60,6 @@ def _preview_branch(
 
 def _move_preview(repository: Repository, commit: str, branch: str) -> tuple[str, tuple[str, ...]]:
     head = moving.must_have_commits(repository)
-    paths = trees.differing(repository, head.commit, commit)
-    scopes.require(repository.git.context, "write", repository.top, paths)
     diff = repository.git.raw("diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", head.commit, commit)
     last = ("symbolic-ref", "HEAD", branch) if branch else ("update-ref", "--no-deref", "HEAD", commit, head.commit)
     return shown(diff), (plain_call("read-tree", "-m", "-u", head.commit, commit), plain_call(*last))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import index, moving, scopes, trees
+from planrunner.capabilities.git import index, moving
 from planrunner.capabilities.git.command import plain_call, shown
 from planrunner.capabilities.git.commits import contains, make
 from planrunner.capabilities.git.identity import identities
@@ -88,7 +88,6 @@ def _preview(context: Context, ref: str, ff: FastForward = "auto", **_: Any) -> 
     if result.how == "up_to_date":
         return Preview(f"{ref} is merged already")
     ours = result.head.commit
-    scopes.require(context, "write", repository.top, trees.differing(repository, ours, result.tree))
     diff = repository.git.raw("diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", ours, result.tree)
     calls = [plain_call("read-tree", "-m", "-u", ours, result.tree)]
     if result.how == "merge":
