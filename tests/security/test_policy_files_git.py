@@ -162,6 +162,13 @@ def test_no_move_changes_a_file_that_may_not_be_written(
         assert (desk.folder / "open/note").read_text() == "fine\n"
 
 
+def test_what_may_not_be_written_is_not_kept_for_an_undo_either(desk: Desk) -> None:
+    scoped(desk, SHUT)
+    desk.write("secrets/key", f"{SECRET} anew")
+    assert ran(desk, "git.switch", ref="other").rule("a") == "policy.files.deny"
+    assert SECRET.encode() not in kept(desk)
+
+
 def test_an_undo_that_may_not_write_any_more_changes_nothing(desk: Desk) -> None:
     scoped(desk, "{}")
     assert ran(desk, "git.switch", ref="other").code == 0
