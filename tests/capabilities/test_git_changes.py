@@ -221,7 +221,7 @@ def test_killed_at_any_moment_it_goes_on_or_is_taken_back(
     before = standing(work)
     here = Path(__file__)
     for step in range(6):
-        key = f"once-{step}"
+        key = f"once-{os.urandom(6).hex()}-{step}"  # what carries it is ended on the whole machine
         done = Done(bench, bench.context(key), *_captured(bench, key, function, inputs), None)
         script = KILLED.format(
             tests=str(here.parent), root=str(here.parents[2]), module=module, function=function.__name__, work=str(work),

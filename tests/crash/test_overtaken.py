@@ -45,6 +45,8 @@ from planrunner.source import Source
 from planrunner.testing.silent import Silent
 
 ROOT = Path(__file__).resolve().parents[2]
+RUN = f"run-{os.urandom(6).hex()}"
+"""Whoever resumes a run ends what is left of it on the whole machine, by its id: no other test has this one."""
 PLAN = """\
 plan: p
 tasks:
@@ -109,30 +111,30 @@ def write_on(state: str, run: str, event: RunEnded) -> None:
 @pytest.fixture
 def state(tmp_path: Path) -> str:
     state = str(tmp_path / "state")
-    cut_off_run(state, tmp_path, "r")
+    cut_off_run(state, tmp_path, RUN)
     return state
 
 
 class TestARunThatAnotherProcessCarriedToItsEndMeanwhile:
     def test_is_not_resumed(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        first(Journal, "hold", lambda: elsewhere(state, "resume", "r"), monkeypatch)
-        with pytest.raises(UsageError, match="run r has ended: it is completed"):
-            resume("r", (), state, Silent())
-        assert kinds(state, "r").count(RunEnded) == 1
-        assert RunReopened not in kinds(state, "r")
+        first(Journal, "hold", lambda: elsewhere(state, "resume", RUN), monkeypatch)
+        with pytest.raises(UsageError, match=f"run {RUN} has ended: it is completed"):
+            resume(RUN, (), state, Silent())
+        assert kinds(state, RUN).count(RunEnded) == 1
+        assert RunReopened not in kinds(state, RUN)
 
     def test_is_cancelled_all_the_same_for_whoever_asked_for_it(
         self, state: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
     ) -> None:
-        first(resuming, "resume", lambda: elsewhere(state, "resume", "r", code=errors.FAILED), monkeypatch)
-        assert guarded(["--state", state, "cancel", "r"]) == errors.OK, capfd.readouterr().err
-        assert kinds(state, "r").count(RunEnded) == 1
+        first(resuming, "resume", lambda: elsewhere(state, "resume", RUN, code=errors.FAILED), monkeypatch)
+        assert guarded(["--state", state, "cancel", RUN]) == errors.OK, capfd.readouterr().err
+        assert kinds(state, RUN).count(RunEnded) == 1
 
     def test_is_rolled_back_as_it_stands_then(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        first(Journal, "hold", lambda: elsewhere(state, "resume", "r"), monkeypatch)
-        roll_back(RollbackRequest("r", to="a"), state, Silent())
+        first(Journal, "hold", lambda: elsewhere(state, "resume", RUN), monkeypatch)
+        roll_back(RollbackRequest(RUN, to="a"), state, Silent())
         journal = open_journal(state, readonly=True)
-        begun = [entry.event for entry in journal.entries("r") if isinstance(entry.event, RollbackStarted)]
+        begun = [entry.event for entry in journal.entries(RUN) if isinstance(entry.event, RollbackStarted)]
         journal.close()
         assert [len(event.owed) for event in begun] == [1]
 
@@ -145,15 +147,15 @@ class TestWhoeverOnlyReads:
     ) -> None:
         journal = open_journal(state, readonly=True)
         with monkeypatch.context() as steered:
-            first(*where, lambda: write_on(state, "r", RunEnded("completed")), steered, at)
-            journal.prove("r")
+            first(*where, lambda: write_on(state, RUN, RunEnded("completed")), steered, at)
+            journal.prove(RUN)
         journal.close()
 
     def test_looks_again_at_a_head_that_is_being_written(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
         chain = known_chain(state)
         chain.open_heads(write=False)
         before = chain.head(1)
-        write_on(state, "r", RunEnded("completed"))
+        write_on(state, RUN, RunEnded("completed"))
         after, pread = chain.head(1), os.pread
         looks: list[bytes] = []
 
@@ -188,7 +190,7 @@ class TestWhoeverAccepts:
 
     def test_takes_a_run_as_it_stands_once_its_lock_is_held(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as steered:
-            first(accepting, "_adopt", lambda: write_on(state, "r", RunEnded("completed")), steered)
+            first(accepting, "_adopt", lambda: write_on(state, RUN, RunEnded("completed")), steered)
             accept(state, None, {"because": "it is mine"})
         assert verify(state).breaks == ()
 

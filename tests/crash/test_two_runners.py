@@ -28,6 +28,9 @@ from planrunner.plugins import Registry
 from planrunner.source import Source
 
 ROOT = Path(__file__).resolve().parents[2]
+MARK = f"race-{os.urandom(6).hex()}-"
+"""How the ids of runs begin here: whoever resumes a run ends what is left of it on the whole machine, by its id, and
+other tests run beside these."""
 ROUNDS = int(os.environ.get("PLANRUNNER_RACES", "25"))
 PLAN = """\
 plan: race
@@ -80,12 +83,12 @@ def resume_in_child(state: Path, run: str, gun: int) -> int:
 def test_of_two_runners_started_at_once_exactly_one_acts_each_time(tmp_path: Path) -> None:
     state = tmp_path / "state"
     for number in range(ROUNDS):
-        folder = tmp_path / f"r{number}"
+        run, folder = f"{MARK}{number}", tmp_path / f"r{number}"
         folder.mkdir()
         (folder / "on").touch()
-        cut_off_run(state, folder, f"r{number}")
+        cut_off_run(state, folder, run)
         gun, trigger = os.pipe()
-        both = [resume_in_child(state, f"r{number}", gun) for _ in range(2)]
+        both = [resume_in_child(state, run, gun) for _ in range(2)]
         os.close(gun)
         os.write(trigger, b"..")
         first, status = os.waitpid(-1, 0)
@@ -98,8 +101,8 @@ def test_of_two_runners_started_at_once_exactly_one_acts_each_time(tmp_path: Pat
         os.close(trigger)
         assert (folder / "acted").read_text() == f"{second}\nb\n"
         journal = open_journal(str(state))
-        resumes = [entry for entry in journal.entries(f"r{number}") if isinstance(entry.event, RunResumed)]
-        assert (len(resumes), journal.run(f"r{number}").epoch) == (1, 2)
+        resumes = [entry for entry in journal.entries(run) if isinstance(entry.event, RunResumed)]
+        assert (len(resumes), journal.run(run).epoch) == (1, 2)
         journal.close()
 
 
@@ -129,21 +132,21 @@ def resume(state: Path, run: str) -> subprocess.Popen[bytes]:
 
 def test_a_stopped_holder_keeps_its_run_and_one_that_lost_it_is_fenced_and_harms_nobody(tmp_path: Path) -> None:
     """The kernel keeps the lock of a stopped process. Only force, such as removing the file, takes the run from it."""
-    state, acted = tmp_path / "state", tmp_path / "acted"
-    cut_off_run(state, tmp_path, "r")
-    stale = resume(state, "r")
+    state, acted, run = tmp_path / "state", tmp_path / "acted", f"{MARK}r"
+    cut_off_run(state, tmp_path, run)
+    stale = resume(state, run)
     fresh = None
     try:
         until(acted, f"{stale.pid}\n")
         stale.send_signal(signal.SIGSTOP)
-        assert resume(state, "r").wait(240) == errors.HELD
-        (state / "locks" / "r.lock").unlink()
-        fresh = resume(state, "r")
+        assert resume(state, run).wait(240) == errors.HELD
+        (state / "locks" / f"{run}.lock").unlink()
+        fresh = resume(state, run)
         until(acted, f"{fresh.pid}\n")  # the same attempt again, with the same key
         stale.send_signal(signal.SIGCONT)
         told = stale.communicate(timeout=240)[1]
         assert stale.returncode == errors.HELD
-        assert b"another runner took over run `r`" in told
+        assert f"another runner took over run `{run}`".encode() in told
         time.sleep(0.2)
         (tmp_path / "go").touch()
         until(acted, "b\n")
@@ -156,10 +159,10 @@ def test_a_stopped_holder_keeps_its_run_and_one_that_lost_it_is_fenced_and_harms
                 process.wait()
     assert acted.read_text() == f"{stale.pid}\n{fresh.pid}\nb\n"
     journal = open_journal(str(state))
-    entries = list(journal.entries("r"))
+    entries = list(journal.entries(run))
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
     assert sum(isinstance(entry.event, RunEnded) for entry in entries) == 1
-    found = stored_state(journal, "r")
+    found = stored_state(journal, run)
     journal.close()
     assert (found.status, [task.attempts for task in found.tasks]) == ("completed", [1, 1])
 
@@ -215,7 +218,7 @@ def test_a_holder_stopped_anywhere_that_lost_its_run_adds_nothing_when_it_wakes(
     for number in itertools.count():
         if number >= max(ROUNDS // 5, 5) and ends[FENCED]:  # a busy machine stops it early or late more often
             break
-        run, folder = f"r{number}", tmp_path / f"r{number}"
+        run, folder = f"{MARK}{number}", tmp_path / f"r{number}"
         folder.mkdir()
         cut_off_run(state, folder, run, CHAIN)
         stale = resume_in_child(state, run, now)
