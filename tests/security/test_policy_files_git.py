@@ -66,7 +66,6 @@ NAMED: list[tuple[str, dict[str, Any]]] = [
 def test_what_stands_in_the_plan_is_refused_before_the_start_and_at_the_call(
     desk: Desk, uses: str, inputs: dict[str, Any]
 ) -> None:
-    desk.write("secrets/key", "changed")
     scoped(desk, SHUT)
     name = desk.plan({"id": "a", "uses": uses, "with": inputs})
     (found,) = json.loads(desk.do("lint", name, "--format", "json", code=1).stdout)["findings"]
@@ -181,11 +180,13 @@ def test_an_undo_that_may_not_write_any_more_changes_nothing(desk: Desk) -> None
 
 
 def test_no_tree_is_made_or_removed_with_a_file_that_may_not_be_written(desk: Desk) -> None:
-    scoped(desk, "{deny: ['trees/*/secrets/**']}", ", protocols: [file]")
+    scoped(desk, "{deny: ['trees/*/secrets/**', open/two/secrets]}", ", protocols: [file]")
     (desk.folder / "trees").mkdir()
     act = {"uses": "git.worktree_add", "with": {"path": "trees/one"}}
     assert desk.run({"id": "a", **act}).rule("a") == "policy.files.deny"
-    assert desk.run({"id": "a", "cwd": "open", "uses": "git.worktree_add", "with": {"path": "one"}}).code == 0
+    inner = {"id": "a", "cwd": "open", "uses": "git.worktree_add"}
+    assert desk.run({**inner, "with": {"path": "two"}}).rule("a") == "policy.files.deny"
+    assert desk.run({**inner, "with": {"path": "one"}}).code == 0
     assert ran(desk, "git.clone", url=".", path="trees/two").rule("a") == "policy.files.deny"
     assert not list((desk.folder / "trees").iterdir())
     git(desk, "worktree", "add", "-q", "--detach", "trees/three")
