@@ -135,6 +135,16 @@ def test_paths_are_judged_from_the_working_directory_whatever_the_settings_of_th
         assert "denies reading open/secrets/key" in told.message("a")
 
 
+def test_a_folder_that_a_link_leads_to_has_the_files_of_its_tree(desk: Desk) -> None:
+    (desk.folder / "open/deep").mkdir()
+    (desk.folder / "way").symlink_to("open/deep")
+    scoped(desk, "{write: ['open/**'], deny: ['secrets/**']}")
+    for ref, rule in (("other", "policy.files.deny"), ("fine", "")):
+        told = desk.run({"id": "a", "cwd": "way", "uses": "git.switch", "with": {"ref": ref}})
+        assert told.ends["a"].get("rule", "") == rule, told.ends
+    assert (desk.folder / "open/note").read_text() == "fine\n"
+
+
 MOVES: list[tuple[str, dict[str, Any]]] = [
     ("git.switch", {"ref": "other"}),
     ("git.branch", {"name": "new", "start": "other", "switch": True}),
