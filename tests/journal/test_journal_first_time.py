@@ -11,7 +11,7 @@ import pytest
 
 from planrunner.app.doctor import examine
 from planrunner.errors import NotFound, RunHeld
-from planrunner.journal import anchoring, locks, workspace
+from planrunner.journal import anchoring, locks, verifying, workspace
 from planrunner.journal.chain import key_path
 from planrunner.journal.database import FILE
 from planrunner.journal.records import NewRun
@@ -69,12 +69,33 @@ class TestWhoeverReadsWhileTheFirstRunBegins:
             verify(state)
         assert [check for check in examine(state) if check.name == "journal"] == []
 
+    def test_compares_a_run_whose_key_was_not_there_when_it_looked(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+        state, open_database = str(tmp_path / "new"), verifying.open_database
+        looks: list[str] = []
+
+        def late(place: str) -> object:
+            looks.append(place)
+            if len(looks) == 1:
+                _one_run(place)
+            return open_database(place)
+
+        monkeypatch.setattr(verifying, "open_database", late)
+        found = verify(state)
+        assert ([each.run for each in found.runs], found.breaks, found.heads != "") == (["r"], (), True)
+
     def test_but_tells_of_runs_that_are_gone(self, state: str) -> None:
-        journal = open_journal(state)
-        journal.release(journal.create_run(NewRun("r", "p", "", time.time())))
-        journal.close()
+        _one_run(state)
         Path(state, FILE).write_bytes(b"")
         assert [(each.run, each.kind) for each in verify(state).breaks] == [("r", "cut")]
+
+
+def _one_run(state: str) -> None:
+    journal = open_journal(state)
+    journal.release(journal.create_run(NewRun("r", "p", "", time.time())))
+    journal.close()
 
 
 class TestProcessesOfOneNumber:

@@ -94,20 +94,24 @@ class Keeper:
         """Put right what the attempt may not leave behind; what of it there was."""
         for path, before in self._made.items():
             if _signature(path) == before:
-                os.unlink(path)
+                _remove(path)
         found = [path for path in self._absent if os.path.lexists(path)]
-        if not found:
+        moved = [place for place in map(self._put_aside, found) if place]
+        if not moved:
             return None
-        moved = [self._put_aside(path) for path in found]
-        name = os.path.basename(found[0])
+        name = os.path.basename(moved[0]).rpartition("-")[0]
         allowed = "; `policy: {files: {write: [.git]}}` allows it" if name == ".git" else ""
         words = f"made `{name}`, which rules over what is run here later: it lies in {moved[0]} now{allowed}"
         return Breach("sandbox.files", words, name)
 
     def _put_aside(self, path: str) -> str:
+        """Where it lies now; empty where an attempt beside this one was first."""
         os.makedirs(self._aside, mode=0o700, exist_ok=True)
         place = os.path.join(self._aside, f"{os.path.basename(path)}-{time.time_ns():x}")
-        os.rename(path, place)
+        try:
+            os.rename(path, place)
+        except FileNotFoundError:
+            return ""
         return place
 
 
@@ -127,6 +131,13 @@ def _make(confinement: Confinement) -> dict[str, tuple[int, ...]]:
         if made(root, path, folder):
             found[path] = _signature(path)
     return found
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass  # an attempt beside this one, or somebody else, was first
 
 
 def _signature(path: str) -> tuple[int, ...]:
