@@ -11,7 +11,6 @@ from planrunner.machine.commands import End, Record, Start
 from planrunner.machine.decide import decide
 from planrunner.machine.events import (
     AttemptEnded,
-    FrameClosing,
     Outcome,
     RunEnded,
     TaskSettled,
@@ -89,10 +88,8 @@ class Decisions:
         self._record(event, self._now)
         if type(event) is TaskSettled:
             follows = event.status == "completed" and bool(self.state.freshness)
-        elif type(event) is FrameClosing:
-            follows = event.reason != "budget"
         else:
-            follows = type(event).__name__ in ("AttemptStopping", "UndoSettled")
+            follows = type(event).__name__ in ("AttemptStopping", "FrameClosing", "UndoSettled")
         if follows:
             from planrunner.engine.rare_decisions import follow  # late, as below
 

@@ -83,7 +83,8 @@ def _compare(number: int, turn: Turn) -> Sequence[Command]:
 def follow(event: Event, turn: Turn) -> None:
     """The effects of an event that was decided and recorded."""
     if isinstance(event, FrameClosing):
-        _stop_inside(event, turn)
+        if event.reason != "budget":
+            _stop_inside(event, turn)
     elif isinstance(event, TaskSettled):
         _remember(event, turn)
     elif isinstance(event, AttemptStopping):

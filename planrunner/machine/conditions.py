@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planrunner.machine.commands import settle
+from planrunner.machine.events import FactsObserved, FactsRequested
 from planrunner.machine.judge import unmet
 from planrunner.machine.rare_commands import AskFacts, AskPeople
 from planrunner.machine.scope import TaskScope, facts_read
@@ -10,6 +11,9 @@ from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from planrunner.machine.commands import Command
     from planrunner.machine.state import State
 
@@ -43,3 +47,20 @@ def _preconditions(state: State, number: int) -> Command | None:
         if why:
             return settle(task, "failed", "precondition", "precondition not met: " + why, "precondition")
     return AskPeople(number, "preconditions") if words and "preconditions" not in found.cleared else None
+
+
+def facts_requested(state: State, event: FactsRequested, at: float) -> None:
+    state.asked.add(state.index[event.task])
+
+
+def facts_observed(state: State, event: FactsObserved, at: float) -> None:
+    number = state.index[event.task]
+    state.tasks[number].facts = event.facts
+    state.asked.discard(number)
+    state.candidates[number] = None
+
+
+FOLDS: dict[type, Callable[[State, Any, float], None]] = {
+    FactsRequested: facts_requested,
+    FactsObserved: facts_observed,
+}

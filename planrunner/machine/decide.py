@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planrunner.machine.commands import End, Record, settle
-from planrunner.machine.events import FailureResolved, FrameClosing, RunParked, StopRequested
+from planrunner.machine.events import FailureResolved, RunParked, StopRequested
 from planrunner.machine.outcomes import after_attempt, recover_attempt
 from planrunner.machine.starting import admit, before_attempt, while_queued
 from planrunner.machine.state import State
@@ -98,6 +98,8 @@ def admitted(state: State, ready: list[int], commands: list[Command], now: float
 
 
 def _closes(command: Command) -> bool:
+    from planrunner.machine.events import FrameClosing  # late: few tasks hold others
+
     return isinstance(command, Record) and isinstance(command.event, FrameClosing)
 
 

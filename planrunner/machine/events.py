@@ -11,57 +11,27 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from typing import Any, Literal, Union
 
-    from planrunner.machine.anew_events import (
-        FreshnessAsked as FreshnessAsked,
-    )
-    from planrunner.machine.anew_events import (
-        FreshnessSeen as FreshnessSeen,
-    )
-    from planrunner.machine.anew_events import (
-        LeftAlone as LeftAlone,
-    )
-    from planrunner.machine.anew_events import (
-        ResetPlanned as ResetPlanned,
-    )
-    from planrunner.machine.anew_events import (
-        RunForked as RunForked,
-    )
-    from planrunner.machine.anew_events import (
-        RunReopened as RunReopened,
-    )
-    from planrunner.machine.anew_events import (
-        TaskDelayed as TaskDelayed,
-    )
-    from planrunner.machine.anew_events import (
-        TasksReset as TasksReset,
-    )
-    from planrunner.machine.checkpoint_events import (
-        CheckpointAsked as CheckpointAsked,
-    )
-    from planrunner.machine.checkpoint_events import (
-        CheckpointTaken as CheckpointTaken,
-    )
-    from planrunner.machine.gate_events import (
-        GateDecided as GateDecided,
-    )
-    from planrunner.machine.gate_events import (
-        GateEscalated as GateEscalated,
-    )
-    from planrunner.machine.gate_events import (
-        GateExamined as GateExamined,
-    )
-    from planrunner.machine.gate_events import (
-        GateOpened as GateOpened,
-    )
-    from planrunner.machine.gate_events import (
-        GateReopened as GateReopened,
-    )
-    from planrunner.machine.gate_events import (
-        GateRequested as GateRequested,
-    )
-    from planrunner.machine.gate_events import (
-        GateVoted as GateVoted,
-    )
+    from planrunner.machine.anew_events import FreshnessAsked as FreshnessAsked
+    from planrunner.machine.anew_events import FreshnessSeen as FreshnessSeen
+    from planrunner.machine.anew_events import LeftAlone as LeftAlone
+    from planrunner.machine.anew_events import ResetPlanned as ResetPlanned
+    from planrunner.machine.anew_events import RunForked as RunForked
+    from planrunner.machine.anew_events import RunReopened as RunReopened
+    from planrunner.machine.anew_events import TaskDelayed as TaskDelayed
+    from planrunner.machine.anew_events import TasksReset as TasksReset
+    from planrunner.machine.checkpoint_events import CheckpointAsked as CheckpointAsked
+    from planrunner.machine.checkpoint_events import CheckpointTaken as CheckpointTaken
+    from planrunner.machine.fact_events import FactsObserved as FactsObserved
+    from planrunner.machine.fact_events import FactsRequested as FactsRequested
+    from planrunner.machine.frame_events import FrameClosing as FrameClosing
+    from planrunner.machine.frame_events import FrameOpened as FrameOpened
+    from planrunner.machine.gate_events import GateDecided as GateDecided
+    from planrunner.machine.gate_events import GateEscalated as GateEscalated
+    from planrunner.machine.gate_events import GateExamined as GateExamined
+    from planrunner.machine.gate_events import GateOpened as GateOpened
+    from planrunner.machine.gate_events import GateReopened as GateReopened
+    from planrunner.machine.gate_events import GateRequested as GateRequested
+    from planrunner.machine.gate_events import GateVoted as GateVoted
     from planrunner.machine.limit_events import AttemptStopping as AttemptStopping
     from planrunner.machine.limit_events import BudgetExtended as BudgetExtended
     from planrunner.machine.limit_events import BudgetRefused as BudgetRefused
@@ -70,27 +40,13 @@ if TYPE_CHECKING:
     from planrunner.machine.limit_events import PlanRefused as PlanRefused
     from planrunner.machine.limit_events import PolicyChanged as PolicyChanged
     from planrunner.machine.limit_events import Warned as Warned
-    from planrunner.machine.undo_events import (
-        BackupAsked as BackupAsked,
-    )
-    from planrunner.machine.undo_events import (
-        BackupMade as BackupMade,
-    )
-    from planrunner.machine.undo_events import (
-        RollbackEnded as RollbackEnded,
-    )
-    from planrunner.machine.undo_events import (
-        RollbackStarted as RollbackStarted,
-    )
-    from planrunner.machine.undo_events import (
-        UndoScheduled as UndoScheduled,
-    )
-    from planrunner.machine.undo_events import (
-        UndoSettled as UndoSettled,
-    )
-    from planrunner.machine.undo_events import (
-        UndoStarted as UndoStarted,
-    )
+    from planrunner.machine.undo_events import BackupAsked as BackupAsked
+    from planrunner.machine.undo_events import BackupMade as BackupMade
+    from planrunner.machine.undo_events import RollbackEnded as RollbackEnded
+    from planrunner.machine.undo_events import RollbackStarted as RollbackStarted
+    from planrunner.machine.undo_events import UndoScheduled as UndoScheduled
+    from planrunner.machine.undo_events import UndoSettled as UndoSettled
+    from planrunner.machine.undo_events import UndoStarted as UndoStarted
 
     EVENTS: tuple[type[Event], ...]
     """Every class of ``Event``."""
@@ -172,18 +128,6 @@ class TaskQueued(NamedTuple):
     task: str
 
 
-class FactsRequested(NamedTuple):
-    """The preconditions of a task read facts of the world (``memory.has_space``, ``network.online`` …)."""
-
-    task: str
-    names: tuple[str, ...]
-
-
-class FactsObserved(NamedTuple):
-    task: str
-    facts: dict[str, Json]
-
-
 class AttemptStarted(NamedTuple):
     """The intent to act, durable before the act. ``key`` is the idempotency key ``run:task:attempt``, kept when the
     same
@@ -207,27 +151,6 @@ class UndoEnded(NamedTuple):
     task: str
     attempt: int
     outcome: Outcome
-
-
-class FrameOpened(NamedTuple):
-    """A task that holds others begins, or goes into its next round: its tasks exist from now on. ``kind`` is
-    ``subplan`` (``values``: parameters), ``round`` (``number`` from 1, ``values``: what is carried) or ``items``
-    (``values``: the list of items)."""
-
-    task: str
-    attempt: int
-    kind: Literal["subplan", "round", "items"]
-    number: int = 0
-    values: Json = None
-
-
-class FrameClosing(NamedTuple):
-    """Nothing of what a task holds starts any more; what runs is stopped. ``reason`` is timeout, cancelled or
-    budget, ``comment`` the sentence people read."""
-
-    task: str
-    reason: str
-    comment: str = ""
 
 
 class AttemptEnded(NamedTuple):
@@ -353,11 +276,12 @@ if TYPE_CHECKING:
     ]
 
 
-_HERE = (
-    *(RunStarted, RunResumed, TaskQueued, FactsRequested, FactsObserved, AttemptStarted, UndoEnded),
-    *(FrameOpened, FrameClosing, AttemptEnded, RetryScheduled, TaskSettled, FailureResolved, DoubtSettled),
-    *(StopRequested, RunParked, RunEnded),
-)
+_FIRST = (
+    "RunStarted RunResumed TaskQueued FactsRequested FactsObserved AttemptStarted UndoEnded FrameOpened FrameClosing"
+    " AttemptEnded RetryScheduled TaskSettled FailureResolved DoubtSettled StopRequested RunParked RunEnded"
+).split()
+"""Kinds that stand first in ``EVENTS``, and so in the schema, about in the order of a run."""
+
 _ANEW = frozenset(
     "RunForked RunReopened TasksReset ResetPlanned FreshnessAsked FreshnessSeen TaskDelayed LeftAlone".split()
 )
@@ -367,16 +291,19 @@ _LIMIT = frozenset(
 )
 _GATE = frozenset("GateRequested GateExamined GateOpened GateReopened GateVoted GateEscalated GateDecided".split())
 _CHECKPOINT = frozenset({"CheckpointAsked", "CheckpointTaken"})
+_FRAME = frozenset({"FrameOpened", "FrameClosing"})
+_FACT = frozenset({"FactsRequested", "FactsObserved"})
 """Kinds that few runs meet, by the module that holds them; it is loaded when one of them is asked for here."""
 
-_LATE = _ANEW | _UNDO | _LIMIT | _GATE | _CHECKPOINT
-KINDS: frozenset[str] = _LATE | {kind.__name__ for kind in _HERE}
+_LATE = _ANEW | _UNDO | _LIMIT | _GATE | _CHECKPOINT | _FRAME | _FACT
+KINDS: frozenset[str] = _LATE.union(_FIRST)
 """The names of all kinds of events."""
 
 
 def __getattr__(name: str) -> Any:
     if name == "EVENTS":
-        return (*_HERE, *map(__getattr__, sorted(_LATE)))
+        here, names = globals(), (*_FIRST, *sorted(_LATE.difference(_FIRST)))
+        return tuple([here[kind] if kind in here else __getattr__(kind) for kind in names])
     if name in _ANEW:
         from planrunner.machine import anew_events as module
     elif name in _UNDO:
@@ -387,6 +314,10 @@ def __getattr__(name: str) -> Any:
         from planrunner.machine import gate_events as module  # type: ignore[no-redef]
     elif name in _CHECKPOINT:
         from planrunner.machine import checkpoint_events as module  # type: ignore[no-redef]
+    elif name in _FRAME:
+        from planrunner.machine import frame_events as module  # type: ignore[no-redef]
+    elif name in _FACT:
+        from planrunner.machine import fact_events as module  # type: ignore[no-redef]
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(module, name)

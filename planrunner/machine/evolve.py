@@ -6,8 +6,6 @@ from planrunner.machine.events import (
     AttemptEnded,
     AttemptStarted,
     Entry,
-    FactsObserved,
-    FactsRequested,
     RetryScheduled,
     RunEnded,
     RunParked,
@@ -148,17 +146,6 @@ def _queued(state: State, event: TaskQueued, at: float) -> None:
     move(state, number, found, "queued")
     state.candidates.pop(number, None)
     state.queue.add(state.limited_labels(task), task.priority, number)
-
-
-def _facts_requested(state: State, event: FactsRequested, at: float) -> None:
-    state.asked.add(state.index[event.task])
-
-
-def _facts_observed(state: State, event: FactsObserved, at: float) -> None:
-    number = state.index[event.task]
-    state.tasks[number].facts = event.facts
-    state.asked.discard(number)
-    state.candidates[number] = None
 
 
 def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
@@ -341,6 +328,8 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
         name = kind.__name__
         if name in ("FrameOpened", "FrameClosing"):
             from planrunner.machine.containers import FOLDS
+        elif name in ("FactsRequested", "FactsObserved"):
+            from planrunner.machine.conditions import FOLDS
         elif name in ("BudgetWarned", "BudgetExtended"):
             from planrunner.machine.budgets import FOLDS
         elif name == "BudgetRefused":
@@ -376,8 +365,6 @@ _HANDLERS = _Handlers(
         RunStarted: _started,
         RunResumed: _resumed,
         TaskQueued: _queued,
-        FactsRequested: _facts_requested,
-        FactsObserved: _facts_observed,
         AttemptStarted: _attempt_started,
         AttemptEnded: _attempt_ended,
         RetryScheduled: _retry_scheduled,

@@ -3,53 +3,74 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+
+from planrunner.plan.shellcommand import Command, Word, started
+from planrunner.plan.shellscan import Scan
 
 _BUILT_IN = frozenset(
-    ": . [ [[ alias break cd command continue echo eval exec exit export false local printf read readonly return set"
+    ": . [ [[ alias break case cd continue echo eval exit export false for local printf read readonly return select set"
     " shift source test true type umask unset wait".split()
 )
-"""Commands that a shell carries out itself: no process begins, so no arguments can be read."""
-
-_GRAMMAR = frozenset("if then elif else while until do ! { ( time".split())
-_PIECE = re.compile(
-    r"""\n|;|&&?|\|\|?|\$\(|[()`]|(?<!\\)\#[^\n]*|'[^']*'|"(?:\\.|[^"\\])*"|(?:\$(?!\()|[^\s;&|()`'"\#$])+|[ \t]+|.""",
-    re.DOTALL,
-)
-_SEPARATORS = frozenset(("\n", ";", "&", "&&", "|", "||", "$(", "(", ")", "`"))
-_HERE_DOCUMENT = re.compile(r"(<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n).*?^\s*\2$", re.DOTALL | re.MULTILINE)
-_ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+"""Words with which no process begins, so that no arguments can be read."""
 
 
 def passed_on(script: str, variable: str) -> str | None:
-    """The first program of a script that gets ``$variable`` among its arguments; None where none does. Words of the
-    grammar, assignments and here-strings are no arguments."""
-    wanted = re.compile(rf"\$(?:{re.escape(variable)}\b|\{{{re.escape(variable)}[}}:#%/,^])")
-    for words in _commands(script):
-        while words and (words[0] in _GRAMMAR or _ASSIGNED.match(words[0])):
-            words.pop(0)
-        if not words or words[0] in _BUILT_IN:
-            continue
-        for before, word in pairwise(words):
-            single = word.startswith("'") and word.endswith("'")
-            if wanted.search(word) and not single and before != "<<<" and not word.startswith(("<<<", ">", "<")):
-                return words[0]
-    return None
+    """A program of a script that gets ``$variable`` among its arguments; None where none does. Words of the grammar,
+    assignments, redirections and here-strings are no arguments."""
+    if variable not in script:
+        return None
+    reader = _Reader(script, re.compile(rf"\$(?:{variable}\b|\{{{variable}(?:[}}\[#%/,^@=?-]|:[^+]))"))
+    reader.run()
+    return reader.found[0] if reader.found else None
 
 
-def _commands(script: str) -> list[list[str]]:
-    """The words of each command, with their quotes."""
-    commands: list[list[str]] = [[]]
-    word = ""
-    for piece in _PIECE.findall(_HERE_DOCUMENT.sub(r"\1", script.replace("\\\n", " "))):
-        if piece in _SEPARATORS or not piece.strip() or (piece.startswith("#") and not word):
-            if word:
-                commands[-1].append(word)
-                word = ""
-            if piece in _SEPARATORS:
-                commands.append([])
-        else:
-            word += piece
-    if word:
-        commands[-1].append(word)
-    return commands
+class _Reader(Scan):
+    """Notes the words that hold the variable; ``found`` are the programs that get one of them."""
+
+    def __init__(self, text: str, wanted: re.Pattern[str]) -> None:
+        super().__init__(text, "PR_")
+        self.found: list[str] = []
+        self.holding: dict[int, Word] = {}
+        """The words with the variable by their ``id``; they are kept, so that no other word comes to have it."""
+        self._wanted = wanted
+        self._around: Word | None = None
+
+    def command(self) -> Command:
+        return _Arguments(self)
+
+    def _substituted(self, script: str) -> None:
+        inner = _Reader(script, self._wanted)
+        inner.run()
+        self.found += inner.found
+
+    def _nested(self) -> None:
+        around, self._around = self._around, None
+        super()._nested()
+        self._around = around
+
+    def _dollar(self, word: Word | None, quoted: bool) -> None:
+        around, word = self._around, word or self._around
+        if word is not None and self._wanted.match(self.text, self.at):
+            self.holding[id(word)] = word
+        if self.text.startswith("${", self.at):
+            self._around = word  # `${a:-$b}` is made of both
+        super()._dollar(word, quoted)
+        self._around = around
+
+
+class _Arguments(Command):
+    """The words of one command after the other."""
+
+    __slots__ = ("_reader",)
+
+    def __init__(self, reader: _Reader) -> None:
+        super().__init__(reader.problems)
+        self._reader = reader
+
+    def goes(self, sign: str, word: Word) -> None:
+        """What a redirection names, or gives to be read, is no argument."""
+
+    def judge(self, words: list[Word]) -> None:
+        program, *arguments = started(words) or [Word()]
+        if program.text not in _BUILT_IN and any(id(word) in self._reader.holding for word in arguments):
+            self._reader.found.append(program.text)

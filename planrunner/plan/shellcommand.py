@@ -19,8 +19,11 @@ DECLARING = frozenset("export local readonly".split())
 LEADS = frozenset("if then elif else while until do ! {".split())
 """Words of the grammar that a command follows."""
 _LEADS = LEADS | frozenset(("time", "coproc", "-p"))  # the last is an option of `time`
+_LEADING = frozenset("builtin command exec time".split())
 _NUMERIC = frozenset("-eq -ne -lt -le -gt -ge -v".split())
 _ASSIGNMENT = r"[A-Za-z_][A-Za-z0-9_]*\+?="
+_OF_ANY = r"[A-Za-z_][A-Za-z0-9_]*(\[[^]]*\])?\+?="
+"""An assignment to a variable or, in bash, to one place of an array."""
 _DESCRIPTOR = r"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\}"
 _HOLE = "\0"
 _QUOTED = "\1"
@@ -80,6 +83,19 @@ class Word:
         self.holes.append(found)
 
 
+def started(words: list[Word]) -> list[Word]:
+    """The program that a command starts, with its arguments: without the assignments before it, and without those words
+    of the shell that only lead to it. Empty where there is none."""
+    at = 0
+    while at < len(words) and re.match(_OF_ANY, words[at].shape):
+        at += 1
+    while at < len(words) and words[at].text in _LEADING:
+        at += 1
+        while at < len(words) and words[at].text.startswith("-"):
+            at += 1
+    return words[at:]
+
+
 class Command:
     """The command being read, and the ``case`` constructs around it (their patterns end with a lone bracket)."""
 
@@ -131,10 +147,11 @@ class Command:
             self.word = None
         self.word_ends()
         self._target = sign or None
+        self._begun = self._begun or not sign
 
     def goes(self, sign: str, word: Word) -> None:
         """The word of a redirection: what is read counts like an argument, for an interpreter runs it."""
-        if sign in ("<", "<>"):
+        if sign in ("<", "<>", "<<<"):
             self._read.append(word)
 
     def defines(self) -> bool:

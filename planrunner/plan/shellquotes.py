@@ -12,6 +12,8 @@ DEEPEST = 40
 
 _SINGLE = re.compile(r"[^'{]+|\{")
 _DOUBLE = re.compile(r'[^"\\`${]+|\{')
+_RUN = (" ", "\t", "\n", "|")
+"""What follows ``${`` where bash runs a list of commands."""
 _TICKED = re.compile(r"\\([\\`$])")
 
 
@@ -26,7 +28,7 @@ class Quotes(Values):
         raise NotImplementedError
 
     def _substituted(self, script: str) -> None:
-        """The script between backticks: no value fits into it, so it is passed over here."""
+        """The script between backticks, or in ``${ …; }``: no value fits into it, so it is passed over here."""
 
     def _single(self, word: Word) -> None:
         self.at += 1
@@ -76,7 +78,8 @@ class Quotes(Values):
         """An expansion; the name of a plain variable is read on as text."""
         if word is not None:
             word.add("$")
-        text, self.at = self.text, self.at + 1
+        text, at = self.text, self.at
+        self.at += 1
         if self.at in self._holes:
             self._refuse("right after `$`", "leave the `$` out: the template is the value")
         elif text.startswith("((", self.at):
@@ -88,6 +91,8 @@ class Quotes(Values):
             self._nested()
         elif text.startswith("{", self.at):
             self._region("}", "inside `${…}`", 1)
+            if text.startswith(_RUN, at + 2):
+                self._substituted(text[at + 3 : self.at].removesuffix("}"))
         elif text.startswith("'", self.at) and not quoted:
             self._ansi()
 

@@ -101,7 +101,7 @@ class Scan(Quotes):
         text, at = self.text, self.at
         if text.startswith("<<<", at):
             self._beyond()
-            command.redirected("")
+            command.redirected("<<<")
             self.at += 3
         elif text.startswith("<<", at):
             self._beyond()

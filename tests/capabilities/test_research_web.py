@@ -66,16 +66,14 @@ class Handler(BaseHTTPRequestHandler):
             self.server.busiest = max(self.server.busiest, self.server.busy)
         try:
             answer = self.server.pages.get(urlsplit(self.path).path, (404, {}, b"nothing here"))
-            if callable(answer):
-                found = answer(self)
-                if found is None:
-                    self.close_connection = True
-                    return
-                answer = found
-            self.reply(*answer)
+            found = answer(self) if callable(answer) else answer
         finally:
             with self.server.lock:
-                self.server.busy -= 1
+                self.server.busy -= 1  # before the reply: whoever has it may ask for the next page
+        if found is None:
+            self.close_connection = True
+        else:
+            self.reply(*found)
 
     def reply(self, status: int, headers: dict[str, str], body: bytes, cut: int | None = None) -> None:
         self.send_response(status)

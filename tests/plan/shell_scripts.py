@@ -215,3 +215,19 @@ SCRIPTS: dict[str, list[str] | None] = {
     "aa >&-p": None,
     'aa "$@"': ["aa {{}}"],
 }
+
+UNSEEN = frozenset(
+    {
+        "coproc F { aa; }",
+        "$x",
+        '"${PR_0}" cc',
+        "$PR_0",
+        "b*",
+        "{aa,bb} cc",
+        "alias f=aa\nf bb",
+        'set -- aa; "$@"',
+        "trap aa EXIT",
+    }
+)
+"""Those among them where the name of the command is made when it runs, its arguments are another's, or it has a name of
+its own."""

@@ -173,7 +173,12 @@ class TestSpoofing:
         ('N=$((1 + 2)); echo "$((3 * (4 - 1)))" $(( $(nproc) / 2 ))', ["sh", "nproc"]),
         ('cd ${X:-$(mktemp -d)} && ls ${Y:-}; test "${Z:-`id`}"', ["sh", "mktemp", "ls", "id"]),
         ("${TOOL:-make} all; exit", ["sh", "${TOOL:-make}"]),
-        ("echo $( (whoami) ); ${ date; }", ["sh", "whoami", "$", "date"]),
+        ("echo $( (whoami) ); ${ date; }", ["sh", "whoami", "date", "${ date; }"]),
+        ("exec ./server --port 1", ["sh", "./server"]),
+        ('case $1 in a) "x y" z;; esac', ["sh", "x y"]),
+        ("ls > cat; a[0]=1 make <<< rm", ["sh", "ls", "make"]),
+        ("{% if params.all %}make all{% endif %}", ["sh", "make"]),
+        ("build() {\n  make\n}\nbuild", ["sh", "make", "build"]),
     ],
 )
 def test_the_programs_that_a_script_names(script: str, found: list[str]) -> None:

@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from planrunner.capabilities.shell import POSIX_SHELLS
 from planrunner.plan.model import Action, Task
+from planrunner.plan.shellcommand import Command, Word, started
+from planrunner.plan.shellscan import Scan
 from planrunner.plan.shellwords import simple_command
 
-_WORDS = frozenset(
-    # what a shell does by itself, and what only leads to a command
-    "! : [ [[ { } ( ) alias break case cd continue declare do done echo elif else esac exit export false fi for"
-    " function getopts hash if in let local popd printf pushd pwd read readonly return select set shift shopt test"
-    " then time times trap true type typeset ulimit umask unalias unset until wait while".split()
+_BUILT_IN = frozenset(
+    ": [ alias break cd continue declare echo exit export false getopts hash let local popd printf pushd pwd read"
+    " readonly return set shift shopt test times trap true type typeset ulimit umask unalias unset wait".split()
 )
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_HERE = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\1")
-_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
-_PARTS = re.compile(
-    r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|#[^\n]*|\$\(\((?:[^()]|\([^()]*\))*\)\)|\$\{[\w#!@*?$-](?:[^{}]|\{[^}]*\})*\}"
-    r"|\d*[<>]&[\d-]*|&>>?|\$\(|`|&&|\|\||[;&|\n(){}]|[^\s;&|(){}'\"`\\$#<>]+|\s+|.",
-    re.DOTALL,
-)
-_REDIRECTION = re.compile(r"\d*[<>]&[\d-]*|&>>?")
-_INSIDE = re.compile(r"\$\((?!\()([^)]*)|`([^`]*)`")
-_BREAKS = frozenset(("$(", "`", "&&", "||", ";", "&", "|", "\n", "(", ")", "{", "}"))
+"""What a shell does by itself, without a program."""
+_GRAMMAR = frozenset("[[ } done fi for select".split())
+"""Words that begin or end what holds commands, and are none; others the reader of scripts takes for what they are."""
+_STATEMENT = re.compile(r"\{%.*?%\}", re.DOTALL)
 
 
 def programs(each: Task | Action, shell: str = "") -> list[str]:
-    """The programs that a task or an action names, in the order of the text, each once; a script for another
-    interpreter is that interpreter alone."""
+    """The programs that a task or an action names, each once; a script for another interpreter is that interpreter
+    alone."""
     run = each.run
     if not run:
         return []
@@ -41,34 +33,46 @@ def programs(each: Task | Action, shell: str = "") -> list[str]:
         return [interpreter]
     if simple := simple_command(run):
         return [simple[0]]
-    script = _TEMPLATE.sub("VALUE", _without_documents(run))
-    return list(dict.fromkeys((interpreter, *_commands(script))))
+    return list(dict.fromkeys((interpreter, *_named(_STATEMENT.sub("", run)))))
 
 
-def _without_documents(script: str) -> str:
-    """The script without the text of its here-documents."""
-    kept, ends = [], ""
-    for line in script.split("\n"):
-        if ends:
-            ends = "" if line.strip() == ends else ends
-            continue
-        kept.append(line)
-        found = _HERE.search(line)
-        ends = found[2] if found else ""
-    return "\n".join(kept)
+def _named(script: str) -> list[str]:
+    reader = _Reader(script)
+    reader.run()
+    return reader.found
 
 
-def _commands(script: str) -> Iterator[str]:
-    """The first word of each command, also of those inside others."""
-    first, word = True, ""
-    for part in (*(match[0] for match in _PARTS.finditer(script)), "\n"):
-        if part in _BREAKS or part.isspace():
-            if first and word and not _ASSIGNMENT.match(word):
-                if word not in _WORDS:
-                    yield word
-                first = word in ("!", "{", "do", "else", "elif", "if", "then", "time", "until", "while")
-            first, word = first or part in _BREAKS, ""
-        elif not part.startswith("#") and not _REDIRECTION.fullmatch(part):
-            word += part
-            for inner in _INSIDE.finditer(part) if part.startswith(('"', "${", "$((")) else ():
-                yield from _commands(inner[1] or inner[2] or "")
+class _Reader(Scan):
+    """Finds the first word of each command, also of those inside others."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, "PR_")
+        self.found: list[str] = []
+
+    def command(self) -> Command:
+        return _First(self)
+
+    def _substituted(self, script: str) -> None:
+        self.found += _named(script)
+
+    def _dollar(self, word: Word | None, quoted: bool) -> None:
+        start = self.at + 1
+        super()._dollar(word, quoted)
+        if word is not None:
+            word.add(self.text[start : self.at])  # a program that is called so is shown as it is written
+
+
+class _First(Command):
+    """The words of one command after the other, of which the first is a program."""
+
+    __slots__ = ("_reader",)
+
+    def __init__(self, reader: _Reader) -> None:
+        super().__init__(reader.problems)
+        self._reader = reader
+
+    def judge(self, words: list[Word]) -> None:
+        for word in started(words)[:1]:
+            is_grammar = word is words[0] and word.bare and word.text in _GRAMMAR
+            if word.text and word.text not in _BUILT_IN and not is_grammar:
+                self._reader.found.append(word.text.replace("\0", "VALUE"))
