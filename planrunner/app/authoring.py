@@ -62,9 +62,11 @@ def registry(project: str | None = None, keeps: bool = True) -> Capabilities:
 
 
 def catalogue(family: str | None = None) -> list[Capability]:
-    """Every installed capability, by name, or those of a family such as ``files``; loads every plugin."""
+    """Every installed capability, by name, or those of a family such as ``files``, or of a group in one such as
+    ``git.worktree``; loads every plugin."""
     known = registry()
-    names = sorted(name for name in known.names() if family is None or name.startswith(f"{family}."))
+    begins = f"{family}_" if family is not None and "." in family else f"{family}."
+    names = sorted(name for name in known.names() if family is None or name.startswith(begins))
     return [found for name in names if (found := known.find(name)) is not None]
 
 
