@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from planrunner import __version__
-from planrunner.errors import PlanInvalid, PlanrunnerError
+from planrunner.errors import NotFound, PlanInvalid, PlanrunnerError
 from planrunner.journal.workspace import check_state, find_project, find_state
 from planrunner.record import NamedTuple
 
@@ -172,6 +172,8 @@ def _journal(state: str) -> Iterator[Check]:
         return
     try:
         whole = check_database(state, _PATIENCE)
+    except NotFound:
+        return  # the first run is just beginning it
     except PlanrunnerError as error:
         yield Check("journal", "problem", error.message, error.hint)
     else:

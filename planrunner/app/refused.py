@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NAME = "refused"
 SAME, MOST, WITHIN = 5, 100, 3600.0
 """So many of the same plan, rule and user, and so many of any, are kept in so many seconds."""
-_PATIENCE = 5.0
+_PATIENCE = 30.0
 """Seconds to wait for others who write to the record."""
 _LONGEST = 2000
 _LARGEST = 8 << 20
@@ -50,12 +50,13 @@ def keep(denied: Denied, chosen: str | None) -> None:
     try:
         now = time.time()
         event = _event(denied, place.project)
-        quiet = _quiet(journal, event, now)
-        if quiet is None:
+        if _quiet(journal, event, now) is None:
             return
         handle = _handle(journal, now)
         try:
-            journal.append(handle, [Entry(handle.last_seq + 1, now, event._replace(quiet=quiet))])
+            quiet = _quiet(journal, event, now)  # again: others may have come first
+            if quiet is not None:
+                journal.append(handle, [Entry(handle.last_seq + 1, now, event._replace(quiet=quiet))])
         finally:
             journal.release(handle)
     finally:

@@ -87,7 +87,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
 
     row = site.journal.run(run_id)
     if row.status and not reopening:
-        raise UsageError(f"run {run_id} has ended: it is {row.status}", f"planrunner show {run_id}")
+        raise _has_ended(run_id, row.status)
     handle = site.journal.hold(run_id)
     state = State(stored_plan(site.journal, row.plan_digest), run_id)
     with Held(site, state, handle, row.plan_digest) as held:
@@ -95,6 +95,8 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         for entry in site.journal.entries(run_id):
             evolve(state, entry.event, entry.at)
             line.see(entry)
+        if state.ended_at is not None and not reopening:
+            raise _has_ended(run_id, state.status)  # by another process, before this one had the run
         keep_profile(directory_of(state), str(state.environment.get("profile", "")), run_id)
         here = boot()
         clock = line.clock(here)
@@ -121,6 +123,10 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         first.append(RunResumed(handle.epoch, user(), here, away, is_attended(site.watch), site.unconfined))
         result = held.drive((*first, *held_to, *following), live(site, state, clock, handle.epoch))
         return result._replace(warnings=(*result.warnings, *notes)) if notes else result
+
+
+def _has_ended(run_id: str, status: str) -> UsageError:
+    return UsageError(f"run {run_id} has ended: it is {status}", f"planrunner show {run_id}")
 
 
 def _check_capabilities(site: Site, state: State, digest: str, every: bool) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from planrunner.app.execute import RunResult, Watch
-    from planrunner.machine.events import Entry
+    from planrunner.machine.events import Entry, Event
     from planrunner.machine.undoing import Owed
 
 
@@ -79,13 +79,23 @@ def roll_back(request: RollbackRequest, state_dir: str | None, watch: Watch) -> 
     Raises NotFound, RunHeld, UsageError where there is nothing to undo, StorageFailed,
     Fenced.
     """
-    directory = find_state(None, state_dir)
-    journal = open_journal(directory, readonly=True)
+    run = _started(request.run, state_dir)[0]
+
+    def following(state: State) -> list[Event]:
+        order = _started(run, state_dir)[1]  # now that the run is held: until then it may have gone on
+        return [_event(state, request, order)]
+
+    return go_on(run, state_dir, watch, following, "rollback")
+
+
+def _started(wanted: str, state_dir: str | None) -> tuple[str, dict[tuple[str, int], int]]:
+    """The id of a run, and what ``starts`` tells of it."""
+    journal = open_journal(find_state(None, state_dir), readonly=True)
     try:
-        order = starts(journal.entries(journal.find_run(request.run)))
+        run = journal.find_run(wanted)
+        return run, starts(journal.entries(run))
     finally:
         journal.close()
-    return go_on(request.run, state_dir, watch, lambda state: [_event(state, request, order)], "rollback")
 
 
 def starts(entries: Iterable[Entry]) -> dict[tuple[str, int], int]:

@@ -8,11 +8,12 @@ import re
 import shlex
 
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.files.readable import require_let
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
+    from typing import Any, Literal
 
     from planrunner.capabilities.programs import Ended
 
@@ -121,15 +122,19 @@ def word(value: object, name: str, pattern: str = r"[^\s\x00-\x1f\x7f]+") -> str
     return text
 
 
-def inside(context: Context, path: object, name: str) -> str:
+def inside(
+    context: Context, path: object, name: str, way: Literal["read", "write"] = "read", whole: bool = True
+) -> str:
     """An existing file or folder of the working directory as an absolute path without links. Raises Failure (policy)
-    for one that leads out of it."""
+    for one that leads out of it, and for one that the policy does not let be read, or written, with all that is in it
+    where the ``whole`` is handed over."""
     if not isinstance(path, str) or not path or "\0" in path:
         raise Failure(f"`{name}`: {path!r} is no path")
     root = os.path.realpath(context.call.directory)
     found = os.path.realpath(os.path.join(root, path))
     if found != root and not found.startswith(root.rstrip("/") + "/"):
         raise Failure(f"`{name}`: {path} is outside the working directory", "policy", rule="files.beneath")
+    require_let(context, path, way, whole)
     if not os.path.lexists(found):
         raise Failure(f"`{name}`: {path} does not exist")
     return found

@@ -97,6 +97,9 @@ if TYPE_CHECKING:
 
         def cache(self, name: str) -> str: ...
 
+        def mac(self, name: str, text: str) -> str:
+            """What only planrunners of this user can say of a text under a name; empty where there is no key."""
+
         def environment(self) -> dict[str, str]: ...
 
         def credential(self, name: str) -> str: ...
@@ -164,6 +167,17 @@ class Context(NamedTuple):
     def cache(self, name: str) -> str:
         """A folder for what can be found out again, shared by all runs of the project."""
         return self._served().cache(name)
+
+    def vouched(self, name: str, text: str) -> str:
+        """A text as it is to be stored in a cache, where others may put files: with what only planrunners of this user
+        can say of it under that name. The name tells what the text is of, such as an address."""
+        return f"{self._served().mac(name, text)}\n{text}"
+
+    def opened(self, name: str, stored: str) -> str | None:
+        """The text that ``vouched`` was given under the same name; None for anything else, which is as good as not
+        there. Where the user has no home there is no key, and whatever is stored so is opened."""
+        mac, _, text = stored.partition("\n")
+        return text if mac == self._served().mac(name, text) else None
 
     def environment(self) -> dict[str, str]:
         """The environment for a program that the capability starts: little of this process, the task's own variables,

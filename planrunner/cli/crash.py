@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import sys
@@ -15,20 +16,36 @@ from planrunner import __version__
 from planrunner.plugins.discovery import cache_folder
 from planrunner.redaction import without_any
 
+_KEPT = 50
+"""So many reports stay in a folder: a plan in a loop that meets a fault of ours must not fill the disk."""
+
 
 def write_report(error: BaseException, arguments: Sequence[str]) -> str:
-    """Write the report and give its path, empty where no place can be written to."""
+    """Write the report, for its user alone, and give its path, empty where no place can be written to."""
     name = f"crash-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.txt"
     for folder in (*_log_folders(arguments), os.path.join(cache_folder(), "crashes"), tempfile.gettempdir()):
         path = os.path.join(folder, name)
         try:
             os.makedirs(folder, exist_ok=True)
-            with open(path, "x", encoding="utf-8") as file:
+            with open(path, "x", encoding="utf-8", opener=_private) as file:
                 file.write(_report(error, arguments))
+            _drop_old(folder)
         except OSError:
             continue
         return path
     return ""
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _drop_old(folder: str) -> None:
+    """The names sort by time. Another user's reports in a shared folder stay: they cannot be taken away."""
+    reports = sorted(name for name in os.listdir(folder) if name.startswith("crash-") and name.endswith(".txt"))
+    for name in reports[:-_KEPT]:
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(folder, name))
 
 
 def _log_folders(arguments: Sequence[str]) -> list[str]:

@@ -46,4 +46,11 @@ def finish(given: Settings, steered: Steered) -> Steered:
         result = resume(steered.run_id, (), given.state, watch(given, "auto"))
     except RunHeld:
         return steered._replace(held=True)  # another process was quicker and goes on with what was asked
+    except UsageError:
+        from planrunner.app.inspect import look  # late: hardly anybody is overtaken
+
+        ended = look(steered.run_id, given.state).row.status
+        if not ended:
+            raise
+        return steered._replace(ended=ended)  # another process was quicker and is done with it
     return steered._replace(ended=result.status if result.state.ended_at is not None else "")

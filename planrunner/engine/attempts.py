@@ -128,6 +128,9 @@ class Attempt:
     def cache(self, name: str) -> str:
         return self._served().cache(name)
 
+    def mac(self, name: str, text: str) -> str:
+        return self._served().mac(name, text)
+
     def environment(self) -> dict[str, str]:
         found = self._served().environment()
         return {**found, **self.granted().env} if self.call.task.secrets else found

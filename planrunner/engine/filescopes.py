@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files.readable import require_readable
+from planrunner.capabilities.files.readable import require_within
 from planrunner.engine.declared import files_of
 from planrunner.record import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ def held(call: Call, outcome: Outcome, top: str) -> Outcome:
         return outcome
     try:
         for path in _taken(call):
-            require_readable(call.rights, top, os.path.join(call.directory, path))
+            require_within(call.rights, (top, os.path.join(call.directory, path)))
     except Failure as failure:
         return outcome._replace(failure=failure.failure, message=str(failure), outputs={}, rule=failure.rule)
     return outcome

@@ -88,7 +88,7 @@ def remember(state_dir: str, effect: Remember) -> None:
         "outputs": effect.outputs,
         "artifacts": effect.artifacts,
     }
-    staged = f"{path}.{os.getpid()}"
+    staged = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
     try:
         record["mac"] = _mac(state_dir, record)
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from planrunner.engine.granting import Grant
     from planrunner.engine.tails import Secrecy
     from planrunner.engine.vault import Vault
+    from planrunner.journal.chain import Chain
     from planrunner.safety.sandbox.tally import Tally
 
     Json = Any
@@ -29,7 +30,18 @@ class AttemptServices:
     ``environment`` that of the runner (None: that of this process), of which a program that the attempt starts gets
     little beside the variables of its ``own``."""
 
-    __slots__ = ("_directory", "_environment", "_lock", "_state_dir", "_vault", "enclose", "kept", "refused", "secrecy")
+    __slots__ = (
+        "_chain",
+        "_directory",
+        "_environment",
+        "_lock",
+        "_state_dir",
+        "_vault",
+        "enclose",
+        "kept",
+        "refused",
+        "secrecy",
+    )
 
     def __init__(
         self,
@@ -44,6 +56,7 @@ class AttemptServices:
         self._environment = {**basic_environment(os.environ if environment is None else environment), **own}
         self._lock = threading.Lock()
         self._vault = vault
+        self._chain: Chain | None = None
         self.kept: list[dict[str, Json]] = []
         self.enclose: Callable[[Sequence[str], Mapping[str, str], str], Enclosed | None] | None = None
         """How a program has to be started to be shut in; None where no policy says so."""
@@ -93,6 +106,13 @@ class AttemptServices:
         path = os.path.join(self._state_dir, "cache", name)
         os.makedirs(path, mode=0o700, exist_ok=True)
         return path
+
+    def mac(self, name: str, text: str) -> str:
+        if self._chain is None:
+            from planrunner.journal.verifying import known_chain  # late: few capabilities have a cache
+
+            self._chain = known_chain(self._state_dir)
+        return self._chain.mac_of_text(f"cache {name}\0{text}")
 
     def environment(self) -> dict[str, str]:
         return dict(self._environment)

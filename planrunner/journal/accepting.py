@@ -86,6 +86,15 @@ def _adopt_all(state: str, chain: Chain, broken: set[str], whole: bool) -> set[i
     if not (os.path.lexists(os.path.join(state, FILE)) or prepared(state)):
         return set()
     check_contents(state)
+    lock, _ = locks.open_lock(state, readonly=False)
+    assert lock is not None, "whoever writes shares the lock"
+    try:
+        return _adopt_shared(state, chain, broken, whole)
+    finally:
+        lock.close()
+
+
+def _adopt_shared(state: str, chain: Chain, broken: set[str], whole: bool) -> set[int]:
     connection = open_database(state, lambda connection: begin(connection, chain))
     try:
         journal = connection.execute("SELECT journal FROM audit").fetchone()
@@ -120,6 +129,7 @@ def _adopt(state: str, connection: Connection, chain: Chain, row: Sealed) -> Non
     lock = locks.lock_run(state, row.name)
     try:
         connection.execute("BEGIN IMMEDIATE")
+        row = next((each for each in sealed_rows(connection, row.run) if each.number == row.number), row)
         handle = RunHandle(row.name, row.epoch, 0)
         try:
             handle.last_seq, handle.link = adopt(connection, chain, row)

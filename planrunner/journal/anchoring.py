@@ -50,7 +50,7 @@ def make_heads(chain: Chain, journal: bytes) -> None:
     """Begin the heads of a journal; where they cannot be kept verification says so. Their first record is durable on
     return, so that heads which are missing were taken away."""
     folder = os.path.dirname(chain.heads_path)
-    staged = f"{chain.heads_path}.{os.getpid()}"
+    staged = _staged(chain.heads_path)
     try:
         make_folder(folder)
         descriptor = os.open(staged, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -70,7 +70,7 @@ def make_heads(chain: Chain, journal: bytes) -> None:
 
 
 def _write_key(path: str) -> None:
-    staged = f"{path}.{os.getpid()}"
+    staged = _staged(path)
     descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         os.fchmod(descriptor, 0o600)  # whatever the umask
@@ -83,6 +83,11 @@ def _write_key(path: str) -> None:
         os.close(descriptor)
         os.unlink(staged)
     _sync(os.path.dirname(path))
+
+
+def _staged(path: str) -> str:
+    """Where a file is written before it gets its name; processes in different containers have the same number."""
+    return f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
 
 
 def make_folder(folder: str) -> None:

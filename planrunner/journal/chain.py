@@ -29,6 +29,9 @@ KEY_FILE = "audit.key"
 RECORD = 128
 """Bytes of a head. Records are aligned to it, so one never lies across two sectors of a disk and is never half new."""
 
+_LOOKS = 100
+"""Times that a head is read before it counts as damaged: whoever reads it while it is written sees half of each."""
+
 _HEADS = "restore the file from a copy; moved away, nothing tells any more whether the journal was cut"
 _ID = 6
 _NAME = 48
@@ -210,10 +213,13 @@ class Chain:
 
     def head(self, number: int) -> Head | None:
         """What is known of a run; None where nothing is. Raises StorageFailed for a damaged one."""
-        record = os.pread(self._descriptor, RECORD, number * RECORD) if self._descriptor >= 0 else b""
-        if not record.strip(b"\0"):
-            return None
-        if len(record) < RECORD or record[-_MAC:] != self._record_mac(number, self.journal, record):
+        for _ in range(_LOOKS):
+            record = os.pread(self._descriptor, RECORD, number * RECORD) if self._descriptor >= 0 else b""
+            if not record.strip(b"\0"):
+                return None
+            if len(record) == RECORD and record[-_MAC:] == self._record_mac(number, self.journal, record):
+                break
+        else:
             raise StorageFailed(f"head {number} in `{self.heads_path}` is damaged", _HEADS)
         name = record[40 : 40 + _NAME].rstrip(b"\0").decode("utf-8", "replace")
         return int.from_bytes(record[:4], "big"), int.from_bytes(record[4:8], "big"), record[8:40], name

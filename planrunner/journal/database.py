@@ -96,8 +96,8 @@ def open_database(state: str, begin: Callable[[Connection], None] | None = None)
     """A connection to ``journal.db`` of a state directory, for reading; with ``begin`` for writing, its tables made or
     brought up to date. ``begin`` takes what is there into the chain, inside the transaction that brings the chain.
 
-    Raises NotFound for a read-only opening of what is not there, StorageFailed for a file that is foreign, damaged,
-    newer than this program, or out of reach.
+    Raises NotFound for a read-only opening of what is not there or has no tables yet, StorageFailed for a file that is
+    foreign, damaged, newer than this program, or out of reach.
     """
     path = os.path.join(state, FILE)
     if begin is None:  # whoever writes has looked before it took the lock
@@ -208,7 +208,7 @@ def _write_ahead(connection: Connection) -> str:
 
 def _open_reader(path: str) -> Connection:
     if not os.path.lexists(path):
-        raise NotFound(f"there are no runs in `{os.path.dirname(path)}`", "start one with `planrunner exec PLAN`")
+        raise _no_runs(path)
     # where nothing can be written there is no shared memory, and without a log none is needed
     frozen = not os.access(os.path.dirname(path), os.W_OK) and not os.path.lexists(f"{path}-wal")
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
@@ -216,12 +216,19 @@ def _open_reader(path: str) -> Connection:
     connection = sqlite3.connect(uri, timeout=BUSY_SECONDS, isolation_level=None, uri=True)
     try:
         connection.execute("PRAGMA trusted_schema=OFF")
-        if _version(connection, path) < READABLE:
-            raise StorageFailed(f"the journal `{path}` is empty or older", "open it once with `planrunner exec`")
+        version = _version(connection, path)
+        if not version:
+            raise _no_runs(path)  # the process that made it has yet to lay out its tables
+        if version < READABLE:
+            raise StorageFailed(f"the journal `{path}` is of an older layout", "open it once with `planrunner exec`")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _no_runs(path: str) -> NotFound:
+    return NotFound(f"there are no runs in `{os.path.dirname(path)}`", "start one with `planrunner exec PLAN`")
 
 
 def _create_private(path: str) -> None:
@@ -234,6 +241,7 @@ def _create_private(path: str) -> None:
 
 
 def _version(connection: Connection, path: str) -> int:
+    """The version of the tables, 0 where there are none yet."""
     alone = not connection.in_transaction
     if alone:
         connection.execute("BEGIN")  # one look: another process may be laying out the tables this very moment
@@ -248,6 +256,8 @@ def _version(connection: Connection, path: str) -> int:
         if version or not empty:
             raise StorageFailed(f"`{path}` is a database of another program", _COPY)
         return 0
+    if version < 1:
+        raise StorageFailed(f"the journal `{path}` is damaged: it has version {version}", _COPY)
     if version > len(MIGRATIONS):
         raise StorageFailed(
             f"the journal `{path}` has version {version}, this program knows up to {len(MIGRATIONS)}",

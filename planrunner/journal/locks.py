@@ -15,11 +15,17 @@ import time
 
 from planrunner.errors import NotFound, RunHeld, StorageFailed
 from planrunner.journal.workspace import check_state, mend_modes, prepare_state, unusable
+from planrunner.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _BUSY = (errno.EAGAIN, errno.EACCES)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _PAUSES = (0.0, 0.002, 0.004, 0.008, 0.016)
-"""Seconds before each try: ``is_locked`` of others holds the lock for microseconds, a holder holds it longer."""
+"""Seconds before each try while another process has the lock: somebody who only answers a request has it that long."""
+_LOOKING = 30.0
+"""Seconds to wait for those who only look (``is_locked``): microseconds each, unless the machine is busy."""
 
 RESTORE = "restore.files"
 """What the lock of those who put files back is called: no run can have a name with a dot."""
@@ -66,7 +72,7 @@ def held_runs(state: str) -> list[tuple[str, str]]:
 
 
 def _lock(path: str, what: str, held: str) -> int:
-    for pause in _PAUSES:
+    for pause in _pauses(path):
         if pause:
             time.sleep(pause)
         try:
@@ -79,6 +85,13 @@ def _lock(path: str, what: str, held: str) -> int:
             return descriptor
     holder = _holder(path)
     raise RunHeld(f"{held} {holder}", way_out(holder))
+
+
+def _pauses(path: str) -> Iterator[float]:
+    yield from _PAUSES
+    deadline = time.monotonic() + _LOOKING
+    while not _is_taken(path) and time.monotonic() < deadline:
+        yield _PAUSES[-1]
 
 
 def held_error(state: str, run: str) -> RunHeld:
@@ -100,8 +113,12 @@ def unlock_run(state: str, run: str, descriptor: int) -> None:
 
 def is_locked(state: str, run: str) -> bool:
     """Whether a living process holds the run."""
+    return _is_taken(lock_path(state, run))
+
+
+def _is_taken(path: str) -> bool:
     try:
-        descriptor = os.open(lock_path(state, run), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:

@@ -225,9 +225,10 @@ class Journal(Requests):
 
     def kept(self) -> Iterator[tuple[RunRow, Entry]]:
         """Every end of an attempt that kept artifacts, with its run, in the order of runs and entries."""
+        kept = self._query(_KEPT)  # first: of a run that begins meanwhile nothing is told
         rows = {row[0]: row[1:] for row in self._query(_RUNS.replace("SELECT run", "SELECT number, run", 1))}
         runs: dict[int, RunRow] = {}
-        for number, *row in self._query(_KEPT):
+        for number, *row in kept:
             if number not in runs:
                 runs[number] = self._row(rows[number])
             yield runs[number], decode_rows([tuple(row)])[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from planrunner.errors import RecordMismatch, StorageFailed
+from planrunner.errors import NotFound, RecordMismatch, StorageFailed
 from planrunner.journal.adopting import begin
 from planrunner.journal.database import CHAINED, FILE, Connection, check_layout, failure, open_database, sqlite3
 from planrunner.journal.takeover import prove
@@ -119,7 +119,7 @@ def _foreign(state: str, chain: Chain) -> str:
     if os.path.lexists(path):
         try:
             connection = open_database(state)
-        except StorageFailed:
+        except (NotFound, StorageFailed):
             return prepared(state)  # whoever writes tells of the damage, and brings an older layout up to date
         try:
             check_layout(connection, path)

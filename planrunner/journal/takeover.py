@@ -8,7 +8,7 @@ from planrunner.journal.walking import Sealed, sealed_rows
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planrunner.journal.chain import Chain
+    from planrunner.journal.chain import Chain, Head
     from planrunner.journal.database import Connection
     from planrunner.journal.records import RunHandle
 
@@ -19,23 +19,35 @@ def take_up(connection: Connection, chain: Chain, handle: RunHandle) -> None:
     Raises RecordMismatch for a run that is not what was written, or was written under another key; StorageFailed for
     damaged heads; the errors of SQLite.
     """
-    row, handle.link = prove(connection, chain, handle.run)
+    row = sealed_rows(connection, handle.run)[0]
+    handle.link = _compared(connection, chain, row, chain.head(row.number))
     handle.number, handle.epoch = row.number, row.epoch + 1
     handle.row = row[:6]
     seal = chain.seal(*handle.row, handle.epoch, row.status, row.ended)
     connection.execute("UPDATE runs SET epoch = ?, seal = ? WHERE number = ?", (handle.epoch, seal, row.number))
 
 
-def prove(connection: Connection, chain: Chain, run: str) -> tuple[Sealed, bytes]:
-    """The row and the last link of a run that is what was written; raises as ``take_up``. Without a key nothing is
-    compared."""
-    row = sealed_rows(connection, run)[0]
+def prove(connection: Connection, chain: Chain, run: str) -> None:
+    """Compare a run that another process may hold. Raises as ``take_up``."""
     if chain.key is None:
-        return row, b""
-    walked, found = breaks_of(connection, chain, row, chain.head(row.number))
+        return
+    head = chain.head(sealed_rows(connection, run)[0].number)  # first: the events go at least as far
+    connection.execute("BEGIN")  # row and events of one moment
+    try:
+        _compared(connection, chain, sealed_rows(connection, run)[0], head)
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _compared(connection: Connection, chain: Chain, row: Sealed, head: Head | None) -> bytes:
+    """The last link of a run that is what was written; without a key nothing is compared, and there is none."""
+    if chain.key is None:
+        return b""
+    walked, found = breaks_of(connection, chain, row, head)
     if found:
-        raise refused(run, found[0].message)
-    return row, walked.link
+        raise refused(row.name, found[0].message)
+    return walked.link
 
 
 def refused(run: str, why: str) -> RecordMismatch:

@@ -9,7 +9,9 @@ import stat
 from planrunner.errors import StorageFailed
 
 NAME = ".planrunner"
-FOLDERS = ("artifacts", "cache", "locks", "logs", "tmp")
+FOLDERS = ("artifacts", "cache", "logs", "tmp", "locks")
+"""Made in this order: where the last one is everything is, also for whoever comes while another process makes them."""
+
 FILES = ("journal.db", "journal.db-wal", "journal.db-shm", "journal.db-journal")
 _ROLLBACK = FILES[-1]
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
@@ -131,9 +133,9 @@ def prepare_state(state: str) -> None:
         raise unusable(state, error) from error
     check_state(state)
     try:
+        _ignore(state)
         for folder in FOLDERS:
             _make(os.path.join(state, folder))
-        _ignore(state)
         _sync(state)
     except OSError as error:
         raise unusable(state, error) from error

@@ -1,8 +1,10 @@
 """The files that the calls of a task name, held against the levels of policy before anything runs.
 
 Which inputs are paths, and whether what lies there is read or written, the schemas of the inputs say: ``format`` is
-``file-read`` or ``file-written`` wherever a path stands, ``file-database`` where the address of a SQLite database may,
-``file-pattern`` where it may be a pattern of files to read, and ``file-diff`` where a text names files to be written.
+``file-read`` or ``file-written`` wherever a path stands, ``file-mounted`` where ``write`` beside it says which of the
+two, ``file-database`` where the address of a SQLite database may stand, ``file-chart`` where the name of a chart may,
+``file-function`` where a function may whose file is named, ``file-pattern`` where it may be a pattern of files to read,
+and ``file-diff`` where a text names files to be written.
 The files that hold outputs, and those that are kept as artifacts, are read as well, and so is what is shown at a gate;
 what is saved for an undo is read, and written when that puts it back. What
 holds a template is not known before the call, nor what a diff names before it is applied: both are judged then, by the
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
 WAYS: dict[str, Literal["read", "write"]] = {
     "file-read": "read",
+    "file-mounted": "read",
+    "file-chart": "read",
+    "file-function": "read",
     "file-pattern": "read",
     "file-written": "write",
     "file-database": "write",
@@ -146,23 +151,36 @@ def _named(schema: Json, value: Json, at: tuple[str | int, ...]) -> Iterator[Tou
         from planrunner.plan.expressions.values import text_of  # late: paths are text, but for those such as `2024`
 
         value = text_of(value)
-    if isinstance(value, str):
-        text = _file_of(value) if form == "file-database" else value
-        if text and form in WAYS:
-            yield Touch(WAYS[form], text, at, form == "file-diff" or (form == "file-pattern" and _is_pattern(text)))
+    if isinstance(value, str) and form in WAYS:
+        text, several = _file_of(form, value)
+        if text:
+            yield Touch(WAYS[form], text, at, several)
     elif isinstance(value, (list, tuple)):
         for number, item in enumerate(value):
             yield from _named(schema.get("items"), item, (*at, number))
     elif isinstance(value, dict):
         members = schema.get("properties", {})
         for name, item in value.items():
-            yield from _named(members.get(name, schema.get("additionalProperties")), item, (*at, name))
+            member = members.get(name, schema.get("additionalProperties"))
+            found = _named(member, item, (*at, name))
+            mounted = isinstance(member, dict) and member.get("format") == "file-mounted"
+            yield from (_mounted(touch, value.get("write", False)) for touch in found) if mounted else found
 
 
-def _file_of(address: str) -> str:
-    """The file that the address of a database names; empty where it names none, as the name of a database in the
-    settings does not."""
-    if holds_template(address):
-        return address
-    plain = address.startswith(_SQLITE) and "?" not in address and not address.endswith(":memory:")
-    return address.removeprefix(_SQLITE) if plain else ""
+def _mounted(touch: Touch, write: Json) -> Touch:
+    """A folder that is handed to others, to be read or, by a word beside it, to be written."""
+    return touch._replace(way="write" if write else "read", several=not isinstance(write, bool))
+
+
+def _file_of(form: str, text: str) -> tuple[str, bool]:
+    """The file that a text names, and whether only the call can tell what it comes to; empty where it names none, as
+    the name of a database in the settings and the address of a chart do not."""
+    if form == "file-database" and not holds_template(text):
+        plain = text.startswith(_SQLITE) and "?" not in text and not text.endswith(":memory:")
+        return (text.removeprefix(_SQLITE) if plain else ""), False
+    if form == "file-chart" and not holds_template(text):
+        return ("" if "://" in text else text), not text.startswith((".", "/"))
+    if form == "file-function" and not holds_template(text):
+        place = text.rpartition(":")[0]
+        return (place, False) if place.endswith(".py") else (text, True)
+    return text, form == "file-diff" or (form == "file-pattern" and _is_pattern(text))

@@ -84,7 +84,7 @@ def _read(path: str, key: str) -> tuple[Installed, ...] | None:
 def _write(path: str, key: str, found: Iterable[Installed]) -> None:
     """Keep the answer; a folder that cannot be written only means looking again next time."""
     rows = "\n".join("\t".join(one) for one in found)
-    staged = f"{path}.{os.getpid()}"
+    staged = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         handle = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

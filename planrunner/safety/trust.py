@@ -85,7 +85,7 @@ def trust(path: str, text: bytes, kind: Kind = "plugin") -> None:
         if not _is_own(os.stat(folder)):
             raise StorageFailed(f"`{folder}` can be written by others, so what it says is worth nothing",
                                 f"make it yours alone: `chmod 700 {folder}`")  # fmt: skip
-        staged = f"{place}.{os.getpid()}"
+        staged = f"{place}.{os.getpid()}-{os.urandom(4).hex()}"
         handle = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             with open(handle, "w", encoding="utf-8") as file:

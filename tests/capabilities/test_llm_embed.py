@@ -78,8 +78,9 @@ class TestModels:
         embed(Attempt(tmp_path, odd.settings()).context, "a text", model="odd")
         (file,) = (tmp_path / "state" / "cache").rglob("*.json")
         for damage in ("", "[1, ", "[]", '["x"]', "[NaN]"):
-            file.write_text(damage)
-            assert embed(Attempt(tmp_path, odd.settings()).context, "a text", model="odd").vectors == [[1.0, 0.5]]
+            again = Attempt(tmp_path, odd.settings())
+            file.write_text(again.context.vouched(f"vector {file.stem}", damage))
+            assert embed(again.context, "a text", model="odd").vectors == [[1.0, 0.5]]
         assert len(odd.requests) == 6
 
     @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -22,6 +23,7 @@ from planrunner import __version__
 from planrunner.capabilities.contract import Call, Context, Failure
 from planrunner.capabilities.research import providers
 from planrunner.capabilities.research.fetch import fetch
+from planrunner.capabilities.research.pages import Page, Pages
 from planrunner.capabilities.research.providers import Found, Search
 from planrunner.capabilities.research.search import search
 from planrunner.engine.services import AttemptServices
@@ -64,16 +66,14 @@ class Handler(BaseHTTPRequestHandler):
             self.server.busiest = max(self.server.busiest, self.server.busy)
         try:
             answer = self.server.pages.get(urlsplit(self.path).path, (404, {}, b"nothing here"))
-            if callable(answer):
-                found = answer(self)
-                if found is None:
-                    self.close_connection = True
-                    return
-                answer = found
-            self.reply(*answer)
+            found = answer(self) if callable(answer) else answer
         finally:
             with self.server.lock:
-                self.server.busy -= 1
+                self.server.busy -= 1  # before the reply: whoever has it may ask for the next page
+        if found is None:
+            self.close_connection = True
+        else:
+            self.reply(*found)
 
     def reply(self, status: int, headers: dict[str, str], body: bytes, cut: int | None = None) -> None:
         self.send_response(status)
@@ -583,6 +583,26 @@ class TestFetch:
         fetch(here(), [f"{site.url}/a", f"{site.url}/missing"], delay=0)
         left = {path.suffix for path in (tmp_path / ".planrunner/cache/research").rglob("*") if path.is_file()}
         assert left == {".json", ".body"}
+
+    def test_pages_that_nobody_asks_for_any_more_are_forgotten_after_a_month(self, here: Any, tmp_path: Path) -> None:
+        """A folder is looked through when a page is kept there whose name begins with 0."""
+
+        def name(url: str) -> str:
+            return hashlib.sha256(url.encode()).hexdigest()
+
+        pages = Pages(here())
+        old, young, *_ = (url for n in range(5_000) if name(url := f"http://site.example/{n}").startswith("ab"))
+        newest = next(url for n in range(99_999) if name(url := f"http://site.example/{n}").startswith("ab0"))
+        for url, days in ((old, 31), (young, 29)):
+            pages.keep(Page(url, 200, sha256=hashlib.sha256(b"x").hexdigest()), b"x")
+            for path in (tmp_path / ".planrunner/cache/research/ab").glob(f"{name(url)[2:]}.*"):
+                os.utime(path, (time.time() - days * 86400,) * 2)
+        pages.keep(Page(newest, 301, moved=young), b"")
+        assert [pages.find(url) is not None for url in (old, young, newest)] == [False, True, True]
+        assert {path.name[:62] for path in (tmp_path / ".planrunner/cache/research/ab").iterdir()} == {
+            name(young)[2:],
+            name(newest)[2:],
+        }
 
     @pytest.mark.parametrize(
         ("kind", "body", "title", "text"),

@@ -90,6 +90,20 @@ def test_a_report_lies_with_what_planrunner_keeps_where_there_is_no_state_folder
     path = write_report(ZeroDivisionError("oops"), ["exec", "p.yaml"])
     assert os.path.dirname(path) == str(tmp_path / "cache" / "planrunner" / "crashes")
     assert not (tmp_path / ".planrunner").exists()
+    assert os.stat(path).st_mode & 0o777 == 0o600
+
+
+def test_only_the_newest_reports_are_kept_and_other_files_stay(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PLANRUNNER_STATE", str(tmp_path / "state"))
+    logs = tmp_path / "state" / "logs"
+    logs.mkdir(parents=True)
+    old = [logs / f"crash-20200101T0000{second:02}-1.txt" for second in range(60)]
+    other = logs / "a-run.log"
+    for each in (*old, other):
+        each.write_text("")
+    path = write_report(ZeroDivisionError("oops"), ["exec", "p.yaml"])
+    assert sorted(logs.iterdir()) == [other, *old[11:], Path(path)]
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly():

@@ -72,7 +72,7 @@ def test_a_new_state_directory_is_private_and_ignored_by_git(tmp_path: Path) -> 
     prepare_state(str(state))
     prepare_state(str(state))
     assert stat.S_IMODE(state.stat().st_mode) == 0o700
-    assert sorted(os.listdir(state)) == [".gitignore", *FOLDERS]
+    assert sorted(os.listdir(state)) == [".gitignore", *sorted(FOLDERS)]
     assert (state / ".gitignore").read_text() == "*\n"
 
 

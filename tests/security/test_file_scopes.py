@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +208,10 @@ def _declared() -> dict[str, tuple[str, ...]]:
     for name in sorted(TARGETS):
         capability = description_of(name)
         shapes: dict[str, list[Any]] = {
-            field.name: ["sqlite:///x", {"one": "x"}, {"one": {"path": "x"}}, [{"path": "x"}], ["x"]]
+            field.name: [
+                *("sqlite:///x", "./x", {"one": "x"}, {"one": {"path": "x"}}),
+                *([{"path": "x"}], [{"source": "x"}], ["x"]),
+            ]
             for field in capability.inputs
         }
         ways = {
@@ -228,9 +232,13 @@ def _inputs(name: str, at: str, path: str) -> dict[str, Any]:
         value = f"--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-a\n+b\n"
     elif key == "database":
         value = f"sqlite:///{path}"
+    elif key in ("chart", "function"):
+        value = f"./{path}" if key == "chart" else f"{path}.py:main"
+    elif key == "mounts":
+        value = [{"source": path, "target": "/x"}]
     elif key == "blocks":
         value = [{"path": path, "search": "a", "replace": "b"}]
-    for each in reversed(inner if key == "files" else []):
+    for each in reversed(inner if key in ("files", "paths", "values_files") else []):
         value = [value] if each == "0" else {each: value}
     needed = [field.name for field in description_of(name).inputs if field.required]
     beside = _BESIDE.get((name, key), {})
@@ -238,12 +246,18 @@ def _inputs(name: str, at: str, path: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "at"), [(name, at) for name, ways in _declared().items() for at in ways])
-def test_a_path_that_lint_judges_is_judged_by_its_call(tmp_path: Path, name: str, at: str) -> None:
+def test_a_path_that_lint_judges_is_judged_by_its_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, at: str
+) -> None:
     if name.startswith("sql."):
         pytest.importorskip("sqlalchemy", reason="the extra `sql` is not installed")
-    for folder in ("fine", "shut"):
+    for folder in ("fine", "shut", "bin"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "path").write_text("a\n")
+    (tmp_path / "bin" / "docker").touch(0o755)  # found, and never called
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    if name.startswith("git."):
+        subprocess.run(["git", "init", "-q", tmp_path], check=True, timeout=60)
     inputs = _inputs(name, at, "shut/path")
     level = Level("the plan", {"files": {"read": ["fine/**"], "write": ["fine/**"]}})
     ground = Ground({name: description_of(name)}, str(tmp_path))
@@ -272,6 +286,8 @@ _SENT = ("body_file", "files.one", "files.one.path")
 
 def test_whatever_a_call_opens_by_a_path_of_its_inputs_is_declared() -> None:
     assert _declared() == {
+        "docker.build": ("file", "path"),
+        "docker.run": ("mounts.0.source",),
         "files.append": ("path",),
         "files.copy": ("path", "to"),
         "files.delete": ("path",),
@@ -284,7 +300,12 @@ def test_whatever_a_call_opens_by_a_path_of_its_inputs_is_declared() -> None:
         "files.template": ("path", "template"),
         "files.write": ("path",),
         "http.download": ("path",),
+        **{f"git.{verb}": ("paths.0",) for verb in ("add", "commit", "diff")},
+        **{f"git.{verb}": ("path",) for verb in ("clone", "worktree_add", "worktree_remove")},
+        **{f"helm.{verb}": ("chart", "values_files.0") for verb in ("template", "upgrade")},
         **{f"http.{method}": _SENT for method in ("delete", "patch", "post", "put", "request")},
+        **{f"kubectl.{verb}": ("path",) for verb in ("apply", "delete")},
+        "python.run": ("file", "function"),
         "python.scan": ("file",),
         "sql.execute": ("database",),
         "sql.query": ("database",),

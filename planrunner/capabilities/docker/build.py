@@ -82,8 +82,12 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
 def build(
     context: Context,
     tag: Annotated[str, Doc("name of the image, such as shop/web:1.4")],
-    path: Annotated[str, Doc("folder that is sent to the engine, inside the working directory")] = ".",
-    file: Annotated[str, Doc("Dockerfile inside the working directory; default: the one in `path`")] = "",
+    path: Annotated[
+        str, Doc("folder that is sent to the engine, inside the working directory", form="file-read")
+    ] = ".",
+    file: Annotated[
+        str, Doc("Dockerfile inside the working directory; default: the one in `path`", form="file-read")
+    ] = "",
     build_args: Annotated[dict[str, Any] | None, Doc("values for ARG, by name")] = None,
     secrets: Annotated[dict[str, Any] | None, Doc("secrets for RUN --mount=type=secret, by id")] = None,
     target: Annotated[str, Doc("stage to build")] = "",

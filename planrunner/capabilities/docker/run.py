@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from planrunner.capabilities.clients import Request, bounded, call, inside, variables, word
 from planrunner.capabilities.contract import Context, Failure, Preview
@@ -27,6 +27,14 @@ class Ran(NamedTuple):
     stderr: Annotated[str, Doc("its standard error, the end where it is long")]
     container: Annotated[str, Doc("the name the container had")]
     engine: Annotated[str, Doc("the engine it ran on")]
+
+
+class Mount(TypedDict):
+    """A folder of the working directory at a place in the container."""
+
+    source: Annotated[str, Doc("", form="file-mounted")]
+    target: str
+    write: NotRequired[bool]
 
 
 class _Inputs(NamedTuple):
@@ -82,7 +90,8 @@ def _mount(context: Context, mount: Any) -> str:
     """A folder of the project at a place in the container, for reading unless ``write`` is said."""
     if not isinstance(mount, dict) or not {"source", "target"} <= mount.keys() <= {"source", "target", "write"}:
         raise Failure("`mounts`: expected maps of `source`, `target` and perhaps `write: true`")
-    source = inside(context, mount["source"], "mounts.source")
+    write = mount.get("write") is True
+    source = inside(context, mount["source"], "mounts.source", "write" if write else "read")
     if any(sign in source for sign in ',"\n'):
         raise Failure(
             f"`mounts`: {mount['source']!r} has a comma or a quote, which no client takes",
@@ -90,7 +99,7 @@ def _mount(context: Context, mount: Any) -> str:
             rule="clients.value",
         )
     target = word(mount["target"], "mounts.target", _TARGET)
-    return f"type=bind,source={source},target={target}" + ("" if mount.get("write") is True else ",readonly")
+    return f"type=bind,source={source},target={target}" + ("" if write else ",readonly")
 
 
 def _argument(part: Any) -> str:
@@ -129,7 +138,7 @@ def run(
     ] = None,
     env: Annotated[dict[str, Any] | None, Doc("variables of the container, by name")] = None,
     mounts: Annotated[
-        list[dict[str, Any]] | None, Doc("folders of the working directory: maps of source, target, `write: true`")
+        list[Mount] | None, Doc("folders of the working directory: maps of source, target, `write: true`")
     ] = None,
     stdin: Annotated[str, Doc("what the program reads from its standard input")] = "",
     network: Annotated[str, Doc("none, or a network that the engine has, such as bridge")] = "none",

@@ -1,36 +1,55 @@
-"""The file scopes of a policy, for files that are read by a whole path and not below an opened folder."""
+"""The file scopes of a policy, for files that are opened by their whole path and not below an opened folder."""
 
 from __future__ import annotations
 
 import os
 
 from planrunner.capabilities.contract import Failure
-from planrunner.plan.filepaths import placed
-from planrunner.plan.judging import Wanted, refusal
-from planrunner.plan.rights import path as right_to
-from planrunner.plan.rights import restricts
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Literal
 
+    from planrunner.capabilities.contract import Context
     from planrunner.plan.rights import Level
 
+    Way = Literal["read", "write"]
 
-def require_readable(rights: Iterable[Level], top: str, path: str) -> None:
-    """Raises Failure (policy) where a file, or anything in a folder, may not be read: by its name, or by what links on
-    the way lead to. ``top`` is the directory of the run, from which scopes count."""
+
+def require_let(context: Context, path: str, way: Way = "read", whole: bool = True) -> None:
+    """Raises Failure (policy) where a call may not read, or write, what stands at a path, relative to its directory;
+    with ``whole`` all that lies in a folder counts."""
+    if context.call.rights:
+        directory = context.call.directory
+        top = context.services.directory() if context.services is not None else directory
+        require_within(context.call.rights, (top, os.path.join(directory, path)), way, whole)
+
+
+def require_within(rights: Iterable[Level], place: tuple[str, str], way: Way = "read", whole: bool = True) -> None:
+    """Raises Failure (policy) where a file, or (``whole``) anything in a folder, may not be read, or written: by its
+    name, or by what links on the way lead to. ``place`` is the directory of the run, from which scopes count, and the
+    path."""
+    from planrunner.plan.filepaths import placed  # late: few calls are restricted, here and below
+    from planrunner.plan.rights import restricts
+
     levels = [level for level in rights if restricts(level.data, "files")]
     if not levels:
         return
-    for root, whole in ((os.path.abspath(top), os.path.abspath(path)), (os.path.realpath(top), os.path.realpath(path))):
-        _require(levels, placed(root, whole, ()))
-        for folder, _, names in os.walk(whole):
-            for name in names:
-                _require(levels, placed(root, folder, (name,)))
+    top, path = place
+    if "\0" in path:
+        raise Failure(f"{path!r} is no path")
+    for root, named in ((os.path.abspath(top), os.path.abspath(path)), (os.path.realpath(top), os.path.realpath(path))):
+        _require(levels, way, placed(root, named, ()))
+        for folder, inner, names in os.walk(named) if whole else ():
+            for name in names if way == "read" else (*inner, *names):
+                _require(levels, way, placed(root, folder, (name,)))
 
 
-def _require(levels: Iterable[Level], place: str) -> None:
-    right = right_to(levels, "read", place)
+def _require(levels: Iterable[Level], way: Way, place: str) -> None:
+    from planrunner.plan.judging import Wanted, refusal
+    from planrunner.plan.rights import path as right_to
+
+    right = right_to(levels, way, place)
     if right.verdict == "deny":
-        raise Failure(refusal(Wanted.file("read", place), right), "policy", rule=right.rule)
+        raise Failure(refusal(Wanted.file(way, place), right), "policy", rule=right.rule)

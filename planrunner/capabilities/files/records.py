@@ -83,7 +83,7 @@ def storing(place: str) -> Iterator[None]:
 
 
 def _write(folder: str, name: str, text: str) -> None:
-    temporary = os.path.join(folder, f"{name}.{os.getpid()}.new")
+    temporary = os.path.join(folder, f"{name}.{os.getpid()}-{os.urandom(4).hex()}.new")
     with open(temporary, "w", encoding="ascii") as file:
         file.write(text)
         file.flush()

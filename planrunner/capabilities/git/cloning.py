@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import names
+from planrunner.capabilities.git import names, scopes
 from planrunner.capabilities.git.addresses import Address, connected, parsed
 from planrunner.capabilities.git.command import SETTINGS, Git, Refused, plain_call
 from planrunner.capabilities.git.fetching import listed
@@ -35,6 +35,7 @@ def _remote(context: Context, url: str) -> Remote:
     address = parsed(url)
     if address.scheme == "file" and "://" not in url and not url.startswith("/"):
         address = address._replace(text=os.path.join(context.call.directory, url))
+    scopes.require_repository(context, address, "read")
     return Remote("origin", address, connected(context, Git(context, context.call.directory), address))
 
 
@@ -58,19 +59,21 @@ def _preview(context: Context, url: str, path: str, branch: str = "", depth: int
 
 @looking
 def _capture(context: Context, path: str, **_: Any) -> dict[str, Any]:
-    folder_of(context.call.directory, path)  # a path that the attempt will refuse is noted so
+    folder_of(context, path)  # a path that the attempt will refuse is noted so
     return {"slot": slot(context), "path": path}
 
 
 @taking_back
 def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
-    place = folder_of(context.call.directory, before["path"])
+    place = folder_of(context, before["path"])
     staged = _staged(place, before["slot"])
     ours = _is_ours(context, place, before["slot"])
     if outputs and os.path.lexists(place) and not ours:
         raise Failure(f"{before['path']} was made anew since, by somebody else: it is left as it is", "moved")
     if ours:
-        _must_hold_nothing_else(open_repository(context, place), before["path"])
+        made = open_repository(context, place)
+        _must_hold_nothing_else(made, before["path"])
+        scopes.require_kept(made)
         os.rename(place, staged)
     changed = ours or os.path.lexists(staged)
     shutil.rmtree(staged, ignore_errors=True)
@@ -89,13 +92,13 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
 def clone(
     context: Context,
     url: Annotated[str, Doc("address of the repository; without user and password", use="url")],
-    path: Annotated[str, Doc("folder to make, inside the working directory")],
+    path: Annotated[str, Doc("folder to make, inside the working directory", form="file-written")],
     branch: Annotated[str, Doc("branch or tag to check out; default: the one HEAD is on there")] = "",
     depth: Annotated[int, Doc("only so many commits of each branch; 0 is all")] = 0,
     tags: Annotated[bool, Doc("take tags as well")] = True,
 ) -> Cloned:
     """Clone a repository into a new folder. Submodules are left alone, and nothing of the clone is run."""
-    place = folder_of(context.call.directory, path)
+    place = folder_of(context, path)
     name = slot(context)
     remote = _remote(context, url)
     if not is_empty_place(place) and not _is_ours(context, place, name):
@@ -105,12 +108,15 @@ def clone(
         shutil.rmtree(staged, ignore_errors=True)
         try:
             remote.ask(*_command(remote.address, branch, depth, tags, name, staged))
-            _note_tags(open_repository(context, staged))
+            made = open_repository(context, staged)
+            if head := head_of(made).commit:
+                scopes.require_committed(made, head, place)
+            _note_tags(made)
             os.rename(staged, place)
         finally:
             shutil.rmtree(staged, ignore_errors=True)
-    head = head_of(open_repository(context, place))
-    return Cloned(path, remote.address.text, head.name, head.commit)
+    at = head_of(open_repository(context, place))
+    return Cloned(path, remote.address.text, at.name, at.commit)
 
 
 def _staged(place: str, name: str) -> str:

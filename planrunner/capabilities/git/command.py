@@ -56,6 +56,7 @@ SETTINGS = (
     ("credential.helper", ""),
     ("submodule.recurse", "false"),
     ("diff.ignoreSubmodules", "all"),
+    ("diff.relative", "false"),
     ("status.submoduleSummary", "false"),
     ("fetch.recurseSubmodules", "false"),
     ("push.recurseSubmodules", "no"),

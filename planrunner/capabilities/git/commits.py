@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import index, names
+from planrunner.capabilities.git import index, names, scopes
 from planrunner.capabilities.git.command import plain_call, shown
 from planrunner.capabilities.git.identity import identities
 from planrunner.capabilities.git.messages import composed
@@ -26,7 +26,7 @@ from planrunner.capabilities.git.repository import (
     slot,
     value_of,
 )
-from planrunner.capabilities.git.staging import stage
+from planrunner.capabilities.git.staging import File, stage
 from planrunner.capabilities.git.undoing import looking, taking_back
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def commit(
     trailers: Annotated[dict[str, str] | None, Doc("lines `Name: value` at the end of the message")] = None,
     origin: Annotated[bool, Doc("add the trailers Planrunner-Run and Planrunner-Task")] = False,
     author: Annotated[str, Doc("such as Ana <ana@example.org>; default: who commits")] = "",
-    paths: Annotated[list[str] | None, Doc("commit these files as they are, and nothing else that is staged")] = None,
+    paths: Annotated[list[File] | None, Doc("commit these files as they are, and nothing else that is staged")] = None,
     all: Annotated[bool, Doc("stage every change of tracked files first")] = False,
     allow_empty: Annotated[bool, Doc("commit even if nothing changed")] = False,
     branch: Annotated[str, Doc("commit only if HEAD is on this branch; default: whichever it is on")] = "",
@@ -240,6 +240,7 @@ def _prepared(repository: Repository, name: str, paths: list[str], everything: b
                 stage(repository, paths, target)
             tree_from = only.path
         elif everything:
+            scopes.require_changed(repository, copy.path, ["."])
             repository.git.run("add", "--update", "--", ".", index=copy.path)
         tree = repository.git.text("write-tree", index=tree_from)
         changes = (paths or everything) and os.path.exists(copy.path)

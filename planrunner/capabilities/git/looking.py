@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.durations import size
-from planrunner.capabilities.git import names
+from planrunner.capabilities.git import names, scopes
 from planrunner.capabilities.git.repository import commit_of, open_repository
+from planrunner.capabilities.git.staging import File
 
 if TYPE_CHECKING:
     from planrunner.capabilities.git.repository import Repository
@@ -70,7 +71,7 @@ def diff(
     context: Context,
     base: Annotated[str, Doc("commit to compare with; default: the index, or HEAD with staged")] = "",
     target: Annotated[str, Doc("commit to compare; default: the working tree, or the index with staged")] = "",
-    paths: Annotated[list[str] | None, Doc("only these files and folders, taken literally")] = None,
+    paths: Annotated[list[File] | None, Doc("only these files and folders, taken literally")] = None,
     staged: Annotated[bool, Doc("what is staged rather than what stands in the working tree")] = False,
     context_lines: Annotated[int, Doc("unchanged lines around each change")] = 3,
     max_bytes: Annotated[int | str, Doc("cut the diff after this", quantity="size")] = "200KB",
@@ -83,8 +84,11 @@ def diff(
         raise Failure("`target` needs a `base` to be compared with")
     wanted = [*(("--cached",) if staged else ()), *(commit_of(repository, name) for name in (base, target) if name)]
     wanted += ["--", *(names.path(path) for path in paths or ())]
+    scopes.require_named(context, paths or ())
+    listed = repository.git.items("diff", *PLAIN, "--numstat", "-z", *wanted)
+    scopes.require(context, "read", repository.top, map(_path, listed))
     text, more = repository.git.first(_bytes(max_bytes), "diff", *PLAIN, f"-U{max(0, int(context_lines))}", *wanted)
-    files = _counted(repository.git.items("diff", *PLAIN, "--numstat", "-z", *wanted))
+    files = _counted(listed)
     return Difference(text.decode("utf-8", "replace"), more, files, *_sums(files))
 
 
@@ -121,8 +125,10 @@ def show(
     found = _commits(repository, ["--max-count=1", commit, "--"])[0]
     first = ("--root", commit) if not found["parents"] else (found["parents"][0], commit)
     asked = ("diff-tree", "-r", *PLAIN, "--no-commit-id")
+    listed = repository.git.items(*asked, "--numstat", "-z", *first)
+    scopes.require(context, "read", repository.top, map(_path, listed))
     text, _ = repository.git.first(_bytes(max_bytes), *asked, "-p", *first)
-    files = _counted(repository.git.items(*asked, "--numstat", "-z", *first))
+    files = _counted(listed)
     return Shown(**found, diff=text.decode("utf-8", "replace"), files=files)
 
 
@@ -155,6 +161,11 @@ def _counted(items: list[str]) -> list[Changed]:
         numbers = [None if count == "-" else int(count) for count in (added, removed)]
         found.append(Changed(path=path, added=numbers[0], removed=numbers[1]))
     return found
+
+
+def _path(item: str) -> str:
+    """The path in a line of ``--numstat -z``."""
+    return item.split("\t", 2)[2]
 
 
 def _sums(files: list[Changed]) -> tuple[int, int]:

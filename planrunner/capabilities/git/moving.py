@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planrunner.capabilities.contract import Context, Failure
-from planrunner.capabilities.git import index, trees
+from planrunner.capabilities.git import index, scopes, trees
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import (
     Head,
@@ -24,6 +24,7 @@ def capture(context: Context, repository: Repository, new: str) -> dict[str, Any
     """What has to be known to come back from a move to the commit ``new``."""
     head = must_have_commits(repository)
     paths = trees.differing(repository, head.commit, new)
+    scopes.require(context, "write", repository.top, paths)
     return {
         "slot": slot(context),
         "branch": head.branch,
@@ -44,7 +45,7 @@ def must_have_commits(repository: Repository) -> Head:
 
 def go(context: Context, repository: Repository, new: str, to: Head, what: str) -> None:
     """Move to the commit ``new`` with HEAD as in ``to``: files and index first, then the references. Issued again, what
-    an earlier attempt left halfway is put back before."""
+    an earlier attempt left halfway is put back before. Raises Failure (policy) where a file may not be written."""
     record, name = Record(context, slot(context)), slot(context)
     if noted := record.read():
         _recover(context, repository, noted)
@@ -52,6 +53,7 @@ def go(context: Context, repository: Repository, new: str, to: Head, what: str) 
     if head == to:
         return
     paths = trees.differing(repository, head.commit, new)
+    scopes.require(context, "write", repository.top, paths)
     trees.must_not_hide(repository, paths)
     copy = index.Copy(repository, name)
     copy.take()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.files.beneath import scope_in
 from planrunner.capabilities.git import names
 
 
-def folder_of(directory: str, path: str) -> str:
-    """The absolute path of a folder to make. Raises Failure (policy) for one outside, or behind a link."""
+def folder_of(context: Context, path: str) -> str:
+    """The absolute path of a folder to make or remove. Raises Failure (policy) for one outside, behind a link, or where
+    nothing may be written."""
     parts = [part for part in names.path(path).split("/") if part not in ("", ".")]
     if not parts:
         raise Failure(
@@ -19,7 +21,9 @@ def folder_of(directory: str, path: str) -> str:
         raise Failure(
             f"`{path}` is no folder to make: its name begins with `-`, as options do", "policy", rule="git.option"
         )
-    at = os.path.realpath(directory)
+    if (scope := scope_in(context)) is not None:
+        scope.require("write", parts)
+    at = os.path.realpath(context.call.directory)
     for part in parts[:-1]:
         at = os.path.join(at, part)
         if os.path.islink(at):

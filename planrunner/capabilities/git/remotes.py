@@ -9,6 +9,7 @@ from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.git import names
 from planrunner.capabilities.git.addresses import Address, connected, parsed
 from planrunner.capabilities.git.command import Git, Refused
+from planrunner.capabilities.git.scopes import require_repository
 
 if TYPE_CHECKING:
     from planrunner.capabilities.git.repository import Repository
@@ -80,4 +81,5 @@ def remote_of(context: Context, repository: Repository, name: str, url: str = ""
     address = parsed(text)
     if address.scheme == "file" and "://" not in text and not text.startswith("/"):
         address = address._replace(text=os.path.join(context.call.directory if url else repository.top, text))
+    require_repository(context, address, "write" if push else "read")
     return Remote(name, address, connected(context, repository.git, address))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import index, names
+from planrunner.capabilities.git import index, names, scopes
 from planrunner.capabilities.git.command import Refused, plain_call, shown
 from planrunner.capabilities.git.records import Record
 from planrunner.capabilities.git.repository import open_repository, slot
@@ -21,6 +21,10 @@ FROM_INPUT = ("--pathspec-from-file=-", "--pathspec-file-nul")
 _IGNORED = "The following paths are ignored by one of your .gitignore files:\n"
 _NAMED = 5
 """Ignored files that a message names."""
+
+
+File = Annotated[str, Doc("", form="file-read")]
+"""A file or folder, of which what stands there is taken over or shown."""
 
 
 class Staged(NamedTuple):
@@ -77,7 +81,7 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
 )
 def add(
     context: Context,
-    paths: Annotated[list[str], Doc("files and folders, taken literally; `.` is all below the working directory")],
+    paths: Annotated[list[File], Doc("files and folders, taken literally; `.` is all below the working directory")],
     force: Annotated[bool, Doc("take ignored files too")] = False,
 ) -> Staged:
     """Stage files as they are now, removed ones included."""
@@ -105,11 +109,13 @@ def add(
 
 def stage(repository: Repository, paths: list[str], copy: str, force: bool = False) -> None:
     """Take files as they are into a copy of the index, which stays away where it is missing and nothing is staged.
-    Raises Failure where one of them is ignored, unless by ``force``."""
+    Raises Failure where one of them is ignored, unless by ``force``, and (policy) where one may not be read."""
     if not paths:
         raise Failure("`paths` names nothing to stage")
     options = ("--all", *(("--force",) if force else ()))
     given = "\0".join(names.path(path) for path in paths)
+    scopes.require_named(repository.git.context, paths)
+    scopes.require_changed(repository, copy, paths, ("--others", *(() if force else ("--exclude-standard",))))
     try:
         repository.git.run("add", *options, *FROM_INPUT, stdin=os.fsencode(given), index=copy)
     except Refused as refused:

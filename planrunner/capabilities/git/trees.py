@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.naming import artifact_name
+from planrunner.capabilities.git.scopes import require
 from planrunner.lean import sha256
 
 if TYPE_CHECKING:
@@ -166,11 +167,13 @@ def put_back(
     context: Context, repository: Repository, before: dict[str, Any], new: dict[str, tuple[Side, Side]]
 ) -> None:
     """Make files what they were. Raises Failure (moved) before anything is touched where a file is neither what it was,
-    nor what the change made of it, nor something that a kill left halfway."""
+    nor what the change made of it, nor something that a kill left halfway, and Failure (policy) where one may not be
+    written."""
     changed = [path for path in before["files"] if not _stands(repository, path, before["files"][path])]
     foreign = [path for path in changed if not _is_ours(repository, path, new.get(path))]
     if foreign:
         raise Failure(f"changed since, so left as they are: {', '.join(sorted(foreign)[:5])}", "moved")
+    require(context, "write", repository.top, changed)
     for path in sorted(changed, reverse=True):
         _remove(repository, path)
     _remove_folders(repository, before["folders"])

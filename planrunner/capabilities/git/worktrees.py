@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.git import index, names
+from planrunner.capabilities.git import index, names, scopes
 from planrunner.capabilities.git.command import plain_call
 from planrunner.capabilities.git.holding import held
 from planrunner.capabilities.git.places import folder_of, is_empty_place
@@ -114,7 +114,7 @@ def _add_command(place: str, commit: str, name: str) -> list[str]:
 def _preview_add(context: Context, path: str, ref: str = "HEAD", branch: str = "") -> Preview:
     repository = open_repository(context)
     commit = commit_of(repository, ref)
-    calls = [plain_call(*_add_command(folder_of(context.call.directory, path), commit, slot(context)))]
+    calls = [plain_call(*_add_command(folder_of(context, path), commit, slot(context)))]
     if branch:
         full = f"refs/heads/{names.reference(branch)}"
         calls += [plain_call("update-ref", full, commit, "0" * len(commit)), plain_call("symbolic-ref", "HEAD", full)]
@@ -124,7 +124,7 @@ def _preview_add(context: Context, path: str, ref: str = "HEAD", branch: str = "
 @looking
 def _capture_add(context: Context, path: str, ref: str = "HEAD", branch: str = "") -> dict[str, Any]:
     repository = open_repository(context)
-    folder_of(context.call.directory, path)  # a path that the attempt will refuse is noted so
+    folder_of(context, path)  # a path that the attempt will refuse is noted so
     full = f"refs/heads/{names.reference(branch)}" if branch else ""
     return {"slot": slot(context), "path": path, "branch": full, "commit": commit_of(repository, ref)}
 
@@ -132,7 +132,7 @@ def _capture_add(context: Context, path: str, ref: str = "HEAD", branch: str = "
 @taking_back
 def _undo_add(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
     repository = open_repository(context)
-    place = folder_of(context.call.directory, before["path"])
+    place = folder_of(context, before["path"])
     ours = _is_ours(repository, place, before["slot"])
     record, done = Record(context, before["slot"]), outputs or {}
     new = record.read().get("commit") or (done["commit"] if done.get("branch") else "")
@@ -141,6 +141,7 @@ def _undo_add(context: Context, before: dict[str, Any], outputs: dict[str, Any] 
     if ours:
         if _is_whole(place):
             _must_be_as_made(context, place, before)
+            scopes.require_committed(repository, before["commit"], place)
         repository.git.run("worktree", "remove", "--force", "--force", "--", place)
     now = value_of(repository, before["branch"]) if new else ""
     if now not in ("", new):
@@ -164,13 +165,13 @@ def _must_be_as_made(context: Context, place: str, before: dict[str, Any]) -> No
 @capability("git.worktree_add", effect="idempotent", preview=_preview_add, capture=_capture_add, undo=_undo_add)
 def worktree_add(
     context: Context,
-    path: Annotated[str, Doc("folder to make, inside the working directory")],
+    path: Annotated[str, Doc("folder to make, inside the working directory", form="file-written")],
     ref: Annotated[str, Doc("commit to check out")] = "HEAD",
     branch: Annotated[str, Doc("make this branch for it, such as plan/{{ run.id }}; default: detached")] = "",
 ) -> Worktree:
     """Add a working tree of the same repository in a folder of its own."""
     repository, name = open_repository(context), slot(context)
-    place = folder_of(context.call.directory, path)
+    place = folder_of(context, path)
     commit = commit_of(repository, ref)
     full = f"refs/heads/{names.reference(branch)}" if branch else ""
     ours = _is_ours(repository, place, name)
@@ -182,6 +183,7 @@ def worktree_add(
         repository.git.run("worktree", "remove", "--force", "--force", "--", place)
         ours = False
     if not ours:
+        scopes.require_committed(repository, commit, place)
         repository.git.run(*_add_command(place, commit, name))
         _sign(place, name)
     inner = open_repository(context, place)
@@ -197,14 +199,14 @@ def worktree_add(
 
 
 def _preview_remove(context: Context, path: str) -> Preview:
-    place = folder_of(context.call.directory, path)
+    place = folder_of(context, path)
     return Preview(f"remove the working tree {path}", "", (plain_call("worktree", "remove", "--", place),))
 
 
 @looking
 def _capture_remove(context: Context, path: str) -> dict[str, Any]:
     repository = open_repository(context)
-    place = folder_of(context.call.directory, path)
+    place = folder_of(context, path)
     entry = _entry_at(repository, place)
     before: dict[str, Any] = {"slot": slot(context), "path": path}
     if entry is not None and os.path.isdir(place):
@@ -216,7 +218,7 @@ def _capture_remove(context: Context, path: str) -> dict[str, Any]:
 @taking_back
 def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, Any] | None) -> bool:
     repository = open_repository(context)
-    place = folder_of(context.call.directory, before["path"])
+    place = folder_of(context, before["path"])
     record, done = Record(context, before["slot"]), outputs or {}
     if "head" not in before or not (record.read() or done.get("commit")):
         return False
@@ -228,6 +230,7 @@ def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, An
         if branch and (now := value_of(repository, branch)) != commit:
             found = now[:12] or "nothing"
             raise Failure(f"{short(branch)} has moved since: expected {commit[:12]}, found {found}", "moved")
+        scopes.require_committed(repository, commit, place)
         repository.git.run("worktree", "add", "--detach", "--", place, commit)
         changed = True
         if before["made"]:
@@ -248,14 +251,14 @@ def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, An
 )
 def worktree_remove(
     context: Context,
-    path: Annotated[str, Doc("folder of the working tree")],
+    path: Annotated[str, Doc("folder of the working tree", form="file-written")],
 ) -> Removed:
     """Remove a working tree that holds nothing but what is committed.
 
     Changes, new files and ignored files are never removed with it: it fails with the class `dirty`.
     """
     repository = open_repository(context)
-    place = folder_of(context.call.directory, names.path(path))
+    place = folder_of(context, names.path(path))
     entry = _entry_at(repository, place)
     record = Record(context, slot(context))
     if entry is None:
@@ -267,6 +270,7 @@ def worktree_remove(
         inner = open_repository(context, place)
         if more := held(inner, ignored=True):
             raise Failure(f"{path} holds more than what is committed: {', '.join(more[:5])}", "dirty")
+        scopes.require_kept(inner)
     if entry.locked:
         raise Failure(f"{path} is locked: {entry.locked}", "busy")
     branch = entry.branch.removeprefix("refs/heads/")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from planrunner.capabilities.clients import answer, bounded, call
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.helm.release import Chart, Release, history
+from planrunner.capabilities.helm.release import Chart, File, Release, history
 from planrunner.capabilities.helm.upgrade import hidden, rendered
 from planrunner.record import NamedTuple
 
@@ -63,12 +63,16 @@ def template(
     context: Context,
     release: Annotated[str, Doc("name of the release")],
     chart: Annotated[
-        str, Doc("folder or archive inside the working directory, or a reference such as repo/name, oci://…")
+        str,
+        Doc(
+            "folder or archive inside the working directory, or a reference such as repo/name, oci://…",
+            form="file-chart",
+        ),
     ],
     values: Annotated[dict[str, Any] | None, Doc("values for the chart; they win over those of the files")] = None,
     namespace: Annotated[str, Doc("namespace that the chart is told")] = "",
     version: Annotated[str, Doc("version of a chart that is fetched")] = "",
-    values_files: Annotated[list[str] | None, Doc("files with values, inside the working directory")] = None,
+    values_files: Annotated[list[File] | None, Doc("files with values, inside the working directory")] = None,
 ) -> Rendered:
     """The manifest that a chart makes, without a cluster. A digest stands for the content of each secret."""
     where, what = Release(release, namespace, ""), Chart(chart, version, values, tuple(values_files or ()))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from typing import Annotated
 
 from planrunner.capabilities.clients import Request, answer, call, inside, refused, word
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.declare import Doc
 from planrunner.capabilities.durations import seconds
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +28,9 @@ _SETTINGS = (
 )  # fmt: skip
 _MARK = "planrunner "
 _NOT_FOUND = "release: not found"
+
+
+File = Annotated[str, Doc("", form="file-read")]
 
 
 class Release(NamedTuple):

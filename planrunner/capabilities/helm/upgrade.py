@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from planrunner.capabilities.clients import Request, answer, call
 from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.helm.release import Chart, Release, Revision, history, latest, limit, mark
+from planrunner.capabilities.helm.release import Chart, File, Release, Revision, history, latest, limit, mark
 from planrunner.record import NamedTuple
 
 _SECRET = re.compile(r"^kind:\s*[\"']?Secret[\"']?\s*$", re.MULTILINE)
@@ -141,13 +141,17 @@ def upgrade(
     release: Annotated[str, Doc("name of the release")],
     chart: Annotated[
         str,
-        Doc("folder or archive inside the working directory, or a reference such as repo/name, oci://…", use="image"),
+        Doc(
+            "folder or archive inside the working directory, or a reference such as repo/name, oci://…",
+            form="file-chart",
+            use="image",
+        ),
     ],
     values: Annotated[dict[str, Any] | None, Doc("values for the chart; they win over those of the files")] = None,
     namespace: Annotated[str, Doc("namespace; default: that of the context")] = "",
     kube_context: Annotated[str, Doc("context of the kubeconfig; default: the current one")] = "",
     version: Annotated[str, Doc("version of a chart that is fetched")] = "",
-    values_files: Annotated[list[str] | None, Doc("files with values, inside the working directory")] = None,
+    values_files: Annotated[list[File] | None, Doc("files with values, inside the working directory")] = None,
     timeout: Annotated[float | str, Doc("how long helm waits for each object", quantity="duration")] = "5m",
     wait: Annotated[bool, Doc("until everything is ready")] = True,
     create_namespace: Annotated[bool, Doc("make the namespace where it is missing; an undo leaves it there")] = False,

@@ -192,7 +192,7 @@ def _remember(context: Context, sha256: str) -> None:
     if name.startswith("0"):  # now and then
         forget_old(context.cache(_WRITTEN))
     with open(f"{path}.new", "w", encoding="utf-8") as note:
-        note.write(sha256)
+        note.write(context.vouched(f"written {name}", sha256))
         note.flush()
         os.fsync(note.fileno())
     os.replace(f"{path}.new", path)
@@ -201,6 +201,6 @@ def _remember(context: Context, sha256: str) -> None:
 def _written(context: Context, name: str) -> str:
     try:
         with open(os.path.join(context.cache(_WRITTEN), name), encoding="utf-8") as note:
-            return note.read()
+            return context.opened(f"written {name}", note.read()) or ""
     except FileNotFoundError:
         return ""

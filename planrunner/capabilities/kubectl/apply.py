@@ -113,7 +113,7 @@ def apply(
     manifest: Annotated[
         Any, Doc("what to apply: YAML or JSON as text, an object, or a list of objects", use="manifest")
     ] = None,
-    path: Annotated[str, Doc("or a file, or a folder of files, inside the working directory")] = "",
+    path: Annotated[str, Doc("or a file, or a folder of files, inside the working directory", form="file-read")] = "",
     namespace: Annotated[str, Doc("namespace of objects that name none; default: that of the context")] = "",
     kube_context: Annotated[str, Doc("context of the kubeconfig; default: the current one")] = "",
     force: Annotated[bool, Doc("take over fields that somebody else has set")] = False,

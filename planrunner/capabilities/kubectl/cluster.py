@@ -8,6 +8,7 @@ import os
 
 from planrunner.capabilities.clients import Request, answers, call, inside, word
 from planrunner.capabilities.contract import Context, Failure
+from planrunner.capabilities.files.readable import require_let
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -58,8 +59,10 @@ def manifest(context: Context, given: Any, path: str) -> bytes:
     if (given is None) == (not path):
         raise Failure("give either `manifest` or `path`")
     if path:
-        found = inside(context, path, "path")
-        data = b"\n---\n".join(_read(file) for file in (_files(found, path) if os.path.isdir(found) else (found,)))
+        found = inside(context, path, "path", whole=False)
+        data = b"\n---\n".join(
+            _read(file) for file in (_files(context, found, path) if os.path.isdir(found) else (found,))
+        )
     elif isinstance(given, str):
         data = given.encode()
     else:
@@ -69,11 +72,13 @@ def manifest(context: Context, given: Any, path: str) -> bytes:
     return data
 
 
-def _files(folder: str, path: str) -> list[str]:
+def _files(context: Context, folder: str, path: str) -> list[str]:
     names = sorted(name for name in os.listdir(folder) if name.endswith(_MANIFESTS))
     files = [os.path.join(folder, name) for name in names]
     if any(os.path.islink(file) for file in files):
         raise Failure(f"`path`: {path} holds links", "policy", rule="files.link")
+    for name in names:
+        require_let(context, os.path.join(path, name))
     return files
 
 

@@ -102,7 +102,9 @@ def delete(
     context: Context,
     resource: Annotated[str, Doc("one object, such as deployment/web")] = "",
     manifest: Annotated[Any, Doc("or what a manifest names: text, an object, or a list of objects")] = None,
-    path: Annotated[str, Doc("or what a file, or a folder of files, inside the working directory names")] = "",
+    path: Annotated[
+        str, Doc("or what a file, or a folder of files, inside the working directory names", form="file-read")
+    ] = "",
     namespace: Annotated[str, Doc("namespace of objects that name none; default: that of the context")] = "",
     kube_context: Annotated[str, Doc("context of the kubeconfig; default: the current one")] = "",
     everything: Annotated[bool, Doc("also namespaces, volumes and definitions, with all that is in them")] = False,

@@ -33,7 +33,7 @@ def embedded(context: Context, texts: list[str], name: str, batch: int, dimensio
             said = f"`{model.name}` is of {model.provider}; vectors come from {', '.join(_SPEAKERS)}, or from `hash`"
             raise Failure(said)
         size = dimensions or model.dimensions
-        remembered = Remembered(context.cache("embeddings"), f"{model.base_url} {model.model} {size}")
+        remembered = Remembered(context, f"{model.base_url} {model.model} {size}")
         known = {text: vector for text in dict.fromkeys(texts) if (vector := remembered.get(text)) is not None}
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         cached = sum(text in known for text in texts)

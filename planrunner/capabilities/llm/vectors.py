@@ -4,42 +4,52 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planrunner.lean import sha256
+
+if TYPE_CHECKING:
+    from planrunner.capabilities.contract import Context
 
 Json = Any
 
 
 class Remembered:
-    """Vectors by model, length and content, one file each, under a folder that may be lost at any time."""
+    """Vectors by model, length and content, one file each, under a folder that may be lost at any time. What was put
+    there by anybody but planrunners of this user is not remembered."""
 
-    __slots__ = ("_folder", "_space")
+    __slots__ = ("_context", "_folder", "_space")
 
-    def __init__(self, folder: str, space: str) -> None:
-        self._folder = folder
+    def __init__(self, context: Context, space: str) -> None:
+        self._context = context
+        self._folder = context.cache("embeddings")
         self._space = space
 
     def get(self, text: str) -> list[float] | None:
         """The vector of a text; None where none is remembered, or what is does not read as one."""
+        name = self._name(text)
         try:
-            with open(self._path(text), encoding="utf-8") as file:
-                found = json.load(file)
+            with open(self._path(name), encoding="utf-8") as file:
+                stored = self._context.opened(f"vector {name}", file.read())
+            found = None if stored is None else json.loads(stored)
         except (OSError, ValueError):
             return None
         return found if is_vector(found) else None
 
     def put(self, text: str, vector: list[float]) -> None:
         """Remember a vector; whoever reads at the same time sees all of it or nothing."""
-        path = self._path(text)
+        name = self._name(text)
+        path = self._path(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         partial = f"{path}.{os.getpid()}.{id(vector):x}"
         with open(partial, "w", encoding="utf-8") as file:
-            json.dump(vector, file)
+            file.write(self._context.vouched(f"vector {name}", json.dumps(vector)))
         os.replace(partial, path)
 
-    def _path(self, text: str) -> str:
-        name = sha256(f"{self._space}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+    def _name(self, text: str) -> str:
+        return sha256(f"{self._space}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _path(self, name: str) -> str:
         return os.path.join(self._folder, name[:2], f"{name}.json")
 
 

@@ -45,10 +45,9 @@ def _written(context: Context, name: str) -> Json:
     return inputs.get(name) if isinstance(inputs, dict) else None
 
 
-def guard(context: Context, work: Work) -> dict[str, Any] | None:
-    """What the process that runs the code holds it against, or None for code that was there before the run. Raises
-    Failure (policy) where a rule denies it, or asks for a person who has not seen it."""
-    path = "" if work.kind == "code" else _file(context, work)
+def guard(context: Context, work: Work, path: str) -> dict[str, Any] | None:
+    """What the process that runs the code holds it against, or None for code that was there before the run; ``path`` is
+    that of its file. Raises Failure (policy) where a rule denies it, or asks for a person who has not seen it."""
     if not (work.made if work.made is not None else _changed(context, path)):
         return None
     if work.kind != "code" and not path:
@@ -86,8 +85,11 @@ def _gate(context: Context, path: str) -> str:
     return f"add `{line}` and let `{name}` need it"
 
 
-def _file(context: Context, work: Work) -> str:
-    """The file of a script or a function, relative to the working directory; empty where a module has none there."""
+def file_of(context: Context, work: Work) -> str:
+    """The file of a script or a function, relative to the working directory; empty where a module has none there, and
+    for code that stands in the plan."""
+    if work.kind == "code":
+        return ""
     place = work.target if work.kind == "file" else work.target.rpartition(":")[0]
     if work.kind == "file" or place.endswith(".py"):
         return place

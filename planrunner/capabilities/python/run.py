@@ -8,7 +8,7 @@ import time
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Exit, Failure, Preview, Spawn
 from planrunner.capabilities.declare import Doc, capability
-from planrunner.capabilities.python.generated import Work, guard, require_said
+from planrunner.capabilities.python.generated import Work, file_of, guard, require_said
 from planrunner.capabilities.python.interpreter import interpreter
 from planrunner.machine.events import Outcome
 from planrunner.record import TYPE_CHECKING
@@ -51,9 +51,10 @@ def preview(
 )
 def run(
     context: Context,
-    function: Annotated[str, Doc("`module:function` or `file.py:function` of the project")] = "",
+    function: Annotated[str, Doc("`module:function` or `file.py:function` of the project", form="file-function")] = "",
     file: Annotated[
-        str, Doc("script of the project; it finds its inputs in `args` and leaves `result`", use="script")
+        str,
+        Doc("script of the project; it finds its inputs in `args` and leaves `result`", form="file-read", use="script"),
     ] = "",
     code: Annotated[str, Doc(_CODE, code="text/x-python")] = "",
     args: Annotated[dict[str, Any] | None, Doc("inputs by name; they travel as JSON, never as code")] = None,
@@ -78,6 +79,11 @@ def run(
     """
     call = context.call
     work = _work(context, function, file, code, generated)
+    path = file_of(context, work)
+    if call.rights and path:
+        from planrunner.capabilities.files.readable import require_let  # late: few calls are restricted
+
+        require_let(context, path)
     result = call.told or _result_path(call.scratch)
     order = {
         "kind": work.kind,
@@ -87,7 +93,7 @@ def run(
         "result": result,
         "limit": OUTPUT_LIMIT,
         "memory": _bytes(memory),
-        "guard": guard(context, work),
+        "guard": guard(context, work, path),
     }
 
     def finish(ended: Exit) -> Outcome:

@@ -14,7 +14,8 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from typing import Any
 
-    from planrunner.capabilities.research.pages import Pages, Part
+    from planrunner.capabilities.http.partial import Partial
+    from planrunner.capabilities.research.pages import Pages
     from planrunner.capabilities.research.robots import Robots
     from planrunner.capabilities.research.turns import Turns
     from planrunner.capabilities.research.wire import Wire
@@ -86,7 +87,7 @@ def _asked(url: str, kept: tuple[Page, bytes] | None, tools: Tools, rest: float)
     import httpx2  # late: the client has loaded it
 
     with tools.pages.part(url) as part, tools.turns.turn(host(url), rest):
-        have = part.have
+        have = part.size if part.validator else 0
         headers = {"accept": _ACCEPT}
         if have:
             headers.update({"range": f"bytes={have}-", "if-range": part.validator})
@@ -102,21 +103,21 @@ def _asked(url: str, kept: tuple[Page, bytes] | None, tools: Tools, rest: float)
         except httpx2.HTTPError as error:
             raise _Broken(explained(url, error), 0.0) from None
         tools.pages.keep(page, body)
-        part.restart("")
+        part.drop()
     return page, body, False
 
 
-def _answered(url: str, answer: Any, part: Part, largest: int) -> tuple[Page, bytes]:
+def _answered(url: str, answer: Any, part: Partial, largest: int) -> tuple[Page, bytes]:
     status, headers = answer.status_code, answer.headers
     if status in (301, 302, 303, 307, 308):
         return Page(url, status, fetched_at=now(), checked_at=now(), moved=_target(url, headers)), b""
-    if status == 206 and _goes_on(headers.get("content-range", ""), part.have):
-        before = part.take()
+    if status == 206 and _goes_on(headers.get("content-range", ""), part.size):
+        before = b"".join(part.parts())
     elif status == 200:
         before = b""
-        part.restart(_validator(headers))
+        part.begin(_validator(headers))
     else:
-        part.restart("")
+        part.begin("")
         raise _refused(url, status, headers)
     body = _read(answer, before, part, largest)
     if status == 206 and _is_cut(headers, len(body)):
@@ -127,13 +128,13 @@ def _answered(url: str, answer: Any, part: Part, largest: int) -> tuple[Page, by
     return Page(url, 200, kind, charset, hashlib.sha256(body).hexdigest(), stamp, stamp, *validators), body
 
 
-def _read(answer: Any, before: bytes, part: Part, largest: int) -> bytes:
+def _read(answer: Any, before: bytes, part: Partial, largest: int) -> bytes:
     """The body; what has come is on disk before the next piece is waited for."""
     body = bytearray(before)
     for piece in answer.iter_bytes():
         body += piece
         if len(body) > largest:
-            part.restart("")
+            part.begin("")
             raise Failure(f"{answer.url} is larger than {largest:,} bytes", "too_large")
         if part.validator:
             part.add(piece)

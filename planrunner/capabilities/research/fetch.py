@@ -138,7 +138,7 @@ def _fetched(context: Context, items: list[Item], limits: _Limits) -> list[Got |
         _failed(item, item["refused"]) if "refused" in item else None for item in items
     ]
     todo = _interleaved([number for number, outcome in enumerate(outcomes) if outcome is None], items)
-    pages = Pages(context.cache("research"))
+    pages = Pages(context)
     turns = Turns(limits.rest, lambda: stopping.is_set() or context.cancelled())
     with Wire(context) as wire:
         robots = _robots(context, wire, pages, turns)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import hashlib
 import json
 import os
 
+from planrunner.capabilities.files.records import forget_old
+from planrunner.capabilities.http.partial import Partial
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from collections.abc import Iterator
+
+    from planrunner.capabilities.contract import Context
 
 
 class Page(NamedTuple):
@@ -36,19 +40,22 @@ class Page(NamedTuple):
 
 
 class Pages:
-    """The cache in one folder. Any number of processes may use it: files are replaced as a whole, and a body that does
-    not have its digest counts as not there."""
+    """The cache in one folder. Any number of processes may use it: files are replaced as a whole. A body that does not
+    have its digest counts as not there, and so does what was not kept by planrunners of this user. What was not asked
+    for in a month is forgotten."""
 
-    __slots__ = ("_folder",)
+    __slots__ = ("_context", "_folder")
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._folder = context.cache("research")
 
     def find(self, url: str) -> tuple[Page, bytes] | None:
         """What is kept of an address."""
         try:
             with open(self._path(url, "json"), encoding="utf-8") as file:
-                page = Page(**json.load(file))
+                stored = self._context.opened(f"page {url}", file.read())
+            page = Page(**json.loads(stored or "null"))
             if page.moved:
                 return page, b""
             with open(self._path(url, "body"), "rb") as file:
@@ -60,13 +67,22 @@ class Pages:
     def keep(self, page: Page, body: bytes) -> None:
         if not page.moved:
             self._write(self._path(page.url, "body"), body)
-        self._write(self._path(page.url, "json"), json.dumps(page._asdict()).encode())
+        told = self._context.vouched(f"page {page.url}", json.dumps(page._asdict()))
+        self._write(path := self._path(page.url, "json"), told.encode())
+        folder, name = os.path.split(path)
+        if name.startswith("0"):  # now and then
+            forget_old(folder)
 
-    def part(self, url: str) -> Part:
-        """What came of a body before the connection broke."""
-        path = self._path(url, "part")
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        return Part(path)
+    @contextlib.contextmanager
+    def part(self, url: str) -> Iterator[Partial]:
+        """What came of a body before the connection broke; nothing stays where nothing says which body it is of."""
+        part = Partial(self._context, f"page {url}")
+        try:
+            yield part
+        finally:
+            if not (part.validator and part.size):
+                part.drop()
+            part.close()
 
     def _path(self, url: str, ending: str) -> str:
         digest = hashlib.sha256(url.encode()).hexdigest()
@@ -82,66 +98,3 @@ class Pages:
         finally:
             if os.path.lexists(staged):
                 os.unlink(staged)
-
-
-class Part:
-    """The beginning of a body in a file, headed by the validator it belongs to. While another process writes it, this
-    one starts from nothing and leaves nothing."""
-
-    __slots__ = ("_file", "_head", "_path", "validator")
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._file: BinaryIO | None = None
-        self._head = 0
-        self.validator = ""
-        handle = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "r+b")
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            handle.close()
-            return
-        self._file = handle
-        line = handle.readline(1_000)
-        self._head = len(line)
-        self.validator = line[:-1].decode("latin-1") if line.endswith(b"\n") else ""
-
-    def __enter__(self) -> Part:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is None:
-            return
-        if not self.have and os.path.exists(self._path):
-            os.unlink(self._path)
-        self._file.close()
-
-    @property
-    def have(self) -> int:
-        """How many bytes of the body are there already; none where nothing says which body they are of."""
-        if self._file is None or not self.validator:
-            return 0
-        return self._file.seek(0, os.SEEK_END) - self._head
-
-    def restart(self, validator: str) -> None:
-        """Forget what is there; what follows belongs to ``validator``, empty where it cannot be gone on with."""
-        self.validator = validator
-        if self._file is not None:
-            self._file.seek(0)
-            self._file.truncate()
-            self._file.write(f"{validator}\n".encode("latin-1", "replace"))
-            self._head = self._file.tell()
-
-    def add(self, data: bytes) -> None:
-        if self._file is not None:
-            self._file.write(data)
-            self._file.flush()
-
-    def take(self) -> bytes:
-        """What was there before, read back."""
-        if self._file is None:
-            return b""
-        self._file.seek(self._head)
-        data = self._file.read()
-        self._file.seek(0, os.SEEK_END)
-        return data

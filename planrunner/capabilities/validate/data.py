@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc, capability
+from planrunner.capabilities.files.readable import require_let
 from planrunner.capabilities.jsonschema import faults
 from planrunner.capabilities.schemas import require_schema
 from planrunner.capabilities.validate.evidence import Evidence, Finding, evidence, finding, judged
-from planrunner.capabilities.validate.paths import Pattern, found_files, names, require_let
+from planrunner.capabilities.validate.paths import Pattern, found_files, names
 
 if TYPE_CHECKING:
     from planrunner.source import Source

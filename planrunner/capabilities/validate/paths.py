@@ -8,6 +8,7 @@ from typing import Annotated
 
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.declare import Doc
+from planrunner.capabilities.files.readable import require_let
 
 Pattern = Annotated[str, Doc("", form="file-pattern")]
 """A file by its name, or a pattern of files."""
@@ -29,16 +30,6 @@ def require_paths(context: Context, paths: Sequence[str]) -> None:
     for path in paths:
         if not os.path.lexists(os.path.join(context.call.directory, path)):
             raise Failure(f"there is no file or folder {path}")
-
-
-def require_let(context: Context, path: str) -> None:
-    """Raises Failure (policy) for a path that the policy does not let the task read."""
-    if context.call.rights:
-        from planrunner.capabilities.files.readable import require_readable  # late: few calls are restricted
-
-        directory = context.call.directory
-        top = context.services.directory() if context.services is not None else directory
-        require_readable(context.call.rights, top, os.path.join(directory, path))
 
 
 def found_files(context: Context, patterns: Sequence[str]) -> list[str]:

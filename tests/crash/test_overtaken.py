@@ -1,0 +1,220 @@
+"""Whoever is overtaken by another process between looking and acting looks again, or refuses in words."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from planrunner import errors
+from planrunner.app import refused, resuming
+from planrunner.app.resuming import resume
+from planrunner.app.rollback import RollbackRequest, roll_back
+from planrunner.cli.guard import guarded
+from planrunner.errors import Denied, UsageError
+from planrunner.journal import accepting, locks, strangers, takeover
+from planrunner.journal import chain as chain_of_heads
+from planrunner.journal.accepting import accept
+from planrunner.journal.chain import Chain
+from planrunner.journal.records import NewRun, StoredPlan
+from planrunner.journal.sqlite import Journal, open_journal
+from planrunner.journal.store import Store
+from planrunner.journal.verifying import known_chain, verify
+from planrunner.machine.events import (
+    AttemptEnded,
+    Entry,
+    Outcome,
+    PlanRefused,
+    RollbackStarted,
+    RunEnded,
+    RunReopened,
+    RunStarted,
+)
+from planrunner.plan.digest import digest
+from planrunner.plan.load import load
+from planrunner.plugins import Registry
+from planrunner.source import Source
+from planrunner.testing.silent import Silent
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAN = """\
+plan: p
+tasks:
+  - {id: a, run: 'true', effect: idempotent, timeout: 1m, rollback: {run: 'true'}}
+  - {id: b, needs: [a], run: 'true', effect: idempotent, timeout: 1m, rollback: {run: 'true'}}
+"""
+
+
+def cut_off_run(state: str, folder: Path, run: str) -> None:
+    """A run whose runner died before anything began."""
+    loaded = load(Source(PLAN, "p.yaml", "yaml"), Registry())
+    assert loaded.plan is not None
+    traits = {"shell": ["unsafe", False, False]}
+    started = RunStarted(digest(loaded.plan), {}, 7, traits=traits, environment={"directory": str(folder)})
+    journal = open_journal(state)
+    stored = StoredPlan(digest(loaded.plan), PLAN, "p.yaml", "yaml")
+    new = NewRun(run, "p", digest(loaded.plan), time.time(), stored)
+    journal.release(journal.create_run(new, [Entry(1, time.time(), started)]))
+    journal.close()
+
+
+def elsewhere(state: str, *words: str, code: int = errors.OK) -> None:
+    """A command that another process carries to its end."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "planrunner", "--state", state, *words], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == code, done.stderr
+
+
+def first(what: object, name: str, then: Callable[[], None], monkeypatch: pytest.MonkeyPatch, at: int = 0) -> None:
+    """Let something happen elsewhere right before a function is called for the first time, or after so many calls."""
+    real, calls = getattr(what, name), 0
+
+    def overtaken(*given: object, **named: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == at + 1:
+            then()
+        return real(*given, **named)
+
+    monkeypatch.setattr(what, name, overtaken)
+
+
+def kinds(state: str, run: str) -> list[type]:
+    journal = open_journal(state, readonly=True)
+    try:
+        return [type(entry.event) for entry in journal.entries(run)]
+    finally:
+        journal.close()
+
+
+def write_on(state: str, run: str, event: RunEnded) -> None:
+    """Another process takes the run up and adds an event."""
+    journal = open_journal(state)
+    handle = journal.hold(run)
+    journal.append(handle, [Entry(handle.last_seq + 1, time.time(), event)])
+    journal.release(handle)
+    journal.close()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> str:
+    state = str(tmp_path / "state")
+    cut_off_run(state, tmp_path, "r")
+    return state
+
+
+class TestARunThatAnotherProcessCarriedToItsEndMeanwhile:
+    def test_is_not_resumed(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        first(Journal, "hold", lambda: elsewhere(state, "resume", "r"), monkeypatch)
+        with pytest.raises(UsageError, match="run r has ended: it is completed"):
+            resume("r", (), state, Silent())
+        assert kinds(state, "r").count(RunEnded) == 1
+        assert RunReopened not in kinds(state, "r")
+
+    def test_is_cancelled_all_the_same_for_whoever_asked_for_it(
+        self, state: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        first(resuming, "resume", lambda: elsewhere(state, "resume", "r", code=errors.FAILED), monkeypatch)
+        assert guarded(["--state", state, "cancel", "r"]) == errors.OK, capfd.readouterr().err
+        assert kinds(state, "r").count(RunEnded) == 1
+
+    def test_is_rolled_back_as_it_stands_then(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        first(Journal, "hold", lambda: elsewhere(state, "resume", "r"), monkeypatch)
+        roll_back(RollbackRequest("r", to="a"), state, Silent())
+        journal = open_journal(state, readonly=True)
+        begun = [entry.event for entry in journal.entries("r") if isinstance(entry.event, RollbackStarted)]
+        journal.close()
+        assert [len(event.owed) for event in begun] == [1]
+
+
+class TestWhoeverOnlyReads:
+    @pytest.mark.parametrize("at", range(3))
+    @pytest.mark.parametrize("where", [(strangers, "known_chain"), (takeover, "sealed_rows"), (Chain, "head")])
+    def test_sees_row_events_and_head_of_one_moment(
+        self, state: str, monkeypatch: pytest.MonkeyPatch, where: tuple[object, str], at: int
+    ) -> None:
+        journal = open_journal(state, readonly=True)
+        with monkeypatch.context() as steered:
+            first(*where, lambda: write_on(state, "r", RunEnded("completed")), steered, at)
+            journal.prove("r")
+        journal.close()
+
+    def test_looks_again_at_a_head_that_is_being_written(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        chain = known_chain(state)
+        chain.open_heads(write=False)
+        before = chain.head(1)
+        write_on(state, "r", RunEnded("completed"))
+        after, pread = chain.head(1), os.pread
+        looks: list[bytes] = []
+
+        def half(descriptor: int, length: int, offset: int) -> bytes:
+            looks.append(pread(descriptor, length, offset))
+            return looks[-1] if len(looks) == 3 else bytes(length // 2) + looks[-1][length // 2 :]
+
+        with monkeypatch.context() as steered:
+            steered.setattr(chain_of_heads.os, "pread", half)
+            assert chain.head(1) == after != before
+        chain.close()
+
+    def test_misses_at_most_what_a_new_run_keeps(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        def new_run() -> None:
+            other = open_journal(state)
+            kept = Outcome(artifacts=({"name": "x", "sha256": "0" * 64, "size": 1},))
+            entries = [Entry(1, 1.0, RunStarted("d", {}, 7)), Entry(2, 1.0, AttemptEnded("a", 1, kept))]
+            other.release(other.create_run(NewRun("new", "p", "d", 1.0), entries))
+            other.close()
+
+        journal = open_journal(state, readonly=True)
+        with monkeypatch.context() as steered:
+            first(Store, "_query", new_run, steered, at=1)
+            assert list(journal.kept()) == []
+        journal.close()
+
+
+class TestWhoeverAccepts:
+    @pytest.fixture(autouse=True)
+    def without_heads(self, state: str) -> None:
+        os.unlink(known_chain(state).heads_path)
+
+    def test_takes_a_run_as_it_stands_once_its_lock_is_held(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        with monkeypatch.context() as steered:
+            first(accepting, "_adopt", lambda: write_on(state, "r", RunEnded("completed")), steered)
+            accept(state, None, {"because": "it is mine"})
+        assert verify(state).breaks == ()
+
+    def test_keeps_others_from_moving_the_log_meanwhile(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        alone: list[bool] = []
+
+        def look() -> None:
+            other = locks.JournalLock(state)
+            alone.append(other.alone())
+            other.close()
+
+        with monkeypatch.context() as steered:
+            first(accepting, "_adopt", look, steered)
+            accept(state, None, {"because": "it is mine"})
+        assert alone == [False]
+
+
+def test_what_is_kept_of_refusals_stays_bounded_whoever_comes_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "planrunner.yaml").touch()
+    (tmp_path / "own.yaml").write_text(PLAN)
+    monkeypatch.chdir(tmp_path)
+    denied = Denied("no", "", "policy.plans", "own.yaml", "sha256:1")
+    for _ in range(refused.SAME - 1):
+        refused.keep(denied, None)
+    first(refused, "_handle", lambda: refused.keep(denied, None), monkeypatch)
+    refused.keep(denied, None)
+    journal = open_journal(str(tmp_path / ".planrunner"), readonly=True)
+    events = [entry.event for entry in journal.entries(refused.NAME)]
+    journal.close()
+    assert [event.quiet for event in events if isinstance(event, PlanRefused)] == ["", "", "", "", "same"]
