@@ -1,4 +1,7 @@
-"""The figures kept between runs, and the page and picture made of them."""
+"""The figures kept between runs, and the page and picture made of them.
+
+They are kept beside the code, so that a run of a few rows anywhere leaves those of the others on the page.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import peers
 from measure import Spread
 from rows import ROWS, Line
 
-KEPT = os.path.join(peers.CACHE, "figures.json")
+KEPT = os.path.join(peers.ROOT, "benchmarks", "figures.json")
 PAGE = os.path.join(peers.ROOT, "docs", "explanation", "performance.md")
 PICTURE = os.path.join(peers.ROOT, "docs", "pictures", "performance.svg")
 START, END = "<!-- measured: written by benchmarks/run.py -->", "<!-- end of what is measured -->"
@@ -57,20 +60,22 @@ def plain(line: Line) -> str:
 
 
 class Kept(NamedTuple):
-    """The lines of one row with the conditions they were measured under."""
+    """The lines of one row with the conditions they were measured under: how many rounds, the lowest and the highest
+    load average, the day, and what took part on which machine."""
 
     lines: list[Line]
-    rounds: int
-    load: float
+    rounds: list[int]
+    load: list[float]
     day: str
+    parts: str
 
 
 def keep(row: str, lines: Sequence[Line], rounds: int, load: float) -> None:
     figures = _read()
-    figures[row] = {"lines": [list(line) for line in lines], "rounds": rounds, "load": load,
-                    "day": time.strftime("%Y-%m-%d")}  # fmt: skip
+    figures[row] = {"lines": [list(line) for line in lines], "rounds": [rounds], "load": [load, load],
+                    "day": time.strftime("%Y-%m-%d"), "parts": _parts()}  # fmt: skip
     with open(KEPT, "w", encoding="utf-8") as file:
-        json.dump(figures, file, indent=1)
+        file.write(json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
 
 
 def _read() -> dict[str, Any]:
@@ -88,7 +93,7 @@ def _kept() -> dict[str, Kept]:
 
 def _load(body: dict[str, Any]) -> Kept:
     lines = [Line(row, what, Spread(*value), *rest) for row, what, value, *rest in body["lines"]]
-    return Kept(lines, body["rounds"], body["load"], body["day"])
+    return Kept(lines, body["rounds"], body["load"], body["day"], body["parts"])
 
 
 def write_page() -> None:
@@ -119,16 +124,24 @@ def _table(rows: dict[str, Kept]) -> str:
 
 
 def _conditions(rows: dict[str, Kept]) -> str:
-    rounds = sorted({kept.rounds for kept in rows.values()})
+    rounds = sorted({each for kept in rows.values() for each in kept.rounds})
     days = sorted({kept.day for kept in rows.values()})
-    loads = [kept.load for kept in rows.values()]
-    ours = peers.Environment("planrunner", os.path.join(peers.CACHE, "env", "planrunner")).version("planrunner")
+    loads = [each for kept in rows.values() for each in kept.load]
+    parts = dict.fromkeys(kept.parts for kept in rows.values())
     return (
         f"Medians of {' or '.join(map(str, rounds))} rounds, contenders in turn, measured on {', '.join(days)}: "
+        f"{' or '.join(parts)}, load average {min(loads):.1f}–{max(loads):.1f} when the rows started. "
+        f"Byte code is compiled, the journal is on with `synchronous=FULL`."
+    )
+
+
+def _parts() -> str:
+    """What takes part, and the machine."""
+    ours = peers.Environment("planrunner", os.path.join(peers.CACHE, "env", "planrunner")).version("planrunner")
+    return (
         f"planrunner {ours}, CPython {platform.python_version()}, SQLite {sqlite3.sqlite_version}, "
         f"{peers.versions(['ninja', 'yamllint', 'doit', 'dbos'])}; {os.cpu_count()} cores, {platform.system()} "
-        f"{platform.release().split('-')[0]}, load average {min(loads):.1f}–{max(loads):.1f} when the rows started. "
-        f"Byte code is compiled, the journal is on with `synchronous=FULL`."
+        f"{platform.release().split('-')[0]}"
     )
 
 

@@ -130,6 +130,7 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN214", "command-syntax", "error", "a command that is no sequence of calls"),
     ("PLAN215", "ambiguous-verb", "error", "a verb that more than one capability has"),
     ("PLAN216", "template-in-code", "error", "a template in an input that is code, such as SQL"),
+    ("PLAN217", "template-as-program", "error", "a template where `shell` names the program of a script"),
     ("PLAN501", "no-timeout", "warning", "a task that could run for ever"),
     ("PLAN502", "time-never-reached", "warning", "a watchdog or a heartbeat that the timeout comes before"),
     ("PLAN503", "nested-too-deep", "error", "more levels of subplans than the budget allows"),

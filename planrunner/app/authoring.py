@@ -62,9 +62,11 @@ def registry(project: str | None = None, keeps: bool = True) -> Capabilities:
 
 
 def catalogue(family: str | None = None) -> list[Capability]:
-    """Every installed capability, by name, or those of a family such as ``files``; loads every plugin."""
+    """Every installed capability, by name, or those of a family such as ``files``, or of a group in one such as
+    ``git.worktree``; loads every plugin."""
     known = registry()
-    names = sorted(name for name in known.names() if family is None or name.startswith(f"{family}."))
+    begins = f"{family}_" if family is not None and "." in family else f"{family}."
+    names = sorted(name for name in known.names() if family is None or name.startswith(begins))
     return [found for name in names if (found := known.find(name)) is not None]
 
 
@@ -84,31 +86,15 @@ def capability(name: str) -> Capability:
 def check_file(file: File, choice: Choice, capabilities: Capabilities) -> Checked:
     """The findings about one plan."""
     if file.findings:  # the bytes are no text: there is nothing to load
-        return Checked(file.source, _chosen(arrange(file.findings), choice), file.source.text)
+        return Checked(file.source, chosen(arrange(file.findings), choice), file.source.text)
     loaded = load(file.source, capabilities, _project(file.source.name))
     _latest[:] = [loaded]
-    return Checked(file.source, _chosen(loaded.findings, choice), file.source.text)
-
-
-def check_project_of(path: str, choice: Choice) -> tuple[Checked, ...]:
-    """The findings about each file of the settings of the project that a plan belongs to. Raises as ``check_files``."""
-    from planrunner.app.unfitting import unfitting  # late: many projects have no settings
-    from planrunner.safety.project import check_files
-
-    project = find_project(path)
-    return tuple(
-        Checked(
-            found.source,
-            _chosen(arrange((*found.findings, *unfitting(found.tree, project))), choice),
-            found.source.text,
-        )
-        for found in check_files(project)
-    )
+    return Checked(file.source, chosen(loaded.findings, choice), file.source.text)
 
 
 def _project(path: str) -> Project:
     """What the project that a plan belongs to holds it to; nothing where its file is not sound, which
-    ``check_project_of`` finds."""
+    ``check_settings`` finds."""
     from planrunner.safety.credentials import read_credentials
     from planrunner.safety.people import read_project
     from planrunner.safety.policy import levels, policy_records
@@ -163,7 +149,8 @@ def check_codes(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _chosen(findings: Sequence[Diagnostic], choice: Choice) -> tuple[Diagnostic, ...]:
+def chosen(findings: Sequence[Diagnostic], choice: Choice) -> tuple[Diagnostic, ...]:
+    """The findings that count."""
     if not choice.select and not choice.ignore:
         return tuple(findings)
 

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from planrunner import syntax
-from planrunner.app.authoring import Checked, Choice, check_project_of, registry
-from planrunner.diagnostics import Diagnostic, arrange
+from planrunner.app.authoring import Checked, Choice
+from planrunner.app.settingsfiles import check_settings
 from planrunner.errors import NotFound, PlanrunnerError
 from planrunner.journal.workspace import find_project
 from planrunner.masking import MASK, masked
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     Json = Any
 
+_HOW = "write one: docs/how-to/configure-a-project.md"
 _SECRET = re.compile(r"(^|_)(password|passwd|secret|token|api_?key)$", re.IGNORECASE)
 """Names of keys whose values are not shown."""
 
@@ -51,28 +52,11 @@ class Configuration(NamedTuple):
 
 def check() -> list[Checked]:
     """Every file of the settings of the project here, with what is wrong with it. Raises NotFound where there is none,
-    and as ``check_files``."""
-    project = find_project(None)
-    found = {file.source.name: file for file in check_project_of("", Choice())}
+    and as ``check_settings``."""
+    found = list(check_settings("", Choice()))
     if not found:
-        raise NotFound(f"there is no planrunner.yaml in {project}", "write one: docs/how-to/configure-a-project.md")
-    for file in check_files(project):
-        if more := [*_unknown_capabilities(file.tree, project)]:
-            checked = found[file.source.name]
-            found[file.source.name] = checked._replace(findings=arrange((*checked.findings, *more)))
-    return list(found.values())
-
-
-def _unknown_capabilities(tree: Node | None, project: str) -> Iterator[Diagnostic]:
-    """Tools that call what is not installed; plugins are looked up for those alone that are not built in."""
-    tools = tree.get("tools") if isinstance(tree, Mapping) else None
-    known = registry(project)
-    for tool, body in entries(tools):
-        uses = body.get("uses") if isinstance(body, Mapping) else None
-        if isinstance(uses, Scalar) and isinstance(uses.value, str) and known.find(uses.value) is None:
-            close = nearest(uses.value, known.names())
-            what = f"the tool `{tool}` calls `{uses.value}`, which no installed capability is named"
-            yield Diagnostic("PLAN841", what + (f", did you mean `{close}`?" if close else ""), uses.span)
+        raise NotFound(f"there is no planrunner.yaml in {find_project(None)}", _HOW)
+    return found
 
 
 def configuration(section: str | None = None) -> Configuration:

@@ -33,12 +33,13 @@ _PAUSE = 0.02
 
 class Steered(NamedTuple):
     """What became of a request. ``held`` is whether a process acts on the run now, ``ended`` its status where it has
-    ended (else empty)."""
+    ended (else empty); ``notices`` tell of what else was asked of it."""
 
     run_id: str
     answer: Answer
     held: bool
     ended: str
+    notices: tuple[str, ...] = ()
 
 
 def steer(
@@ -60,6 +61,7 @@ def steer(
     if not os.path.lexists(os.path.join(directory, FILE)):
         raise NotFound(f"there are no runs in `{directory}`", "start one with `planrunner exec PLAN`")
     journal = open_journal(directory)
+    known = len(journal.notices)
     try:
         run_id = journal.find_run(wanted)
         row = journal.run(run_id)
@@ -68,7 +70,7 @@ def steer(
         number = journal.post(run_id, Request(kind, body, user(), at=time.time()))
         answer = _answer(journal, run_id, number, patience, tell)
         row = journal.run(run_id)
-        return Steered(run_id, answer, row.held, row.status)
+        return Steered(run_id, answer, row.held, row.status, journal.notices[known:])
     finally:
         journal.close()
 

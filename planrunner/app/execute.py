@@ -370,9 +370,13 @@ _REST_CODES = {"interrupted": errors.INTERRUPTED, "terminated": errors.TERMINATE
 
 
 def _refusal(state: State) -> str:
-    """The rule that refused what the first task to fail wanted; empty where none did."""
-    outcome = state.tasks[state.failures[0]].outcome
-    return "" if outcome is None else outcome.rule
+    """The rule that refused what the first task to fail wanted, or what had to be saved before it; empty where none
+    did."""
+    number = state.failures[0]
+    failed = state.tasks[number]
+    if failed.reason == "backup" and state.debts is not None:
+        return state.debts.problems.get(number, ("", "", ""))[2]
+    return "" if failed.outcome is None else failed.outcome.rule
 
 
 def exit_code(state: State) -> int:

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from planrunner import syntax
-from planrunner.app.authoring import Checked, Choice, check_file, check_project_of, mend_file, registry
+from planrunner.app.authoring import Checked, Choice, check_file, mend_file, registry
 from planrunner.app.planfile import read_regular
 from planrunner.app.planfiles import find_plans
+from planrunner.app.settingsfiles import check_settings, is_settings
 from planrunner.errors import UsageError
 from planrunner.journal.workspace import find_project
 from planrunner.plan.load import File
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 def lint_paths(
     paths: Iterable[str], choice: Choice, mend: str | None = None, stdin: tuple[str, bytes] = ("<stdin>", b"")
 ) -> list[Checked]:
-    """Check every plan below ``paths``, in order, and then the files of their projects where those have findings.
+    """Check every plan below ``paths``, in order, and then the files of their projects where those have findings. For
+    the settings of a project by their name each of their files is a result; nothing mends them.
     ``mend`` is None, ``safe`` or ``all``: then the result holds the mended text, which the caller writes. ``stdin``
     is the name and content that stand for the path ``-``.
 
@@ -31,10 +33,14 @@ def lint_paths(
     registries: dict[str, Capabilities] = {}
     results: list[Checked] = []
     projects: dict[str, tuple[Checked, ...]] = {}
-    for file in read_files(paths, stdin):
+    wanted = list(paths)
+    named = [path for path in wanted if is_settings(path)]
+    plans = [path for path in wanted if path not in named]
+    asked = {part.source.name: part for path in named for part in check_settings(path, choice)}
+    for file in read_files(plans, stdin) if plans or not named else ():
         folder = os.path.dirname(file.source.name)
         if folder not in projects:
-            projects[folder] = check_project_of(file.source.name, choice)
+            projects[folder] = check_settings(file.source.name, choice)
             registries[folder] = _registry_of(find_project(file.source.name), registries)
         capabilities = registries[folder]
         if mend:
@@ -42,7 +48,7 @@ def lint_paths(
         else:
             results.append(check_file(file, choice, capabilities))
     unsound = {part.source.name: part for parts in projects.values() for part in parts if part.findings}
-    return [*results, *unsound.values()]
+    return [*results, *{**asked, **unsound}.values()]
 
 
 def _registry_of(project: str, known: dict[str, Capabilities]) -> Capabilities:

@@ -11,7 +11,7 @@ from planrunner.app.tasknames import missing, task_number
 from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.events import AttemptStarted, RollbackStarted
+from planrunner.machine.events import AttemptEnded, AttemptStarted, RollbackStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.owing import bare, outstanding, selected, started, under_way
 from planrunner.machine.state import State
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from planrunner.app.execute import RunResult, Watch
     from planrunner.machine.events import Entry, Event
+    from planrunner.machine.undoing import Owed
 
 
 class RollbackRequest(NamedTuple):
@@ -45,7 +46,8 @@ class Step(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """What a rollback would do, in its order; ``bare`` are tasks that acted and do not say how they are undone."""
+    """What a rollback would do, in its order, without what was refused before it did anything; ``bare`` are tasks that
+    acted and do not say how they are undone."""
 
     run_id: str
     strict: bool
@@ -66,7 +68,8 @@ def preview(request: RollbackRequest, state_dir: str | None) -> Planned:
         evolve(state, entry.event, entry.at)
     event = _event(state, request, starts(entries))
     assert state.debts is not None
-    steps = tuple(_step(state, position) for position in (*under_way(state), *event.owed))
+    acted = (at for at in (*under_way(state), *event.owed) if not _never_acted(state, at, entries))
+    steps = tuple(_step(state, position) for position in acted)
     return Planned(row.run, event.strict, steps, event.bare)
 
 
@@ -158,14 +161,35 @@ def _inside(state: State, number: int, owner: int) -> bool:
     return False
 
 
+def _never_acted(state: State, position: int, entries: Iterable[Entry]) -> bool:
+    """Whether a capability was refused in each attempt, as the look before them had found already (``late``), and none
+    was cut off: the rollback will find nothing to take back."""
+    assert state.debts is not None
+    owed = state.debts.owed[position]
+    if owed.kind != "capability" or "late" not in owed.files[0]["before"] or not _refused(state, owed):
+        return False
+    name, first = state.specs[owed.number].id, state.tasks[owed.number].past + 1
+    starts, ends = 0, 0
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, (AttemptStarted, AttemptEnded)) and event.task == name and event.attempt >= first:
+            starts += isinstance(event, AttemptStarted)
+            ends += isinstance(event, AttemptEnded) and event.outcome.failure == "policy"
+    return starts == ends
+
+
+def _refused(state: State, owed: Owed) -> bool:
+    found = state.tasks[owed.number]
+    return (found.failure, found.visit) == ("policy", owed.visit)
+
+
 def _step(state: State, position: int) -> Step:
     assert state.debts is not None
     owed = state.debts.owed[position]
     task = state.specs[owed.number]
     if owed.kind == "capability":
-        found = state.tasks[owed.number]
-        refused = (found.failure, found.visit) == ("policy", owed.visit)
-        what = "takes back what it did before it was refused, if anything" if refused else "takes back what it did"
+        what = "takes back what it did"
+        what += " before it was refused, if anything" if _refused(state, owed) else ""
         return Step(task.id, "capability", f"{task.uses} {what}")
     if owed.kind == "files":
         count = sum(not record.get("folder") for record in owed.files)

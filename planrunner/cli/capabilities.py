@@ -9,6 +9,7 @@ import click
 
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
+from planrunner.errors import NotFound
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Field
@@ -19,21 +20,17 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the schema of the inputs.")
 @click.pass_context
 def command(ctx: click.Context, /, name: str | None, as_json: bool) -> int:
-    """List what tasks can call, or those of a family, or tell all about one capability.
+    """List what tasks can call, or those of a family or a group in one, or tell all about one capability.
 
     \b
     Examples:
       planrunner capabilities
       planrunner capabilities files
+      planrunner capabilities git.worktree
       planrunner capabilities shell
       planrunner capabilities --json
     """
-    from planrunner.app.authoring import capability, catalogue
-
-    found = catalogue(name) if name is None or "." not in name else []  # for one alone no other plugin is loaded
-    is_list = bool(found)
-    if not is_list and name is not None:
-        found = [capability(name)]
+    found, is_list = _meant(name)
     if as_json:
         rows = [_object(each) for each in found]
         data = {"format": 1, "capabilities": rows} if is_list else rows[0]
@@ -48,6 +45,23 @@ def command(ctx: click.Context, /, name: str | None, as_json: bool) -> int:
     rows_ = [(each.name, each.effect, each.summary) for each in found]
     screen.write("\n".join(table(screen, ("NAME", "EFFECT", "WHAT IT DOES"), rows_)) + "\n")
     return 0
+
+
+def _meant(name: str | None) -> tuple[list[Capability], bool]:
+    """The capabilities that are meant, and whether they are a list of them. Raises NotFound."""
+    from planrunner.app.authoring import capability, catalogue
+
+    if name is None:
+        return catalogue(), True
+    name = name.removesuffix(".")
+    if "." not in name:
+        return (found, True) if (found := catalogue(name)) else ([capability(name)], False)
+    try:
+        return [capability(name)], False  # for one alone no other plugin is loaded
+    except NotFound:
+        if found := catalogue(name):
+            return found, True
+        raise
 
 
 def _object(found: Capability) -> dict[str, Any]:

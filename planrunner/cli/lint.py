@@ -49,7 +49,8 @@ class LintCommand(click.Command):
 @click.option("--stdin-filename", default="<stdin>", metavar="NAME", help="What the plan on standard input is called.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Check plans. PATH is a file, a folder or `-` for standard input; without one the working directory is searched.
+    """Check plans, and the settings of their projects. PATH is a file, a folder or `-` for standard input; without one
+    the working directory is searched. A planrunner.yaml that is named is checked as by `config check`, and not mended.
 
     Codes: 0 nothing at or above --fail-on, 1 findings, 3 no plan found.
 

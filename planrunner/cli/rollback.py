@@ -84,7 +84,8 @@ def _preview(given: Settings, request: RollbackRequest, as_json: bool) -> int:
         return OK
     from planrunner.views.terminal import harmless
 
-    lines = [f"run {planned.run_id}, {'strict' if planned.strict else 'best effort'}: would undo, in this order"]
+    mode = "strict" if planned.strict else "best effort"
+    lines = [f"run {planned.run_id}, {mode}: would undo{', in this order' if planned.steps else ' nothing'}"]
     for step in planned.steps:
         first, *more = step.what.splitlines() or [""]
         lines.append(f"  {step.task}: {first}{' ...' if more else ''}")

@@ -15,8 +15,15 @@ def tell(sentence: str) -> None:
     sys.stderr.flush()
 
 
+def note(steered: Steered) -> None:
+    """Tell what else came up when a run was asked."""
+    for notice in steered.notices:
+        tell(f"note: {notice}")
+
+
 def report(steered: Steered, as_json: bool) -> int:
     """Tell what became of a request; raises UsageError where it was refused, NotFound for a task that there is not."""
+    note(steered)
     if not steered.answer.applied:
         kind = NotFound if steered.answer.code == NO_PLAN else UsageError
         raise kind(f"run {steered.run_id}: {steered.answer.message}", f"planrunner show {steered.run_id}")

@@ -50,8 +50,11 @@ def voting_options(command: _Command) -> _Command:
 def cast(given: Settings, run: str, gate: str, body: dict[str, Json], *, go_on: bool, as_json: bool) -> int:
     """Vote, tell what became of it, and go on with the run where that is wanted; the exit code of the contract."""
     from planrunner.app.gates import vote
+    from planrunner.cli.steering import note
 
     voted = vote(run, gate, {name: value for name, value in body.items() if value}, given.state)
+    for one in voted:
+        note(one.steered)
     refused = [one for one in voted if not one.steered.answer.applied]
     if as_json:
         sys.stdout.write(json.dumps([_as_data(one) for one in voted], ensure_ascii=False) + "\n")

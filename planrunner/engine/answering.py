@@ -30,9 +30,18 @@ def looks(state: State, request: Request, place: Place) -> tuple[dict[str, Json]
 def answer(state: State, request: Request, place: Place, now: float, weighed: Weigh | None = None) -> Reply:
     """What a request comes to at ``now`` (seconds since 1970 on the run's time line); ``weighed`` is what was looked at
     for it already."""
+    if not request.ours:
+        return _foreign()
     if request.kind != "vote":
         return reply(state, request.kind, request.body, request.by)
     return _weigh(state, request, place, now, weighed)
+
+
+def _foreign() -> Reply:
+    from planrunner.errors import MISMATCH  # late: nearly nobody puts requests into the journals of others
+
+    said = "the request bears no seal of your audit key, so it counts for nothing (`state.foreign`)"
+    return Reply((), False, f"{said}: ask with the XDG_DATA_HOME or the PLANRUNNER_AUDIT_KEY_FILE of the run", MISMATCH)
 
 
 def _weigh(state: State, request: Request, place: Place, now: float, weighed: Weigh | None) -> Reply:

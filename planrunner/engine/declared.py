@@ -65,15 +65,22 @@ def files_of(artifact: Artifact, directory: str) -> list[tuple[str, str]]:
     if relative.split("/")[0] == "..":
         message = f"the artifact `{artifact.name}` cannot be kept: {artifact.path} is outside the working directory"
         raise Failure(message, "policy", rule="files.beneath")
-    if not any(sign in artifact.path for sign in "*?[") or os.path.lexists(os.path.join(directory, artifact.path)):
-        return [(artifact.name, artifact.path)]
-    from glob import glob  # late: loads regular expressions
-
-    found = sorted(path for path in glob(artifact.path, root_dir=directory, recursive=True))
-    files = [path for path in found if os.path.isfile(os.path.join(directory, path))]
+    files = fitting(artifact.path, directory)
     if not files:
         raise Failure(f"the artifact `{artifact.name}` is missing: no file fits {artifact.path}")
+    if files == [artifact.path]:
+        return [(artifact.name, artifact.path)]
     return [(f"{artifact.name}/{path}", path) for path in files]
+
+
+def fitting(path: str, directory: str) -> list[str]:
+    """The files that a path fits as a pattern; itself where it is none, or something of that very name is there."""
+    if not any(sign in path for sign in "*?[") or os.path.lexists(os.path.join(directory, path)):
+        return [path]
+    from glob import glob  # late: loads regular expressions
+
+    found = sorted(glob(path, root_dir=directory, recursive=True))
+    return [each for each in found if os.path.isfile(os.path.join(directory, each))]
 
 
 def keep_beneath(state: str, directory: str, path: str, redactor: Redactor | None = None) -> Mapping[str, Json]:

@@ -4,6 +4,7 @@ person accepts."""
 from __future__ import annotations
 
 from planrunner.journal.chain import first_link, mac_of, next_link
+from planrunner.journal.requests import cover_waiting
 from planrunner.journal.walking import BITS, Sealed, entries_of, stored_form
 from planrunner.record import TYPE_CHECKING
 
@@ -22,8 +23,9 @@ def begin(connection: Connection, chain: Chain) -> None:
 
 
 def adopt(connection: Connection, chain: Chain, row: Sealed) -> tuple[int, bytes]:
-    """Inside a transaction: cover a run as it stands, all its events together under the mac of the last one. Gives that
-    event and its link. Raises the errors of SQLite, ValueError and TypeError for what cannot be covered."""
+    """Inside a transaction: cover a run as it stands, all its events together under the mac of the last one, and the
+    requests that wait for it. Gives that event and its link. Raises the errors of SQLite, ValueError and TypeError for
+    what cannot be covered."""
     link, seq = first_link(row.run, row.plan_id, row.plan_digest, row.created), 0
     for number, at, kind, version, body, _, _ in entries_of(connection, row.number):
         if number != seq + 1:
@@ -36,6 +38,7 @@ def adopt(connection: Connection, chain: Chain, row: Sealed) -> tuple[int, bytes
         "UPDATE runs SET since = ?, seal = ? WHERE number = ?", (now.since, chain.seal(*now[:-1]), row.number)
     )
     _seal_plans(connection.execute(f"{_PLANS} WHERE digest = ?", (row.plan_digest,)).fetchall(), connection, chain)
+    cover_waiting(connection, chain, row.run)
     return seq, link
 
 

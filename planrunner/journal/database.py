@@ -72,13 +72,15 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE runs ADD COLUMN seal BLOB",
         "ALTER TABLE plans ADD COLUMN seal BLOB",
     ),
+    ("ALTER TABLE requests ADD COLUMN seal BLOB",),
 )
 """What makes each version of the tables out of the one before; ``PRAGMA user_version`` counts those that are done.
 
 The id of an entry is ``number << 32 | seq``: appending to a table by its row number fills each page to the end, and is
 a third quicker than by a key of two columns. ``events`` is for people. ``requests`` are written by whoever steers a run
 and answered (``result``) by the one process that holds it, in the transaction that stores what follows from them.
-``mac`` and ``seal`` are the chain's, see ``chain.py``; ``since`` is the first entry of a run that bears a mac.
+``mac`` and ``seal`` are the chain's, see ``chain.py``; a request has its seal until it is answered. ``since`` is the
+first entry of a run that bears a mac.
 """
 
 _ODD = (

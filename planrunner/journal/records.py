@@ -57,13 +57,15 @@ class RunRow(NamedTuple):
 
 class Request(NamedTuple):
     """What somebody asks of a run from another process. ``kind`` says what, ``body`` is its JSON data, ``by`` who asks;
-    ``id`` and ``at`` (seconds since 1970 by the clock of the one who asks) are given when it is posted."""
+    ``id`` and ``at`` (seconds since 1970 by the clock of the one who asks) are given when it is posted. What no
+    planrunner of this user made is not ``ours``, and nothing is known of it but its ``id``."""
 
     kind: str
     body: dict[str, Any]
     by: str = ""
     id: int = 0
     at: float = 0.0
+    ours: bool = True
 
 
 class Answer(NamedTuple):

@@ -109,14 +109,12 @@ def _begin(connection: Connection, chain: Chain, state: str) -> None:
 
 
 class Journal(Requests):
-    """One connection; use it from the thread that opened it. ``notices`` are for people (``unchained`` is one)."""
+    """One connection; use it from the thread that opened it. ``unchained`` is one of the ``notices``."""
 
-    __slots__ = ("_chain", "_lock", "_state", "_wal", "notices", "unchained")
+    __slots__ = ("_lock", "_state", "_wal", "unchained")
 
     def __init__(self, state: str, connection: Connection, lock: JournalLock | None, chain: Chain) -> None:
-        super().__init__(connection, os.path.join(state, FILE))
-        self._chain = chain
-        self.notices: tuple[str, ...] = ()
+        super().__init__(connection, os.path.join(state, FILE), chain)
         self.unchained = chain.unchained
         self._state = state
         self._lock = lock

@@ -69,7 +69,7 @@ def backup_made(state: State, event: BackupMade, at: float) -> None:
         return  # asked again when the run goes on
     debts = _debts(state)
     if event.problem:
-        debts.problems[number] = (event.problem, event.failure)
+        debts.problems[number] = (event.problem, event.failure, event.rule)
         return
     noted = bool(event.files) and "before" in event.files[0]
     owed = Owed("capability" if noted else "files", number, event.visit)

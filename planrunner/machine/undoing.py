@@ -157,8 +157,8 @@ class Debts:
         self.owed: list[Owed] = []
         self.of: dict[int, list[int]] = {}
         self.inside: dict[int, list[int]] = {}
-        self.problems: dict[int, tuple[str, str]] = {}
-        """Why the files of a task could not be saved."""
+        self.problems: dict[int, tuple[str, str, str]] = {}
+        """Why the files of a task could not be saved, the class of that failure, and the rule that refused it."""
         self.ranks = 0
         self.through = 0
         """Rank up to which a rollback of the whole run has looked."""

@@ -86,12 +86,12 @@ def files(levels: Sequence[Level], task: Task, ground: Ground) -> Iterator[tuple
             for touch in touched(found, action.inputs):
                 at = (key, *touch.at) if key == "with" else (key, "with", *touch.at)
                 yield _judged(levels, around, touch._replace(at=at))
-    yield from (_judged(levels, around, touch) for touch in (*_taken(task), *_saved(task)))
+    yield from (_judged(levels, around, touch) for touch in (*taken(task), *_saved(task)))
     if task.gate is not None and task.gate.evidence is not None:
         yield from (_judged(levels, (ground.directory, ""), touch) for touch in _shown(task.gate))
 
 
-def _taken(task: Task) -> Iterator[Touch]:
+def taken(task: Task) -> Iterator[Touch]:
     """What is read of the files that a task leaves: its outputs and artifacts."""
     if task.uses:
         for output in task.outputs:

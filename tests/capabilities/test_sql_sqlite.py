@@ -312,6 +312,13 @@ class TestDatabases:
         with pytest.raises(Failure, match="names no database `other` under `sql: databases:`; it names `env`, `main`"):
             query(context(book, **known), "SELECT 1", database="other")
 
+    @pytest.mark.parametrize("url", ["sqlite:///:memory:", "sqlite://", "sqlite:///file:x?mode=memory&uri=true"])
+    def test_a_database_in_memory_is_refused_and_makes_no_file(self, book: Path, url: str) -> None:
+        before = sorted(os.listdir(book))
+        with pytest.raises(Failure, match="`main` is one in memory, which would be empty for each task: name a file"):
+            execute(context(book, main={"url": url}), "CREATE TABLE a (x)", database="main")
+        assert sorted(os.listdir(book)) == before
+
     def test_a_kind_that_is_not_supported_or_not_readable_is_named_without_its_secrets(self, book: Path) -> None:
         for url in ("mysql://me:s3cret@host/x", "s3cret"):
             with pytest.raises(Failure) as failed:

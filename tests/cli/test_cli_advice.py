@@ -84,18 +84,29 @@ def test_a_state_directory_from_elsewhere_is_called_one_where_its_runs_are_shown
         assert "was not written by your planrunner" in notes[0]
 
 
-def test_the_preview_of_a_rollback_does_not_say_that_a_refused_task_did_something(tmp_path: Path) -> None:
+def test_the_preview_of_a_rollback_leaves_out_what_was_refused_before_it_acted(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(
         "plan: p\non_failure: continue\ndefaults: {timeout: 1m}\ntasks:\n"
         "  - {id: a, uses: files.write, with: {path: a.txt, content: a}}\n"
         "  - {id: b, uses: files.write, with: {path: ../b.txt, content: b}}\n"
+        "  - {id: c, uses: http.download, with: {url: 'http://10.0.0.1/', path: c.txt}}\n"
     )
     assert call(tmp_path, "exec", "p.yaml").code == 12
     lines = call(tmp_path, "rollback", "last", "--preview").out.splitlines()[1:]
     assert sorted(lines) == [
         "  a: files.write takes back what it did",
-        "  b: files.write takes back what it did before it was refused, if anything",
+        "  c: http.download takes back what it did before it was refused, if anything",
     ]
+    done = call(tmp_path, "rollback", "last")
+    assert "b undone: there was nothing to take back" in done.out + done.err
+
+
+def test_the_preview_of_a_rollback_says_where_nothing_is_to_be_undone(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(
+        "plan: p\ntasks: [{id: b, uses: files.write, with: {path: ../b.txt, content: b}, timeout: 1m}]\n"
+    )
+    assert call(tmp_path, "exec", "p.yaml").code == 12
+    assert call(tmp_path, "rollback", "last", "--preview").out.splitlines()[0].endswith("would undo nothing")
 
 
 def test_nothing_promises_to_mend_settings(tmp_path: Path) -> None:

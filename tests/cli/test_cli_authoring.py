@@ -23,11 +23,56 @@ def test_lint_tells_the_place_and_gives_1(run, plan):
     assert "\x1b[" not in ran.out
 
 
-@pytest.mark.parametrize("words", [("lint",), ("lint", "--fix=all"), ("fmt",)])
-def test_the_settings_of_a_project_are_not_mended_as_if_they_were_a_plan(run, plan, tmp_path, words):
+SETTINGS = "models:\n  default: fats\n  fast: {provider: ollama, model: m}\ntools:\n  read: {uses: files.raed}\n"
+
+
+def test_settings_that_are_named_are_checked_as_config_check_does(run, plan):
+    name = plan(SETTINGS, "planrunner.yaml")
+    checked = run("config", "check", "--format", "json")
+    ran = run("lint", "--format", "json", name)
+    assert (ran.code, ran.out) == (checked.code, checked.out)
+    assert ran.code == 1
+    assert {found["code"] for found in json.loads(ran.out)["findings"]} >= {"PLAN841"}
+    assert run("lint", name).out == run("config", "check").out
+
+
+def test_sound_settings_are_let_be_with_every_file_they_include(run, plan):
+    plan("models:\n  default: fast\n", "planrunner.yaml")
+    plan("models:\n  fast: {provider: ollama, model: m}\n", "models.yaml")
+    name = plan("include: [models.yaml]\nmodels:\n  default: fast\n", "planrunner.yaml")
+    ran = run("lint", name)
+    assert (ran.code, ran.out) == (0, "no findings in 2 files\n")
+
+
+def test_settings_and_plans_may_be_named_together_and_each_file_is_told_once(run, plan, tmp_path):
+    settings, good = plan(SETTINGS, "planrunner.yaml"), plan(GOOD)
+    together = json.loads(run("lint", "--format", "json", settings, good).out)["findings"]
+    beside = json.loads(run("lint", "--format", "json", good).out)["findings"]
+    assert together == beside == json.loads(run("lint", "--format", "json", settings).out)["findings"]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "planrunner.yaml").write_text(SETTINGS)
+    found = run("lint", "--format", "concise", "elsewhere/planrunner.yaml", "--select", "PLAN841").out
+    assert len(found.splitlines()) == 2
+    assert all("elsewhere/planrunner.yaml:" in line for line in found.splitlines())
+
+
+def test_a_folder_with_settings_and_no_plan_has_nothing_to_lint(run, plan):
+    plan(SETTINGS, "planrunner.yaml")
+    assert run("lint").code == 3
+
+
+def test_lint_mends_no_settings(run, plan, tmp_path):
+    name = plan(SETTINGS, "planrunner.yaml")
+    assert run("lint", "--fix=all", name).code == 1
+    assert run("lint", "--diff", name).out == ""
+    assert (tmp_path / name).read_text() == SETTINGS
+
+
+def test_the_settings_of_a_project_are_not_written_anew_as_if_they_were_a_plan(run, plan, tmp_path):
     text = "models:\n  default: fast\n  fast: {provider: ollama, model: m}\n"
     name = plan(text, "planrunner.yaml")
-    ran = run(*words, name)
+    ran = run("fmt", name)
     assert ran.code == 2
     assert "is no plan but the settings of a project" in ran.err
     assert "planrunner config check" in ran.err

@@ -36,3 +36,32 @@ def test_the_name_of_a_family_lists_its_members(capsys: pytest.CaptureFixture[st
     assert {each["name"].partition(".")[0] for each in json.loads(capsys.readouterr().out)["capabilities"]} == {
         "docker"
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("git.worktree", ["git.worktree_add", "git.worktree_remove"]),
+        ("kubectl.rollout", ["kubectl.rollout_status", "kubectl.rollout_undo"]),
+        ("docker.image", ["docker.image_remove"]),
+    ],
+)
+def test_what_names_of_a_family_have_in_common_lists_them(
+    capsys: pytest.CaptureFixture[str], name: str, found: list[str]
+) -> None:
+    assert main(["capabilities", name, "--json"]) == 0
+    assert [each["name"] for each in json.loads(capsys.readouterr().out)["capabilities"]] == found
+
+
+def test_a_capability_goes_before_the_group_that_is_named_so_and_a_dot_at_the_end_is_let_be(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["capabilities", "git.tag", "--json"]) == 0  # there is `git.tag_delete` too
+    assert json.loads(capsys.readouterr().out)["name"] == "git.tag"
+    assert main(["capabilities", "docker."]) == 0
+    assert "docker.tag" in capsys.readouterr().out
+
+
+def test_the_beginning_of_a_word_is_no_group(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["capabilities", "git.work"]) == 3
+    assert "no installed capability is named `git.work`" in capsys.readouterr().err

@@ -527,7 +527,8 @@ def test_a_journal_of_an_older_layout_says_that_it_is_not_chained_yet_and_waits_
     connection = sqlite3.connect(state / "journal.db", isolation_level=None)
     for statement in (
         "DROP TABLE audit", "ALTER TABLE entries DROP COLUMN mac", "ALTER TABLE runs DROP COLUMN since",
-        "ALTER TABLE runs DROP COLUMN seal", "ALTER TABLE plans DROP COLUMN seal", "PRAGMA user_version=3",
+        "ALTER TABLE runs DROP COLUMN seal", "ALTER TABLE plans DROP COLUMN seal",
+        "ALTER TABLE requests DROP COLUMN seal", "PRAGMA user_version=3",
     ):  # fmt: skip
         connection.execute(statement)
     connection.close()

@@ -4,7 +4,9 @@ own planrunner kept there is still found."""
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -228,6 +230,20 @@ def test_ones_own_beginning_of_a_file_is_gone_on_with_unless_it_was_changed(
         found = own.outputs(own.download())
         assert (found["resumed"] > 0, (own.folder / "file").read_bytes()) == (not planted, site.text())
         (own.folder / "file").unlink()
+
+
+def test_what_tools_remember_is_not_where_an_author_puts_it(author: Clone, own: Clone) -> None:
+    """They believe what they find there: mypy shows no error of a file that it takes for one it has seen."""
+    pytest.importorskip("mypy")
+    found = []
+    for clone in (author, own, own):
+        clone.env["PATH"] = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"
+        clone.write("test_a.py", "def test_a() -> None: ...\n")
+        for uses in ("validate.mypy", "validate.pytest"):
+            assert clone.run({"id": "t", "uses": uses, "with": {"paths": ["test_a.py"]}}).code == 0
+        found.append({path.name for path in (clone.state / "cache").iterdir()})
+    assert not found[0] & found[1]
+    assert found[1] == found[2]
 
 
 def test_without_a_home_what_was_kept_is_found_as_ever(own: Clone, site: Site) -> None:

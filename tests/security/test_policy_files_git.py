@@ -66,7 +66,6 @@ NAMED: list[tuple[str, dict[str, Any]]] = [
 def test_what_stands_in_the_plan_is_refused_before_the_start_and_at_the_call(
     desk: Desk, uses: str, inputs: dict[str, Any]
 ) -> None:
-    desk.write("secrets/key", "changed")
     scoped(desk, SHUT)
     name = desk.plan({"id": "a", "uses": uses, "with": inputs})
     (found,) = json.loads(desk.do("lint", name, "--format", "json", code=1).stdout)["findings"]
@@ -136,6 +135,16 @@ def test_paths_are_judged_from_the_working_directory_whatever_the_settings_of_th
         assert "denies reading open/secrets/key" in told.message("a")
 
 
+def test_a_folder_that_a_link_leads_to_has_the_files_of_its_tree(desk: Desk) -> None:
+    (desk.folder / "open/deep").mkdir()
+    (desk.folder / "way").symlink_to("open/deep")
+    scoped(desk, "{write: ['open/**'], deny: ['secrets/**']}")
+    for ref, rule in (("other", "policy.files.deny"), ("fine", "")):
+        told = desk.run({"id": "a", "cwd": "way", "uses": "git.switch", "with": {"ref": ref}})
+        assert told.ends["a"].get("rule", "") == rule, told.ends
+    assert (desk.folder / "open/note").read_text() == "fine\n"
+
+
 MOVES: list[tuple[str, dict[str, Any]]] = [
     ("git.switch", {"ref": "other"}),
     ("git.branch", {"name": "new", "start": "other", "switch": True}),
@@ -181,11 +190,13 @@ def test_an_undo_that_may_not_write_any_more_changes_nothing(desk: Desk) -> None
 
 
 def test_no_tree_is_made_or_removed_with_a_file_that_may_not_be_written(desk: Desk) -> None:
-    scoped(desk, "{deny: ['trees/*/secrets/**']}", ", protocols: [file]")
+    scoped(desk, "{deny: ['trees/*/secrets/**', open/two/secrets]}", ", protocols: [file]")
     (desk.folder / "trees").mkdir()
     act = {"uses": "git.worktree_add", "with": {"path": "trees/one"}}
     assert desk.run({"id": "a", **act}).rule("a") == "policy.files.deny"
-    assert desk.run({"id": "a", "cwd": "open", "uses": "git.worktree_add", "with": {"path": "one"}}).code == 0
+    inner = {"id": "a", "cwd": "open", "uses": "git.worktree_add"}
+    assert desk.run({**inner, "with": {"path": "two"}}).rule("a") == "policy.files.deny"
+    assert desk.run({**inner, "with": {"path": "one"}}).code == 0
     assert ran(desk, "git.clone", url=".", path="trees/two").rule("a") == "policy.files.deny"
     assert not list((desk.folder / "trees").iterdir())
     git(desk, "worktree", "add", "-q", "--detach", "trees/three")
@@ -197,14 +208,19 @@ def test_no_tree_is_made_or_removed_with_a_file_that_may_not_be_written(desk: De
     assert ran(desk, "git.worktree_remove", path="trees/one").code == 0
 
 
-@pytest.mark.parametrize("address", ["other.git", "./other.git", "{folder}/other.git", "file://{folder}/%6fther.git"])
+@pytest.mark.parametrize("address", ["other.git", "{folder}/other.git", "file://{folder}/%6fther.git"])
 def test_a_repository_of_this_machine_is_a_file_like_others(desk: Desk, address: str) -> None:
     git(desk, "clone", "-q", "--bare", ".", "other.git")
-    url = address.format(folder=desk.folder)
-    for policy, rule in (("{deny: [other.git]}", "deny"), ("{read: [open/**]}", "read")):
-        scoped(desk, policy, ", protocols: [file]")
-        assert ran(desk, "git.clone", url=url, path="open/clone").rule("a") == f"policy.files.{rule}"
-        assert ran(desk, "git.fetch", url=url).rule("a") == f"policy.files.{rule}"
+    scoped(desk, "{deny: [other.git]}", ", protocols: [file]")
+    told = ran(desk, "git.clone", url=address.format(folder=desk.folder), path="open/clone")
+    assert told.rule("a") == "policy.files.deny"
+    assert not (desk.folder / "open/clone").exists()
+
+
+def test_what_is_fetched_from_is_read_and_what_is_pushed_to_is_written(desk: Desk) -> None:
+    git(desk, "clone", "-q", "--bare", ".", "other.git")
+    scoped(desk, "{read: ['open/**']}", ", protocols: [file]")
+    assert ran(desk, "git.fetch", url="other.git").rule("a") == "policy.files.read"
     scoped(desk, "{write: ['open/**']}", ", protocols: [file]")
-    assert ran(desk, "git.fetch", url=url).code == 0
-    assert ran(desk, "git.push", url=url).rule("a") == "policy.files.write"
+    assert ran(desk, "git.fetch", url="other.git").code == 0
+    assert ran(desk, "git.push", url="other.git").rule("a") == "policy.files.write"

@@ -24,6 +24,7 @@ def require(context: Context, way: Literal["read", "write"], top: str, paths: It
     scope = scope_in(context)
     if scope is not None:
         here = os.path.realpath(context.call.directory)
+        scope = scope._replace(grounds=scope.grounds[-1:])  # git follows no link, so its paths have one name each
         for path in paths:
             scope.require(way, (os.path.relpath(os.path.join(top, path), here),))
 

@@ -67,6 +67,11 @@ def find(context: Context, database: str) -> Database:
     url = _parsed(_address(database, settings), f"the address of the database `{database}`")
     context.conceal(str(settings.get("url_env") or database), _password(url))
     path = url.database or "" if url.drivername == "sqlite" else ""
+    if url.drivername == "sqlite" and (path in ("", ":memory:") or "memory" in url.query.get("mode", ())):
+        raise Failure(
+            f"the database `{database}` is one in memory, which would be empty for each task: name a file in its"
+            " address, such as sqlite:///data.db"
+        )
     if path and not os.path.isabs(path):
         if context.call.task.cwd:
             raise Failure(f"the address of `{database}` is relative, and the task has a `cwd`: make it absolute")

@@ -14,7 +14,7 @@ from planrunner.capabilities.programs import Program, run
 from planrunner.capabilities.validate.evidence import Finding, finding, headline
 from planrunner.capabilities.validate.junit import Case, NoReport, read_cases
 from planrunner.capabilities.validate.paths import Pattern, found_files, names, relative
-from planrunner.capabilities.validate.tools import Tool, find
+from planrunner.capabilities.validate.tools import Tool, cache, find
 from planrunner.record import NamedTuple
 
 _LARGEST = 64 << 20
@@ -107,8 +107,8 @@ def _ran(context: Context, tool: Tool, arguments: list[str], keep: str) -> tuple
         options += ["-p", "no:cacheprovider"]
         env["HYPOTHESIS_STORAGE_DIRECTORY"] = os.path.join(folder, "hypothesis")
     else:
-        options += ["-o", f"cache_dir={context.cache('pytest')}"]
-        env["HYPOTHESIS_STORAGE_DIRECTORY"] = context.cache("hypothesis")
+        options += ["-o", f"cache_dir={cache(context, 'pytest')}"]
+        env["HYPOTHESIS_STORAGE_DIRECTORY"] = cache(context, "hypothesis")
     try:
         ended = run(context, Program((*tool.words, *options, *arguments), env=env, loud=True))
         whole = os.path.exists(report)

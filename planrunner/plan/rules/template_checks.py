@@ -10,7 +10,7 @@ from planrunner.diagnostics import Diagnostic
 from planrunner.plan.expressions.check import Problem
 from planrunner.plan.expressions.check import check as check_value
 from planrunner.plan.expressions.types import Type
-from planrunner.plan.model import Expression
+from planrunner.plan.model import Expression, Task
 from planrunner.plan.rules.expression_checks import renamed, worded
 from planrunner.plan.rules.naming import Naming
 from planrunner.plan.rules.places import place_of
@@ -117,13 +117,21 @@ def _literal(view: PlanView) -> Iterable[Diagnostic]:
                 value = getattr(task, key)
                 for text in value if isinstance(value, tuple) else (value,):
                     if is_template(text):
-                        yield _not_evaluated(view, region_of(view, task, key), text, key)
+                        code = "PLAN217" if key == "shell" and _names_program(task) else "PLAN212"
+                        yield _not_evaluated(view, region_of(view, task, key), text, key, code)
 
 
-def _not_evaluated(view: PlanView, within: Span, text: str, key: str) -> Diagnostic:
+def _names_program(task: Task) -> bool:
+    """Whether a template stands where the program of a script is named: none is called so, and the task fails. Behind
+    it, as in ``env A={{ x }} bash``, the task may do something; a ``run`` that is a list needs no such program."""
+    program = task.shell.split(maxsplit=1)[0] if task.shell.split() else ""
+    return isinstance(task.run, str) and task.uses == "shell" and is_template(program)
+
+
+def _not_evaluated(view: PlanView, within: Span, text: str, key: str, code: str = "PLAN212") -> Diagnostic:
     at = text.find("{{") if "{{" in text else text.find("{%")
     end = text.find("}", at)
     part = text[at : end + 2 if end >= 0 else len(text)].partition("\n")[0]
     help_ = _WAYS.get(key, "name the thing in words: what people read is the same in every run")
     message = f"`{key}` is taken literally, the template in it is not filled in"
-    return Diagnostic("PLAN212", message, find_text(view, part, within), help=help_)
+    return Diagnostic(code, message, find_text(view, part, within), help=help_)
