@@ -193,14 +193,14 @@ class Journal(Requests):
     def runs(self, limit: int = 100, offset: int = 0) -> list[RunRow]:
         """Runs, the newest first."""
         rows = self._query(f"{_RUNS} WHERE plan_digest <> '' ORDER BY number DESC LIMIT ? OFFSET ?", limit, offset)
-        return [self._row(row) for row in rows]
+        return [_row_of(self, row) for row in rows]
 
     def run(self, run: str) -> RunRow:
         """One run by its whole id; raises NotFound."""
         rows = self._query(f"{_RUNS} WHERE run = ?", run)
         if not rows:
             raise self._unknown(run)
-        return self._row(rows[0])
+        return _row_of(self, rows[0])
 
     def find_run(self, wanted: str) -> str:
         """The id of the run that people mean: ``last``, a whole id, a unique prefix, or what follows its last hyphen.
@@ -228,7 +228,7 @@ class Journal(Requests):
         runs: dict[int, RunRow] = {}
         for number, *row in kept:
             if number not in runs:
-                runs[number] = self._row(rows[number])
+                runs[number] = _row_of(self, rows[number])
             yield runs[number], decode_rows([tuple(row)])[0]
 
     def texts(self) -> Iterator[tuple[str, str]]:
@@ -349,13 +349,19 @@ class Journal(Requests):
         epoch, status, last = found
         return epoch, (last or first) - first, status
 
-    def _row(self, row: tuple[Any, ...]) -> RunRow:
-        found = RunRow(*row)
-        return found._replace(held=self.is_held(found.run))
-
     def _unknown(self, wanted: str) -> NotFound:
         rows = self._query(_NEWEST, 1000)
         return runids.no_match(wanted, [str(row[0]) for row in rows])
+
+
+def _row_of(journal: Journal, row: tuple[Any, ...]) -> RunRow:
+    while True:
+        found = RunRow(*row)
+        held = journal.is_held(found.run)
+        again = [] if held or found.status else journal._query(f"{_RUNS} WHERE run = ?", found.run)
+        if again in ([], [row]):
+            return found._replace(held=held)
+        row = again[0]  # it may have ended after it was read and before that was asked
 
 
 def _insert_run(connection: Connection, chain: Chain, handle: RunHandle, new: NewRun, entries: Sequence[Entry]) -> None:

@@ -13,6 +13,8 @@ import pytest
 
 from planrunner import errors
 from planrunner.app import refused, resuming
+from planrunner.app.inspect import recent_runs
+from planrunner.app.queries import RunQuery
 from planrunner.app.resuming import resume
 from planrunner.app.rollback import RollbackRequest, roll_back
 from planrunner.cli.guard import guarded
@@ -150,6 +152,11 @@ class TestWhoeverOnlyReads:
             first(*where, lambda: write_on(state, RUN, RunEnded("completed")), steered, at)
             journal.prove(RUN)
         journal.close()
+
+    def test_does_not_call_a_run_cut_off_that_ends_just_now(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        with monkeypatch.context() as steered:
+            first(locks, "is_locked", lambda: write_on(state, RUN, RunEnded("completed")), steered)
+            assert [run.status for run in recent_runs(state, RunQuery())] == ["completed"]
 
     def test_looks_again_at_a_head_that_is_being_written(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
         chain = known_chain(state)
