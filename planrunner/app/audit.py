@@ -26,7 +26,8 @@ def verify(run: str | None, state: str | None, heads: Sequence[str] = ()) -> Ver
     """Compare the journal, or one run, with its chain; ``heads`` are anchors, or files of them. Raises NotFound,
     UsageError for what is no anchor, StorageFailed for a state directory or a key that is not safe."""
     directory = _directory(state)
-    return verifying.verify(directory, _whole_id(run, directory), anchors_of(heads))
+    meant = None if run is not None and _is_gone(directory) else _whole_id(run, directory)
+    return verifying.verify(directory, meant, anchors_of(heads))
 
 
 def accept(run: str | None, state: str | None, because: str) -> Verdict:
@@ -93,11 +94,27 @@ def _whole_id(run: str | None, directory: str) -> str | None:
     except StorageFailed:
         return None
     except NotFound:
-        chain = verifying.known_chain(directory)
-        try:
-            heads, _ = verifying.read_heads(chain)
-        finally:
-            chain.close()
-        if run in (name for _, _, _, name in heads.values()):
+        if run in _known(directory):
             return run
         raise
+
+
+def _is_gone(directory: str) -> bool:
+    """Whether there is no journal any more, though the heads know of runs."""
+    try:
+        open_journal(directory, readonly=True).close()
+    except NotFound:
+        return bool(_known(directory))
+    except StorageFailed:
+        return False
+    return False
+
+
+def _known(directory: str) -> frozenset[str]:
+    """The runs that the heads know of."""
+    chain = verifying.known_chain(directory)
+    try:
+        heads, _ = verifying.read_heads(chain)
+    finally:
+        chain.close()
+    return frozenset(name for _, _, _, name in heads.values())

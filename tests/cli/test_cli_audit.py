@@ -232,6 +232,14 @@ def test_a_damaged_database_is_a_finding_and_no_traceback(ran, tmp_path):
             assert "Traceback" not in ran("audit", *words).err
 
 
+def test_a_database_that_is_gone_is_cut_whichever_run_is_asked_for(ran, tmp_path):
+    for each in (tmp_path / "state").glob("journal.db*"):
+        each.unlink()
+    for words in ((), ("last",), ("2026",)):
+        done = ran("audit", "verify", *words, "--json")
+        assert done.code == MISMATCH and breaks(done), done
+
+
 def test_a_run_without_a_key_says_so_on_standard_error_and_in_the_journal(run, plan, tmp_path):
     (tmp_path / "file").touch()
     done = run("exec", plan("plan: p\ntasks:\n  - {id: a, uses: noop}\n"), XDG_DATA_HOME=str(tmp_path / "file"))

@@ -188,7 +188,7 @@ class TestTime:
         before = threading.active_count()
         for number in range(600):
             bench.start(f"s{number}", uses="sleep", inputs={"duration": "200ms"})
-        assert threading.active_count() == before
+        assert threading.active_count() <= before  # one of an earlier test may end meanwhile
         started = time.monotonic()
         outcomes = bench.outcomes(600)
         assert time.monotonic() - started < 60, "one after the other they would take two minutes"

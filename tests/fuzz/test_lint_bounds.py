@@ -59,8 +59,9 @@ def peak(pid: int) -> int:
         open(f"/proc/{pid}/cmdline", "rb") as words,
         open(f"/proc/{pid}/status") as status,
     ):
+        executed = b"\0planrunner\0" in words.read()  # first: it may be executed in between
         found = re.search(r"VmHWM:\s+(\d+) kB", status.read())
-        return int(found[1]) * 1024 if found and b"\0planrunner\0" in words.read() else 0
+        return int(found[1]) * 1024 if found and executed else 0
     return 0
 
 

@@ -197,6 +197,7 @@ _NEEDED = {
 }
 _BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("files.template", "path"): {"text": "x"},
+    ("git.commit", "paths"): {"author": "A <a@example.org>"},
     ("validate.json_schema", "files"): {"schema": True},
     ("validate.json_schema", "schema_file"): {"data": 1},
 }
