@@ -313,11 +313,12 @@ class LiveEffects:
         while self._supervisor.running and time.monotonic() < deadline:
             self._poller.turn(0.1)
         self._supervisor.sweep_run(self._settings.run_id, self._settings.epoch)
-        threads = self._workers is not None and self._workers.close()
+        if self._workers is not None:
+            self._workers.close()
         if self._signals is not None:
             self._signals.close()
         self._supervisor.close()
-        self._poller.close(keep_wake=threads)
+        self._poller.close()
 
 
 def _settled(call: Call, outcome: Outcome, settings: LiveSettings, redactor: Redactor | None) -> Outcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from _thread import allocate_lock
 
 from planrunner.record import TYPE_CHECKING
 
@@ -21,7 +22,18 @@ LONGEST = 10.0
 class Poller:
     """Calls handlers when descriptors are ready and callbacks when their time comes; ``wake`` alone is for threads."""
 
-    __slots__ = ("_epoll", "_handlers", "_next", "_soonest", "_timers", "_wake_read", "_wake_write", "on_wake")
+    __slots__ = (
+        "_closed",
+        "_epoll",
+        "_handlers",
+        "_next",
+        "_soonest",
+        "_timers",
+        "_wake_read",
+        "_wake_write",
+        "_waking",
+        "on_wake",
+    )
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -30,6 +42,8 @@ class Poller:
         self._next = 0
         self._soonest = 0.0
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._waking = allocate_lock()
+        self._closed = False
         self.on_wake: Callable[[bytes], None] = _ignore
         self.watch(self._wake_read, self._woken)
 
@@ -60,11 +74,14 @@ class Poller:
         self._timers.pop(timer, None)
 
     def wake(self) -> None:
-        """Make ``turn`` return; safe from any thread."""
-        try:
-            os.write(self._wake_write, b"\0")
-        except (BlockingIOError, OSError):
-            pass
+        """Make ``turn`` return; safe from any thread, also once it is closed."""
+        with self._waking:
+            if self._closed:
+                return  # the number may be another file by now
+            try:
+                os.write(self._wake_write, b"\0")
+            except BlockingIOError:
+                pass  # full: it wakes anyway
 
     def turn(self, timeout: float | None) -> None:
         """Sleep until something happens, ``timeout`` seconds at most (None: the caller has no limit), and handle it."""
@@ -79,12 +96,13 @@ class Poller:
         if self._timers and self._soonest <= time.monotonic():
             self._fire()
 
-    def close(self, keep_wake: bool = False) -> None:
-        """``keep_wake`` leaves open what an abandoned thread may write to: its number must not become another file."""
+    def close(self) -> None:
+        """Threads may go on calling ``wake``."""
+        with self._waking:
+            self._closed = True
+            os.close(self._wake_write)
         self._epoll.close()
         os.close(self._wake_read)
-        if not keep_wake:
-            os.close(self._wake_write)
         self._handlers.clear()
         self._timers.clear()
 

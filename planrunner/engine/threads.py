@@ -32,14 +32,13 @@ class Job:
 class Workers:
     """Threads that are kept for the next job; a new one starts only when none is idle."""
 
-    __slots__ = ("_closed", "_idle", "_posted", "_queue", "_threads", "_wake", "busy")
+    __slots__ = ("_closed", "_idle", "_posted", "_queue", "_wake", "busy")
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._posted: deque[Callable[[], None]] = deque()
         self._wake = wake
         self._idle = 0
-        self._threads = 0
         self._closed = False
         self.busy = 0
 
@@ -50,7 +49,6 @@ class Workers:
         if self._idle > 0:
             self._idle -= 1
         else:
-            self._threads += 1
             threading.Thread(target=self._run, daemon=True, name="planrunner-capability").start()
         self._queue.put(job)
         return job
@@ -75,13 +73,12 @@ class Workers:
         while self._posted:
             self._posted.popleft()()
 
-    def close(self) -> bool:
-        """Let idle threads go; True when others are still busy, with jobs that were abandoned."""
+    def close(self) -> None:
+        """Let idle threads go; others are still busy with jobs that were abandoned."""
         self._closed = True
         for _ in range(self._idle):
             self._queue.put(None)
-        left, self._idle = self._threads > self._idle, 0
-        return left
+        self._idle = 0
 
     def _run(self) -> None:
         while (job := self._queue.get()) is not None:
