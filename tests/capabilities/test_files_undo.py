@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from planrunner.capabilities.builtin import TARGETS
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files import syscalls
+from planrunner.capabilities.files import switching, syscalls
 
 LEFT_AND_RIGHT = [
     {"path": "docs/a.txt", "search": "two", "replace": "zwei"},
@@ -425,3 +425,24 @@ def test_a_restored_snapshot_is_the_tree_that_was(
     desk.undo("restore", noted)
     assert desk.tree() == after
     shutil.rmtree(folder)
+
+
+def test_a_folder_that_is_replaced_while_an_undo_looks_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path)
+    desk.write("sub/kept", "x")
+    noted = desk.capture("mkdir", path="sub/new")
+    desk.do("mkdir", path="sub/new")
+    fits = switching.fits
+
+    def replaced(*given: Any) -> bool:
+        found = fits(*given)
+        if (desk.root / "sub").is_dir():
+            (desk.root / "sub").rename(desk.root / "elsewhere")
+            desk.write("sub", "a file by now")
+        return found
+
+    monkeypatch.setattr(switching, "fits", replaced)
+    assert desk.undo("mkdir", noted) == {"changed": False, "restored": 0}
+    assert desk.read("sub") == "a file by now" and desk.read("elsewhere/kept") == "x"

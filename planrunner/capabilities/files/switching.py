@@ -102,8 +102,11 @@ def _is_partial(tree: Beneath, aside: Standing, step: Step) -> bool:
 
 def _replaced_as_expected(tree: Beneath, step: Step) -> bool:
     """Whether what lies aside, if anything does, is what was to be replaced."""
-    with _at(tree, step.place) as folder:
-        aside = look_in(folder, step.aside, step.place)
+    try:
+        with _at(tree, step.place) as folder:
+            aside = look_in(folder, step.aside, step.place)
+    except OSError:
+        return False  # its folder was there a moment ago
     return aside is None or _is_known(aside, step)
 
 
