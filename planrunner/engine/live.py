@@ -309,9 +309,7 @@ class LiveEffects:
             return
         self._closed = True
         self.stop(forced=True)
-        deadline = time.monotonic() + 5
-        while self._supervisor.running and time.monotonic() < deadline:
-            self._poller.turn(0.1)
+        _let_end(self._supervisor, self._poller)
         self._supervisor.sweep_run(self._settings.run_id, self._settings.epoch)
         if self._workers is not None:
             self._workers.close()
@@ -319,6 +317,13 @@ class LiveEffects:
             self._signals.close()
         self._supervisor.close()
         self._poller.close()
+
+
+def _let_end(supervisor: Supervisor, poller: Poller) -> None:
+    """Wait for processes that were killed; not for ever."""
+    deadline = time.monotonic() + 5
+    while supervisor.running and time.monotonic() < deadline:
+        poller.turn(0.1)
 
 
 def _settled(call: Call, outcome: Outcome, settings: LiveSettings, redactor: Redactor | None) -> Outcome:
