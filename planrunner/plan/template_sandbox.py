@@ -15,7 +15,6 @@ from jinja2.exceptions import SecurityError, TemplateRuntimeError
 from jinja2.filters import FILTERS
 from jinja2.meta import find_undeclared_variables
 from jinja2.runtime import Context, LoopContext
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 from planrunner.plan.expressions.arithmetic import compute, negative
@@ -36,6 +35,7 @@ from planrunner.plan.expressions.values import (
 )
 from planrunner.plan.nearest import nearest
 from planrunner.plan.placeholders import placeholders, with_quoted_ids
+from planrunner.plan.template_parsing import ParsingEnvironment
 
 Json = Any
 
@@ -163,7 +163,7 @@ class _Missing(StrictUndefined):
         return f"{NAMES[kind(self._undefined_obj)]} has no `{self._undefined_name}`"
 
 
-class _Sandbox(ImmutableSandboxedEnvironment):
+class _Sandbox(ParsingEnvironment):
     """Members are looked up in data only, calls go to a few methods, operators are those of expressions."""
 
     intercepted_binops = frozenset(["+", "-", "*", "/", "//", "%", "**"])

@@ -130,7 +130,7 @@ class Lexer(ValueLexer):
 
     def _no_statement(self, start: int) -> Fault:
         line = self._text[start : self.line_end(start)].rstrip("\r")
-        if line[0] in "\"'" and not DOUBLE.match(line) and not SINGLE.match(line):
+        if line.startswith(('"', "'")) and not DOUBLE.match(line) and not SINGLE.match(line):
             return Fault(f"this quote ({line[0]}) is never closed", start, help="close it on the same line")
         if _ARROWLESS.fullmatch(line.split(" #")[0].rstrip()) or (
             line.startswith("on ") and "->" not in line and ":" not in line

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planrunner.plan import template_sandbox
 from planrunner.plan.expressions.evaluate import Names, Quantity
 from planrunner.plan.template import TemplateError, is_template, problems, references, render
 
@@ -291,3 +292,11 @@ def test_any_text_renders_or_fails_with_our_error(text: str, value: Any) -> None
         return
     assert is_template(text) or found == text
     assert not wrong
+
+
+@pytest.mark.parametrize("number", ["1e400\u0661", "1.\u0662", "1" * 5000, "1e999", "[-1e999]"])
+def test_a_number_that_python_cannot_read_or_hold_does_not_parse(number: str) -> None:
+    for text in (f"{{{{ [{number}] }}}}", f"a {{{{ {number} }}}}", f"{{% if {number} %}}x{{% endif %}}"):
+        assert [problem.code for problem in template_sandbox.faults(text)] == ["PLAN210"]
+        with pytest.raises(TemplateError, match="a number in it"):
+            template_sandbox.render_text(text, {})
