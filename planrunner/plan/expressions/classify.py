@@ -27,7 +27,9 @@ GROUPS = frozenset(
 """Names that are only read through a member: where an expression begins with one, a dot or a bracket follows."""
 
 _PATH = r"[A-Za-z_][A-Za-z0-9_.-]*(?:\([^()]*\)|\[[^\[\]]*\])*"
-_COMPARED = re.compile(rf"{_PATH}(?:\s*(?:===?|!=|<=|>=|=~)\s*|\s+[<>]\s+|[<>])[\w\"'\[({{$.+-]")
+_WHOLE = rf"(?<![A-Za-z0-9_.-])[0-9.-]*{_PATH}"
+"""From where a word begins: a search that may begin at each letter of a long one takes the square of its length."""
+_COMPARED = re.compile(rf"{_WHOLE}(?:\s*(?:===?|!=|<=|>=|=~)\s*|\s+[<>]\s+|[<>])[\w\"'\[({{$.+-]")
 _ASSIGNED = re.compile(rf"\s*{_PATH}\s*=\s*(?:[\w.+$%-]+|\"[^\"]*\"|'[^']*')\s*")
 _HEADLESS = re.compile(r"\s*(?:==|!=|<=|>=|<|>)\s*(?:[$0-9][\w.%]*|\"[^\"]*\"|'[^']*')\s*")
 _CALL = r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?=\()|[A-Za-z_]\w*(?=\((?:\)|[\"'])))\([^()]*\)"
