@@ -16,6 +16,7 @@ from planrunner.app.tasknames import task_number
 from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
+from planrunner.machine.keeping import inside
 from planrunner.machine.paths import by_its_own, named, owners, replaced_tasks
 from planrunner.machine.rerun import Anew, Unfit, is_current, reset_event, retried, run_again
 from planrunner.record import NamedTuple
@@ -30,13 +31,15 @@ if TYPE_CHECKING:
 
 class RerunRequest(NamedTuple):
     """``tasks`` are ids or paths. ``retry`` begins what failed among them anew (none named: everything that failed);
-    otherwise the tasks themselves begin anew, and what comes after them: in any case with ``downstream``, else only
-    where its inputs have changed by then. ``only_failed`` leaves what went well as it is."""
+    otherwise the tasks themselves begin anew, and what comes after them: all of it with ``downstream``, with
+    ``keep_unchanged`` only what would be called otherwise by then, else what may not keep its result.
+    ``only_failed`` leaves what went well as it is."""
 
     run: str
     tasks: tuple[str, ...] = ()
     retry: bool = False
     downstream: bool = False
+    keep_unchanged: bool = False
     only_failed: bool = False
     unattended: bool = False
     """Nobody is there to ask what became of an attempt."""
@@ -94,7 +97,7 @@ def _stale(state: State, anew: Anew) -> Stale:
             if number not in state.holders and state.tasks[number].inputs
         },
         {
-            state.specs[number].id: _ids(state, _inside(state, number))
+            state.specs[number].id: _ids(state, inside(state, number))
             for number in anew.perhaps
             if _holds(state, number)
         },
@@ -108,17 +111,6 @@ def _ids(state: State, numbers: Iterable[int]) -> tuple[str, ...]:
 
 def _holds(state: State, number: int) -> bool:
     return state.tasks[number].inner is not None
-
-
-def _inside(state: State, owner: int) -> list[int]:
-    """The tasks without others inside that a task holds as it stands, of every round."""
-    found: list[int] = []
-    frame = state.tasks[owner].inner
-    while frame is not None:
-        inner = range(frame.first, frame.first + frame.size)
-        found += [each for number in inner for each in (_inside(state, number) if _holds(state, number) else [number])]
-        frame = frame.earlier
-    return sorted(found)
 
 
 def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> RunResult:
@@ -149,7 +141,8 @@ def _chosen(state: State, request: RerunRequest) -> Anew:
     try:
         if request.retry:
             return retried(state, wanted)
-        return run_again(state, wanted, all_after=request.downstream, only_failed=request.only_failed)
+        how = {"all_after": request.downstream, "by_call": request.keep_unchanged, "only_failed": request.only_failed}
+        return run_again(state, wanted, **how)
     except Unfit as error:
         allowed = _allowed(state) if request.retry and not wanted else []
         if allowed:

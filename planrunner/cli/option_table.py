@@ -69,7 +69,8 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--json", "Print JSON."),
     ),
     "rerun": (
-        ("--downstream", "Begin everything after them anew as well, whatever its inputs."),
+        ("--downstream", "Begin everything after them anew, whatever it declares."),
+        ("--keep-unchanged", "Keep every result after them whose call is the same."),
         ("--only-failed", "Leave tasks that went well as they are."),
         ("--preview", "Only tell what would begin anew."),
         ("--unattended", "Ask nobody: leave with code 8 at a gate, undo and fail what is in doubt, where it says how."),

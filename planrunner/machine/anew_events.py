@@ -33,9 +33,9 @@ class RunReopened(NamedTuple):
 
 class TasksReset(NamedTuple):
     """Tasks begin anew as if they had never run: ``reason`` is rework, retry or rerun, ``cause`` the task that sent
-    back, ``comment`` what was said. Those of ``unless_same`` keep their result if they would be called as before; one
-    that holds others opens again, and each task inside it keeps its result by the same rule, but for those that are
-    named here as well."""
+    back, ``comment`` what was said. Those of ``unless_same`` keep their result if they would be called as before and
+    are of a kind whose call tells everything, or of any kind with ``by_call``; one that holds others opens again, and
+    each task inside it keeps its result by the same rule, but for those that are named here as well."""
 
     tasks: tuple[str, ...]
     reason: str
@@ -43,6 +43,7 @@ class TasksReset(NamedTuple):
     cause: str = ""
     comment: str = ""
     unless_same: tuple[str, ...] = ()
+    by_call: bool = True
 
 
 class ResetPlanned(NamedTuple):

@@ -18,15 +18,45 @@ if TYPE_CHECKING:
     from planrunner.machine.state import State
 
 
-def of(state: State, number: int) -> Kept | None:
-    """What a task may keep when it begins anew: its result, or what each task inside it may keep."""
+def may_keep(state: State, number: int) -> bool:
+    """Whether the result of a task stands as long as its call is the same, or its ``fresh`` tells when it stands.
+
+    A call tells the whole of what is pure, of what the task itself declares to be ``effect: read``, and of questions
+    that cost money. Whatever else reads or changes files and services that no call shows. A container may keep
+    something where a task inside it may.
+    """
+    if number in state.holders:
+        return any(may_keep(state, each) for each in inside(state, number))
+    return state.specs[number].fresh is not None or _is_told_by_call(state, number)
+
+
+def _is_told_by_call(state: State, number: int) -> bool:
+    task = state.specs[number]
+    trait = state.trait(task)
+    return trait.effect == "pure" or (trait.effect == "read" and (task.effect is not None or "cost" in trait.spends))
+
+
+def inside(state: State, owner: int) -> list[int]:
+    """The tasks without others inside that a container holds as it stands, of every round."""
+    found: list[int] = []
+    frame = state.tasks[owner].inner
+    while frame is not None:
+        for number in _numbers(frame):
+            found += inside(state, number) if number in state.holders else [number]
+        frame = frame.earlier
+    return sorted(found)
+
+
+def of(state: State, number: int, by_call: bool) -> Kept | None:
+    """What a task may keep when it begins anew: its result, or what each task inside it may keep. With ``by_call`` an
+    equal call is enough for every task, otherwise ``may_keep`` says for which."""
     found = state.tasks[number]
     if number in state.holders:
-        return None if found.inner is None else Kept(number, found.visit, frame=found.inner)
-    if found.status != "completed" or found.outcome is None:
+        return None if found.inner is None else Kept(number, found.visit, frame=found.inner, by_call=by_call)
+    if found.status != "completed" or found.outcome is None or not (by_call or may_keep(state, number)):
         return None
-    inputs = _NEVER_CALLED if found.reason == "fresh" else found.inputs
-    return Kept(number, found.visit, inputs, found.outcome)
+    told = found.reason != "fresh" and (by_call or _is_told_by_call(state, number))
+    return Kept(number, found.visit, found.inputs if told else _NEVER_CALLED, found.outcome)
 
 
 _NEVER_CALLED = "never"
@@ -36,8 +66,11 @@ _NEVER_CALLED = "never"
 def taken_along(state: State, owner: int, frame: Frame, attempt: int) -> None:
     """The tasks of a frame that opens take the results of those of the time before with them."""
     found = state.tasks[owner]
-    before = None if found.kept is None else found.kept.frame
-    if before is None or attempt != found.past + 1 or _counts_rounds(state, owner) or _tidies_up(state, owner):
+    kept = found.kept
+    before = None if kept is None else kept.frame
+    if kept is None or before is None or attempt != found.past + 1:
+        return
+    if _counts_rounds(state, owner) or _tidies_up(state, owner):
         return
     if frame.kind == "round":
         before = _round(before, frame.round)
@@ -48,7 +81,7 @@ def taken_along(state: State, owner: int, frame: Frame, attempt: int) -> None:
     frame.before = before
     for number, other in _pairs(frame, before):
         if other not in before.renewed:
-            state.tasks[number].kept = of(state, other)
+            state.tasks[number].kept = of(state, other, kept.by_call)
             state.tasks[number].rework = state.tasks[other].rework
 
 

@@ -11,10 +11,12 @@ if TYPE_CHECKING:
 
 class Kept(NamedTuple):
     """How the visit ``visit`` of the task ``number`` ended, and the digest of what it was called with. A task that
-    holds others has instead the ``frame`` that it opened last, whose tasks are compared one by one."""
+    holds others has instead the ``frame`` that it opened last, whose tasks are compared one by one; with ``by_call``
+    an equal call is enough for each of them."""
 
     number: int
     visit: int
     inputs: str = ""
     outcome: Outcome | None = None
     frame: Frame | None = None
+    by_call: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planrunner.machine.events import TasksReset
+from planrunner.machine.keeping import may_keep
 from planrunner.machine.paths import owners
 from planrunner.machine.rework import downstream
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -23,10 +24,11 @@ class Unfit(Exception):
 class Anew(NamedTuple):
     """Numbers of the tasks that begin anew: in any case, and those that are left as they are when the call they would
     make is the one they made. A task of the latter that holds others is opened, and each task inside it is compared; of
-    those only what is among the former as well surely runs."""
+    those only what is among the former as well surely runs. ``by_call`` is as in ``TasksReset``."""
 
     again: tuple[int, ...]
     perhaps: tuple[int, ...] = ()
+    by_call: bool = False
 
 
 def retried(state: State, wanted: Iterable[int]) -> Anew:
@@ -45,10 +47,12 @@ def retried(state: State, wanted: Iterable[int]) -> Anew:
     return _whole(state, found, set())
 
 
-def run_again(state: State, wanted: Iterable[int], *, all_after: bool, only_failed: bool) -> Anew:
+def run_again(
+    state: State, wanted: Iterable[int], *, all_after: bool = False, by_call: bool = False, only_failed: bool = False
+) -> Anew:
     """``wanted`` in any case, and what stands under ``finally`` around anything that begins anew. What comes after is
-    looked at as well: begun anew with ``all_after``, otherwise only if its inputs have changed; with ``only_failed``
-    what went well stays. Raises Unfit."""
+    done again too, but for what may keep its result; with ``all_after`` nothing may, with ``by_call`` everything that
+    would be called as before. With ``only_failed`` what went well stays. Raises Unfit."""
     first = set(wanted)
     after = {other for number in first for other in _with_levels_above(state, number)} - first
     if only_failed:
@@ -56,13 +60,17 @@ def run_again(state: State, wanted: Iterable[int], *, all_after: bool, only_fail
         after = {number for number in after if state.tasks[number].standing not in _GOOD}
     if not first | after:
         raise Unfit("every one of these tasks went well")
-    return _whole(state, first | after, set()) if all_after else _whole(state, first, after)
+    if all_after:
+        return _whole(state, first | after, set())
+    perhaps = after if by_call else {number for number in after if may_keep(state, number)}
+    return _whole(state, first | (after - perhaps), perhaps)._replace(by_call=by_call)
 
 
 def reset_event(state: State, anew: Anew, reason: str, by: str) -> TasksReset:
     """The event that begins them anew."""
     names = [state.specs[number].id for number in (*anew.again, *anew.perhaps)]
-    return TasksReset(tuple(names), reason, by, unless_same=tuple(state.specs[number].id for number in anew.perhaps))
+    unless_same = tuple(state.specs[number].id for number in anew.perhaps)
+    return TasksReset(tuple(names), reason, by, unless_same=unless_same, by_call=anew.by_call)
 
 
 def _not_good(state: State, first: int, size: int) -> list[int]:

@@ -99,7 +99,7 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
         if state.specs[number].id in unless_same:
             from planrunner.machine import keeping  # late: gates and edges that send back keep nothing
 
-            kept = keeping.of(state, number)
+            kept = keeping.of(state, number, event.by_call)
         else:
             found.rework = said
         _begin_anew(state, number)

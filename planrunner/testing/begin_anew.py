@@ -49,7 +49,8 @@ def _retried(rng: random.Random, state: State) -> Anew:
 
 
 def _run_again(rng: random.Random, state: State) -> Anew:
-    return run_again(state, _some(rng, state), all_after=rng.random() < 0.2, only_failed=rng.random() < 0.2)
+    wanted, all_after, only_failed = _some(rng, state), rng.random() < 0.2, rng.random() < 0.2
+    return run_again(state, wanted, all_after=all_after, by_call=rng.random() < 0.5, only_failed=only_failed)
 
 
 def check_anew(plan: Plan, entries: Sequence[Entry]) -> None:

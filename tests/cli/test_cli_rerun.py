@@ -52,7 +52,7 @@ def begin(run, plan, tmp_path) -> None:
 def test_a_rerun_runs_only_what_would_be_called_otherwise_and_finally(run, plan, tmp_path):
     begin(run, plan, tmp_path)
     (tmp_path / "list").write_text('["new","p","q"]')
-    assert run("rerun", "last", "src").code == 0
+    assert run("rerun", "last", "src", "--keep-unchanged").code == 0
     assert did(tmp_path) == ["new", "tidy"]
     shown = json.loads(run("show", "last", "--json").out)
     assert shown["status"] == "completed"
@@ -61,15 +61,32 @@ def test_a_rerun_runs_only_what_would_be_called_otherwise_and_finally(run, plan,
     assert run("replay", "last").code == 0
 
 
+def test_what_comes_after_reads_the_files_of_a_task_that_runs_again(run, plan, tmp_path):
+    (tmp_path / "in.txt").write_text("old")
+    tasks = "{id: load, run: cp in.txt db.txt}, {id: report, needs: [load], run: cat db.txt > report.txt}"
+    assert run("exec", plan(f"{{plan: p, defaults: {{timeout: 10m}}, tasks: [{tasks}]}}")).code == 0
+    (tmp_path / "in.txt").write_text("new")
+    assert run("rerun", "last", "load").code == 0
+    assert (tmp_path / "report.txt").read_text() == "new"
+
+
+def test_all_and_only_what_changed_downstream_exclude_each_other(run, plan, tmp_path):
+    begin(run, plan, tmp_path)
+    told = run("rerun", "last", "src", "--downstream", "--keep-unchanged")
+    assert told.code == 2
+    assert "--downstream and --keep-unchanged exclude each other" in told.err
+    assert did(tmp_path) == []
+
+
 def test_the_preview_tells_what_surely_runs_and_what_only_perhaps_by_digest(run, plan, tmp_path):
     begin(run, plan, tmp_path)
-    told = json.loads(run("rerun", "last", "src", "--preview", "--json").out)
+    told = json.loads(run("rerun", "last", "src", "--keep-unchanged", "--preview", "--json").out)
     assert (told["again"], told["perhaps"]) == (["src", "tidy"], ["fan", "polish", "end"])
     assert told["finals"] == ["tidy"]
     assert told["inside"]["fan"] == ["fan[0]", "fan[1]"]
     assert len(told["inside"]["polish"]) == 4
     assert set(told["calls"]) == {"src", "tidy", "end"}
-    text = run("rerun", "last", "src", "--preview").out
+    text = run("rerun", "last", "src", "--keep-unchanged", "--preview").out
     assert f"    src     was called with {told['calls']['src'][:12]}\n" in text
     assert "    fan     2 tasks inside are compared one by one\n" in text
     assert "    tidy    was called with" in text
@@ -79,15 +96,15 @@ def test_the_preview_tells_what_surely_runs_and_what_only_perhaps_by_digest(run,
 
 def test_a_single_item_and_a_task_deep_inside_run_again_by_path(run, plan, tmp_path):
     begin(run, plan, tmp_path)
-    assert run("rerun", "last", "fan[1]").code == 0
+    assert run("rerun", "last", "fan[1]", "--keep-unchanged").code == 0
     assert did(tmp_path) == ["q", "tidy"]
-    assert run("rerun", "last", "polish@2#2/each[1]/draft").code == 0
+    assert run("rerun", "last", "polish@2#2/each[1]/draft", "--keep-unchanged").code == 0
     assert did(tmp_path) == ["draft2.2", "tidy"]
 
 
 def test_a_path_without_its_round_means_the_round_that_stands(run, plan, tmp_path):
     begin(run, plan, tmp_path)
-    told = run("rerun", "last", "each[0]/draft")
+    told = run("rerun", "last", "each[0]/draft", "--keep-unchanged")
     assert told.code == 0, told.err
     assert did(tmp_path) == ["draft1.2", "tidy"]
 

@@ -12,7 +12,15 @@ from planrunner import syntax
 from planrunner.engine.drive import Driver
 from planrunner.engine.imagined import ImaginedEffects, Script
 from planrunner.engine.replaying import replay
-from planrunner.machine.events import Outcome, RollbackStarted, RunReopened, RunResumed, RunStarted, UndoSettled
+from planrunner.machine.events import (
+    Outcome,
+    RollbackStarted,
+    RunReopened,
+    RunResumed,
+    RunStarted,
+    TasksReset,
+    UndoSettled,
+)
 from planrunner.machine.evolve import fold
 from planrunner.machine.owing import outstanding, started
 from planrunner.machine.rerun import Anew, Unfit, reset_event, retried, run_again
@@ -81,7 +89,7 @@ def test_retry_begins_what_failed_and_what_came_to_nothing_because_of_it() -> No
 
 def test_rerun_keeps_results_whose_inputs_are_the_same() -> None:
     ran = rehearse(plan(*CHAIN), {"a": [given(v=1)]})
-    pick = lambda state: run_again(state, names("a")(state), all_after=False, only_failed=False)  # noqa: E731
+    pick = lambda state: run_again(state, names("a")(state), by_call=True)  # noqa: E731
     state, acted = again(ran, pick, {"a": given(v=1)})
     assert acted == ["a"]
     assert [found.reason for found in state.tasks] == ["", "reused", "reused"]
@@ -101,7 +109,7 @@ def test_only_failed_leaves_what_went_well() -> None:
     pick = lambda state: run_again(state, names("a", "c")(state), all_after=True, only_failed=True)  # noqa: E731
     assert again(ran, pick)[1] == ["c"]
     with pytest.raises(Unfit, match="went well"):
-        run_again(rehearse(plan(*CHAIN), {"a": [given(v=1)]}).state, [0], all_after=False, only_failed=True)
+        run_again(rehearse(plan(*CHAIN), {"a": [given(v=1)]}).state, [0], only_failed=True)
 
 
 def test_a_failed_item_is_begun_anew_alone_and_its_fan_out_goes_on() -> None:
@@ -148,7 +156,7 @@ def test_nothing_failed_and_nothing_to_retry() -> None:
 def test_a_task_that_somebody_names_begins_though_its_level_fails() -> None:
     fan = {"id": "fan", "run": "x {{ item }}", "foreach": [1, 2, 3], "max_parallel": 1}
     ran = rehearse(plan(fan), {"fan[1]": [BAD]})
-    pick = lambda state: run_again(state, names("fan[0]")(state), all_after=False, only_failed=False)  # noqa: E731
+    pick = lambda state: run_again(state, names("fan[0]")(state), by_call=True)  # noqa: E731
     state, acted = again(ran, pick)
     assert acted == ["fan[0]"]
     assert state.tasks[state.index["fan[0]"]].status == "completed"
@@ -175,13 +183,13 @@ def test_what_ran_out_of_time_while_nobody_ran_it_starts_nothing() -> None:
     assert [found.status for found in state.tasks] == ["failed", "cancelled"]
 
 
-def picks(*wanted: str, all_after: bool = False, only_failed: bool = False) -> Any:
-    """Chooses what ``rerun`` of these tasks begins anew."""
-    return lambda state: run_again(state, names(*wanted)(state), all_after=all_after, only_failed=only_failed)
+def picks(*wanted: str, by_call: bool = True, **how: bool) -> Any:
+    """Chooses what ``rerun`` of these tasks begins anew, by default with ``--keep-unchanged``."""
+    return lambda state: run_again(state, names(*wanted)(state), by_call=by_call, **how)
 
 
 def chosen(state: State, anew: Anew) -> tuple[list[str], list[str]]:
-    again_, perhaps = ([state.specs[number].id for number in numbers] for numbers in anew)
+    again_, perhaps = ([state.specs[number].id for number in numbers] for numbers in (anew.again, anew.perhaps))
     return again_, perhaps
 
 
@@ -202,6 +210,51 @@ def linked(found: Plan, holder: str) -> Plan:
             task = task._replace(subplan=(), sub=Plan("sub", tasks=steps))
         tasks.append(task)
     return found._replace(tasks=tuple(tasks))
+
+
+# What keeps its result by default
+
+
+READS = ["read", False, False]
+KINDS = {**TRAITS, "look": READS, "ask": [*READS, ["cost"]]}
+
+
+@pytest.mark.parametrize(
+    ("keys", "kept"),
+    [
+        pytest.param({"run": "cat db.txt"}, False, id="a script may read what no call shows"),
+        pytest.param({"uses": "look"}, False, id="so may a capability that reads"),
+        pytest.param({"uses": "noop"}, True, id="a pure capability depends on its call alone"),
+        pytest.param({"uses": "ask"}, True, id="an answer that was paid for is not bought twice"),
+        pytest.param({"run": "cat db.txt", "effect": "pure"}, True, id="a script that declares to be pure"),
+        pytest.param({"run": "cat db.txt", "effect": "read"}, True, id="a script that declares to read only"),
+        pytest.param({"run": "cat db.txt", "effect": "idempotent"}, False, id="a script that may be repeated"),
+    ],
+)
+def test_after_a_task_that_runs_again_only_what_its_call_tells_wholly_keeps_its_result(
+    keys: dict[str, Any], kept: bool
+) -> None:
+    ran = rehearse(plan({"id": "a", "run": "x"}, {"id": "b", "needs": ["a"], **keys}), started={"traits": KINDS})
+    state, acted = again(ran, picks("a", by_call=False))
+    assert acted == (["a"] if kept else ["a", "b"])
+    assert reasons(state)["b"] == ("reused" if kept else "completed")
+    assert again(ran, picks("a", by_call=True))[1] == ["a"]
+    assert again(ran, picks("a", by_call=False, all_after=True))[1] == ["a", "b"]
+
+
+def test_inside_a_container_each_task_keeps_its_result_by_the_same_rule() -> None:
+    steps = [{"id": "one", "run": "x"}, {"id": "two", "uses": "noop", "with": {"value": 1}}]
+    fan = {"id": "fan", "needs": ["a"], "foreach": [1, 2], "subplan": steps}
+    ran = rehearse(plan({"id": "a", "run": "x"}, fan, {"id": "only", "needs": ["a"], "subplan": steps[:1]}))
+    pick = picks("a", by_call=False)
+    assert chosen(ran.state, pick(ran.state)) == (["a", "only"], ["fan"])
+    assert sorted(again(ran, pick)[1]) == ["a", "fan@2[0]/one", "fan@2[1]/one", "only@2/one"]
+
+
+def test_a_reset_of_an_older_journal_keeps_whatever_would_be_called_as_before() -> None:
+    ran = rehearse(plan(*CHAIN), {"a": [given(v=1)]})
+    pick = lambda state: Anew((0,), (1, 2), TasksReset((), "rerun").by_call)  # noqa: E731
+    assert again(ran, pick, {"a": given(v=1)})[1] == ["a"]
 
 
 # What stands under `finally`
@@ -468,7 +521,7 @@ def test_what_waits_in_line_when_a_run_is_stopped_leaves_it_as_it_begins_anew() 
     state = fold(found, RUN_ID, disk.entries)
     waiting = [name for name in "bc" if state.tasks[state.index[name]].status == "queued"]
     assert waiting
-    anew = run_again(state, names(*waiting)(state), all_after=False, only_failed=False)
+    anew = run_again(state, names(*waiting)(state), by_call=True)
     driver = Driver(state, disk.append, _well(disk), PLACE, Nobody(), len(disk.entries))
     driver.record(RunResumed(2), reset_event(state, anew, "rerun", "ana"))
     assert not state.queue.lines
