@@ -12,7 +12,7 @@ import pytest
 from sandbox_project import needs_bubblewrap, needs_landlock
 
 from planrunner.app import sandboxing
-from planrunner.safety.sandbox import probes
+from planrunner.safety.sandbox import presence, probes
 from planrunner.safety.sandbox.selftest import Probe, try_out
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,6 +20,7 @@ HARMLESS = (
     *("connect_ipv4", "connect_abstract", "connect_socket_file", "send_datagram", "read_environment"),
     *("own_environment", "signal_outside", "user_namespace", "write_home", "read_home", "write_state"),
     *("read_journal", "write_hooks", "replace_repository", "widen_policy", "link_out", "privileges", "daemon"),
+    *("read_through_link", "read_denied_through_link"),
 )
 """What can be tried without a sandbox and changes nothing that stays."""
 
@@ -41,10 +42,17 @@ def test_nothing_gets_out_past_landlock(name: str) -> None:
     assert tried("landlock")[name] == Probe(name, True)
 
 
+@needs_landlock
+def test_nothing_gets_out_past_landlock_where_no_mounts_can_be_laid_over_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presence, "covers", lambda: False)
+    assert [probe for probe in try_out("landlock") if not probe.held] == []
+
+
 def test_without_a_sandbox_the_probes_get_out() -> None:
     found = {probe.name: probe for probe in try_out("none", HARMLESS)}
     held = {name for name, probe in found.items() if probe.held}
     assert held <= {"user_namespace", "own_environment", "privileges", "read_environment"}, held
+    assert found["read_through_link"].found and found["read_denied_through_link"].found
     assert not found["connect_ipv4"].held and "connected to" in found["connect_ipv4"].found
     assert found["daemon"].found == "a daemon outlived its task"
     assert found["send_datagram"].found == "a datagram arrived outside"

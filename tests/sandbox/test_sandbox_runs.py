@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from sandbox_project import needs_bubblewrap
 
-from planrunner.safety.sandbox.wrapping import INSIDE
+from planrunner.safety.sandbox.presence import INSIDE
 
 pytestmark = needs_bubblewrap
 

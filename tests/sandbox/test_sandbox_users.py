@@ -223,7 +223,7 @@ def test_a_plan_from_outside_is_shut_in(somebody: Somebody) -> None:
 def test_every_probe_is_held(somebody: Somebody) -> None:
     somebody.own()
     done = somebody.does("doctor", "--sandbox")
-    assert done.returncode == 0 and "bubblewrap holds: 39 probes\n" in done.stdout, done.stdout
+    assert done.returncode == 0 and "bubblewrap holds: 41 probes\n" in done.stdout, done.stdout
 
 
 @needs_bubblewrap
@@ -238,7 +238,7 @@ def test_where_user_namespaces_are_off_landlock_holds_and_each_command_says_how_
     cure = "`sysctl user.max_user_namespaces=10000` as root"
     told = somebody.does("doctor", "--sandbox", without=off)
     assert told.returncode == 0, told.stdout
-    assert told.stdout.endswith(f"landlock holds: 38 probes\nbubblewrap would shut in more: {cure}\n")
+    assert told.stdout.endswith(f"landlock holds: 40 probes\nbubblewrap would shut in more: {cure}\n")
     assert cure in somebody.does("doctor", without=off).stdout
     asked = somebody.does("exec", "asked.yaml", "--progress", "quiet", without=off)
     assert asked.returncode == 12
@@ -253,7 +253,7 @@ def test_where_landlock_was_asked_for_and_is_missing_the_profile_that_works_is_n
     somebody.own()
     done = somebody.does("exec", "asked.yaml", "--progress", "quiet", without=("landlock",))
     assert done.returncode == 12 and "ask for `sandbox: bubblewrap`, which works here" in done.stderr, done.stderr
-    assert "bubblewrap holds: 39 probes" in somebody.does("doctor", "--sandbox", without=("landlock",)).stdout
+    assert "bubblewrap holds: 41 probes" in somebody.does("doctor", "--sandbox", without=("landlock",)).stdout
 
 
 @needs_bubblewrap

@@ -20,7 +20,9 @@ def parted(paths: Iterable[str], without: Sequence[str]) -> list[str]:
 def _parts(path: str, without: Sequence[str]) -> Iterator[str]:
     if any(beneath(path, each) for each in without):
         return
-    if not any(beneath(each, path) for each in without) or os.path.islink(path):
+    if os.path.islink(path):
+        return  # what it leads to is let in by its own path or not at all
+    if not any(beneath(each, path) for each in without):
         yield path
         return
     try:

@@ -5,6 +5,7 @@ It lets in what Landlock is told to, sets limits, offers the way to the proxy, f
 
 Every task that is shut in waits for this, so it imports little: the order comes as ``marshal``, from the very same
 interpreter, because ``json`` and ``typing`` would take as long as all the rest.
+With the one argument ``covers`` it only tries whether mounts of its own can be laid over files here.
 
 The code 125 and a line that starts with ``sandbox:`` on standard error say that it could not.
 """
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 _NO_NEW_PRIVILEGES, _SET_FILTER, _DROP_BOUND, _AMBIENT, _DEATH = 38, 22, 24, 47, 1
 _CREATE, _ADD, _RESTRICT, _OPEN = 444, 445, 446, 437
 _NO_LINKS = 4
+_UNSHARE_MOUNTS, _UNSHARE_USERS = 0x20000, 0x10000000
+_MOUNT_PRIVATE, _MOUNT_HARMLESS = 16384 | 1 << 18, 2 | 4
+_OPEN_TREE, _MOVE_MOUNT, _SET_MOUNT = 428, 429, 442
+_EMPTY_PATH, _RECURSIVE, _CLONE_TREE = 0x1000, 0x8000, 1
+_BOTH_EMPTY = 0x44
+_READ_ONLY = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _REFER, _TRUNCATE, _IOCTL = 1 << 13, 1 << 14, 1 << 15
 _READS = _EXECUTE | _READ_FILE | _READ_DIR
@@ -51,12 +58,18 @@ _C = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
+    if sys.argv[1] == "covers":
+        own = os.path.dirname(os.path.realpath(__file__))
+        _cover([(os.path.dirname(own), "guarded"), (own, "denied")], "/")
+        return
     with open(int(sys.argv[1]), "rb") as file:
         order, command = marshal.load(file), sys.argv[3:]  # noqa: S302 - it comes from the engine
     try:
         if order["relay"]:
             _offer(order["relay"])
         _prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        if order["covers"]:
+            _cover(order["covers"], order["directory"])
         if order["drop"]:
             _drop()
         if order["landlock"]:
@@ -106,6 +119,77 @@ def _drop() -> None:
         raise _fault("capset")
 
 
+def _cover(layers: list[tuple[str, str]], directory: str) -> None:
+    """Lay mounts over paths, for this process and what it starts: what is denied is hidden, what is guarded cannot be
+    written, and what lies writable in either is let in again. Outer layers come first."""
+    _have_own_mounts()
+    sources = {path: _handle(path) for path, how in layers if how != "denied"}
+    null = _handle("/dev/null")
+    hidden = []
+    for path, how in layers:
+        if how != "denied":
+            if any(path.startswith(f"{around}/") for around in hidden):
+                os.makedirs(path, exist_ok=True)
+            _lay(sources[path], path, how != "writable")
+        elif os.path.isdir(path):
+            options = b"mode=0755,size=1m"
+            if _C.mount(b"none", _by(_handle(path)), b"tmpfs", ctypes.c_ulong(_MOUNT_HARMLESS), options) != 0:
+                raise _fault(path)
+            hidden.append(path)
+        else:
+            _lay(null, path, True)
+    for path in hidden:
+        _set_read_only(_handle(path), 0)
+    os.chdir(directory)  # what was the working directory may lie beneath a mount by now
+
+
+def _have_own_mounts() -> None:
+    """Root may have mounts of its own; others may in a namespace of users in which they stay who they are."""
+    user, group = os.getuid(), os.getgid()
+    if _C.unshare(_UNSHARE_MOUNTS) != 0:
+        if _C.unshare(_UNSHARE_USERS | _UNSHARE_MOUNTS) != 0:
+            raise _fault("unshare")
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                file.write(text)
+    if _C.mount(b"none", b"/", None, ctypes.c_ulong(_MOUNT_PRIVATE), None) != 0:
+        raise _fault("mount")
+
+
+def _lay(source: int, path: str, read_only: bool) -> None:
+    """Lay a copy of the mount of ``source``, a descriptor, over what lies at a path."""
+    tree = _C.syscall(_OPEN_TREE, source, b"", _EMPTY_PATH | _RECURSIVE | _CLONE_TREE | os.O_CLOEXEC)
+    if tree < 0:
+        raise _fault(path)
+    if read_only:
+        _set_read_only(tree, _RECURSIVE)
+    if _C.syscall(_MOVE_MOUNT, tree, b"", _handle(path), b"", _BOTH_EMPTY) != 0:
+        raise _fault(path)
+
+
+def _set_read_only(handle: int, how: int) -> None:
+    change = (ctypes.c_uint64 * 4)(_READ_ONLY)
+    if _C.syscall(_SET_MOUNT, handle, b"", _EMPTY_PATH | how, ctypes.byref(change), ctypes.c_size_t(32)) != 0:
+        raise _fault("mount")
+
+
+def _handle(path: str) -> int:
+    """A descriptor for what lies at a path now, reached through no link; it ends with this process."""
+    handle = _opened(path, False)
+    if handle < 0:
+        raise _fault(path)
+    return handle
+
+
+def _opened(path: str, links: bool) -> int:
+    how = (ctypes.c_uint64 * 3)(os.O_PATH | os.O_CLOEXEC, 0, 0 if links else _NO_LINKS)
+    return int(_C.syscall(_OPEN, -100, os.fsencode(path), ctypes.byref(how), ctypes.c_size_t(24)))
+
+
+def _by(handle: int) -> bytes:
+    return b"/proc/self/fd/%d" % handle
+
+
 def _restrict(rules: dict[str, Any]) -> None:
     """Landlock: only these files may be read and written; signals and abstract sockets stay within."""
     version = _C.syscall(_CREATE, None, ctypes.c_size_t(0), 1)
@@ -123,20 +207,19 @@ def _restrict(rules: dict[str, Any]) -> None:
     for path in rules["read"]:
         _let(handle, path, _READS & known)
     for path in rules["write"]:
-        _let(handle, path, known & ~_IOCTL, links=False)
+        _let(handle, path, known & ~_IOCTL)
     for path in rules["list"]:
         _let(handle, path, _READ_DIR)
     for path in rules["devices"]:
-        _let(handle, path, known & (_READ_FILE | _WRITE_FILE | _READ_DIR | _TRUNCATE | _IOCTL))
+        _let(handle, path, known & (_READ_FILE | _WRITE_FILE | _READ_DIR | _TRUNCATE | _IOCTL), links=True)
     if _C.syscall(_RESTRICT, handle, 0) != 0:
         raise _fault("landlock")
     os.close(handle)
 
 
-def _let(ruleset: int, path: str, rights: int, links: bool = True) -> None:
+def _let(ruleset: int, path: str, rights: int, links: bool = False) -> None:
     """Let in what lies at a path. Without ``links`` no link may lead there: another task may have just made one."""
-    how = (ctypes.c_uint64 * 3)(os.O_PATH | os.O_CLOEXEC, 0, 0 if links else _NO_LINKS)
-    handle = _C.syscall(_OPEN, -100, os.fsencode(path), ctypes.byref(how), ctypes.c_size_t(24))
+    handle = _opened(path, links)
     if handle < 0:
         return  # what is not there needs no way in
     folder = os.path.isdir(f"/proc/self/fd/{handle}") if os.path.isdir("/proc/self/fd") else os.path.isdir(path)

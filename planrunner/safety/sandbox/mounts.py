@@ -78,6 +78,18 @@ def exchangeable(confinement: Confinement) -> list[str]:
     ]
 
 
+def covers(confinement: Confinement) -> list[tuple[str, str]]:
+    """What has to be laid over files where the rest of the view is that of the machine: what is denied, and what is let
+    in otherwise than the folder around it. Outer layers come first."""
+    layers = _layers(confinement)
+    around = [path for path, _ in layers]
+    return [
+        (path, how)
+        for path, how in layers
+        if how == "denied" or any(path != other and beneath(path, other) for other in around)
+    ]
+
+
 def _layers(confinement: Confinement) -> list[tuple[str, str]]:
     """Each path and how it is let in, outer ones first; what lies in something denied is not let in again."""
     found: dict[str, str] = {}

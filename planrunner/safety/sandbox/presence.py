@@ -12,13 +12,18 @@ LANDLOCK = {"create": 444, "add": 445, "restrict": 446}
 """Numbers of the system calls, the same on every architecture."""
 LEAST_ABI = 6
 """From this version on Landlock also keeps signals and abstract sockets within."""
+INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside.py")
+"""The script that sets a process up inside."""
 _PATIENCE = 10
+_SYSTEM = ("/usr/bin", "/usr/local/bin", "/bin")
 
 
 @functools.cache
 def bubblewrap() -> tuple[str, str]:
     """The path of ``bwrap``, and why it does not work here where it does not."""
-    path = shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin") or shutil.which("bwrap")
+    folders = [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(each)]
+    folders.sort(key=lambda folder: folder not in _SYSTEM)  # a project's own program of that name comes last
+    path = shutil.which("bwrap", path=os.pathsep.join(folders))
     if path is None:
         return "", "there is no `bwrap` on the PATH"
     trial = (path, "--unshare-all", "--unshare-user", "--disable-userns", "--uid", "65534", "--gid", "65534")
@@ -49,6 +54,17 @@ def landlock() -> int:
     except (OSError, AttributeError):
         return 0
     return max(0, int(found))
+
+
+@functools.cache
+def covers() -> bool:
+    """Whether a process can have mounts of its own here, without bubblewrap, to be laid over files."""
+    try:
+        command = [interpreter(), "-I", "-S", "-B", INSIDE, "covers"]
+        done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, env={}, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0
 
 
 @functools.cache

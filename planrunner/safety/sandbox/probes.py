@@ -324,6 +324,16 @@ def link_out(order: Any) -> str:
         os.unlink(link)
 
 
+def read_through_link(order: Any) -> str:
+    with open(os.path.join(order["workspace"], "assets", "secret"), encoding="utf-8") as file:
+        return "read a file outside through a link" if order["token"] in file.read() else ""
+
+
+def read_denied_through_link(order: Any) -> str:
+    with open(os.path.join(order["workspace"], "alias", "key"), encoding="utf-8") as file:
+        return "read a denied file through a link" if order["token"] in file.read() else ""
+
+
 def write_planrunner(order: Any) -> str:
     return _writes(os.path.dirname(os.path.abspath(__file__)))
 
@@ -336,7 +346,7 @@ PROBES: dict[str, Callable[[Any], str]] = {
         *(mount, unmount, user_namespace, io_uring, keyring, bpf, chroot, device_node, memory_device),
         *(kernel_settings, privileges, terminal, write_etc, write_usr, write_home, read_home, read_shadow),
         *(change_modes, write_state, read_journal, write_hooks, replace_repository, widen_policy, link_out),
-        *(write_planrunner, daemon),
+        *(read_through_link, read_denied_through_link, write_planrunner, daemon),
     )
 }
 

@@ -61,12 +61,15 @@ def try_out(kind: Kind, only: Sequence[str] = ()) -> list[Probe]:
 
 
 def _put_outside(stack: contextlib.ExitStack) -> _Outside:
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="planrunner-doctor-"))
+    folder = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="planrunner-doctor-")))
     token, mark = secrets.token_hex(16), f"planrunner-victim-{secrets.token_hex(8)}"
     workspace, outside, state = (os.path.join(folder, name) for name in ("project", "outside", "project/.planrunner"))
-    for path in (outside, os.path.join(workspace, ".git", "hooks"), os.path.join(state, "tmp", "own")):
+    for path in (outside, os.path.join(workspace, ".git", "hooks"), os.path.join(state, "tmp", "own"), f"{workspace}/keys"):
         os.makedirs(path, mode=0o700)
-    files = {f"{workspace}/planrunner.yaml": "", f"{outside}/secret": token, f"{state}/journal.db": token}
+    os.symlink(outside, f"{workspace}/assets")
+    os.symlink("keys", f"{workspace}/alias")
+    secrets_of = dict.fromkeys((f"{outside}/secret", f"{state}/journal.db", f"{workspace}/keys/key"), token)
+    files = {f"{workspace}/planrunner.yaml": "", **secrets_of}
     for path, content in files.items():
         with open(path, "w", encoding="utf-8") as file:
             file.write(content)
@@ -110,7 +113,7 @@ def _tried(kind: Kind, outside: _Outside) -> dict[str, str]:
     programs = tuple(path for path in engine if path not in ("/", "/usr"))
     guarded = (f"{workspace}/planrunner.yaml", f"{workspace}/.git", *programs)
     own = os.path.join(state, "tmp", "own")
-    shut = Confinement(kind, workspace, (workspace,), programs, guarded, (state,), own=own)
+    shut = Confinement(kind, workspace, (workspace,), programs, guarded, (state, f"{workspace}/keys"), own=own)
     arguments = (presence.interpreter(), "-I", "-S", "-B", _PROBES, json.dumps(outside.order))
     way = wrapped(shut, Command(arguments, {"PATH": os.defpath}, workspace))
     try:

@@ -9,8 +9,9 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Refused
 from planrunner.safety.sandbox.holding import kept, opened
-from planrunner.safety.sandbox.mounts import HOME, RESOLVER, SETTINGS, SHARED, SYSTEM, TEMPORARY, exchangeable, mounts
+from planrunner.safety.sandbox.mounts import HOME, RESOLVER, SETTINGS, SHARED, SYSTEM, TEMPORARY, covers, exchangeable, mounts
 from planrunner.safety.sandbox.obstacles import obstacle
+from planrunner.safety.sandbox.scopes import beneath
 from planrunner.safety.sandbox.syscalls import program
 
 if TYPE_CHECKING:
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 
     Json = Any
 
-INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside.py")
-PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(INSIDE)))
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(presence.INSIDE)))
 SOCKET = "/run/proxy"
 """Where the proxy's socket is seen inside."""
 NOBODY = "65534"
@@ -51,6 +51,10 @@ def settled(confinement: Confinement, asked: bool) -> Confinement:
         weaker = confinement._replace(kind="landlock")
         if asked or not _suffices(weaker):
             raise Refused(f"the sandbox cannot be set up: {obstacle(why).what}", _cure(why))
+        if _is_closed_at_the_top(weaker):
+            words = f"Landlock alone lets no files be made in {weaker.root} itself, only in folders there"
+            named = "name the folders that are written (`policy: {files: {write: [build/**]}}`)"
+            raise Refused(words, f"{named}, or {_cure(why)}")
         return weaker
     if confinement.kind == "landlock" and not _suffices(confinement):
         raise Refused(_too_little(confinement), _cure(presence.bubblewrap()[1]))
@@ -60,6 +64,13 @@ def settled(confinement: Confinement, asked: bool) -> Confinement:
         if not confinement.image:
             raise Refused("the profile `docker` needs an image", "write `sandbox: {profile: docker, image: …}`")
     return confinement
+
+
+def _is_closed_at_the_top(confinement: Confinement) -> bool:
+    """Whether the working directory may be written and has to be let in part by part, since something in it may not."""
+    root = confinement.root
+    held = (*confinement.denied, *confinement.guarded)
+    return root in confinement.writable and any(beneath(path, root) for path in held) and not presence.covers()
 
 
 def _suffices(confinement: Confinement) -> bool:
@@ -142,7 +153,7 @@ def _with_proxy(files: tuple[str, ...], proxy: tuple[str, ...]) -> tuple[str, ..
 
 def _shim(order: int) -> tuple[str, ...]:
     """What stands before a command inside; ``order`` is the number of the descriptor with its order."""
-    return (presence.interpreter(), "-I", "-S", "-B", INSIDE, str(order), "--")
+    return (presence.interpreter(), "-I", "-S", "-B", presence.INSIDE, str(order), "--")
 
 
 def _kept(confinement: Confinement, command: Command) -> int:
@@ -156,6 +167,8 @@ def _order(confinement: Confinement, command: Command) -> dict[str, Json]:
         "title": command.title or command.arguments[0],
         "relay": SOCKET if command.proxy else "",
         "drop": alone,
+        "covers": covers(confinement) if alone and presence.covers() else [],
+        "directory": command.directory,
         "landlock": _rules(confinement),
         "limits": _limits(confinement),
         "filter": program(os.uname().machine, _families(confinement), owners=not alone),
@@ -192,16 +205,19 @@ def _rules(confinement: Confinement) -> dict[str, Json]:
             return {}
         write = [*confinement.writable, TEMPORARY, SHARED, *filter(None, (confinement.own, confinement.fresh))]
         return {"least": 1, "closed": False, "read": ["/"], "list": [], "write": write, "devices": ["/dev"]}
-    read = [*SYSTEM, *SETTINGS, "/proc", *confinement.readable, *confinement.guarded]
-    if confinement.network == "open":
-        read.append(RESOLVER)
-    from planrunner.safety.sandbox.around import parted  # late: only where there are no namespaces
+    settings = (*SETTINGS, RESOLVER) if confinement.network == "open" else SETTINGS
+    read = [*map(os.path.realpath, (*SYSTEM, *settings)), "/proc", *confinement.readable, *confinement.guarded]
+    write = [*confinement.writable]
+    if not presence.covers():
+        from planrunner.safety.sandbox.around import parted  # late: only where there are no namespaces
 
+        read = parted(read, confinement.denied)
+        write = parted(write, (*confinement.denied, *confinement.guarded))
     return {
         "least": presence.LEAST_ABI,
         "closed": confinement.network == "none",
-        "read": parted(read, confinement.denied),
+        "read": read,
         "list": [confinement.root],
-        "write": [*parted(confinement.writable, (*confinement.denied, *confinement.guarded)), confinement.own],
+        "write": [*write, confinement.own],
         "devices": list(_DEVICES),
     }
