@@ -10,6 +10,7 @@ page wrote before. Comments in front of a block steer it:
     <!-- exit: 1 -->                  the last command of the block ends with that code
     <!-- not run: REASON -->          the block is for reading: it needs a terminal, a network, another machine
     <!-- finds: PLAN101 -->           linting the plan gives exactly these codes
+    <!-- needs: bwrap -->             anywhere: the page runs only where this program is installed
 
 A line `...` in expected output stands for any lines. Run ids, durations, times, digests and column widths may differ.
 """
@@ -32,6 +33,8 @@ _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[a-z]*)\n(?P<body>.*?)^(?P=
 _MARKS = re.compile(r"((?:<!-- [^\n]*? -->\n+)+)\Z")
 _MARK = re.compile(r"<!-- (file|exit|not run|finds): ?(.*?) -->")
 
+_NEEDS = re.compile(r"^<!-- needs: (\S+) -->$", re.MULTILINE)
+
 
 class Block(NamedTuple):
     """A fenced block; ``start`` and ``end`` are the offsets of its body in the page."""
@@ -43,6 +46,11 @@ class Block(NamedTuple):
     marks: dict[str, str]
     start: int
     end: int
+
+
+def needs(page: Path) -> list[str]:
+    """Programs without which a page cannot run."""
+    return _NEEDS.findall(page.read_text(encoding="utf-8"))
 
 
 class Step(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from types import ModuleType
 
 import pytest
 
+from planrunner.safety.sandbox import presence
 from planrunner.source import Source
 from planrunner.syntax import parse
 
@@ -43,6 +45,9 @@ def _commands(page: Path) -> bool:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if _commands(page)], ids=_name)
 def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+    for program in blocks.needs(page):
+        if why := presence.bubblewrap()[1] if program == "bwrap" else "" if shutil.which(program) else "not installed":
+            pytest.skip(f"the page needs `{program}`: {why}")
     session = blocks.Session(tmp_path)
     found = [difference for _, differences, _ in blocks.run_page(page, session) for difference in differences]
     told = [f"{one.place}: $ {one.command}\n[exit {one.code}, wanted {one.wanted}]\n{one.printed}" for one in found]

@@ -67,7 +67,9 @@ def test_what_is_held_back_at_the_top_stays_so(project: Project, script: str) ->
 
 @needs_covers
 def test_a_task_that_starts_in_a_guarded_folder_cannot_write_there(project: Project) -> None:
-    outcome = project.run("echo x > config", options={"untrusted": True}, rights=(), directory=str(project.folder / ".git"))
+    outcome = project.run(
+        "echo x > config", options={"untrusted": True}, rights=(), directory=str(project.folder / ".git")
+    )
     assert outcome.failure == "logic" and (project.folder / ".git" / "config").read_text() == "[core]\n"
 
 

@@ -13,6 +13,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from trust_terminal import skip_without_a_sandbox
+
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = """\
 plan: foreign
@@ -58,7 +60,9 @@ class Place:
             capture_output=True,
             timeout=240,
         )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        ran = Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        skip_without_a_sandbox(ran.err)
+        return ran
 
     def noted(self, run: str = "last") -> dict[str, Any]:
         """What the record of a run says of its surroundings."""

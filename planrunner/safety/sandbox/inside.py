@@ -125,7 +125,7 @@ def _cover(layers: list[tuple[str, str]], directory: str) -> None:
     _have_own_mounts()
     sources = {path: _handle(path) for path, how in layers if how != "denied"}
     null = _handle("/dev/null")
-    hidden = []
+    hidden: list[str] = []
     for path, how in layers:
         if how != "denied":
             if any(path.startswith(f"{around}/") for around in hidden):

@@ -64,7 +64,12 @@ def _put_outside(stack: contextlib.ExitStack) -> _Outside:
     folder = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="planrunner-doctor-")))
     token, mark = secrets.token_hex(16), f"planrunner-victim-{secrets.token_hex(8)}"
     workspace, outside, state = (os.path.join(folder, name) for name in ("project", "outside", "project/.planrunner"))
-    for path in (outside, os.path.join(workspace, ".git", "hooks"), os.path.join(state, "tmp", "own"), f"{workspace}/keys"):
+    for path in (
+        outside,
+        os.path.join(workspace, ".git", "hooks"),
+        os.path.join(state, "tmp", "own"),
+        f"{workspace}/keys",
+    ):
         os.makedirs(path, mode=0o700)
     os.symlink(outside, f"{workspace}/assets")
     os.symlink("keys", f"{workspace}/alias")

@@ -9,7 +9,17 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox import presence
 from planrunner.safety.sandbox.confinement import Refused
 from planrunner.safety.sandbox.holding import kept, opened
-from planrunner.safety.sandbox.mounts import HOME, RESOLVER, SETTINGS, SHARED, SYSTEM, TEMPORARY, covers, exchangeable, mounts
+from planrunner.safety.sandbox.mounts import (
+    HOME,
+    RESOLVER,
+    SETTINGS,
+    SHARED,
+    SYSTEM,
+    TEMPORARY,
+    covers,
+    exchangeable,
+    mounts,
+)
 from planrunner.safety.sandbox.obstacles import obstacle
 from planrunner.safety.sandbox.scopes import beneath
 from planrunner.safety.sandbox.syscalls import program
