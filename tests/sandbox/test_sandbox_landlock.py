@@ -75,10 +75,10 @@ def test_a_task_that_starts_in_a_guarded_folder_cannot_write_there(project: Proj
 
 @pytest.mark.usefixtures("covers")
 def test_a_link_at_the_top_leads_nowhere_outside(project: Project, tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "id_rsa").write_text("a secret")
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "id_rsa").write_text("a secret")
     (project.folder / "assets").symlink_to("/")
-    outcome = project.run(f"cat src/one.txt assets{tmp_path}/home/id_rsa", limited(profile="landlock"))
+    outcome = project.run(f"cat src/one.txt assets{tmp_path}/keys/id_rsa", limited(profile="landlock"))
     assert (outcome.failure, outcome.stdout) == ("logic", "one"), outcome
 
 
