@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planrunner.machine.commands import End, Record, settle
-from planrunner.machine.events import FailureResolved, RunParked, StopRequested
+from planrunner.machine.events import FailureResolved, RunParked, StopRequested, TaskSettled
 from planrunner.machine.outcomes import after_attempt, recover_attempt
 from planrunner.machine.starting import admit, before_attempt, while_queued
 from planrunner.machine.state import State
@@ -58,7 +58,15 @@ def decide(state: State, now: float) -> Decision:
             break
     else:
         left = ()
-    commands = admitted(state, ready, commands, now)
+    if state.checkpoints is not None:
+        from planrunner.machine.checkpoints import kept_first  # late: few tasks ask for a checkpoint
+
+        commands = kept_first(state, commands, now)
+    if any(_upsets(state, command) for command in commands):
+        commands, later = _without_beginnings(state, commands)
+        left += (*ready, *later)
+    else:
+        commands = admitted(state, ready, commands, now)
     if state.debts is not None or state.plan.on_failure == "rollback":
         from planrunner.machine import rollback  # late: few runs undo anything
 
@@ -86,15 +94,35 @@ def admitted(state: State, ready: list[int], commands: list[Command], now: float
         from planrunner.machine.rollback import saved_first  # late: few tasks name files to save
 
         commands = saved_first(state, commands)
-    if state.checkpoints is not None:
-        from planrunner.machine.checkpoints import kept_first  # late: few tasks ask for a checkpoint
-
-        commands = kept_first(state, commands, now)
     if state.plan.breakers:
         from planrunner.machine.breakers import held_back  # late: few plans have any
 
         commands = held_back(state, commands, now)
     return commands
+
+
+def _upsets(state: State, command: Command) -> bool:
+    """Whether a command may keep other tasks from beginning: a task fails or is sent back, a container ends, and all
+    that follows while its level fails. Nothing else begins before that is known."""
+    if not isinstance(command, Record):
+        return command.__class__.__name__ == "Close"
+    event = command.event
+    if isinstance(event, TaskSettled):
+        return event.status == "failed" or (state.failing > 0 and event.status != "completed")
+    return event.__class__.__name__ in ("FailureResolved", "FrameClosing", "ResetPlanned")
+
+
+def _without_beginnings(state: State, commands: list[Command]) -> tuple[list[Command], list[int]]:
+    """The commands without those of tasks that have not begun, and the numbers of these tasks."""
+    stays: list[Command] = []
+    later: list[int] = []
+    for command in commands:
+        number = getattr(command, "number", -1)
+        if number < 0 or state.tasks[number].status in ("running", "in_doubt"):
+            stays.append(command)
+        else:
+            later.append(number)
+    return stays, later
 
 
 def _closes(command: Command) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from planrunner.app.proof.lives import PLACE, RUN_ID, START, Broken, Crash, Disk, Nobody, check_intents
-from planrunner.app.proof.promises import check_checkpoints, check_settled_once, check_slots
+from planrunner.app.proof.promises import check_checkpoints, check_settled_once, check_slots, check_starts
 from planrunner.capabilities.contract import Call
 from planrunner.engine.drive import Driver
 from planrunner.engine.effects import StartCall
@@ -196,6 +196,7 @@ def check(world: World, state: State, entries: Sequence[Entry], acted: Sequence[
     check_settled_once(entries)
     check_slots(state, entries)
     check_checkpoints(state, entries)
+    check_starts(world.plan, entries)
     _check_unsafe(world, entries, acted)
     _check_undos(entries)
     check_anew(world.plan, entries)

@@ -22,7 +22,8 @@ GOOD = Outcome(exit_code=0, duration=1.0)
 
 
 def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
-    filled = [{"run": "work", **task} if not {"uses", "command", "gate", "run"} & set(task) else task for task in tasks]
+    own = {"uses", "command", "gate", "run", "subplan", "loop"}
+    filled = [task if own & set(task) else {"run": "work", **task} for task in tasks]
     document = {"plan": "p", "defaults": {"timeout": "1h"}, "tasks": filled, **keys}
     loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
     assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
@@ -52,6 +53,58 @@ def test_the_stop_policy_cancels_what_has_nothing_to_do_with_the_failure() -> No
     assert stopped.statuses() == {"a": "failed", "slow": "completed", "other": "cancelled"}
     going_on = rehearse(plan(*tasks, on_failure="continue"), {"a": [BAD], "slow": [Outcome(duration=60.0)]})
     assert going_on.statuses() == {"a": "failed", "slow": "completed", "other": "completed"}
+
+
+ALONE = {"max_parallel": 1}
+
+
+@pytest.mark.parametrize("policy", ["stop", "rollback"])
+def test_a_failure_starts_nothing_in_the_slot_that_it_frees(policy: str) -> None:
+    ran = run({"id": "a"}, {"id": "b"}, {"id": "c"}, bad=("a",), on_failure=policy, **ALONE)
+    assert ran.order == ["a"]
+    assert ran.statuses() == {"a": "failed", "b": "cancelled", "c": "cancelled"}
+
+
+def test_a_failure_starts_nothing_in_the_room_that_it_leaves_under_a_label() -> None:
+    tasks = [{"id": each, "labels": ["db"]} for each in "abc"]
+    assert run(*tasks, bad=("a",), limits={"db": 1}).order == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("container", "first"),
+    [
+        pytest.param({"subplan": [{"id": "x", "run": "x"}, {"id": "y", "run": "x"}]}, "c/x", id="a subplan"),
+        pytest.param({"foreach": [1, 2], "run": "x {{ item }}"}, "c[0]", id="a fan-out"),
+        pytest.param({"foreach": [1, 2], "subplan": [{"id": "x", "run": "x"}]}, "c[0]/x", id="a fan-out of subplans"),
+        pytest.param({"loop": {"max": 1, "tasks": [{"id": "x", "run": "x"}]}}, "c#1/x", id="a loop"),
+    ],
+)
+def test_a_failure_inside_a_container_starts_nothing_outside_it(container: dict[str, Any], first: str) -> None:
+    tasks = ({"id": "before", "priority": 1}, {"id": "c", **container}, {"id": "b", "priority": -1})
+    ran = rehearse(plan(*tasks, **ALONE), {first: [BAD]})
+    acted = [name for name in ran.order if ran.state.index[name] not in ran.state.holders]
+    assert acted == ["before", first]
+    assert ran.statuses()["b"] == "cancelled"
+
+
+def test_a_failure_lets_no_retry_that_is_due_begin() -> None:
+    tasks = ({"id": "a"}, {"id": "z", "retry": {"attempts": 2, "delay": "1s", "backoff": "fixed", "on": ["transient"]}})
+    slow = {"a": [BAD._replace(duration=2.0)], "z": [FLAKY, GOOD]}
+    ran = rehearse(plan(*tasks), slow)
+    assert ran.order == ["a", "z"]
+    assert ran.statuses() == {"a": "failed", "z": "cancelled"}
+
+
+def test_a_failure_starts_its_handler_and_under_continue_everything_else() -> None:
+    tasks = ({"id": "a", "on_failure": "explain"}, {"id": "explain"}, {"id": "b"})
+    assert run(*tasks, bad=("a",), **ALONE).order == ["a", "explain"]
+    assert run(*tasks, bad=("a",), on_failure="continue", **ALONE).order == ["a", "explain", "b"]
+
+
+def test_a_failure_that_is_allowed_or_tried_again_frees_its_slot_for_others() -> None:
+    assert run({"id": "a", "allow_failure": True}, {"id": "b"}, bad=("a",), **ALONE).order == ["a", "b"]
+    again = {"id": "a", "retry": {"attempts": 2, "delay": "5s", "on": ["transient"]}}
+    assert rehearse(plan(again, {"id": "b"}, **ALONE), {"a": [FLAKY, GOOD]}).order == ["a", "b", "a"]
 
 
 def test_a_failure_edge_runs_its_handler_and_the_run_still_fails() -> None:

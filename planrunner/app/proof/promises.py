@@ -20,9 +20,10 @@ from planrunner.machine.events import (
     TaskSettled,
     TasksReset,
 )
-from planrunner.machine.evolve import CUT_OFF, fold
+from planrunner.machine.evolve import CUT_OFF, evolve, fold
 from planrunner.machine.state import State, TaskState
 from planrunner.machine.statuses import SETTLED
+from planrunner.machine.stops import cut
 from planrunner.plan.model import Plan
 
 Json = Any
@@ -37,6 +38,7 @@ def check(plan: Plan, lived: Lived) -> None:
     check_settled_once(entries)
     check_slots(state, entries)
     check_checkpoints(state, entries)
+    check_starts(plan, entries)
     check_unsafe(entries, lived.acted)
     if state.ended_at is None:
         return
@@ -91,6 +93,18 @@ def check_settled_once(entries: Sequence[Entry]) -> None:
             ended.add((event.task, event.attempt))
         elif isinstance(event, AttemptStarted) and event.task in settled:
             raise Broken(f"P1: `{event.task}` started after it was settled (entry {entry.seq})")
+
+
+def check_starts(plan: Plan, entries: Sequence[Entry]) -> None:
+    """No task begins on a level that fails but handlers, what stands under ``finally`` and what a person asked for."""
+    state = State(plan, RUN_ID)
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, AttemptStarted) and not event.reissue:
+            number = state.index[event.task]
+            if event.attempt == state.tasks[number].past + 1 and cut(state, number) is not None:
+                raise Broken(f"`{event.task}` began though its level had failed (entry {entry.seq})")
+        evolve(state, event, entry.at)
 
 
 def check_checkpoints(state: State, entries: Sequence[Entry]) -> None:
