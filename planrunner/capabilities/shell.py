@@ -29,8 +29,8 @@ def shell(context: Context) -> Spawn:
     The outputs of the task are what it writes to the file named by `$PLANRUNNER_OUTPUT` (JSON objects, `key=value` or
     `key<<END` lines), or its standard output when the task says `stdout: json | text | lines`.
 
-    The exit code decides: 0 is success, 75 a transient failure. A script ended from outside by HUP, INT, TERM or KILL
-    has failed transiently as well; everything else is a logic failure.
+    The exit code decides: 0 is success, 75 a transient failure. A shell or program that HUP, INT, TERM or KILL ended
+    has failed transiently as well; everything else is a logic failure, exit codes above 128 included.
     """
     call = context.call
     arguments = call.arguments or _script_arguments(call.task.shell or "sh", call.script)
@@ -92,17 +92,18 @@ def _printed(context: Context, ended: Exit) -> dict[str, Json]:
 def classify(ended: Exit, direct: bool = True) -> tuple[str, str]:
     """Failure class and message of an exit code; two empty strings when it went well.
 
-    ``direct`` tells a program from a script: a shell reports a command that died of signal n as 128 + n.
+    ``direct`` tells a program from a script. Codes above 128 are codes like others: commands give them of their own
+    accord (`git` 128 and 129), and a shell tells nobody whether a signal was behind it.
     """
     code = ended.code
     if code == 0:
         return "", ""
     if code == _TRY_AGAIN:
         return "transient", _with_last_line("exit code 75 (try again later)", ended)
-    signal = -code if code < 0 else code - 128 if not direct and code > 128 else 0
+    signal = -code if code < 0 else 0
     if signal in _SENT_FROM_OUTSIDE:
         return "transient", f"ended from outside by signal {signal} ({_SENT_FROM_OUTSIDE[signal]})"
-    if signal and code < 0:
+    if signal:
         return "logic", _with_last_line(f"ended by signal {signal}", ended)
     if code == 127 and not direct:
         return "logic", _with_last_line("a command of the script was not found (exit code 127)", ended)

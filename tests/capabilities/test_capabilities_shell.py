@@ -65,6 +65,14 @@ class TestScripts:
 
 
 class TestExitCodes:
+    def test_a_command_that_ends_a_script_with_a_code_above_128_was_not_ended_by_a_signal(self, tmp_path: Path) -> None:
+        outcome = run(tmp_path, "(exit 129)")
+        assert (outcome.failure, outcome.message, outcome.exit_code) == ("logic", "exit code 129", 129)
+
+    def test_a_shell_that_a_signal_ends_failed_from_outside(self, tmp_path: Path) -> None:
+        outcome = run(tmp_path, "kill -TERM $$")
+        assert (outcome.failure, outcome.message) == ("transient", "ended from outside by signal 15 (TERM)")
+
     @pytest.mark.parametrize(
         ("code", "direct", "failure", "message"),
         [
@@ -74,7 +82,8 @@ class TestExitCodes:
             (126, False, "logic", "a command of the script could not be executed (exit code 126): last words"),
             (127, True, "logic", "exit code 127: last words"),
             (-9, True, "transient", "ended from outside by signal 9 (KILL, perhaps for lack of memory)"),
-            (137, False, "transient", "ended from outside by signal 9 (KILL, perhaps for lack of memory)"),
+            (137, False, "logic", "exit code 137: last words"),
+            (129, False, "logic", "exit code 129: last words"),
             (137, True, "logic", "exit code 137: last words"),
             (-15, True, "transient", "ended from outside by signal 15 (TERM)"),
             (-11, True, "logic", "ended by signal 11: last words"),
