@@ -58,6 +58,10 @@ def decide(state: State, now: float) -> Decision:
             break
     else:
         left = ()
+    if state.shape.reworks:
+        from planrunner.machine.rework import before_completing  # late, as above
+
+        commands = before_completing(state, commands)
     if state.checkpoints is not None:
         from planrunner.machine.checkpoints import kept_first  # late: few tasks ask for a checkpoint
 

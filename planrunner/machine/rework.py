@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from planrunner.machine.commands import Record
 from planrunner.machine.containers import limit_time
-from planrunner.machine.events import ResetPlanned, RunReopened, TasksReset
+from planrunner.machine.events import ResetPlanned, RunReopened, TaskSettled, TasksReset
 from planrunner.machine.moves import drop_timer, free_slot, move
 from planrunner.machine.routes import edge_fired
 from planrunner.machine.statuses import SETTLED, check_run
+from planrunner.machine.stops import undisturbed
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
+    from planrunner.machine.commands import Command
     from planrunner.machine.frame import Frame
     from planrunner.machine.state import State
 
@@ -41,13 +43,31 @@ def send_back(state: State, cause: int, target: int, comment: str = "", by: str 
     return ResetPlanned(names, "rework", by, state.specs[cause].id, comment)
 
 
-def by_edge(state: State, number: int, why: str) -> Record | None:
-    """Where a rework edge of a task that has just failed leads, while it has rounds left; ``why`` it failed is what the
-    tasks that begin anew are told."""
+def by_edge(state: State, number: int, why: str, status: str = "failed") -> Record | None:
+    """Where a rework edge of a task that is about to settle as ``status`` leads, while it has rounds left; ``why`` it
+    failed, or the condition of the edge, is what the tasks that begin anew are told."""
     for route in state.shape.reworks.get(number, ()):
-        if state.sent_back.get(number, 0) < route.edge.max and edge_fired(state, route, "failed"):
-            return Record(send_back(state, number, route.target, why))
+        if state.sent_back.get(number, 0) < route.edge.max and edge_fired(state, route, status):
+            condition = route.edge.condition
+            said = why or (f"`{condition.text}` is true" if condition is not None else "")
+            return Record(send_back(state, number, route.target, said))
     return None
+
+
+def before_completing(state: State, commands: Sequence[Command]) -> list[Command]:
+    """The commands, with what sends the run back in place of each end of a task that went well and whose edges lead
+    back. What is stopped from outside completes, and so does what was done already."""
+    return [_instead(state, command) or command for command in commands]
+
+
+def _instead(state: State, command: Command) -> Record | None:
+    event = command.event if isinstance(command, Record) else None
+    if not isinstance(event, TaskSettled) or event.status != "completed" or event.reason in ("fresh", "reused"):
+        return None
+    number = state.index[event.task]
+    if number not in state.shape.reworks or not undisturbed(state, number):
+        return None
+    return by_edge(state, number, "", "completed")
 
 
 def due(state: State) -> list[Record]:

@@ -75,6 +75,18 @@ def test_a_rejection_sends_the_run_back_with_the_comment_until_its_rounds_are_us
     replays(run)
 
 
+def test_an_approval_sends_the_run_back_by_an_edge_that_leads_back_from_success() -> None:
+    back = [{"on": "success", "rework": "draft", "max": 1}]
+    run = GateRun(plan({"id": "draft", "uses": "noop"}, approval(needs=["draft"], next=back), AFTER))
+    run.vote("sign")
+    run.resume()
+    assert (run.statuses()["sign"], run.state.tasks[1].visit) == ("blocked", 2)
+    run.vote("sign")
+    run.resume()
+    assert run.statuses() == {"draft": "completed", "sign": "completed", "after": "completed"}
+    replays(run)
+
+
 def test_a_vote_for_an_earlier_visit_counts_for_nothing() -> None:
     draft = {"id": "draft", "uses": "noop"}
     run = GateRun(plan(draft, approval(needs=["draft"], on_reject={"rework": "draft", "max": 3})))

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from planrunner.machine.events import AttemptEnded, AttemptStarted, FrameOpened, Outcome
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
@@ -314,6 +316,65 @@ def test_what_runs_beside_ends_before_the_tasks_begin_anew() -> None:
     ran = rehearse(plan(*tasks), {"test": [BAD, Outcome(exit_code=0)], "docs": [Outcome(exit_code=0, duration=50.0)]})
     assert ran.state.status == "completed"
     assert ran.order == ["code", "test", "docs", "code", "test", "docs", "more"]
+
+
+def scored(*scores: int) -> list[Outcome]:
+    return [given(score=score) for score in scores]
+
+
+WRITE = {"id": "write", "run": "write {{ rework.comment }}"}
+SHIP = {"id": "ship", "run": "ship", "needs": ["review"]}
+
+
+def reviewed(on: str, **keys: Any) -> Plan:
+    back = {"on": on, "rework": "write", "max": 2, "when": "outputs.score < 8", **keys}
+    review = {"id": "review", "run": "look", "needs": ["write"], "outputs": {"score": "int"}, "next": [back]}
+    return plan(WRITE, review, SHIP)
+
+
+@pytest.mark.parametrize("on", ["success", "always"])
+def test_a_task_that_went_well_sends_back_while_its_condition_holds(on: str) -> None:
+    ran = rehearse(reviewed(on), {"review": scored(5, 8)})
+    assert ran.order == ["write", "review"] * 2 + ["ship"]
+    assert ran.state.status == "completed"
+    assert ran.state.tasks[0].rework == {
+        "comment": "`outputs.score < 8` is true",
+        "by": "",
+        "from": "review",
+        "round": 1,
+    }
+
+
+def test_a_task_that_went_well_completes_when_it_has_no_rounds_left() -> None:
+    ran = rehearse(reviewed("success"), {"review": scored(5)})
+    assert ran.order == ["write", "review"] * 3 + ["ship"]
+    assert ran.statuses() == {"write": "completed", "review": "completed", "ship": "completed"}
+
+
+def test_an_edge_back_from_success_does_not_count_for_a_failure() -> None:
+    ran = rehearse(reviewed("success"), {"review": [BAD]})
+    assert ran.order == ["write", "review"]
+    assert ran.state.status == "failed"
+
+
+def test_a_container_that_went_well_sends_back_too() -> None:
+    steps = [{"id": "look", "run": "x", "outputs": {"score": "int"}}]
+    back = {"on": "success", "rework": "write", "max": 3, "when": "outputs.score < 8"}
+    outputs = {"score": "{{ tasks.look.outputs.score }}"}
+    review = {"id": "review", "needs": ["write"], "subplan": steps, "outputs": outputs, "next": [back]}
+    ran = rehearse(plan(WRITE, review, SHIP), {"review/look": scored(3), "review@2/look": scored(9)})
+    acted = [name for name in ran.order if name != "review"]
+    assert acted == ["write", "review/look", "write", "review@2/look", "ship"]
+
+
+def test_a_task_that_went_well_sends_nothing_back_while_its_level_fails() -> None:
+    tasks = (*reviewed("success").tasks, plan({"id": "other", "run": "x"}).tasks[0])
+    ran = rehearse(reviewed("success")._replace(tasks=tasks), {"other": [BAD], "review": scored(5)})
+    assert ran.order == ["write", "other"]
+    slow = {"other": [BAD._replace(duration=1.5)], "review": scored(5)}
+    ran = rehearse(reviewed("success")._replace(tasks=tasks), slow)
+    assert ran.order == ["write", "other", "review"]
+    assert ran.statuses() == {"write": "completed", "review": "completed", "ship": "cancelled", "other": "failed"}
 
 
 # Linked plans
