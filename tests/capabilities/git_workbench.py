@@ -77,6 +77,9 @@ class Desk:
     def conceal(self, name: str, value: str) -> None:
         """Nothing is kept from anybody here."""
 
+    def directory(self) -> str:
+        return str(self.folder)
+
     def enclosed(self, arguments: Sequence[str], env: Mapping[str, str], directory: str) -> None:
         """No policy shuts anything in here."""
 

@@ -224,3 +224,34 @@ def test_what_is_fetched_from_is_read_and_what_is_pushed_to_is_written(desk: Des
     scoped(desk, "{write: ['open/**']}", ", protocols: [file]")
     assert ran(desk, "git.fetch", url="other.git").code == 0
     assert ran(desk, "git.push", url="other.git").rule("a") == "policy.files.write"
+
+
+@pytest.fixture
+def ruled(tmp_path: Path) -> Desk:
+    """A repository with the branch `lax`, whose planrunner.yaml, and a file that it includes, say something else."""
+    desk = Desk(tmp_path)
+    (desk.folder / ".git").rmdir()
+    git(desk, "init", "-q")
+    desk.write(".gitignore", "/p.json\n")
+    desk.write("planrunner.yaml", "include: strict.yaml\ngit: {name: a, email: a@example.org}\n")
+    desk.write("strict.yaml", "policy: {capabilities: {deny: [http.*]}}\n")
+    git(desk, "add", "-A")
+    git(desk, "commit", "-qm", "main")
+    for branch, path in (("lax", "planrunner.yaml"), ("loose", "strict.yaml")):
+        git(desk, "checkout", "-q", "-b", branch, "main")
+        desk.write(path, "policy: {}\n")
+        git(desk, "commit", "-qam", branch)
+    git(desk, "checkout", "-q", "main")
+    return desk
+
+
+@pytest.mark.parametrize(("uses", "name"), [("git.merge", "ref"), ("git.switch", "ref")])
+@pytest.mark.parametrize(("branch", "path"), [("lax", "planrunner.yaml"), ("loose", "strict.yaml")])
+def test_no_move_of_head_replaces_what_rules_over_plans(
+    ruled: Desk, uses: str, name: str, branch: str, path: str
+) -> None:
+    before, head = (ruled.folder / path).read_bytes(), git(ruled, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
+    told = ran(ruled, uses, **{name: branch})
+    assert told.rule("a") == "files.protected"
+    assert (ruled.folder / path).read_bytes() == before
+    assert git(ruled, "rev-parse", "HEAD", "--abbrev-ref", "HEAD") == head and git(ruled, "status", "--porcelain") == ""

@@ -34,10 +34,10 @@ _LATE = "-late"
 """After the name of a record: nothing could be captured before the first attempt."""
 
 
-def opened(context: Context, looks: bool = False) -> Beneath:
-    """The working directory of a call. Whoever only ``looks`` may do so where there is no state folder, and makes
-    none. Raises Failure (policy where the task works in `.git` or in the state folder), StorageFailed."""
-    state, directory = "", context.call.directory
+def opened(context: Context, looks: bool = False, directory: str = "") -> Beneath:
+    """The working directory of a call, or another one. Whoever only ``looks`` may do so where there is no state folder,
+    and makes none. Raises Failure (policy where the task works in `.git` or in the state folder), StorageFailed."""
+    state, directory = "", directory or context.call.directory
     if context.call.task.cwd and ".git" in os.path.realpath(directory).casefold().split("/"):
         raise Failure(f"plans do not work in `.git`: {directory}", "policy", rule="files.protected")
     if context.services is not None and not looks:

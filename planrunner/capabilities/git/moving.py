@@ -24,7 +24,7 @@ def capture(context: Context, repository: Repository, new: str) -> dict[str, Any
     """What has to be known to come back from a move to the commit ``new``."""
     head = must_have_commits(repository)
     paths = trees.differing(repository, head.commit, new)
-    scopes.require(context, "write", repository.top, paths)
+    scopes.require_moved(repository, paths)
     return {
         "slot": slot(context),
         "branch": head.branch,
@@ -45,7 +45,8 @@ def must_have_commits(repository: Repository) -> Head:
 
 def go(context: Context, repository: Repository, new: str, to: Head, what: str) -> None:
     """Move to the commit ``new`` with HEAD as in ``to``: files and index first, then the references. Issued again, what
-    an earlier attempt left halfway is put back before. Raises Failure (policy) where a file may not be written."""
+    an earlier attempt left halfway is put back before. Raises Failure (policy) where a file may not be written, or
+    rules over plans."""
     record, name = Record(context, slot(context)), slot(context)
     if noted := record.read():
         _recover(context, repository, noted)
@@ -53,7 +54,7 @@ def go(context: Context, repository: Repository, new: str, to: Head, what: str) 
     if head == to:
         return
     paths = trees.differing(repository, head.commit, new)
-    scopes.require(context, "write", repository.top, paths)
+    scopes.require_moved(repository, paths)
     trees.must_not_hide(repository, paths)
     copy = index.Copy(repository, name)
     copy.take()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.files.acting import opened
 from planrunner.capabilities.files.beneath import scope_in
 from planrunner.capabilities.files.readable import require_let
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import Literal
 
     from planrunner.capabilities.contract import Context
@@ -27,6 +29,21 @@ def require(context: Context, way: Literal["read", "write"], top: str, paths: It
         scope = scope._replace(grounds=scope.grounds[-1:])  # git follows no link, so its paths have one name each
         for path in paths:
             scope.require(way, (os.path.relpath(os.path.join(top, path), here),))
+
+
+def require_moved(repository: Repository, paths: Collection[str]) -> None:
+    """Raises Failure (policy) for the first of the paths below the top of a working tree that may not be replaced, by a
+    file scope or because it rules over plans."""
+    context = repository.git.context
+    with opened(context, looks=context.call.dry, directory=repository.top) as tree:
+        tree.scope = None  # its paths start at the top, those of a policy at the working directory
+        for path in paths:
+            try:
+                tree.writable(path)
+            except Failure as failure:
+                said = f"{failure}; the commits differ in it, so a person has to move HEAD there"
+                raise Failure(said, failure.failure, rule=failure.rule) from None
+    require(context, "write", repository.top, paths)
 
 
 def require_named(context: Context, paths: Sequence[str]) -> None:
