@@ -64,11 +64,15 @@ def planrunner(ctx: click.Context, /, **given: Any) -> None:
     ctx.obj = settings(**given)
 
 
-def run(arguments: list[str]) -> int:
-    """Run a command through click; gives its exit code. Closed pipes and Ctrl-C are the caller's."""
+def run(arguments: list[str], asked: list[Settings]) -> int:
+    """Run a command through click; gives its exit code. ``asked`` gets the settings that stood before it. Closed pipes
+    and Ctrl-C are the caller's."""
     try:
         with planrunner.make_context("planrunner", list(arguments)) as ctx:
-            result: Any = planrunner.invoke(ctx)
+            try:
+                result: Any = planrunner.invoke(ctx)
+            finally:
+                asked.extend([ctx.obj] if isinstance(ctx.obj, Settings) else [])
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
+    from planrunner.cli.settings import Settings
+
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 _GONE = "the current directory does not exist any more"
 _ELSEWHERE = "change to another with `cd`, then call it again"
@@ -23,19 +25,20 @@ PIPE_CLOSED = 141
 def guarded(arguments: list[str], own: bool = False) -> int:
     """Run the command that ``arguments`` ask for; never raises. With ``own`` the process has nothing else to do."""
     _write_all()
+    asked: list[Settings] = []
     try:
         try:
-            code = _dispatch(arguments, own)
+            code = _dispatch(arguments, own, asked)
         finally:
             _tell_of_plugins()
         sys.stdout.flush()
         return code
     except PlanInvalid as error:
-        return _invalid(error, arguments)
+        return _invalid(error, asked)
     except PlanrunnerError as error:
-        _say(f"error: {error.message}", f"{_GONE}; {_ELSEWHERE}" if _is_gone() else _here(error.hint, arguments))
+        _say(f"error: {error.message}", f"{_GONE}; {_ELSEWHERE}" if _is_gone() else _here(error.hint, asked))
         if isinstance(error, Denied):
-            _keep(error, arguments)
+            _keep(error, asked)
         return error.exit_code
     except BrokenPipeError:
         return broken_pipe()
@@ -68,7 +71,8 @@ def _is_terminal(stream: TextIO | None) -> bool:
         return False  # it is closed
 
 
-def _dispatch(arguments: list[str], own: bool) -> int:
+def _dispatch(arguments: list[str], own: bool, asked: list[Settings]) -> int:
+    """Run the command; ``asked`` gets the settings that stood before it, as soon as they are read."""
     from planrunner.cli.quick import read
 
     call = read(arguments)
@@ -80,11 +84,12 @@ def _dispatch(arguments: list[str], own: bool) -> int:
         # Late: click costs more than a short run.
         from planrunner.cli.group import run
 
-        return run(arguments)
+        return run(arguments, asked)
     from planrunner.cli.options import ExecOptions
     from planrunner.cli.running import exec_plan, resume_run
 
     given, options = call
+    asked.append(given)
     return exec_plan(given, options) if isinstance(options, ExecOptions) else resume_run(given, options)
 
 
@@ -111,34 +116,25 @@ def _say(message: str, hint: str = "") -> None:
         pass
 
 
-def _here(hint: str, arguments: Sequence[str]) -> str:
+def _here(hint: str, asked: Sequence[Settings]) -> str:
     """A hint whose commands look where this one looked."""
-    state = _option(arguments, "--state")
-    if not state or "planrunner " not in hint:
+    if not asked or "planrunner " not in hint:
         return hint
-    from planrunner.cli.settings import ABOUT_RUNS, reworded, settings  # late: only for a command that went wrong
+    from planrunner.cli.settings import ABOUT_RUNS, reworded  # late: only for a command that went wrong
 
-    return reworded(hint, settings(state).program, ("exec", *ABOUT_RUNS))
+    return reworded(hint, asked[0].program, ("exec", *ABOUT_RUNS))
 
 
-def _keep(denied: Denied, arguments: Sequence[str]) -> None:
+def _keep(denied: Denied, asked: Sequence[Settings]) -> None:
     """Keep for audit that a plan was not let start, but on paper. Where that fails the plan stays refused."""
-    if not denied.rule or "--dry-run" in arguments:
+    if not denied.rule or not asked or asked[0].on_paper:
         return
     from planrunner.app.refused import keep  # late: few plans are refused
 
     try:
-        keep(denied, _option(arguments, "--state") or None)
+        keep(denied, asked[0].state)
     except Exception as problem:  # whatever it is, the refusal is what has to be told
         _say(f"warning: this refusal is not on record: {getattr(problem, 'message', problem)}")
-
-
-def _option(arguments: Sequence[str], name: str) -> str:
-    """The value of an option that stands before the command; empty where it is not given."""
-    from itertools import pairwise  # late: only for a command that went wrong
-
-    words = "=".join(arguments).split("=")
-    return next((value for option, value in pairwise(words) if option == name), "")
 
 
 def _full(error: OSError) -> int:
@@ -162,13 +158,12 @@ def _nowhere() -> int:
     return USAGE
 
 
-def _invalid(error: PlanInvalid, arguments: Sequence[str]) -> int:
+def _invalid(error: PlanInvalid, asked: Sequence[Settings]) -> int:
     # Late: only plans with faults need the renderer.
-    from planrunner.cli.settings import COLORS, messages, settings
+    from planrunner.cli.settings import Settings, messages
     from planrunner.views.findings import render_text
 
-    color = _option(arguments, "--color")
-    screen = messages(settings(color=color if color in COLORS else "auto"))
+    screen = messages(asked[0] if asked else Settings())
     screen.write(render_text(error.findings, error.source, screen.color) + "\n")
     _say(f"error: {error.message}", error.hint)
     return error.exit_code

@@ -23,6 +23,7 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
     """Run a plan; the exit code of the contract."""
     from planrunner.app.execute import ExecRequest
 
+    given.on_paper = options.dry_run
     if not os.path.isfile(options.plan):
         from planrunner.app.planfile import check_regular  # late: it words what is wrong with the file
 

@@ -87,7 +87,7 @@ def _click_reader(monkeypatch):
 
     def read(arguments):
         calls.clear()
-        code = group.run(arguments)
+        code = group.run(arguments, [])
         return calls[0] if calls else code
 
     return read

@@ -86,6 +86,16 @@ class TestWhatIsKept:
         (row,) = rows(place)
         assert row["rule"] == "sandbox.off" and row["digest"].startswith("bytes:sha256:")
 
+    def test_it_is_kept_where_the_options_say_whatever_the_values_of_parameters_look_like(self, place) -> None:
+        path = deny(place)
+        with (place.work / path).open("a") as file:
+            file.write("params: {a: {type: string, default: ''}}\n")
+        assert place("exec", path, "-p", "a=--state", "-p", "a=b", "-p", "a=--dry-run").code == 12
+        assert not (place.work / "-p").exists()
+        assert place("--state", "elsewhere", "exec", path, "--trust=", "-p", "a=b").code == 12  # click reads it
+        assert (place.work / "elsewhere").is_dir()
+        assert len(rows(place)) == 1
+
     def test_people_see_it_and_no_run_is_listed(self, place) -> None:
         place("exec", deny(place))
         shown = place("audit", "export", "refused", "--format", "text").out
