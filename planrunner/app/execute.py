@@ -23,6 +23,7 @@ from planrunner.machine.events import Entry, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plugins import Registry
+from planrunner.plugins.registry import is_own_process
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import notation_of
 
@@ -308,9 +309,10 @@ class Held:
             onlooker = Observed(site.watch, state.run_id, observers)
         driver = Driver(state, self._append, effects, place, onlooker, self._handle.last_seq)
         driver.inbox = Inbox(site.journal, self._handle)
-        gc.freeze()  # the plan and the modules stay: no collection has to look at them again
-        gc.set_threshold(50_000, 20, 50)  # events hold no cycles, and looking for some costs a tenth
-        gc.enable()
+        if is_own_process():
+            gc.freeze()  # the plan and the modules stay: no collection has to look at them again
+            gc.set_threshold(50_000, 20, 50)  # events hold no cycles, and looking for some costs a tenth
+            gc.enable()
         ours = True
         try:
             driver.record(*first)
@@ -362,6 +364,7 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         vault=vault,
         untrusted=state.environment.get("trust", {}).get("origin") == "outside",
         unconfined=site.unconfined,
+        own_process=is_own_process(),
     )
     return LiveEffects(settings)
 

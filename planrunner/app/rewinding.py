@@ -289,6 +289,6 @@ def _record(root: str, path: str, piece: Piece, last: bool) -> dict[str, Json]:
 
 
 def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+    """The mask of this process, which ``os.umask`` could tell only by changing it for every thread."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        return next((int(line.split()[1], 8) for line in status if line.startswith("Umask:")), 0o022)

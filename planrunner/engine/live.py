@@ -185,7 +185,6 @@ class LiveEffects:
             from planrunner.engine.threads import Workers  # late: runs of processes need no threads
 
             self._workers = Workers(self._poller.wake)
-        self._supervisor.programs.alone = False
         self._supervisor.foreign_children = True
         return self._workers
 

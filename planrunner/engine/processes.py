@@ -106,7 +106,6 @@ class Supervisor:
         self._poller = poller
         self._grace = grace
         self.programs = Programs(environment)
-        self.programs.alone = adopts
         self._young: list[Process] = []
         self._spare: tuple[int, int, int, int] | None = None
         self._first = 0

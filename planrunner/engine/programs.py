@@ -35,28 +35,24 @@ class Programs:
     """Spawns programs in one base environment; remembers where on the PATH they are."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self.alone = True
-        """No thread of others looks at the working directory of this program while a process is started."""
         self.environment = {name: value for name, value in environment.items() if name not in _OF_AN_OUTER_RUN}
         self._found: dict[tuple[str, str, str], str] = {}
         self._null = _above_standard_descriptors()
-        _keep_descriptors()
+        self._closed = tuple([(os.POSIX_SPAWN_CLOSE, number) for number in _inheritable()])
 
     def spawn(self, spawn: Spawn, env: dict[str, str], out: int, err: int) -> int:
         """The process number of the started program, which gets ``env`` and no more; raises SpawnFailed."""
         arguments, enter = spawn.arguments, self._directory(spawn.directory)
         if not arguments or not arguments[0]:
             raise SpawnFailed("logic", "there is no command to execute")
-        if enter and not self.alone:
-            # a function in another thread would see the change of directory, so a shell makes it
-            path = self.locate(arguments[0], env, enter)
-            if not os.access(os.path.join(enter, path), os.X_OK):
-                code = errno.EACCES if os.path.exists(os.path.join(enter, path)) else errno.ENOENT
+        if enter:
+            # a change of directory here would be one for every thread of the process, so a shell makes it
+            if code := _why_not(os.path.join(enter, self.locate(arguments[0], env, enter))):
                 raise _explained(OSError(code, os.strerror(code)), arguments[0])
-            arguments, enter = ("/bin/sh", "-c", _ENTER, "sh", enter, *arguments), ""
+            arguments = ("/bin/sh", "-c", _ENTER, "sh", enter, *arguments)
         stdin = _memory_file(spawn.stdin) if spawn.stdin else self._null
         try:
-            return self._spawn(arguments, env, enter, (stdin, out, err, *spawn.descriptors))
+            return self._spawn(arguments, env, (stdin, out, err, *spawn.descriptors))
         except ValueError as error:
             raise SpawnFailed("logic", f"the command cannot be started: {error}") from None
         except OSError as error:
@@ -65,26 +61,17 @@ class Programs:
             if stdin != self._null:
                 os.close(stdin)
 
-    def _spawn(self, arguments: tuple[str, ...], env: dict[str, str], enter: str, streams: tuple[int, ...]) -> int:
-        path = self.locate(arguments[0], env, enter)
-        actions = [(os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)]
-        home = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if enter else -1
-        try:
-            if enter:
-                os.chdir(enter)
-            return os.posix_spawn(
-                path,
-                arguments,
-                env,
-                file_actions=actions,
-                setsid=True,
-                setsigmask=(),
-                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores these two, and a child would inherit that
-            )
-        finally:
-            if enter:
-                os.fchdir(home)
-                os.close(home)
+    def _spawn(self, arguments: tuple[str, ...], env: dict[str, str], streams: tuple[int, ...]) -> int:
+        copies = [(os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)]
+        return os.posix_spawn(
+            self.locate(arguments[0], env, ""),
+            arguments,
+            env,
+            file_actions=(*self._closed, *copies),
+            setsid=True,
+            setsigmask=(),
+            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores these two, and a child would inherit that
+        )
 
     def _directory(self, directory: str) -> str:
         """The directory to enter, or nothing when the process would be there anyway."""
@@ -106,6 +93,20 @@ class Programs:
 
     def close(self) -> None:
         os.close(self._null)
+
+
+def _why_not(path: str) -> int:
+    """Why the kernel would not execute a file (an errno), nought where nothing is known against it. A shell would take
+    a file that is neither a program nor a script with a #! line for a script of its own."""
+    if not os.access(path, os.X_OK):
+        return errno.EACCES if os.path.exists(path) else errno.ENOENT
+    try:
+        with open(path, "rb") as file:
+            head = file.read(4)
+        other = set(os.listdir("/proc/sys/fs/binfmt_misc")) - {"register", "status"}
+    except OSError:
+        return errno.EACCES if os.path.isdir(path) else 0
+    return 0 if head[:2] == b"#!" or head == b"\x7fELF" or other else errno.ENOEXEC
 
 
 def search(name: str, path: str, directory: str) -> str:
@@ -140,14 +141,16 @@ def _memory_file(data: bytes) -> int:
     return handle
 
 
-def _keep_descriptors() -> None:
-    """Descriptors that whoever started planrunner left open are not for the tasks."""
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2:
-            try:
-                os.set_inheritable(int(name), False)
-            except OSError:
-                continue  # the one that listed them
+def _inheritable() -> list[int]:
+    """Descriptors that whoever started planrunner left open: they are not for the tasks."""
+    found = []
+    for number in map(int, os.listdir("/proc/self/fd")):
+        try:
+            if number > 2 and os.get_inheritable(number):
+                found.append(number)
+        except OSError:
+            continue  # the one that listed them
+    return found
 
 
 def _above_standard_descriptors() -> int:

@@ -33,10 +33,10 @@ class LiveSettings(NamedTuple):
     stream and bytes as they come. Processes get ``environment`` (None: that of this process) below their own, and
     ``grace`` seconds between TERM and KILL. ``clock`` is the time line of the run (None: one that starts now),
     ``epoch`` tells this runner from earlier ones, ``directory`` is where the run works, ``outside`` are patterns of
-    other places that it may work in. ``own_process`` False is for programs that do other things as well: signals are
-    left to them, orphans to init. ``vault`` has the secrets of the run, where its project lists credentials. A plan
-    from outside the project is ``untrusted``: whatever it starts is shut in, and gets little of the environment.
-    ``unconfined`` says that a person has taken the sandbox away.
+    other places that it may work in. ``own_process`` False is for programs that do other things as well, other runs
+    among them: signals are left to them, orphans to init. ``vault`` has the secrets of the run, where its project lists
+    credentials. A plan from outside the project is ``untrusted``: whatever it starts is shut in, and gets little of the
+    environment. ``unconfined`` says that a person has taken the sandbox away.
     """
 
     state_dir: str

@@ -289,8 +289,15 @@ _alone: list[bool] = []
 
 
 def own_process() -> None:
-    """From now on loading a plugin keeps the standard streams of this process away from it: nobody else uses them."""
+    """From now on this process does nothing but what planrunner was called for: loading a plugin keeps the standard
+    streams away from it, and a run may change what belongs to the whole process."""
     _alone.append(True)
+
+
+def is_own_process() -> bool:
+    """Whether this process is planrunner's alone. Where it is not, a run changes nothing that is the whole process's:
+    signals, the garbage collector, and who adopts orphans."""
+    return bool(_alone)
 
 
 def leave_out() -> None:

@@ -109,8 +109,9 @@ def _parts(directory: str) -> tuple[list[Part], Part | None]:
     from planrunner.safety import profiles, userfile  # late, as above
 
     key = (directory, profiles.asked(), _content(directory), userfile.user_file(), userfile.user_content())
-    if _latest and _latest[0][0] == key:
-        return _latest[0][1:]
+    latest = _latest[0] if _latest else None  # one look: another thread may read another project meanwhile
+    if latest is not None and latest[0] == key:
+        return latest[1:]
     _, wanted, content, path, users = key
     parts, user = _read(directory, content, wanted), None
     if users is not None:
