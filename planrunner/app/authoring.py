@@ -203,7 +203,7 @@ def _written(file: File, notation: Notation, even: bool = False) -> str:
     if parsed.tree is None or has_errors(parsed.findings):
         raise PlanInvalid(f"`{source.name}` does not parse", source, arrange(parsed.findings))
     comments = syntax.read_comments(source, parsed.tree) if source.notation != "json" else None
-    tree = parsed.tree if notation == source.notation else named(parsed.tree, source)
+    tree = parsed.tree if notation == source.notation == "text" else named(parsed.tree, source)
     if isinstance(tree, MappingNode):
         tree = ordered(tree)
     if even:

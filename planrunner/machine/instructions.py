@@ -23,14 +23,8 @@ TEXT = "text"
 
 def question(task: Task) -> str:
     """What somebody is asked to do."""
-    words = task.command.strip() or "; ".join(filter(None, (_words(step) for step in task.subplan or task.steps)))
+    words = task.command.strip()
     return f"carry this out: {words}" if words else f"carry `{task.id}` out: nothing else says how to do it"
-
-
-def _words(step: Any) -> str:
-    if isinstance(step, str):
-        return step
-    return str(getattr(step, "command", "") or getattr(step, "title", "") or getattr(step, "id", "")).strip()
 
 
 def form(task: Task) -> list[dict[str, Json]]:

@@ -11,23 +11,16 @@ if TYPE_CHECKING:
 
 
 def holds(task: Task) -> str:
-    """What kind of frame a task opens: ``items``, ``round`` or ``subplan``; empty for a task that holds no others.
-
-    Steps of which none acts are an instruction in plain words.
-    """
+    """What kind of frame a task opens: ``items``, ``round`` or ``subplan``; empty for a task that holds no others."""
     if task.fanout is not None:
         return "items"
     if task.loop is not None:
         return "round"
-    return "subplan" if task.sub is not None or any(map(_acts, task.subplan)) else ""
-
-
-def _acts(step: Task) -> bool:
-    return bool(step.uses or step.gate or step.fanout or holds(step))
+    return "subplan" if task.sub is not None or task.subplan else ""
 
 
 def inside(task: Task) -> tuple[Task, ...]:
-    """The tasks that stand in one, steps in plain words included."""
+    """The tasks that stand in one."""
     looped = task.loop.tasks if task.loop is not None else ()
     linked = task.sub.tasks if task.sub is not None else ()
     return (*task.subplan, *looped, *linked)
@@ -39,7 +32,7 @@ def is_container(task: Task) -> bool:
 
 
 def inner(task: Task) -> tuple[Task, ...]:
-    """The tasks that a container holds; steps in plain words are none."""
+    """The tasks that a container holds."""
     return inside(task) if is_container(task) else ()
 
 

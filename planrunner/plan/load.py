@@ -16,12 +16,13 @@ from planrunner.plan.counting import too_many
 from planrunner.plan.files import File as File
 from planrunner.plan.files import read_plan as read_plan
 from planrunner.plan.linking import MAX_TASKS, Library, Links
-from planrunner.plan.lower import lower
+from planrunner.plan.lower import Lowered, lower
 from planrunner.plan.model import Capability, Plan
+from planrunner.plan.rules.unexecuted import without_effect
 from planrunner.plan.rules.view import Project
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.source import Source
-from planrunner.syntax.tree import Mapping, Node, Scalar
+from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -87,6 +88,9 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
     table, more = _Table(capabilities), _plugin_checks(capabilities)
     lowered = lower(tree, links, table)
     findings += _unsaid(lowered.findings, found)
+    if len(lowered.plan.tasks) == 1 and lowered.plan.tasks[0].edges:
+        lowered, astray = _alone(lowered)
+        findings += astray
     project = project._replace(refused=has_errors(findings))
     findings += rules.run(lowered.plan, source, table, more, lowered.subplans, project)
     faults = (each for each in findings if each.code != DENIED)
@@ -94,18 +98,51 @@ def _load(source: Source, capabilities: Capabilities, links: Links, project: Pro
 
 
 def named(tree: Node, source: Source) -> Node:
-    """A text file that holds only tasks is a plan with the name of its file."""
-    if (
-        source.notation != "text"
-        or not isinstance(tree, Mapping)
-        or any(tree.key(key) for key in ("plan", "plan_id", "id"))
-    ):
+    """A text file that holds only tasks is a plan with the name of its file; a mapping that is a task is a plan of that
+    task alone."""
+    if not isinstance(tree, Mapping):
+        return tree
+    if source.notation != "text":
+        return _of_one_task(tree)
+    if any(tree.key(key) for key in ("plan", "plan_id", "id")):
         return tree
     stem = os.path.basename(source.name).split(".")[0]
     name = re.sub(r"^[^A-Za-z_]+|[^A-Za-z0-9_-]+", "", stem) or "plan"
     return Mapping(
         [(Scalar("plan", 0, 0, "plan"), Scalar(name, 0, 0, name)), *tree.entries], tree.start, tree.end, tree.flow
     )
+
+
+_PLANS_ALONE = frozenset(
+    ["plan", "plan_id", "tasks", "nodes", "steps", "finally", "subplans", "gates", "defaults", "definition_of_done"]
+)
+_TASKS_ALONE = frozenset(
+    "kind uses using run command gate ask with inputs input needs depends_on dependsOn expect success_criteria "
+    "criteria preconditions failure_modes next capabilities".split()
+)
+
+
+def _of_one_task(tree: Mapping) -> Mapping:
+    """The plan of a file that holds one task; any other mapping is the plan itself."""
+    keys = {str(key.value) for key, _ in tree.entries}
+    name = tree.get("id")
+    if name is None or keys & _PLANS_ALONE or not keys & _TASKS_ALONE:
+        return tree
+    plan = (Scalar("plan", name.start, name.end, "plan"), name)
+    tasks = (Scalar("tasks", tree.start, tree.start, "tasks"), Sequence([tree], tree.start, tree.end))
+    return Mapping([plan, tasks], tree.start, tree.end, tree.flow)
+
+
+def _alone(lowered: Lowered) -> tuple[Lowered, list[Diagnostic]]:
+    """A plan of one task without its edges to tasks of other files, each of which is a finding."""
+    [task] = lowered.plan.tasks
+    own = tuple(edge for edge in task.edges if edge.target == task.id)
+    astray = [
+        without_effect(f"the edge to `{edge.target}`", edge.span, f"`{task.id}` is the only task of this plan")
+        for edge in task.edges
+        if edge.target != task.id
+    ]
+    return lowered._replace(plan=lowered.plan._replace(tasks=(task._replace(edges=own),))), astray
 
 
 def _unsaid(later: Iterable[Diagnostic], schema_findings: Iterable[Diagnostic]) -> Iterator[Diagnostic]:

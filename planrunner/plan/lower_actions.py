@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 
+from planrunner.jsontext import stable_json
 from planrunner.plan import lower_flow as flow
 from planrunner.plan import lower_values as values
 from planrunner.plan.lower_expressions import condition
@@ -15,6 +17,8 @@ from planrunner.record import TYPE_CHECKING
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from planrunner.plan.model import WatchAction
 
 
@@ -23,6 +27,20 @@ def script(node: Node) -> str | tuple[str, ...] | None:
     if isinstance(node, Sequence):
         return tuple(values.plain_text(item) for item in node.items if isinstance(item, Scalar))
     return node.value.rstrip("\n") if isinstance(node, Scalar) and isinstance(node.value, str) else None
+
+
+def variable_of(name: str) -> str:
+    """A name for an environment variable that shadows none of those that programs go by."""
+    wanted = re.sub(r"[^A-Z0-9_]", "_", name.upper())
+    return f"INPUT_{wanted}" if wanted in _TAKEN or not wanted[:1].isalpha() else wanted
+
+
+_TAKEN = frozenset("PATH HOME USER SHELL PWD LANG TERM IFS ENV TMPDIR EDITOR PAGER LOGNAME MAIL TZ CDPATH PS1".split())
+
+
+def variable_text(value: Any) -> str:
+    """The text of an input as a variable: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else stable_json(value)
 
 
 def made_ready(run: str | tuple[str, ...] | None) -> Script | None:

@@ -8,6 +8,7 @@ from planrunner.plan import lower_actions as actions
 from planrunner.plan import lower_flow as flow
 from planrunner.plan import lower_parts as parts
 from planrunner.plan import lower_values as values
+from planrunner.plan.commands.looks import only_calls
 from planrunner.plan.lower_expressions import FACTS, OUTCOME, condition
 from planrunner.plan.lower_gate import GATE_KEYS
 from planrunner.plan.lower_values import Lowering
@@ -30,13 +31,15 @@ _new = tuple.__new__
 class Draft:
     """A task while its keys are read. ``nodes`` keeps values that only make sense together: gate, fan-out, criteria."""
 
-    __slots__ = ("defaults", "edges", "fields", "identity", "low", "nodes", "notes", "spans")
+    __slots__ = ("defaults", "edges", "family", "fields", "identity", "low", "nodes", "notes", "spans")
 
     def __init__(self, low: Lowering, defaults: dict[str, Any]) -> None:
         self.low = low
         self.defaults = defaults
         self.fields: dict[str, Any] = dict(defaults)
         self.identity: Node | None = None
+        self.family = ""
+        """The family of capabilities that the calls of ``run`` belong to."""
         self.nodes: dict[str, Node] = {}
         self.notes: dict[str, Any] = {}
         self.edges: dict[str, list[Edge]] = {}
@@ -92,6 +95,8 @@ def _secrets(draft: Draft, node: Node) -> None:
 
 def _run(draft: Draft, node: Node) -> None:
     draft.fields["run"] = found = actions.script(node)
+    if isinstance(found, str) and only_calls(found):
+        draft.nodes["run"] = node
     if found and any("\0" in part for part in ([found] if isinstance(found, str) else found)):
         draft.low.report("PLAN006", "no command can hold the character NUL", node.span, "take `\\0` out")
 

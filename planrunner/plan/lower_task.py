@@ -15,7 +15,7 @@ from planrunner.plan.commands.looks import looks_like_calls
 from planrunner.plan.families import makes
 from planrunner.plan.lower_draft import CRITERIA, Draft
 from planrunner.plan.lower_expressions import condition, criteria
-from planrunner.plan.lower_families import joined
+from planrunner.plan.lower_families import joined, with_items
 from planrunner.plan.lower_gate import GATE_KEYS, gate, routes
 from planrunner.plan.lower_links import check_params, linked
 from planrunner.plan.lower_values import Lowering, Pending
@@ -43,11 +43,37 @@ def lower_task(low: Lowering, node: Mapping, defaults: dict[str, Any], extra: tu
     draft.read(node.entries)
     for entry in extra:
         _add_gate(draft, entry)
+    if "run" in draft.fields:
+        _finish_run(draft)
     if draft.nodes:
         _finish_together(draft)
     elif draft.fields.get("kind") == "gate":
         _finish_gate(draft)
     return _built(draft, node)
+
+
+def _finish_run(draft: Draft) -> None:
+    """What ``run`` is: a script for the shell, calls of capabilities, or the operation of the family in ``uses``."""
+    fields, nodes, low = draft.fields, draft.nodes, draft.low
+    uses, run, known = fields.get("uses", ""), fields["run"], low.capabilities
+    family = uses if uses and known is not None and "." not in uses and known.get(uses) is None else ""
+    if family and known is not None and isinstance(run, str) and known.get(f"{family}.{run.strip()}") is not None:
+        fields["uses"] = f"{family}.{run.strip()}"
+        del fields["run"]
+    elif "run" in nodes and known is not None and (family or not uses):
+        fields["command"] = run.strip()
+        nodes["command"], draft.family = nodes["run"], family
+        del fields["run"]
+        fields.pop("uses", None)
+    if uses in ("", "shell") and "run" in fields and isinstance(fields.get("inputs"), dict):
+        _hand_over(draft)
+
+
+def _hand_over(draft: Draft) -> None:
+    """The inputs of a script are variables of its environment: ``topic`` is ``$TOPIC``. ``env`` wins over them."""
+    inputs = draft.fields.pop("inputs")
+    given = {actions.variable_of(name): actions.variable_text(value) for name, value in inputs.items()}
+    draft.fields["env"] = tuple({**given, **dict(draft.fields.get("env", ()))}.items())
 
 
 def _built(draft: Draft, node: Mapping) -> Task:
@@ -120,13 +146,13 @@ def _finish_action(draft: Draft) -> None:
         if fields["rollback"] is None:
             draft.notes["rollback"] = values.data(nodes["rollback"])
     if "command" in nodes and not fields.keys() & _OTHER_ACTIONS and draft.identity is not None:
-        _commanded(low, _inner(draft), values.text(draft.identity), nodes["command"])
+        _commanded(low, _inner(draft), values.text(draft.identity), nodes["command"], draft.family)
 
 
-def _commanded(low: Lowering, defaults: dict[str, Any], name: str, node: Node) -> None:
+def _commanded(low: Lowering, defaults: dict[str, Any], name: str, node: Node, family: str = "") -> None:
     """Keep a command that means calls: they become tasks when those beside it are known."""
     if isinstance(node, Scalar) and low.capabilities is not None and looks_like_calls(values.text(node)):
-        low.commands[name] = Pending(node, defaults)
+        low.commands[name] = Pending(node, defaults, family)
 
 
 def _finish_gate(draft: Draft) -> None:
@@ -303,7 +329,7 @@ def lower_list(draft: Draft, node: Node) -> tuple[Task, ...]:
 
 def complete(low: Lowering, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
     """The tasks of one list with what takes all of them to tell: the members of families, the calls of commands."""
-    tasks = joined(tasks)
+    tasks = with_items(low, joined(tasks))
     if not low.commands:
         return tasks
     from planrunner.plan.commands.lower import with_calls  # late: few plans have commands

@@ -26,10 +26,12 @@ Json: TypeAlias = "Any"
 
 
 class Pending(NamedTuple):
-    """A command that is lowered when the tasks beside it are known; ``defaults`` are those of its calls."""
+    """A command that is lowered when the tasks beside it are known; ``defaults`` are those of its calls, ``family`` is
+    where its verbs are looked up first (``git`` for ``status()``)."""
 
     node: Scalar
     defaults: dict[str, Any]
+    family: str = ""
 
 
 class Lowering:

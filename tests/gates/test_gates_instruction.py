@@ -88,3 +88,31 @@ def test_criteria_in_words_are_asked_for_once_it_is_done(project: Any) -> None:
     done = project("resume", "last", "--json")
     assert (done.code, done.data["tasks"]["a"]["outputs"]["text"]) == (0, "seven")
     assert project("replay", "last").code == 0
+
+
+def test_each_step_in_words_is_a_task_that_asks_by_itself(project: Any) -> None:
+    project.plan("plan: p\ntasks:\n  - id: check\n    subplan: [look at the pool, read the slow log]\n")
+    assert project("exec", "p.yaml").code == 8
+    assert [gate["gate"] for gate in project("gates", "last", "--json").data["gates"]] == ["check/step-1"]
+    project("approve", "last", "check/step-1", "--reason", "it is full")
+    assert project("resume", "last").code == 8
+    [gate] = project("gates", "last", "--json").data["gates"]
+    assert gate["gate"] == "check/step-2" and gate["ask"] == "carry this out: read the slow log"
+    project("approve", "last", "check/step-2", "--reason", "nothing there")
+    ended = project("resume", "last", "--json")
+    assert ended.data["tasks"]["check/step-1"]["outputs"]["text"] == "it is full"
+    assert ended.data["tasks"]["check"]["status"] == "completed"
+
+
+def test_who_is_asked_for_the_items_of_a_family_makes_its_tasks(project: Any) -> None:
+    project.plan("plan: p\ntasks:\n  - {id: 'dive-*', run: 'echo {{ item }}', timeout: 1m}\n")
+    assert project("exec", "p.yaml").code == 8
+    asked = project("answer", "last", "dive", "-f", "items=red,blue")
+    assert asked.code == 0, asked.err
+    ended = project("resume", "last", "--json")
+    assert {name: each["status"] for name, each in ended.data["tasks"].items()} == {
+        "dive": "completed",
+        "dive-*": "completed",
+        "dive-1": "completed",
+        "dive-2": "completed",
+    }

@@ -407,3 +407,40 @@ def test_a_call_stands_where_its_capability_is_named_and_not_at_its_result() -> 
     assert found is not None
     calls = found.tasks[0].subplan
     assert [text[call.span.start : call.span.end] for call in calls] == ["noop", "sleep"]
+
+
+def test_calls_under_run_are_a_command() -> None:
+    result = loaded(
+        "plan: p\ntasks:\n  - id: a\n    run: noop(1) -> one; noop(one) -> two\n    expect: [two is not empty]\n"
+    )
+    assert result.plan is not None, result.findings
+    assert [(call.id, call.uses) for call in result.plan.tasks[0].subplan] == [("one", "noop"), ("two", "noop")]
+
+
+@pytest.mark.parametrize(
+    ("keys", "uses"),
+    [("run: say() -> x", ""), ("uses: shell\n    run: noop(1) -> x", "shell"), ("run: greet() { echo hi; }", "shell")],
+)
+def test_a_script_stays_a_script_unless_it_only_calls_capabilities(keys: str, uses: str) -> None:
+    result = loaded(f"plan: p\ntasks:\n  - id: a\n    {keys}\n  - id: b\n    uses: noop\n")
+    if uses:
+        assert result.plan is not None and result.plan.tasks[0].uses == uses
+    else:
+        assert [found.code for found in result.findings if found.severity == "error"] == ["PLAN007"]
+
+
+def test_the_operation_of_a_family_stands_under_run() -> None:
+    text = "plan: p\ntasks:\n  - {id: a, using: research, run: search, input: {query: x}}\n"
+    result = loaded(text + "  - id: b\n    using: llm\n    run: complete('y') -> text\n")
+    assert result.plan is not None, result.findings
+    first, second = result.plan.tasks
+    assert (first.uses, first.run, first.inputs) == ("research.search", None, {"query": "x"})
+    assert [call.uses for call in second.subplan] == ["llm.complete"]
+
+
+def test_the_inputs_of_a_script_are_variables_that_shadow_none() -> None:
+    text = "plan: p\ntasks:\n  - id: a\n    input: {topic: '{{ plan.id }}', path: x, many: [1, two]}\n    env: {TOPIC: own}\n    run: echo $TOPIC\n"
+    result = loaded(text)
+    assert result.plan is not None, result.findings
+    assert dict(result.plan.tasks[0].env) == {"TOPIC": "own", "INPUT_PATH": "x", "MANY": '[1,"two"]'}
+    assert result.plan.tasks[0].inputs is None

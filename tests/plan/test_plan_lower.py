@@ -446,7 +446,20 @@ def test_finally_tasks_come_last_and_are_marked() -> None:
 
 def test_a_family_of_tasks_keeps_its_pattern() -> None:
     plan = plan_of("plan: p\ntasks:\n  - {id: 'deep-dive-*', kind: research}\n")
-    assert plan.tasks[0].id == "deep-dive-*"
+    assert plan.tasks[1].id == "deep-dive-*"
+
+
+def test_a_person_is_asked_for_the_items_of_a_family_that_names_none() -> None:
+    plan = plan_of(
+        "plan: p\ntasks:\n  - {id: scope, uses: noop, on_success: 'dive-*'}\n  - {id: 'dive-*', needs: [scope], uses: noop}\n"
+        "  - {id: dive, uses: noop}\n  - {id: end, needs: [dive-1], uses: noop}\n"
+    )
+    scope, asked, family, _, end = plan.tasks
+    assert asked.id == "dive-items" and asked.needs == ("scope",) and scope.edges[0].target == "dive-items"
+    assert asked.gate is not None and [(field.name, field.type) for field in asked.gate.form] == [("items", "list")]
+    assert family.needs == ("dive-items",) and end.needs == ("dive-*",)
+    assert family.fanout is not None and family.fanout.foreach is not None
+    assert family.fanout.foreach.text == "tasks['dive-items'].outputs.items"
 
 
 def test_a_task_that_only_has_an_id_is_a_task() -> None:

@@ -26,6 +26,7 @@ PLANS = [
     "plan-build-search.json",
     "rfc-collect.yaml",
     "template.plan",
+    "rfc-collect-1.yaml",
 ]
 
 
@@ -51,10 +52,9 @@ def block(start: str) -> str:
 
 
 def seed_texts() -> dict[str, str]:
-    """The printed plans; where the print offers a choice (``a|b|c``), the first is taken, and the single task gets the
-    plan and the two tasks that it points to."""
-    http3 = re.sub(r"^state: (\w+)\|.*$", r"state: \1", block("plan_id: http3"), flags=re.MULTILINE)
-    task = re.sub(r"^kind: (\w+)\|.*$", r"kind: \1", block('id: "rfc'), flags=re.MULTILINE)
+    """The printed plans; the single task gets the plan and the two tasks that it points to, and the template's places
+    are filled in."""
+    task = block('id: "rfc')
     lines = [("    " if number else "  - ") + line for number, line in enumerate(task.rstrip("\n").split("\n"))]
     rfc = "plan: rfc-collect\ntasks:\n" + "\n".join(lines) + "\n  - {id: rfc-summarize-1, kind: synthesize}\n"
     filled = block("task <id>")
@@ -73,7 +73,8 @@ def seed_texts() -> dict[str, str]:
         assert place in filled
         filled = filled.replace(place, word)
     return {
-        "http3-research.yaml": http3,
+        "http3-research.yaml": block("plan_id: http3"),
+        "rfc-collect-1.yaml": task,
         "feature-x.yaml": block("plan_id: feature-x"),
         "debug-500.yaml": block("plan_id: debug-500"),
         "plan-build-search.json": block("{"),
@@ -107,8 +108,8 @@ def check_all_notations(text: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", PLANS)
 def test_the_printed_plan_and_the_one_in_the_corpus_are_the_same(name: str) -> None:
-    if name == "template.plan":
-        pytest.skip("the template is filled in differently")
+    if name in ("template.plan", "rfc-collect-1.yaml"):
+        pytest.skip("the template is filled in differently, and the task alone is another one")
     ours = next(path for path in corpus("ok") if path.name == name)
     assert digest(plan_of(seed_texts()[name], name)) == digest(plan_of(ours.read_text(), name))
 

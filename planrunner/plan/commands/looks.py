@@ -35,6 +35,19 @@ def looks_like_calls(text: str) -> bool:
     return any(re.match(_CALL, part) or re.match(_DOTTED, part) for part in statements(text))
 
 
+def only_calls(text: str) -> bool:
+    """Whether a script is a command: every statement is a call, and one at least names its result. No shell could run
+    it."""
+    if "->" not in text:
+        return False
+    parts = [part for part in statements(unwrapped(text)) if part]
+    named = [part for part in parts if re.search(rf"\)\s*->\s*{_NAME}$", part)]
+    return bool(named) and all(part in named or re.fullmatch(rf"{_STATEMENT}", part) for part in parts)
+
+
+_STATEMENT = rf"(?s:{_NAME}(?:\.{_NAME})*\(.*\))"
+
+
 def statements(text: str) -> Iterator[str]:
     """The statements of a text, without the spaces around them."""
     start = 0

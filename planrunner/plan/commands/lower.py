@@ -132,7 +132,7 @@ class _Command:
         self.names.append(name)
 
     def _call(self, call: Call, number: int, before: str) -> Task:
-        capability = capability_of(call.verb, self._capabilities)
+        capability = capability_of(call.verb, self._capabilities, self._pending.family)
         self._check_result(call)
         inputs = dict(self._inputs(call, capability))
         run = inputs.pop("run", None) if capability.takes_run else None

@@ -25,8 +25,12 @@ FRAMED: Mapping[str, tuple[str, str]] = {
 """Verbs that put words before what they are given: the input that gets them, and the words."""
 
 
-def capability_of(verb: Word, capabilities: Mapping[str, Capability]) -> Capability:
-    """The capability that a call names. Raises CommandError where there is none, or more than one."""
+def capability_of(verb: Word, capabilities: Mapping[str, Capability], family: str = "") -> Capability:
+    """The capability that a call names, one of ``family`` before others. Raises CommandError where there is none, or
+    more than one."""
+    own = capabilities.get(f"{family}.{verb.text}") if family else None
+    if own is not None:
+        return own
     name = VERBS.get(verb.text, verb.text)
     found = capabilities.get(name)
     if found is not None:

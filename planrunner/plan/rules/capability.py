@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.commands.looks import looks_like_calls
+from planrunner.plan.lower_actions import variable_of
 from planrunner.plan.model import Action, Capability, Field, Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.constants import Fault, faults
@@ -38,7 +38,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
                 help_ = "give it `run: …`, a script or a list of arguments"
                 yield Diagnostic("PLAN008", f"`{task.uses}` has nothing to run", span_of(task, "uses"), help=help_)
             else:
-                if has_key(task, "run") and not capability.takes_run:
+                if task.run is not None and has_key(task, "run") and not capability.takes_run:
                     yield _beside(task, "run", f"`{capability.name}` runs no script")
                 elif has_key(task, "command") and looks_like_calls(task.command):
                     yield _beside(task, "command", "the capability is called, and not what the command says")
@@ -168,7 +168,7 @@ def _unknown_input(view: PlanView, use: _Use, name: str, close: str | None) -> D
     fields = [field.name for field in capability.inputs]
     if capability.takes_run and not fields:
         message = f"the input `{name}` does not reach the script of `{capability.name}`"
-        return Diagnostic("PLAN008", message, span, help=f"hand it over with `env: {{{_variable(name)}: …}}`")
+        return Diagnostic("PLAN008", message, span, help=f"hand it over with `env: {{{variable_of(name)}: …}}`")
     message = f"`{capability.name}` takes no input `{name}`"
     if close:
         written = view.source.text[span.start : span.end] == name
@@ -176,15 +176,6 @@ def _unknown_input(view: PlanView, use: _Use, name: str, close: str | None) -> D
         return Diagnostic("PLAN008", f"{message}, did you mean `{close}`?", span, fix=fix)
     way = f"it takes {names(fields)}" if fields else "it takes no inputs"
     return Diagnostic("PLAN008", message, span, help=way)
-
-
-def _variable(name: str) -> str:
-    """A name for an environment variable that shadows none of those that programs go by."""
-    wanted = re.sub(r"[^A-Z0-9_]", "_", name.upper())
-    return f"INPUT_{wanted}" if wanted in _TAKEN or not wanted[:1].isalpha() else wanted
-
-
-_TAKEN = frozenset("PATH HOME USER SHELL PWD LANG TERM IFS ENV TMPDIR EDITOR PAGER LOGNAME MAIL TZ CDPATH PS1".split())
 
 
 def _missing(view: PlanView, use: _Use, field: Field) -> Diagnostic:

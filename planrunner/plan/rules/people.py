@@ -20,6 +20,15 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     for task in view.plan.tasks:
         if not task.uses and not said and _left_to_people(task):
             yield _instruction(task)
+        if (
+            task.id[-1:] == "*"
+            and task.fanout is not None
+            and not {"foreach", "matrix"} & {key for key, _ in task.spans}
+        ):
+            message = f"`{task.id}` has no `foreach`: a person is asked for its items"
+            yield Diagnostic(
+                "PLAN601", message, task.span, help="give them with `foreach: [one, two]` or an expression"
+            )
         if task.gate is not None:
             yield from _unmet(task, task.gate)
         if task.expect or task.gate is not None or task.postconditions or task.preconditions:
@@ -27,7 +36,7 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
 
 
 def _left_to_people(task: Task) -> bool:
-    if task.run is not None or task.gate or task.loop or task.subplan_file or task.id.endswith("*"):
+    if task.run is not None or task.gate or task.loop or task.subplan_file:
         return False
     if task.command:
         return not looks_like_calls(task.command)  # one that does not parse is no instruction either

@@ -9,7 +9,7 @@ from planrunner.plan.rights import JUDGED
 from planrunner.plan.rules.view import PlanView, names
 from planrunner.source import Span
 
-CODES = ("PLAN020",)
+CODES = ("PLAN020", "PLAN021")
 
 _CARRIED_OUT = frozenset({"gates", "labels", "requireGateForProd", *JUDGED, "sandbox"} - {"tools"})
 """Keys of a policy that a run obeys."""
@@ -23,9 +23,28 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             place = _plan_key(view, "policies" if "\npolicies" in view.source.text else "policy")
             what = f"the plan's `policy` for {names(idle)}"
             yield _finding(what, place, "nothing is held back by it")
-    for task in view.plan.tasks:
-        if task.id[-1:] == "*" and task.fanout is None:
-            yield _finding(f"the family `{task.id}`", task.span, "no member of it is made without `foreach`")
+
+    if not view.outer:
+        yield from _idle_keys(view)
+
+
+_IDLE = {
+    "hypotheses": "nothing tracks them",
+    "memory": "nothing is remembered between runs",
+    "labels": "limits and policies look at the labels of tasks",
+}
+"""Keys of a plan that nothing looks at, and what that means."""
+
+
+def _idle_keys(view: PlanView) -> Iterable[Diagnostic]:
+    notes = view.plan.notes if isinstance(view.plan.notes, dict) else {}
+    for key, instead in _IDLE.items():
+        if notes.get(key) or (key == "hypotheses" and view.plan.hypotheses):
+            yield without_effect(f"`{key}` of a plan", _plan_key(view, key), instead)
+
+
+def without_effect(what: str, span: Span, instead: str) -> Diagnostic:
+    return Diagnostic("PLAN021", f"{what} has no effect in this version: {instead}", span)
 
 
 def _finding(what: str, span: Span, instead: str) -> Diagnostic:
