@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from planrunner.app.proof.world import World, known_capabilities, listed, script, staged
+from planrunner.app.proof.reads import outputs_read
+from planrunner.app.proof.world import World, known_capabilities, script, staged
 from planrunner.engine.imagined import ImaginedEffects
 from planrunner.plan.model import Plan
 from planrunner.record import NamedTuple
@@ -24,5 +25,5 @@ def assumed(plan: Plan, now: float) -> Dry:
     """Criteria and preconditions are taken to hold, and what waits for a person is taken to be done, since an imagined
     world has neither measurements nor people. ``now`` is where its clock starts (seconds since 1970)."""
     known = known_capabilities(plan)
-    world = World(judged=False, people=False, seconds=0.0, fields=known.fields, listed=listed(plan))
+    world = World(judged=False, people=False, seconds=0.0, fields=known.fields, read=outputs_read(plan))
     return Dry(staged(plan, world), known.traits, ImaginedEffects(script(world), now))

@@ -53,6 +53,7 @@ _PLAIN_FILTERS = (
     "abs capitalize count d default dictsort first float groupby int items last length list lower map max min reject"
     " rejectattr reverse round select selectattr sort string sum title trim truncate unique upper urlencode wordcount"
 )
+_ENGINE_WORDS = frozenset(["_loop_vars", "_block_vars"])
 _INTERNAL = frozenset(["__counted__", "__joined__"])
 _REFUSED: dict[type[nodes.Node], str] = {
     nodes.Assign: "set",
@@ -181,7 +182,8 @@ class _Sandbox(ParsingEnvironment):
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
         owner, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
         if (isinstance(owner, str) and name in _TEXT_METHODS) or (isinstance(owner, dict) and name in _MAP_METHODS):
-            return __obj(*args, **kwargs)
+            # The engine adds words of its own to calls inside loops and blocks.
+            return __obj(*args, **{key: value for key, value in kwargs.items() if key not in _ENGINE_WORDS})
         raise SecurityError("templates have no functions")
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:

@@ -40,7 +40,9 @@ def counts_text(state: State) -> str:
 
 def ending(terminal: Terminal, state: State, run_id: str, source: Source | None = None) -> list[str]:
     """The lines to print when a run ended or was parked; with the ``source`` of its plan, failures name places."""
-    lines = [summary(terminal, state, run_id), *_next_steps(terminal, state, run_id)]
+    lines = [summary(terminal, state, run_id)]
+    if not is_dry(state):
+        lines += _next_steps(terminal, state, run_id)
     if state.ledger is not None:
         from planrunner.views.budget import budget_line  # late: few runs have limits
 

@@ -9,7 +9,7 @@ from planrunner.machine.state import State, TaskState
 from planrunner.masking import masked
 from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.standing import attempt_text, outputs_of
+from planrunner.views.standing import attempt_text, is_dry, outputs_of
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, cut, harmless, word
 
@@ -244,7 +244,9 @@ def _following(state: State, number: int) -> set[int]:
 
 
 def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
-    """The commands to go on with; they are never cut, because people copy them."""
+    """The commands to go on with; they are never cut, because people copy them. A dry run keeps nothing to look at."""
+    if is_dry(state):
+        return []
     task, found = state.specs[number], state.tasks[number]
     if found.status == "in_doubt":
         undoable = task.rollback is not None or task.backup or mine(state, number)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+FAILING = {"plan": "p", "tasks": [{"id": "t", "timeout": "1m", "run": "echo {{ 1 / 0 }}"}]}
 PLAN = {"plan": "p", "tasks": [{"id": "t", "timeout": "1m", "run": "touch made"}]}
 
 
@@ -48,3 +49,19 @@ def test_the_data_of_a_dry_run_says_so_and_its_time_is_never_less_than_nothing(t
 def test_the_lines_of_a_dry_run_say_so_before_everything_else(tmp_path: Path) -> None:
     lines = ran(tmp_path, "--dry-run", "--progress", "jsonl").stdout.splitlines()
     assert json.loads(lines[0])["dry_run"] is True
+
+
+def test_a_dry_run_that_fails_names_no_command_for_a_run_that_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "f.json").write_text(json.dumps(FAILING))
+    done = subprocess.run(
+        [sys.executable, "-m", "planrunner", "--state", "state", "exec", "f.json", "--dry-run"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 1
+    assert "t failed" in done.stderr
+    assert not [
+        word for word in ("logs", "why 20", "resume", "retry") if f"planrunner --state state {word}" in done.stderr
+    ]

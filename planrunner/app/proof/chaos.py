@@ -12,8 +12,9 @@ from planrunner.app.proof.implied import required
 from planrunner.app.proof.lives import Broken, Kill, Lived, Stage, live
 from planrunner.app.proof.people import decided
 from planrunner.app.proof.promises import check, differences
+from planrunner.app.proof.reads import outputs_read
 from planrunner.app.proof.testing import runnable
-from planrunner.app.proof.world import World, decision, known_capabilities, listed, script, staged
+from planrunner.app.proof.world import World, decision, known_capabilities, script, staged
 from planrunner.capabilities.contract import Call
 from planrunner.errors import UsageError
 from planrunner.machine.events import Outcome, TaskSettled
@@ -98,7 +99,7 @@ def imagined_stage(plan: Plan, request: ChaosRequest) -> Stage:
     if bound.problems:
         raise UsageError("; ".join(bound.problems))
     known = known_capabilities(plan)
-    world = World(judged=False, fields=known.fields, listed=listed(plan))
+    world = World(judged=False, fields=known.fields, read=outputs_read(plan))
     answers = script(world)
     if request.seed:
         answers = answers._replace(outcome=_seeded(answers.outcome, request.seed))

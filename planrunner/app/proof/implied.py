@@ -9,8 +9,8 @@ from typing import Any
 from planrunner.app.proof.cases import Case, Expectation
 from planrunner.app.proof.names import demands, walk
 from planrunner.app.proof.people import SAMPLES
+from planrunner.app.proof.reads import beside, comparisons
 from planrunner.app.proof.world import Reply, World
-from planrunner.plan.expressions.paths import children
 from planrunner.plan.holding import is_container
 from planrunner.plan.model import Expression, Gate, Plan, Task
 
@@ -131,40 +131,10 @@ def _detected(expression: Expression) -> Reply:
         if name in ("stdout", "stderr", "message") and isinstance(constant, str):
             found[name] = f"{found.get(name, '')} {constant}".strip()
         elif (name == "exit_code" and isinstance(constant, int)) or name == "failure":
-            found[name] = _beside(constant, operator)
+            found[name] = beside(constant, operator)
     if not found.get("exit_code") and "failure" not in found:
         found["failure"] = "logic"
     return Reply(**found, done=False)
-
-
-def _beside(constant: Json, operator: str) -> Json:
-    """A value for which a comparison with a constant holds."""
-    if isinstance(constant, bool):
-        return constant if operator != "!=" else not constant
-    if isinstance(constant, (int, float)):
-        return constant + {">": 1, "<": -1, "!=": 1}.get(operator, 0)
-    return f"not {constant}" if operator == "!=" else constant
-
-
-_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-
-
-def comparisons(tree: Json) -> Iterator[tuple[tuple[str, ...], str, Json]]:
-    """Names that an expression compares with constants: (path, operator, constant)."""
-    from planrunner.plan.expressions.paths import paths_of
-
-    todo = [tree]
-    while todo:
-        node = todo.pop()
-        todo.extend(children(node))
-        if node[0] != "compare":
-            continue
-        operator, left, right = node[3], node[4], node[5]
-        if left[0] == "const":
-            operator, left, right = _MIRRORED.get(operator, operator), right, left
-        found = paths_of(left)
-        if right[0] == "const" and len(found) == 1:
-            yield found[0], operator, right[3]
 
 
 def _values(whole: Case, plan: Plan) -> Iterator[Case]:
@@ -177,7 +147,7 @@ def _values(whole: Case, plan: Plan) -> Iterator[Case]:
     seen: set[tuple[str, str, str]] = set()
     for prefix, path, operator, constant in _compared(plan):
         for word in (operator, {"==": "!=", "!=": "=="}.get(operator, "<" if ">" in operator else ">")):
-            value = _beside(constant, word)
+            value = beside(constant, word)
             if path[0] == "tasks" and len(path) == 4 and path[2] == "outputs":
                 name, change = prefix + path[1], {path[3]: value}
                 world = whole.world._replace(replies={name: (Reply(outputs=change),)})

@@ -12,9 +12,10 @@ from planrunner.app.proof.implied import all_goes_well, implied
 from planrunner.app.proof.lives import Broken, Lived, Stage, live
 from planrunner.app.proof.names import paths
 from planrunner.app.proof.people import decided, extended, lapses
+from planrunner.app.proof.reads import outputs_read
 from planrunner.app.proof.testfile import Suite, read_tests
 from planrunner.app.proof.verdict import Miss, misses
-from planrunner.app.proof.world import Known, World, decision, known_capabilities, listed, script, staged
+from planrunner.app.proof.world import Known, World, decision, known_capabilities, script, staged
 from planrunner.diagnostics import Diagnostic, has_errors
 from planrunner.errors import NotFound, PlanInvalid, UsageError
 from planrunner.machine.state import State
@@ -272,7 +273,7 @@ def stage_of(plan: Plan, case: Case, known: Known) -> Stage:
     bound = bind_params(plan, case.params)
     if bound.problems:
         raise UsageError("; ".join(bound.problems))
-    world = case.world._replace(fields=known.fields, listed=listed(plan))
+    world = case.world._replace(fields=known.fields, read=outputs_read(plan))
     return Stage(
         staged(plan, world),
         script(world),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planrunner.app.proof.names import best, matches, walk, written
+from planrunner.app.proof.reads import Shape, fitting
 from planrunner.capabilities.contract import Call, Exit, Failure
 from planrunner.capabilities.soundness import sound
 from planrunner.engine.imagined import Script
@@ -55,8 +56,8 @@ class World(NamedTuple):
     """Whether the criteria of tasks that have replies are judged; the cases that follow from a plan know none."""
     fields: Mapping[str, Mapping[str, str]] = {}
     """The outputs that capabilities give by themselves, with their types, by the name of the capability."""
-    listed: frozenset[tuple[str, str]] = frozenset()
-    """Outputs that a fan-out takes its items from: (task, output)."""
+    read: Mapping[str, Shape] = {}
+    """What the plan reads of the outputs of its tasks, by the id of the task."""
     people: bool = True
     """Whether there is anybody to decide gates; without people they are passed."""
     seconds: float = SECONDS
@@ -150,11 +151,7 @@ def _classified(call: Call, code: int, reply: Reply) -> tuple[str, str]:
 
 def _outputs(world: World, call: Call, reply: Reply) -> dict[str, Json]:
     task = call.task
-    given = {name: Output(name, kind) for name, kind in world.fields.get(task.uses, {}).items()}
-    given |= {output.name: output for output in task.outputs if output.value is None}
-    assumed = {name: placeholder(task, output) for name, output in given.items()}
-    last = written(task.id).rpartition("/")[2]
-    assumed |= {name: [f"<{name} 1>", f"<{name} 2>"] for of, name in world.listed if of == last}
+    assumed = _assumed(world, task)
     if reply.outputs is not None:
         return {**assumed, **reply.outputs}
     if reply.stdout and task.stdout:
@@ -163,6 +160,25 @@ def _outputs(world: World, call: Call, reply: Reply) -> dict[str, Json]:
         return {**assumed, **stdout_outputs(task.stdout, reply.stdout, task.outputs)}
     if task.uses == "noop" and "value" in (call.inputs or {}):
         assumed["value"] = call.inputs["value"]
+    return assumed
+
+
+def _assumed(world: World, task: Task) -> dict[str, Json]:
+    """The outputs of an attempt that nothing is said about: those that the task declares, those that its capability
+    gives, those of its standard output, and those that somebody reads."""
+    last = written(task.id).rpartition("/")[2]
+    read = world.read.get(last) or Shape()
+    given = dict(world.fields.get(task.uses, {}))
+    given |= {output.name: output.type for output in task.outputs if output.value is None}
+    if task.stdout in ("text", "lines"):
+        own = [output.name for output in task.outputs if output.value is None and not output.path]
+        given.setdefault(own[0] if len(own) == 1 else "value", "string" if task.stdout == "text" else "list")
+    named = {output.name for output in task.outputs}
+    given |= {name: "any" for name in read.fields if name not in given and name not in named}
+    assumed = {name: placeholder(f"{task.id}.{name}", kind, read.fields.get(name)) for name, kind in given.items()}
+    schema = task.inputs.get("schema") if isinstance(task.inputs, dict) else None
+    if isinstance(schema, dict) and given.get("json") == "any":
+        assumed["json"] = fitting(schema, f"{task.id}.json", read.member("json"))
     return assumed
 
 
@@ -176,11 +192,20 @@ _PLACEHOLDERS: dict[str, Json] = {
     "list": [],
     "map": {},
 }
+_KINDS: dict[str, Any] = {"int": int, "number": (int, float), "bool": bool, "list": list, "map": dict, "string": str}
 
 
-def placeholder(task: Task, output: Output) -> Json:
-    """The value of a declared output that nothing is said about."""
-    return _PLACEHOLDERS.get(output.type, f"<{task.id}.{output.name}>")
+def placeholder(label: str, kind: str, read: Shape | None) -> Json:
+    """The value of an output that nothing is said about: of its type, and with what is read of it."""
+    outer = kind.partition("[")[0]
+    plain = _PLACEHOLDERS.get(outer, f"<{label}>")
+    if read is None:
+        return plain
+    value = read.value(label)
+    if outer in ("any", ""):
+        return value
+    fits = isinstance(value, _KINDS.get(outer, ())) and isinstance(value, bool) == (outer == "bool")
+    return value if fits else plain
 
 
 def staged(plan: Plan, world: World) -> Plan:
@@ -243,17 +268,6 @@ def _staged_loop(task: Task, world: World, path: str) -> Loop:
 
 
 _TRUE = Expression("true", ("const", 0, 4, True))
-
-
-def listed(plan: Plan) -> frozenset[tuple[str, str]]:
-    """The outputs that fan-outs take their items from: (task, output)."""
-    found = set()
-    for _, task in walk(plan.tasks):
-        foreach = task.fanout.foreach if task.fanout is not None else None
-        for path in foreach.paths if foreach is not None else ():
-            if path[0] == "tasks" and len(path) == 4 and path[2] == "outputs":
-                found.add((path[1], path[3]))
-    return frozenset(found)
 
 
 def _spoken(world: World, path: str, criteria: Json) -> Json:

@@ -1,0 +1,387 @@
+"""What a plan reads of the results of its tasks, as shapes: an assumed result has the members that somebody asks for.
+
+``tasks.repos.outputs.json[0].owner.login`` makes the assumed ``json`` a list of maps with a map ``owner``, and
+``tasks.score.outputs.points >= 8`` makes ``points`` a number that is large enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from planrunner.app.proof.names import walk
+from planrunner.plan.expressions.paths import children
+from planrunner.plan.holding import inner
+from planrunner.plan.model import Expression, Plan, Task
+
+Json = Any
+Tree = Any
+
+MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_NUMERIC = frozenset(["int", "float", "round", "abs"])
+_OF_LISTS = frozenset(["first", "last", "random", "min", "max", "sort", "unique", "reverse", "list", "slice", "batch"])
+_DEEPEST = 32
+
+
+class Shape:
+    """What is read of one value: members by name, items of a list, and a value that a comparison is glad of."""
+
+    __slots__ = ("fields", "item", "sample")
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Shape] = {}
+        self.item: Shape | None = None
+        self.sample: Json = None
+
+    def member(self, name: str) -> Shape:
+        found = self.fields.get(name)
+        if found is None:
+            found = self.fields[name] = Shape()
+        return found
+
+    def each(self) -> Shape:
+        if self.item is None:
+            self.item = Shape()
+        return self.item
+
+    def suggest(self, value: Json) -> None:
+        """A value that something compares this one with; the first suggestion counts."""
+        if self.sample is None:
+            self.sample = value
+
+    def value(self, label: str, level: int = 0) -> Json:
+        """A value of this shape; texts in it say what they stand for."""
+        if level < _DEEPEST and self.fields:
+            return {name: shape.value(f"{label}.{name}", level + 1) for name, shape in self.fields.items()}
+        if level < _DEEPEST and self.item is not None:
+            return [self.item.value(f"{label} {number}", level + 1) for number in (1, 2)]
+        return f"<{label}>" if self.sample is None else self.sample
+
+
+class _Record(Shape):
+    """A task as others read it: outputs of a fan-out are lists, and ``items`` are records of its items."""
+
+    __slots__ = ("_many",)
+
+    def __init__(self, many: bool) -> None:
+        super().__init__()
+        self._many = many
+        self.fields["outputs"] = Shape()
+
+    def member(self, name: str) -> Shape:
+        if self._many and name == "outputs":
+            return _Lists(self.fields["outputs"])
+        return _Same(self) if self._many and name == "items" else super().member(name)
+
+    def own(self) -> Shape:
+        return self.fields["outputs"]
+
+
+class _Same(Shape):
+    """A list whose items are of one known shape."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: Shape) -> None:
+        super().__init__()
+        self._of = of
+
+    def each(self) -> Shape:
+        return _One(self._of) if isinstance(self._of, _Record) else self._of
+
+
+class _One(Shape):
+    """The record of one item of a fan-out."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: _Record) -> None:
+        super().__init__()
+        self._of = of
+
+    def member(self, name: str) -> Shape:
+        return self._of.own() if name == "outputs" else super().member(name)
+
+
+class _Lists(Shape):
+    """The outputs of a fan-out: a list for each name."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: Shape) -> None:
+        super().__init__()
+        self._of = of
+
+    def member(self, name: str) -> Shape:
+        return _Same(self._of.member(name))
+
+
+def outputs_read(plan: Plan) -> dict[str, Shape]:
+    """What a plan reads of the outputs of its tasks, by the id of the task, on whatever level it stands."""
+    records: dict[str, _Record] = {}
+    for path, task in walk(plan.tasks):
+        name = path.rpartition("/")[2]
+        if name not in records:
+            records[name] = _Record(task.fanout is not None)
+    tasks = Shape()
+    tasks.fields.update(records)
+    reader = _Reader({"tasks": tasks})
+    reader.texts(plan.outputs)
+    for task in plan.tasks:
+        _read(reader, task, records)
+    return {name: record.own() for name, record in records.items()}
+
+
+def _read(reader: _Reader, task: Task, records: dict[str, _Record]) -> None:
+    """Follow what a task reads, and the tasks inside it, which see its item."""
+    names = dict(reader.names)
+    if task.fanout is not None:
+        for fanned in (task.fanout.foreach, task.fanout.items):
+            shape = reader.of(fanned)
+            if shape is not None:
+                names[task.fanout.name] = shape.each()
+        matrix = names.setdefault("matrix", Shape()) if task.fanout.axes else Shape()
+        for axis in task.fanout.axes:
+            shape = reader.of(axis.expression) or reader.of(axis.items)
+            if shape is not None:
+                matrix.fields[axis.name] = shape.each()
+    own = records[task.id].own()
+    _Reader({**names, "outputs": own}).texts(
+        task._replace(subplan=(), sub=None, loop=None if task.loop is None else task.loop._replace(tasks=()))
+    )
+    inside = _Reader(names)
+    if task.sub is not None:
+        inside.texts(task.sub.outputs)
+    for step in inner(task):
+        _read(inside, step, records)
+
+
+class _Reader:
+    """Follows names through expressions and templates."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, names: dict[str, Shape]) -> None:
+        self.names = names
+
+    def texts(self, value: Json) -> None:
+        """Every expression and template in a part of a plan."""
+        waiting = [value]
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, Expression):
+                self._conditions(item.tree)
+            elif isinstance(item, str):
+                if "{{" in item or "{%" in item:
+                    self._template(item)
+            elif isinstance(item, dict):
+                waiting.extend(reversed(item.values()))
+            elif isinstance(item, (list, tuple)):
+                waiting.extend(reversed(item))
+
+    def of(self, value: Json) -> Shape | None:
+        """The shape that an expression, or a text that is one template, stands for."""
+        if isinstance(value, Expression):
+            return self._shape(value.tree)
+        if isinstance(value, str) and "{{" in value:
+            from jinja2 import nodes
+
+            outputs = self._parsed(value)
+            if len(outputs) == 1 and isinstance(outputs[0], nodes.Output) and len(outputs[0].nodes) == 1:
+                return self._filled(outputs[0].nodes[0], self.names)
+        return None
+
+    def _shape(self, tree: Tree) -> Shape | None:
+        if tree[0] == "name":
+            return self.names.get(tree[3])
+        if tree[0] not in ("attr", "index"):
+            return None
+        of = self._shape(tree[3])
+        if of is None:
+            return None
+        key = tree[4]
+        if tree[0] == "attr":
+            return of.member(key)
+        return of.member(key[3]) if key[0] == "const" and isinstance(key[3], str) else of.each()
+
+    def _conditions(self, tree: Tree) -> None:
+        """Every name of an expression, and what its comparisons want."""
+        waiting = [tree]
+        while waiting:
+            node = waiting.pop()
+            if self._shape(node) is None or node[0] == "index":
+                waiting.extend(children(node))
+            if node[0] == "compare":
+                self._compared(node[3], node[4], node[5])
+            elif node[0] == "binary":
+                for one, other in ((node[4], node[5]), (node[5], node[4])):
+                    self._computed(self._shape(one), other[3] if other[0] == "const" else None)
+            elif node[0] in ("and", "or"):
+                self._flags(node[3])
+            elif node[0] == "not":
+                self._flags([node[3]])
+        self._flags([tree])
+
+    def _flags(self, trees: Any) -> None:
+        for tree in trees:
+            shape = self._shape(tree)
+            if shape is not None:
+                shape.suggest(True)
+
+    def _compared(self, operator: str, left: Tree, right: Tree) -> None:
+        if left[0] == "const":
+            operator, left, right = MIRRORED.get(operator, operator), right, left
+        shape = self._shape(left)
+        if shape is not None and right[0] == "const" and operator in ("==", "!=", "<", "<=", ">", ">="):
+            shape.suggest(beside(right[3], operator))
+        elif shape is not None and operator == "in" and right[0] == "list" and right[3] and right[3][0][0] == "const":
+            shape.suggest(right[3][0][3])
+
+    def _computed(self, shape: Shape | None, other: Json) -> None:
+        if shape is not None and not isinstance(other, str):
+            shape.suggest(1)
+
+    def _template(self, text: str) -> None:
+        for node in self._parsed(text):
+            self._statement(node, self.names)
+
+    def _parsed(self, text: str) -> list[Any]:
+        from planrunner.plan.template_sandbox import tree_of
+
+        tree = tree_of(text)
+        return [] if tree is None else list(tree.body)
+
+    def _statement(self, node: Any, names: dict[str, Shape]) -> None:
+        from jinja2 import nodes
+
+        if isinstance(node, nodes.For):
+            shape = self._filled(node.iter, names)
+            if shape is not None and isinstance(node.target, nodes.Name):
+                names = {**names, node.target.name: shape.each()}
+            for part in (*node.body, *node.else_):
+                self._statement(part, names)
+        elif isinstance(node, nodes.Assign):
+            shape = self._filled(node.node, names)
+            if shape is not None and isinstance(node.target, nodes.Name):
+                names[node.target.name] = shape
+        elif isinstance(node, nodes.Expr):
+            self._filled(node, names)
+        else:
+            for part in node.iter_child_nodes():
+                self._statement(part, names)
+
+    def _filled(self, node: Any, names: dict[str, Shape]) -> Shape | None:
+        """The shape that an expression of a template stands for, where it is read from a name."""
+        from jinja2 import nodes
+
+        if isinstance(node, nodes.Name):
+            return names.get(node.name)
+        if isinstance(node, nodes.Getattr):
+            of = self._filled(node.node, names)
+            return None if of is None else of.member(node.attr)
+        if isinstance(node, nodes.Getitem):
+            return self._item(node, names)
+        if isinstance(node, nodes.Filter) and node.node is not None:
+            return self._filter(node, names)
+        if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr):
+            self._filled(node.node.node, names)  # a method is not a member
+            return None
+        for part in node.iter_child_nodes():
+            self._filled(part, names)
+        if isinstance(node, nodes.Compare) and isinstance(node.ops[0].expr, nodes.Const):
+            shape = self._filled(node.expr, names)
+            operator = _JINJA.get(node.ops[0].op, "")
+            if shape is not None and operator:
+                shape.suggest(beside(node.ops[0].expr.value, operator))
+        elif isinstance(node, (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow)):
+            for one, other in ((node.left, node.right), (node.right, node.left)):
+                self._computed(self._filled(one, names), other.value if isinstance(other, nodes.Const) else None)
+        return None
+
+    def _item(self, node: Any, names: dict[str, Shape]) -> Shape | None:
+        from jinja2 import nodes
+
+        of = self._filled(node.node, names)
+        self._filled(node.arg, names)
+        if of is None:
+            return None
+        if isinstance(node.arg, nodes.Const) and isinstance(node.arg.value, str):
+            return of.member(node.arg.value)
+        if isinstance(node.arg, nodes.Slice):
+            return of  # of a list or of a text
+        return of.each()
+
+    def _filter(self, node: Any, names: dict[str, Shape]) -> Shape | None:
+        of = self._filled(node.node, names)
+        for part in (*node.args, *(word.value for word in node.kwargs)):
+            self._filled(part, names)
+        if of is None:
+            return None
+        wanted = next((word.value.value for word in node.kwargs if word.key == "attribute"), None)
+        if isinstance(wanted, str):
+            item = of.each()
+            for name in wanted.split("."):
+                item = item.member(name)
+        if node.name in ("sum", "min", "max") and wanted is None:
+            of.each().suggest(1)
+        elif node.name in ("selectattr", "rejectattr") and node.args and hasattr(node.args[0], "value"):
+            of.each().member(str(node.args[0].value))
+        elif node.name in _NUMERIC:
+            of.suggest(1)
+        if node.name in ("first", "last", "min", "max"):
+            return of.each()
+        return of if node.name in {"default", "d", "selectattr", "rejectattr", "select", "reject", *_OF_LISTS} else None
+
+
+def fitting(schema: Json, label: str, read: Shape, level: int = 0) -> Json:
+    """A value that a JSON schema allows, as far as it says so by types, constants and members."""
+    if not isinstance(schema, dict) or level > _DEEPEST:
+        return read.value(label)
+    if "const" in schema:
+        return schema["const"]
+    choices = schema.get("enum")
+    if isinstance(choices, list) and choices:
+        return read.sample if read.sample in choices else choices[0]
+    kind = schema.get("type")
+    properties = schema.get("properties")
+    if isinstance(properties, dict) and kind in (None, "object"):
+        members = {
+            name: fitting(each, f"{label}.{name}", read.member(name), level + 1) for name, each in properties.items()
+        }
+        return {**(read.value(label) if read.fields else {}), **members}
+    if kind == "array":
+        return [fitting(schema.get("items"), f"{label} {number}", read.each(), level + 1) for number in (1, 2)]
+    if kind in ("integer", "number"):
+        asked = isinstance(read.sample, (int, float)) and not isinstance(read.sample, bool)
+        return read.sample if asked else schema.get("minimum", 0)
+    return True if kind == "boolean" else read.value(label)
+
+
+_JINJA = {"eq": "==", "ne": "!=", "gt": ">", "gteq": ">=", "lt": "<", "lteq": "<="}
+
+
+def beside(constant: Json, operator: str) -> Json:
+    """A value for which a comparison with a constant holds."""
+    if isinstance(constant, bool):
+        return constant if operator != "!=" else not constant
+    if isinstance(constant, (int, float)):
+        return constant + {">": 1, "<": -1, "!=": 1}.get(operator, 0)
+    return f"not {constant}" if operator == "!=" else constant
+
+
+def comparisons(tree: Tree) -> Iterator[tuple[tuple[str, ...], str, Json]]:
+    """Names that an expression compares with constants: (path, operator, constant)."""
+    from planrunner.plan.expressions.paths import paths_of
+
+    todo = [tree]
+    while todo:
+        node = todo.pop()
+        todo.extend(children(node))
+        if node[0] != "compare":
+            continue
+        operator, left, right = node[3], node[4], node[5]
+        if left[0] == "const":
+            operator, left, right = MIRRORED.get(operator, operator), right, left
+        found = paths_of(left)
+        if right[0] == "const" and len(found) == 1:
+            yield found[0], operator, right[3]
