@@ -27,6 +27,7 @@ FORMAT = 1
 _CLASSES = {
     "run_started": "revision",
     "run_forked": "revision",
+    "run_revised": "revision",
     "attempt_started": "command",
     "undo_started": "command",
     "attempt_ended": "output",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from planrunner.app.forking import Checkpoint, find, named
-from planrunner.app.reading import stored_plan
+from planrunner.app.reading import stored_state
 from planrunner.errors import NotFound, StorageFailed
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.knowledge import manifests
 from planrunner.knowledge.artifacts import ArtifactStore
 from planrunner.machine.events import TaskSettled
-from planrunner.machine.evolve import fold
 from planrunner.machine.judge import unmet
 from planrunner.machine.scope import TaskScope
 from planrunner.record import TYPE_CHECKING
@@ -34,7 +33,7 @@ def look(run: str, wanted: str, state: str | None) -> dict[str, Json]:
         entries = list(journal.entries(row.run))
         known = named(entries)
         found = find(row.run, known, wanted)
-        then = fold(stored_plan(journal, row.plan_digest), row.run, entries[: _completion(entries, found)])
+        then = stored_state(journal, row.run, entries[: _completion(entries, found)])
     finally:
         journal.close()
     return {

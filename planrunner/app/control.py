@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from planrunner.app.asking import answer_waiting, user
-from planrunner.app.reading import stored_plan
+from planrunner.app.reading import begun
 from planrunner.app.sight import keep_profile
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.errors import NotFound, RunHeld, UsageError
@@ -16,7 +16,6 @@ from planrunner.journal.records import Answer, Request
 from planrunner.journal.sqlite import Journal, open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.evolve import evolve
-from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def _answer_here(journal: Journal, run_id: str) -> None:
     """Hold the run for a moment and answer what waits, starting nothing."""
     handle = journal.hold(run_id)
     try:
-        state = State(stored_plan(journal, journal.run(run_id).plan_digest), run_id)
+        state = begun(journal, run_id)
         line = TimeLine()
         for entry in journal.entries(run_id):
             evolve(state, entry.event, entry.at)

@@ -1,4 +1,4 @@
-"""Whether the file of a plan is another by now than when a run of it began: a run keeps the plan it has."""
+"""Whether the file of a plan has changed since a run of it began, or was revised last: a run keeps the plan it has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.events import RunStarted
+from planrunner.machine.events import RunRevised, RunStarted
 from planrunner.record import NamedTuple
 
 
@@ -18,18 +18,20 @@ class Edited(NamedTuple):
 
 
 def edited_plan(run: str, state_dir: str | None) -> Edited | None:
-    """The edit that a run which goes on leaves for the next one; None where the file is as it was, or is gone. Raises
-    NotFound."""
+    """The edit that a run does not have; None where the file is as it was, or is gone. Raises NotFound."""
     journal = open_journal(find_state(None, state_dir), readonly=True)
     try:
         run_id = journal.find_run(run)
-        first = next(journal.entries(run_id), None)
-        before = journal.plan(journal.run(run_id).plan_digest).text
+        last = None
+        for entry in journal.entries(run_id):
+            if isinstance(entry.event, (RunStarted, RunRevised)):
+                last = entry.event
+        if last is None:
+            return None  # the command that goes on with it says so
+        before = journal.plan(str(last.environment.get("text") or last.plan_digest)).text
     finally:
         journal.close()
-    if first is None or not isinstance(first.event, RunStarted):
-        return None  # whoever goes on with it is told
-    path = str(first.event.environment.get("plan", ""))
+    path = str(last.environment.get("plan", ""))
     try:
         with open(path, "rb") as file:
             now = file.read().removeprefix(b"\xef\xbb\xbf")

@@ -124,13 +124,27 @@ def execute(request: ExecRequest, watch: Watch, registry: Registry | None = None
         seen, noted = _admitted(request, registry, None)
     journal = journal_at(state_dir, request.dry_run)
     try:
-        seen = seen or sight(request.plan, journal, registry)
-        if noted is None:
-            asked = not free and (request.trust or request.beyond or is_doubtful(request.plan, seen))
-            noted = _admitted(request, registry, seen)[1] if asked else {}
+        if seen is None or noted is None:
+            seen, noted = _seen_and_admitted(request, journal, registry, free)
         return _begin(request, Site(journal, registry, state_dir, watch, request.unconfined), seen, noted)
     finally:
         journal.close()
+
+
+def _seen_and_admitted(
+    request: ExecRequest, journal: JournalPort, registry: Registry, free: bool
+) -> tuple[Seen, dict[str, Json]]:
+    seen = sight(request.plan, journal, registry)
+    asked = not free and (request.trust or request.beyond or is_doubtful(request.plan, seen))
+    return seen, _admitted(request, registry, seen)[1] if asked else {}
+
+
+def let_in(request: ExecRequest, journal: JournalPort, registry: Registry) -> tuple[Seen, dict[str, Json]]:
+    """A plan that is to run, as ``execute`` takes it, and what the record says of how it came to be trusted. Raises
+    NotFound, PlanInvalid, and Denied for a plan that nobody lets run."""
+    if why_outside(request.plan):
+        return _admitted(request, registry, None)
+    return _seen_and_admitted(request, journal, registry, False)
 
 
 def _admitted(request: ExecRequest, registry: Registry, seen: Seen | None) -> tuple[Seen, dict[str, Json]]:
@@ -203,7 +217,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
     first = Entry(1, now, started)
     stored = StoredPlan(seen.digest, seen.text, request.plan, notation_of(request.plan), seen.compiled)
     handle = site.journal.create_run(NewRun(run_id, plan.id, seen.digest, now, stored), [first])
-    with Held(site, state, handle, seen.digest) as held:
+    with Held(site, state, handle) as held:
         site.watch.started(run_id, plan, state)
         site.watch.event(first)
         if (observers := site.registry.observer()) is not None:
@@ -276,13 +290,12 @@ def directory_of(state: State) -> str:
 class Held:
     """A run this process acts on: it can be driven, and is let go of whatever happens."""
 
-    __slots__ = ("_digest", "_handle", "_site", "_state")
+    __slots__ = ("_handle", "_site", "_state")
 
-    def __init__(self, site: Site, state: State, handle: RunHandle, digest: str) -> None:
+    def __init__(self, site: Site, state: State, handle: RunHandle) -> None:
         self._site = site
         self._state = state
         self._handle = handle
-        self._digest = digest
 
     def __enter__(self) -> Held:
         return self
@@ -328,11 +341,18 @@ class Held:
                 observers.flush()
         code = exit_code(state)
         result = RunResult(
-            state.run_id, state.plan.id, self._digest, state.status, code, state, self._handle.last_seq, site.state_dir
+            state.run_id,
+            state.plan.id,
+            state.plan_digest,
+            state.status,
+            code,
+            state,
+            self._handle.last_seq,
+            site.state_dir,
         )
         result = result._replace(warnings=site.journal.notices)
         if any(state.counts.get(status) for status in ("failed", "in_doubt", "rolled_back")):
-            result = result._replace(source=site.journal.plan(self._digest).source())
+            result = result._replace(source=site.journal.plan(state.plan_digest).source())
         site.watch.ended(result)
         return result
 

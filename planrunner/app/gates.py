@@ -8,13 +8,12 @@ from typing import Any
 from planrunner.app.asking import user
 from planrunner.app.control import Steered, steer
 from planrunner.app.inspect import look
-from planrunner.app.reading import stored_plan
+from planrunner.app.reading import stored_state
 from planrunner.app.resting import DECIDED, rest
 from planrunner.errors import NotFound, UsageError
 from planrunner.journal.records import Answer, Request
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
-from planrunner.machine.evolve import fold
 from planrunner.machine.gates import sentence
 from planrunner.machine.state import State
 from planrunner.plan.nearest import nearest
@@ -64,7 +63,7 @@ def waiting(run: str | None, state: str | None) -> list[Waiting]:
             for row in rows:
                 if row.status:
                     continue
-                folded = fold(stored_plan(journal, row.plan_digest), row.run, journal.entries(row.run))
+                folded = stored_state(journal, row.run)
                 one = _waiting(folded, row.held)
                 if one.gates or one.budgets or one.decided:
                     seen.append(one)

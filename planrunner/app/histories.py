@@ -7,6 +7,7 @@ import json
 import os
 from typing import Any
 
+from planrunner.app.reading import later_plans
 from planrunner.errors import NotFound, StorageFailed, UsageError
 from planrunner.journal.codec import decode_rows, encode_rows
 from planrunner.journal.records import StoredPlan
@@ -29,6 +30,8 @@ class History(NamedTuple):
     plan_id: str
     plan: StoredPlan
     entries: tuple[Entry, ...]
+    revisions: tuple[StoredPlan, ...] = ()
+    """The plans that it was given later."""
 
 
 def history_of(wanted: str, state: str | None) -> History:
@@ -36,28 +39,31 @@ def history_of(wanted: str, state: str | None) -> History:
     journal = open_journal(find_state(None, state), readonly=True)
     try:
         row = journal.run(journal.find_run(wanted))
-        return History(row.run, row.plan_id, journal.plan(row.plan_digest), tuple(journal.entries(row.run)))
+        entries = tuple(journal.entries(row.run))
+        later = tuple(journal.plan(key) for key in later_plans(entries))
+        return History(row.run, row.plan_id, journal.plan(row.plan_digest), entries, later)
     finally:
         journal.close()
 
 
 def written(history: History) -> str:
     """The text of a history: a line about the run, then a line for each entry as the journal stores it."""
-    plan = history.plan
     head = {
         "format": FORMAT,
         "type": "history",
         "run": history.run_id,
         "plan": history.plan_id,
-        "digest": plan.digest,
-        "name": plan.name,
-        "notation": plan.notation,
-        "text": plan.text,
+        **_written(history.plan),
+        **({"revisions": [_written(plan) for plan in history.revisions]} if history.revisions else {}),
     }
     lines = [json.dumps(head, ensure_ascii=False)]
     for seq, at, kind, version, body in encode_rows(0, history.entries):
         lines.append(f'{{"seq":{seq},"at":{at!r},"kind":"{kind}","version":{version},"body":{body}}}')
     return "\n".join(lines) + "\n"
+
+
+def _written(plan: StoredPlan) -> dict[str, Json]:
+    return {"digest": plan.digest, "name": plan.name, "notation": plan.notation, "text": plan.text}
 
 
 def export(wanted: str, state: str | None, path: str) -> History:
@@ -88,6 +94,10 @@ def history(wanted: str, state: str | None) -> History:
         return read_history(wanted)
 
 
+def _read(plan: dict[str, Json]) -> StoredPlan:
+    return StoredPlan(plan["digest"], plan["text"], plan["name"], plan["notation"])
+
+
 def read_history(path: str) -> History:
     """The history in a file. Raises NotFound, and UsageError for one that is damaged or of a newer format."""
     try:
@@ -96,8 +106,8 @@ def read_history(path: str) -> History:
         if head.get("type") != "history" or head["format"] > FORMAT:
             raise _Unusable("it is no history of a format that is known here")
         rows = [(one["seq"], one["at"], one["kind"], one["version"], json.dumps(one["body"])) for one in lines]
-        plan = StoredPlan(head["digest"], head["text"], head["name"], head["notation"])
-        return History(head["run"], head["plan"], plan, tuple(decode_rows(rows)))
+        later = tuple(_read(plan) for plan in head.get("revisions", ()))
+        return History(head["run"], head["plan"], _read(head), tuple(decode_rows(rows)), later)
     except OSError as error:
         raise NotFound(f"`{path}` cannot be read: {error.strerror}", _EXPORT) from error
     except (StorageFailed, ValueError, KeyError, TypeError, AttributeError) as error:

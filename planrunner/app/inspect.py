@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from planrunner.app.queries import RunQuery
+from planrunner.app.reading import stored_state
 from planrunner.app.resting import rest
 from planrunner.app.tasknames import task_number, unknown
 from planrunner.engine.clocks import TimeLine, boot
@@ -27,12 +28,11 @@ from planrunner.machine.events import (
     RunForked,
     RunParked,
     RunReopened,
+    RunRevised,
 )
-from planrunner.machine.evolve import fold
 from planrunner.machine.explain import why
 from planrunner.machine.paths import named, picked
 from planrunner.machine.state import State
-from planrunner.plan.model import Plan
 from planrunner.record import NamedTuple
 from planrunner.source import Source
 from planrunner.views.standing import shown_status
@@ -128,10 +128,12 @@ def _parked(journal: Journal, row: RunRow) -> tuple[str, str]:
             return ("blocked" if entry.event.reason == "waiting" else "paused"), entry.event.reason
         if isinstance(entry.event, RunReopened):
             return "paused", entry.event.reason
+        if isinstance(entry.event, RunRevised) or getattr(entry.event, "reason", "") == "revised":
+            return "paused", "revised"
         if isinstance(entry.event, RunForked):
             return "paused", "forked"
         if isinstance(entry.event, ANSWERS):
-            state = fold(_plan(journal, row), row.run, journal.entries(row.run))
+            state = stored_state(journal, row.run)
             rest(state)
             return state.status, state.reason
     return "paused", "cut off"
@@ -144,10 +146,10 @@ def look(wanted: str, state: str | None) -> Look:
     try:
         row = journal.run(journal.find_run(wanted))
         entries = tuple(journal.entries(row.run))
-        plan, source = _plan(journal, row), journal.plan(row.plan_digest).source()
+        found = stored_state(journal, row.run, entries)
+        source = journal.plan(found.plan_digest).source()
     finally:
         journal.close()
-    found = fold(plan, row.run, entries)
     if not row.held:
         rest(found)
     line = TimeLine()
@@ -162,13 +164,6 @@ def exit_code(state: State) -> int:
     from planrunner.app.execute import exit_code as code
 
     return code(state)
-
-
-def _plan(journal: Journal, row: RunRow) -> Plan:
-    """The plan a run is pinned to."""
-    from planrunner.app.reading import stored_plan
-
-    return stored_plan(journal, row.plan_digest)
 
 
 def journal_entries(wanted: str, state: str | None, follow: bool = False) -> Iterator[tuple[RunRow, Entry]]:

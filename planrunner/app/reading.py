@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from planrunner.errors import NotFound
 from planrunner.journal.port import JournalPort
 from planrunner.journal.records import StoredPlan
-from planrunner.machine.evolve import fold
+from planrunner.machine.events import Entry, RunRevised
+from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plan import compiled
 from planrunner.plan.model import Plan
@@ -34,7 +37,32 @@ def plan_of(stored: StoredPlan) -> Plan:
     return loaded.plan
 
 
-def stored_state(journal: JournalPort, run_id: str) -> State:
-    """The state of a run as its journal tells it; raises NotFound."""
-    row = journal.run(run_id)
-    return fold(stored_plan(journal, row.plan_digest), run_id, journal.entries(run_id))
+class Revisions(dict[str, Plan]):
+    """The plans of a journal by digest, each read when it is asked for: what the revisions of a run are folded with."""
+
+    def __init__(self, journal: JournalPort) -> None:
+        super().__init__()
+        self._journal = journal
+
+    def __missing__(self, digest: str) -> Plan:
+        plan = self[digest] = stored_plan(self._journal, digest)
+        return plan
+
+
+def later_plans(entries: Iterable[Entry]) -> list[str]:
+    """Under which digests the journal has the plans of the revisions of a run."""
+    revised = (entry.event for entry in entries if isinstance(entry.event, RunRevised))
+    return list(dict.fromkeys(str(event.environment.get("text") or event.plan_digest) for event in revised))
+
+
+def begun(journal: JournalPort, run_id: str) -> State:
+    """A run before its first entry, as the plan that it began with says; raises NotFound."""
+    return State(stored_plan(journal, journal.run(run_id).plan_digest), run_id, Revisions(journal))
+
+
+def stored_state(journal: JournalPort, run_id: str, entries: Iterable[Entry] | None = None) -> State:
+    """The state of a run as its journal tells it, or as some of its ``entries`` do; raises NotFound."""
+    state = begun(journal, run_id)
+    for entry in journal.entries(run_id) if entries is None else entries:
+        evolve(state, entry.event, entry.at)
+    return state

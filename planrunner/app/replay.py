@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.errors import StorageFailed
+from planrunner.errors import StorageFailed, UsageError
 from planrunner.machine.events import Entry, RunStarted
 from planrunner.machine.replay import Replayed
 from planrunner.plan.model import Plan
@@ -30,16 +30,24 @@ def replay_run(wanted: str, state: str | None, plan: str | None = None) -> Repla
     """Replay a run (``last``, an id, the start of one, or the file of an exported one), with the plan file ``plan``
     instead of its own where given.
 
-    Raises NotFound, PlanInvalid for an edited plan that cannot run, and StorageFailed for a damaged journal.
+    Raises NotFound, PlanInvalid for an edited plan that cannot run, UsageError for one with a run that was revised, and
+    StorageFailed for a damaged journal.
     """
     from planrunner.app.histories import history
     from planrunner.app.reading import plan_of
     from planrunner.engine.replaying import replay
 
-    run_id, plan_id, stored, entries = history(wanted, state)
+    run_id, plan_id, stored, entries, later = history(wanted, state)
     pinned = plan_of(stored)
     if plan is None:
-        return ReplayReport(run_id, plan_id, stored.digest, "", replay(pinned, run_id, entries))
+        plans = {each.digest: plan_of(each) for each in later}
+        last = later[-1].digest if later else stored.digest
+        return ReplayReport(run_id, plan_id, last, "", replay(pinned, run_id, entries, plans))
+    if later:
+        raise UsageError(
+            f"run {run_id} was revised: it is replayed with the plans it had, not with another one",
+            f"planrunner replay {run_id}",
+        )
     edited, replayed = _edited(plan, pinned, run_id, entries)
     return ReplayReport(run_id, plan_id, stored.digest, edited, replayed)
 

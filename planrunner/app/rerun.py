@@ -125,7 +125,8 @@ def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> Ru
         check_project(directory_of(state))
         alone = left_alone() if request.unattended else ()
         held = accepted(state, directory_of(state)) if request.accepts_policy else ()
-        return [*held, *alone, reset_event(state, _chosen(state, request), reason, user())]
+        chosen = _chosen(state, request)
+        return [*held, *alone, *([reset_event(state, chosen, reason, user())] if any(chosen[:2]) else [])]
 
     return go_on(
         request.run,
@@ -138,6 +139,8 @@ def begin_anew(request: RerunRequest, state_dir: str | None, watch: Watch) -> Ru
 
 def _chosen(state: State, request: RerunRequest) -> Anew:
     wanted = [_number(state, name) for name in request.tasks]
+    if request.retry and not wanted and (state.status, state.reason) == ("paused", "revised"):
+        return Anew(())  # what failed began anew with the revision
     try:
         if request.retry:
             return retried(state, wanted)

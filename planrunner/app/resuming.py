@@ -83,14 +83,14 @@ def go_on(
 
 
 def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], reopening: str) -> RunResult:
-    from planrunner.app.reading import stored_plan
+    from planrunner.app.reading import begun
 
     row = site.journal.run(run_id)
     if row.status and not reopening:
         raise _has_ended(run_id, row.status)
     handle = site.journal.hold(run_id)
-    state = State(stored_plan(site.journal, row.plan_digest), run_id)
-    with Held(site, state, handle, row.plan_digest) as held:
+    state = begun(site.journal, run_id)
+    with Held(site, state, handle) as held:
         line = TimeLine()
         for entry in site.journal.entries(run_id):
             evolve(state, entry.event, entry.at)
@@ -107,7 +107,7 @@ def _go_on(site: Site, run_id: str, then: Callable[[State], Sequence[Event]], re
         notes = voided(state, [*held_to, *following], program(site.state_dir))
         site.registry.project = directory_of(state)
         if reopening != "rollback" and not ends:
-            _check_capabilities(site, state, row.plan_digest, every=reopening != "")
+            _check_capabilities(site, state, every=reopening != "")
             if "trust" in state.environment:
                 from planrunner.app.admission import check_again  # late: most plans are one's own
 
@@ -129,7 +129,7 @@ def _has_ended(run_id: str, status: str) -> UsageError:
     return UsageError(f"run {run_id} has ended: it is {status}", f"planrunner show {run_id}")
 
 
-def _check_capabilities(site: Site, state: State, digest: str, every: bool) -> None:
+def _check_capabilities(site: Site, state: State, every: bool) -> None:
     """Let nothing go on that would fail for want of a plugin: raises PlanInvalid where a task that is still to run (or
     ``every`` one) names a capability that cannot be used now."""
     unusable: list[tuple[Task, str]] = []
@@ -140,7 +140,7 @@ def _check_capabilities(site: Site, state: State, digest: str, every: bool) -> N
     if unusable:
         from planrunner.app.unusable import refused  # late: a plugin is rarely lost while a run rests
 
-        raise refused(site.journal.plan(digest).source(), site.registry, unusable)
+        raise refused(site.journal.plan(state.plan_digest).source(), site.registry, unusable)
 
 
 def _reap(run_id: str) -> None:

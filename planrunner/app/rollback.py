@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planrunner.app.asking import user
-from planrunner.app.reading import stored_plan
+from planrunner.app.reading import stored_state
 from planrunner.app.resuming import go_on
 from planrunner.app.tasknames import missing, task_number
 from planrunner.errors import UsageError
 from planrunner.journal.sqlite import open_journal
 from planrunner.journal.workspace import find_state
 from planrunner.machine.events import AttemptEnded, AttemptStarted, RollbackStarted
-from planrunner.machine.evolve import evolve
-from planrunner.machine.owing import bare, outstanding, selected, started, under_way
+from planrunner.machine.owing import acted, bare, outstanding, selected, started, under_way
 from planrunner.machine.state import State
 from planrunner.plan.model import RollbackPolicy
 from planrunner.record import NamedTuple
@@ -61,15 +60,13 @@ def preview(request: RollbackRequest, state_dir: str | None) -> Planned:
     try:
         row = journal.run(journal.find_run(request.run))
         entries = tuple(journal.entries(row.run))
-        state = State(stored_plan(journal, row.plan_digest), row.run)
+        state = stored_state(journal, row.run, entries)
     finally:
         journal.close()
-    for entry in entries:
-        evolve(state, entry.event, entry.at)
     event = _event(state, request, starts(entries))
     assert state.debts is not None
-    acted = (at for at in (*under_way(state), *event.owed) if not _never_acted(state, at, entries))
-    steps = tuple(_step(state, position) for position in acted)
+    done = (at for at in (*under_way(state), *event.owed) if not _never_acted(state, at, entries))
+    steps = tuple(_step(state, position) for position in done)
     return Planned(row.run, event.strict, steps, event.bare)
 
 
@@ -186,7 +183,7 @@ def _refused(state: State, owed: Owed) -> bool:
 def _step(state: State, position: int) -> Step:
     assert state.debts is not None
     owed = state.debts.owed[position]
-    task = state.specs[owed.number]
+    task = acted(state, owed)
     if owed.kind == "capability":
         what = "takes back what it did"
         what += " before it was refused, if anything" if _refused(state, owed) else ""

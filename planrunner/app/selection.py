@@ -27,6 +27,14 @@ def select(plan: Plan, only: tuple[str, ...], until: tuple[str, ...]) -> tuple[s
     return tuple(plan.tasks[number].id for number in sorted(chosen))
 
 
+def widened(plan: Plan, selected: frozenset[str], before: set[str]) -> tuple[str, ...]:
+    """The tasks that a run was begun for, as a revision of its plan has them, with what they wait for that was not in
+    the plan ``before``."""
+    chosen = [number for number, task in enumerate(plan.tasks) if task.id in selected]
+    new = [number for number in _needed(_shape(plan), chosen) if plan.tasks[number].id not in before]
+    return tuple(plan.tasks[number].id for number in sorted({*chosen, *new}))
+
+
 def _needed(shape: Shape, numbers: list[int]) -> set[int]:
     """The tasks, whatever they wait for, and what handles a failure of any of those."""
     found = set(numbers)

@@ -10,7 +10,9 @@ import click
 
 from planrunner.app.rerun import RerunRequest, Stale, begin_anew
 from planrunner.app.rerun import preview as stale_set
+from planrunner.app.revising import ReviseRequest
 from planrunner.cli.options import ACCEPT_POLICY, PROGRESS, UNATTENDED
+from planrunner.cli.revise import PARAMS, PLAN, revised_first
 from planrunner.cli.running import attended, report, tell_edited, watch
 from planrunner.cli.settings import Settings
 from planrunner.errors import OK
@@ -24,6 +26,8 @@ _OPTIONS = (
     click.option("--accept-policy", is_flag=True, help=ACCEPT_POLICY),
     click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    PLAN,
+    PARAMS,
 )
 
 
@@ -37,7 +41,13 @@ def anew_options(command: _Command) -> _Command:
 def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: bool, **how: Any) -> int:
     """Show what begins anew, and unless it is a ``preview`` do it; ``how`` are the other options that both commands
     have. The exit code of the run."""
-    tell_edited(given, request.run)
+    mended, params = how.pop("mended"), how.pop("params")
+    if mended is not None:
+        request = _revised(given, request, ReviseRequest(request.run, mended, params), preview, how["progress"])
+    elif params:
+        raise click.UsageError("-p goes with --plan")
+    if mended is None:
+        tell_edited(given, request.run)
     stale = stale_set(request, given.state, acting=not preview)
     if preview and as_json:
         from json import dumps
@@ -47,13 +57,26 @@ def begin(given: Settings, request: RerunRequest, *, preview: bool, as_json: boo
     if preview:
         sys.stdout.write(_in_full(stale))
         return OK
-    if how["progress"] != "quiet":
+    if how["progress"] != "quiet" and (stale.again or stale.perhaps):
         sys.stderr.write(_told(stale))
     seen = watch(given, how["progress"])
     onlooker = seen if how["no_wait"] or how["unattended"] else attended(given, seen)
     request = request._replace(unattended=how["unattended"], accepts_policy=how["accept_policy"])
     result = begin_anew(request, given.state, onlooker)
     return report(result, as_json)
+
+
+def _revised(
+    given: Settings, request: RerunRequest, revision: ReviseRequest, preview: bool, progress: str
+) -> RerunRequest:
+    """The request as it stands after the run was revised."""
+    if preview:
+        raise click.UsageError(
+            f"`planrunner revise {request.run} {revision.plan} --preview` shows what a revision does"
+        )
+    if request.retry and request.tasks:
+        raise click.UsageError("with --plan everything runs again that failed or has changed: name no task")
+    return request._replace(run=revised_first(given, revision, progress == "quiet"))
 
 
 def _told(stale: Stale) -> str:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 @click.option(
     "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter anew."
 )
+@click.option(
+    "--plan", "mended", metavar="FILE", type=click.Path(), help="Revise the new run: it has this mended plan."
+)
 @click.option("--restore-files", is_flag=True, help="Make the files of the directory what they were then.")
 @click.option("--yes", is_flag=True, help="Do not ask before files change.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -34,6 +37,7 @@ def command(
     checkpoint: str,
     at: int | None,
     params: tuple[tuple[str, str], ...],
+    mended: str | None,
     restore_files: bool,
     yes: bool,
     as_json: bool,
@@ -52,7 +56,7 @@ def command(
     if at is not None and checkpoint:
         raise click.UsageError("give --from or --at, not both")
     given = given_settings(ctx)
-    request = ForkRequest(run, checkpoint, at, params, given.state)
+    request = ForkRequest(run, checkpoint, at, () if mended else params, given.state)
     restored = None
     if restore_files:
         from planrunner.cli.filesback import Manner, put_back
@@ -60,6 +64,11 @@ def command(
         restored = put_back(request, given, Manner(yes, as_json))
     made = fork(request)
     tell_of_files(made)
+    if mended is not None:
+        from planrunner.app.revising import ReviseRequest  # late: it loads what runs plans
+        from planrunner.cli.revise import revised_first
+
+        revised_first(given, ReviseRequest(made.run_id, mended, params), as_json)
     if as_json:
         files = {} if restored is None else restored.data()
         click.echo(json.dumps({"format": 1, **made._asdict(), **files}, indent=2, ensure_ascii=False))

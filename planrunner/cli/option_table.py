@@ -35,11 +35,14 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--progress", "How progress is shown."),
         ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
         ("--no-sandbox", "At a terminal: shut nothing in, whatever policies say. Recorded."),
+        ("--plan", "Revise the run first: go on with this mended plan."),
+        ("--param", "With --plan: set a parameter."),
     ),
     "fork": (
         ("--from", "A checkpoint, or a task for its last one."),
         ("--at", "After this entry of the journal instead."),
         ("--param", "Set a parameter anew."),
+        ("--plan", "Revise the new run: it has this mended plan."),
         ("--restore-files", "Make the files of the directory what they were then."),
         ("--yes", "Do not ask before files change."),
         ("--json", "Print JSON."),
@@ -67,6 +70,8 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--accept-policy", "Hold the run to the policy of now, not to that of its start too."),
         ("--progress", "How progress is shown."),
         ("--json", "Print JSON."),
+        ("--plan", "Revise the run first: go on with this mended plan."),
+        ("--param", "With --plan: set a parameter."),
     ),
     "rerun": (
         ("--downstream", "Begin everything after them anew, whatever it declares."),
@@ -77,6 +82,16 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--no-wait", "At a terminal too, leave with code 8 where a gate waits."),
         ("--accept-policy", "Hold the run to the policy of now, not to that of its start too."),
         ("--progress", "How progress is shown."),
+        ("--json", "Print JSON."),
+        ("--plan", "Revise the run first: go on with this mended plan."),
+        ("--param", "With --plan: set a parameter."),
+    ),
+    "revise": (
+        ("--param", "Set a parameter."),
+        ("--reason", "Why; kept with the run."),
+        ("--keep-unchanged", "Keep every result whose call is the same."),
+        ("--preview", "Only show what would change and what would run again."),
+        ("--trust", "Accept a plan from outside the project if this is its digest."),
         ("--json", "Print JSON."),
     ),
     "rollback": (
@@ -207,6 +222,9 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--export", "Write the run with its plan to a file, for `planrunner replay FILE`."),
     ),
     "why": (
+        ("--json", "Print JSON."),
+    ),
+    "diff": (
         ("--json", "Print JSON."),
     ),
     "checkpoints": (

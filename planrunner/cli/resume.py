@@ -6,10 +6,12 @@ from typing import Any
 
 import click
 
+from planrunner.app.revising import ReviseRequest
 from planrunner.cli import running
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import ACCEPT_POLICY, NO_SANDBOX, PROGRESS, UNATTENDED, ResumeOptions, pair
 from planrunner.cli.quick import RESOLUTIONS
+from planrunner.cli.revise import plan_options, revised_first
 
 
 def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -43,8 +45,18 @@ def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 @click.option("--progress", type=click.Choice(PROGRESS), default="auto", help="How progress is shown.")
 @click.option("--no-wait", is_flag=True, help="At a terminal too, leave with code 8 where a gate waits.")
 @click.option("--no-sandbox", is_flag=True, help=NO_SANDBOX)
+@plan_options
 @click.pass_context
-def command(ctx: click.Context, /, checkpoint: str | None, restore_files: bool, yes: bool, **options: Any) -> int:
+def command(
+    ctx: click.Context,
+    /,
+    checkpoint: str | None,
+    restore_files: bool,
+    yes: bool,
+    mended: str | None,
+    params: tuple[tuple[str, str], ...],
+    **options: Any,
+) -> int:
     """Go on with a run that was interrupted or waits. RUN is an id, the start of one, or `last`.
 
     TASK of `--settle` is a path, a task that holds those in doubt, or a pattern: `fan[*]` stands for every item.
@@ -55,6 +67,7 @@ def command(ctx: click.Context, /, checkpoint: str | None, restore_files: bool, 
       planrunner resume last --settle tag=completed
       planrunner resume last --settle "fan[*]=retry" --settle "fan[2]=completed"
       planrunner resume last --from cp-build
+      planrunner resume last --plan release.yaml
     """
     given = given_settings(ctx)
     if restore_files and checkpoint is None:
@@ -74,4 +87,10 @@ def command(ctx: click.Context, /, checkpoint: str | None, restore_files: bool, 
             tell_of_files(made)
         options["run"] = made.run_id
         click.echo(f"run {made.run_id} goes on from checkpoint {made.checkpoint} of {made.parent}", err=True)
+    if mended is not None:
+        revision = ReviseRequest(options["run"], mended, params, settle=options.pop("settle"))
+        options["run"] = revised_first(given, revision, options["progress"] == "quiet")
+        options["settle"] = ()
+    elif params:
+        raise click.UsageError("-p goes with --plan")
     return running.resume_run(given, ResumeOptions(**options))

@@ -105,7 +105,7 @@ def resume_run(given: Settings, options: ResumeOptions) -> int:
 
 
 def tell_edited(given: Settings, run: str) -> None:
-    """That a run which goes on leaves an edit of its plan file for the next one."""
+    """That the plan file has changed, and how the run goes on with it."""
     from planrunner.app.edited import edited_plan  # late: a new run has the plan as it is
 
     edited = edited_plan(run, given.state)
@@ -115,8 +115,8 @@ def tell_edited(given: Settings, run: str) -> None:
 
     path = quote(edited.path)
     sys.stderr.write(
-        f"the plan file {edited.path} was edited since and differs: run {edited.run_id} keeps the plan it began with; "
-        f"`planrunner exec {path}` begins a new run, `planrunner replay {edited.run_id} --plan {path}` compares\n"
+        f"{edited.path} has changed since run {edited.run_id} started; "
+        f"continue with it: {given.program} resume {edited.run_id} --plan {path}\n"
     )
 
 

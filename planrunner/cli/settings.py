@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 ABOUT_RUNS = (
-    *("resume", "retry", "rerun", "rollback", "pause", "cancel", "budget", "gates", "approve"),
+    *("resume", "retry", "rerun", "revise", "rollback", "pause", "cancel", "budget", "gates", "approve"),
     *("runs", "show", "why", "logs", "events"),
 )
 """Commands about runs that hints name."""

@@ -7,6 +7,7 @@ import json
 import click
 
 from planrunner.cli.group import given_settings
+from planrunner.cli.running import tell_edited
 from planrunner.cli.settings import note_stranger, output
 
 
@@ -26,6 +27,7 @@ def command(ctx: click.Context, /, run: str, as_json: bool, whole: bool, timelin
       planrunner show last --timeline
     """
     from planrunner.app.inspect import look
+    from planrunner.views.revision import revision_history, revisions
     from planrunner.views.run import run_object
 
     given = given_settings(ctx)
@@ -33,7 +35,9 @@ def command(ctx: click.Context, /, run: str, as_json: bool, whole: bool, timelin
     note_stranger(given)
     now = found.now
     if as_json:
-        data = run_object(found.state, found.row.plan_digest, found.exit_code, now)
+        data = run_object(found.state, found.state.plan_digest, found.exit_code, now)
+        if found.state.revision > 1:
+            data["revisions"] = revisions(found.entries)
         click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
         return 0
     from planrunner.views.ending import ending
@@ -45,5 +49,8 @@ def command(ctx: click.Context, /, run: str, as_json: bool, whole: bool, timelin
         from planrunner.views import timeline as picture
 
         lines += ["", *picture.timeline(screen, picture.bars(found.entries), now), ""]
+    lines += revision_history(screen, found.entries)
+    if found.state.status != "completed":
+        tell_edited(given, found.row.run)
     screen.write("\n".join([*lines, *ending(screen, found.state, found.row.run, found.source)]) + "\n")
     return 0

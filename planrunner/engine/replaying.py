@@ -8,7 +8,16 @@ from collections import deque
 from planrunner.engine.calls import Place, with_values
 from planrunner.engine.decisions import Decisions
 from planrunner.machine.decide import next_time
-from planrunner.machine.events import AttemptEnded, Entry, FactsObserved, RunForked, RunReopened, RunResumed, RunStarted
+from planrunner.machine.events import (
+    AttemptEnded,
+    Entry,
+    FactsObserved,
+    RunForked,
+    RunReopened,
+    RunResumed,
+    RunRevised,
+    RunStarted,
+)
 from planrunner.machine.evolve import evolve
 from planrunner.machine.replay import Difference, Replayed, differ, is_input, missing, task_of
 from planrunner.machine.state import State
@@ -17,15 +26,16 @@ from planrunner.plan.model import Plan
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from planrunner.engine.effects import Effect
     from planrunner.machine.events import Event
 
 
-def replay(plan: Plan, run_id: str, entries: Sequence[Entry]) -> Replayed:
-    """Walk the entries of a run of ``plan``; stops at the first difference."""
-    walk = Replay(State(plan, origin(run_id, entries)))
+def replay(plan: Plan, run_id: str, entries: Sequence[Entry], plans: Mapping[str, Plan] = {}) -> Replayed:
+    """Walk the entries of a run of ``plan``, and of the ``plans`` of its revisions by digest; stops at the first
+    difference."""
+    walk = Replay(State(plan, origin(run_id, entries), plans))
     for entry in entries:
         difference = walk.step(entry)
         if difference is not None:
@@ -181,7 +191,7 @@ _ALONE = (RunStarted, RunForked)
 """Entries with which a run is made, before anything is decided."""
 _SEEN = (AttemptEnded, FactsObserved)
 """What only a runner that lives sees; between these it decides."""
-_TAKEN_UP = (RunForked, RunReopened, RunResumed)
+_TAKEN_UP = (RunForked, RunReopened, RunResumed, RunRevised)
 """A runner takes up what another one left. Requests that came in between were stored without a decision."""
 
 

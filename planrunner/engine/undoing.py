@@ -10,7 +10,7 @@ from planrunner.engine.questions import WORK
 from planrunner.engine.rare_effects import Restore, Save
 from planrunner.machine.commands import Start
 from planrunner.machine.events import BackupAsked, BackupMade, Outcome, UndoStarted
-from planrunner.machine.owing import under
+from planrunner.machine.owing import acted, under
 from planrunner.machine.rare_commands import Undo
 from planrunner.machine.rollback import reserve
 from planrunner.machine.scope import TaskScope
@@ -40,7 +40,7 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
     """Render what undoes a task: it reads the outputs of the visit that it undoes, and everything else as it is now."""
     assert state.debts is not None
     owed = state.debts.owed[command.owed]
-    task = state.specs[owed.number]
+    task = acted(state, owed)
     key = f"{state.run_id}:{task.id}:undo:{command.attempt}"
     intent = UndoStarted(task.id, command.attempt, key, command.owed, owed.kind, "", command.reissue)
     intent = intent._replace(reserved=command.reserved)

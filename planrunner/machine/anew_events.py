@@ -23,19 +23,42 @@ class RunForked(NamedTuple):
     by: str = ""
 
 
+class RunRevised(NamedTuple):
+    """From here on the run has another plan: revision ``number`` (the first plan is 1), by ``by`` for a ``reason``.
+    Each task keeps what it came to; what begins anew because of the revision is named by the ``TasksReset`` that
+    follows. ``params``, ``traits``, ``environment``, ``max_parallel`` and ``selected`` are as in ``RunStarted`` and
+    hold from here on. ``stopped`` are containers under way whose definition changed: what they hold is cancelled. With
+    ``asks_again`` what people approved of counts for nothing that has not begun. ``idle`` are the seconds since the
+    entry before, in which nothing ran; the run waits to be resumed."""
+
+    number: int
+    plan_digest: str
+    by: str = ""
+    reason: str = ""
+    params: dict[str, Json] = {}
+    traits: dict[str, Json] = {}
+    environment: dict[str, Json] = {}
+    max_parallel: int | None = None
+    selected: tuple[str, ...] | None = None
+    stopped: tuple[str, ...] = ()
+    asks_again: bool = False
+    idle: float = 0.0
+
+
 class RunReopened(NamedTuple):
-    """A run that has ended acts again, for a ``reason``: retry, rerun, rollback or budget (it has more
-    to spend, and waits for somebody to go on with it)."""
+    """A run that has ended acts again, for a ``reason``: retry, rerun, rollback, revise or budget (it has
+    another plan or more to spend, and waits to be resumed)."""
 
     reason: str
     by: str = ""
 
 
 class TasksReset(NamedTuple):
-    """Tasks begin anew as if they had never run: ``reason`` is rework, retry or rerun, ``cause`` the task that sent
-    back, ``comment`` what was said. Those of ``unless_same`` keep their result if they would be called as before and
-    are of a kind whose call tells everything, or of any kind with ``by_call``; one that holds others opens again, and
-    each task inside it keeps its result by the same rule, but for those that are named here as well."""
+    """Tasks begin anew as if they had never run: ``reason`` is rework, retry, rerun or revised, ``cause`` the task that
+    sent back, ``comment`` what was said. Those of ``unless_same`` keep their result if they would be called as before
+    and, unless ``by_call``, are of a kind whose call tells everything, or (where the plan was revised) come after
+    nothing that runs again; one that holds others opens again, and each task inside it keeps its result by the same
+    rule, but for those that are named here as well."""
 
     tasks: tuple[str, ...]
     reason: str

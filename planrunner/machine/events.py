@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from planrunner.machine.anew_events import ResetPlanned as ResetPlanned
     from planrunner.machine.anew_events import RunForked as RunForked
     from planrunner.machine.anew_events import RunReopened as RunReopened
+    from planrunner.machine.anew_events import RunRevised as RunRevised
     from planrunner.machine.anew_events import TaskDelayed as TaskDelayed
     from planrunner.machine.anew_events import TasksReset as TasksReset
     from planrunner.machine.checkpoint_events import CheckpointAsked as CheckpointAsked
@@ -250,6 +251,7 @@ if TYPE_CHECKING:
         ResetPlanned,
         TasksReset,
         RunReopened,
+        RunRevised,
         AttemptEnded,
         RetryScheduled,
         TaskSettled,
@@ -283,7 +285,9 @@ _FIRST = (
 """Kinds that stand first in ``EVENTS``, and so in the schema, about in the order of a run."""
 
 _ANEW = frozenset(
-    "RunForked RunReopened TasksReset ResetPlanned FreshnessAsked FreshnessSeen TaskDelayed LeftAlone".split()
+    (
+        "RunForked RunReopened RunRevised TasksReset ResetPlanned FreshnessAsked FreshnessSeen TaskDelayed LeftAlone"
+    ).split()
 )
 _UNDO = frozenset("BackupAsked BackupMade RollbackStarted UndoStarted UndoScheduled UndoSettled RollbackEnded".split())
 _LIMIT = frozenset(

@@ -31,7 +31,7 @@ from planrunner.plan.model import Plan
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from planrunner.machine.events import Event
@@ -41,9 +41,9 @@ CUT_OFF = ("interrupted", "unstarted")
 """Ends that are none: stopped in the middle, or stopped before it began. The attempt goes on with the next resume."""
 
 
-def fold(plan: Plan, run_id: str, entries: Iterable[Entry]) -> State:
-    """The state after all entries of a run."""
-    state = State(plan, run_id)
+def fold(plan: Plan, run_id: str, entries: Iterable[Entry], plans: Mapping[str, Plan] = {}) -> State:
+    """The state after all entries of a run; ``plans`` are those of its revisions by digest."""
+    state = State(plan, run_id, plans)
     for entry in entries:
         evolve(state, entry.event, entry.at)
     return state
@@ -69,7 +69,7 @@ def _started(state: State, event: RunStarted, at: float) -> None:
     state.status = "running"
     state.params = event.params
     state.seed = event.seed
-    state.plan_digest = event.plan_digest
+    state.plan_digest = state.approved_digest = event.plan_digest
     state.attended = event.attended
     state.traits = {name: Trait(*trait) for name, trait in event.traits.items()}
     state.saves = state.saves or any(trait.undo for trait in state.traits.values())
@@ -348,6 +348,8 @@ class _Handlers(dict["type", "Callable[[State, Any, float], None]"]):
             from planrunner.machine.checkpoints import FOLDS
         elif name == "RunForked":
             from planrunner.machine.forks import FOLDS
+        elif name == "RunRevised":
+            from planrunner.machine.revision import FOLDS
         elif name.startswith("Freshness"):
             from planrunner.machine.freshness import FOLDS
         elif name == "TaskDelayed":

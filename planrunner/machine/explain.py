@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine import judging
 from planrunner.machine.joins import needs_verdict
+from planrunner.machine.paths import is_gone
 from planrunner.machine.routes import fired, routes_verdict
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.state import State, TaskState
@@ -16,6 +17,8 @@ def why(state: State, task_id: str) -> list[str]:
     number = state.index[task_id]
     found = state.tasks[number]
     lines = [_headline(state, number)]
+    if is_gone(state, number):
+        lines.append(f"the plan has it no more since revision {found.revised or state.revision}")
     if found.frame.owner >= 0:
         from planrunner.machine.explain_nesting import place  # late: many plans are flat
 
@@ -122,6 +125,7 @@ def _anew(state: State, number: int) -> list[str]:
     if found.visit > 1:
         said = found.rework or {}
         how = _said(str(said.get("from", "")), str(said.get("by", "")), str(said.get("comment", "")))
+        how = f" since revision {found.revised} of the plan" if found.revised and not how else how
         lines.append(f"it began anew, this is visit {found.visit}{how}")
     return lines
 

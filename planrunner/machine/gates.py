@@ -163,7 +163,7 @@ def digest(
         state.run_id,
         state.specs[number].id,
         found.visit,
-        state.plan_digest,
+        state.approved_digest,
         [state.plan.policy, policy],
         request,
         seen,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from planrunner.jsontext import stable_json
 from planrunner.machine.kept import Kept
 from planrunner.machine.rare_commands import Compare
+from planrunner.plan.revision import gives_the_same
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,16 +48,18 @@ def inside(state: State, owner: int) -> list[int]:
     return sorted(found)
 
 
-def of(state: State, number: int, by_call: bool) -> Kept | None:
+def of(state: State, number: int, by_call: bool, since: float | None = None) -> Kept | None:
     """What a task may keep when it begins anew: its result, or what each task inside it may keep. With ``by_call`` an
-    equal call is enough for every task, otherwise ``may_keep`` says for which."""
+    equal call is enough for every task, otherwise ``may_keep`` says for which; ``since`` is as in ``Kept``."""
     found = state.tasks[number]
     if number in state.holders:
-        return None if found.inner is None else Kept(number, found.visit, frame=found.inner, by_call=by_call)
+        return None if found.inner is None else Kept(number, found.visit, "", None, found.inner, by_call, since)
+    by_call = by_call or since is not None
     if found.status != "completed" or found.outcome is None or not (by_call or may_keep(state, number)):
         return None
     told = found.reason != "fresh" and (by_call or _is_told_by_call(state, number))
-    return Kept(number, found.visit, found.inputs if told else _NEVER_CALLED, found.outcome)
+    inputs = found.inputs if told else _NEVER_CALLED
+    return Kept(number, found.visit, inputs, found.outcome, None, False, since, found.gate)
 
 
 _NEVER_CALLED = "never"
@@ -79,9 +82,10 @@ def taken_along(state: State, owner: int, frame: Frame, attempt: int) -> None:
     if before is None or before.kind != frame.kind:
         return
     frame.before = before
-    for number, other in _pairs(frame, before):
+    pairs = _pairs(frame, before) if kept.since is None else _alike(state, frame, before)
+    for number, other in pairs:
         if other not in before.renewed:
-            state.tasks[number].kept = of(state, other, kept.by_call)
+            state.tasks[number].kept = of(state, other, kept.by_call, kept.since)
             state.tasks[number].rework = state.tasks[other].rework
 
 
@@ -117,6 +121,18 @@ def _pairs(frame: Frame, before: Frame) -> list[tuple[int, int]]:
     taken = set(found.values())
     found |= {at: at for at in range(min(len(wanted), len(had))) if at not in found and at not in taken}
     return [(frame.first + at, before.first + other) for at, other in sorted(found.items())]
+
+
+def _alike(state: State, frame: Frame, before: Frame) -> list[tuple[int, int]]:
+    """The same where the plan was revised meanwhile: what holds nothing is compared where it is defined as it was."""
+    pairs = _pairs(frame, before)
+    if frame.kind != "items":
+        pairs = [(number, before.index[name]) for name, number in frame.index.items() if name in before.index]
+    return [
+        (number, other)
+        for number, other in pairs
+        if number in state.holders or gives_the_same(state.specs[number], state.specs[other])
+    ]
 
 
 def is_unchanged(state: State, frame: Frame, finals: bool = True) -> bool:
@@ -155,11 +171,34 @@ def compared(state: State, number: int) -> Compare | None:
     run. What stands under ``finally`` runs again whenever anything of its level did; files that are declared as inputs
     and have changed count as another call."""
     task, found = state.specs[number], state.tasks[number]
-    if found.kept is None or found.kept.outcome is None or _tidies_up(state, number):
+    kept = found.kept
+    if kept is None or kept.outcome is None or _tidies_up(state, number):
+        return None
+    if kept.since is not None and not may_keep(state, number) and _follows_change(state, number, kept.since):
         return None
     seen = state.freshness.get(number)
     by_files = task.fresh is not None and bool(task.fresh.inputs or task.fresh.outputs)
     return None if seen is not None and by_files and not seen.same else Compare(number)
+
+
+def _follows_change(state: State, number: int, since: float) -> bool:
+    """Whether anything ran since that a task, or a container around it, comes directly after."""
+    while number >= 0:
+        before = [*state.shape.needs[number], *(route.source for route in state.shape.routes_in.get(number, ()))]
+        for other in before:
+            found = state.tasks[other]
+            if found.reason != "reused" and found.started is not None and found.started >= since:
+                return True
+        number = state.tasks[number].frame.owner
+    return False
+
+
+def is_still_approved(state: State, number: int) -> bool:
+    """Whether a gate of a revised plan keeps the answer it has: it asks what it asked, after nothing that ran since."""
+    kept = state.tasks[number].kept
+    if kept is None or kept.since is None or kept.outcome is None:
+        return False
+    return not _follows_change(state, number, kept.since)
 
 
 def _tidies_up(state: State, number: int) -> bool:
@@ -176,6 +215,8 @@ def settled(state: State, event: TaskSettled) -> None:
         return
     if kept.outcome is not None and event.reason == "reused":
         found.outcome, found.inputs = kept.outcome, kept.inputs
+        if state.specs[number].gate is not None:
+            found.gate = kept.gate
     if state.debts is not None:
         from planrunner.machine.owing import handed_on  # late: most tasks say nothing about being undone
 

@@ -23,6 +23,11 @@ def mine(state: State, number: int) -> list[int]:
     return _in_order(debts, [at for at in debts.of.get(number, ()) if debts.owed[at].shown_by == (number, visit)])
 
 
+def acted(state: State, owed: Owed) -> Task:
+    """The task as it was defined when it did what is to be undone."""
+    return owed.task or state.specs[owed.number]
+
+
 def handed_on(debts: Debts, before: tuple[int, int], now: tuple[int, int]) -> None:
     """A visit of a task keeps what another one gave: what that owes is undone as it is, and shows in the new one, which
     owes nothing of its own. Both are a number and a visit."""

@@ -107,11 +107,23 @@ def frames(state: State) -> dict[int, list[Frame]]:
     return found
 
 
+def is_gone(state: State, number: int) -> bool:
+    """Whether the plan has a task no more, or what holds it, since a revision."""
+    if state.gone is None:
+        return False
+    frame = state.tasks[number].frame
+    while frame.owner >= 0:
+        frame = state.tasks[frame.owner].frame
+    return frame is not state.top
+
+
 def replaced_tasks(state: State) -> set[int]:
     """The tasks of attempts and visits that later ones have replaced, at whatever depth. The rounds of an attempt all
     belong to it."""
     found: set[int] = set()
     for owner, opened in frames(state).items():
+        if owner < 0:
+            continue
         standing, frame = set(), state.tasks[owner].inner
         while frame is not None:
             standing.add(frame.first)
@@ -119,6 +131,8 @@ def replaced_tasks(state: State) -> set[int]:
         for each in opened:
             if owner in found or each.first not in standing:
                 found.update(range(each.first, each.first + each.size))
+    if state.gone is not None:
+        found.update(number for number in range(len(state.tasks)) if is_gone(state, number))
     return found
 
 
@@ -132,15 +146,15 @@ def counts(state: State, frame: Frame) -> dict[str, int]:
 
 
 def stands(state: State, number: int) -> bool:
-    """Whether what became of a task still matters: nothing around it was begun anew since, went into another round or
-    went well in spite of it."""
+    """Whether what became of a task still matters: the plan has it, and nothing around it was begun anew since, went
+    into another round or went well in spite of it."""
     frame = state.tasks[number].frame
     while frame.owner >= 0:
         owner = state.tasks[frame.owner]
         if owner.inner is not frame or owner.standing in ("completed", "tolerated"):
             return False
         frame = owner.frame
-    return True
+    return frame is state.top
 
 
 def called_off_inside(state: State) -> list[int]:

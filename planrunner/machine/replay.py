@@ -25,6 +25,7 @@ from planrunner.machine.events import (
     RunForked,
     RunReopened,
     RunResumed,
+    RunRevised,
     RunStarted,
     StopRequested,
     TasksReset,
@@ -46,7 +47,7 @@ INPUTS = frozenset(
     {
         *(AttemptEnded, BudgetExtended, BudgetRefused, DoubtSettled),
         *(FactsObserved, GateExamined, GateReopened, GateVoted),
-        *(RunForked, RunReopened, RunResumed, RunStarted),
+        *(RunForked, RunReopened, RunResumed, RunRevised, RunStarted),
         *(BackupMade, CheckpointTaken, FreshnessSeen, LeftAlone, PlanRefused, PolicyChanged, UndoEnded),
     }
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from planrunner.machine.events import UndoEnded, UndoStarted
 from planrunner.machine.ledger import COUNTED, ROLLBACK, amount, units
+from planrunner.machine.owing import acted
 from planrunner.machine.undoing import Rollback
 from planrunner.plan.model import Budgets
 from planrunner.record import TYPE_CHECKING
@@ -39,7 +40,7 @@ def _spends(state: State, position: int) -> tuple[str, ...]:
     """What the capability spends that undoes a position."""
     assert state.debts is not None
     owed = state.debts.owed[position]
-    action = state.specs[owed.number].rollback
+    action = acted(state, owed).rollback
     trait = state.traits.get(action.uses) if action is not None and owed.kind == "action" else None
     return trait.spends if trait is not None else ()
 

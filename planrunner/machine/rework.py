@@ -119,14 +119,17 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
         if state.specs[number].id in unless_same:
             from planrunner.machine import keeping  # late: gates and edges that send back keep nothing
 
-            kept = keeping.of(state, number, event.by_call)
-        else:
+            since = at if event.reason == "revised" and not event.by_call else None
+            kept = keeping.of(state, number, event.by_call, since)
+        elif event.reason != "revised":
             found.rework = said
         _begin_anew(state, number)
         found.kept = kept
+        if event.reason == "revised":
+            found.revised = state.revision
         found.insisted = event.reason != "rework"
     for number in numbers:
-        _count_needs(state, number)
+        count_needs(state, number)
         state.candidates[number] = None
         _let_few_begin(state, state.tasks[number].frame)
 
@@ -239,7 +242,7 @@ def _begin_anew(state: State, number: int) -> None:
     found.uncertain, found.judged, found.reissues = False, True, 0
 
 
-def _count_needs(state: State, number: int) -> None:
+def count_needs(state: State, number: int) -> None:
     found = state.tasks[number]
     found.missing, found.broken = 0, -1
     for need in state.shape.needs[number]:

@@ -11,7 +11,18 @@ from planrunner.machine import reserves
 from planrunner.machine.commands import Record, Start
 from planrunner.machine.events import RollbackEnded, RollbackStarted, TaskSettled, UndoScheduled, UndoSettled
 from planrunner.machine.moves import main_part_done
-from planrunner.machine.owing import bare, current, is_saved, mine, outstanding, rests_on, selected, started, takes_back
+from planrunner.machine.owing import (
+    acted,
+    bare,
+    current,
+    is_saved,
+    mine,
+    outstanding,
+    rests_on,
+    selected,
+    started,
+    takes_back,
+)
 from planrunner.machine.rare_commands import Save, Undo
 from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET
 from planrunner.machine.stops import GOES_ON
@@ -167,7 +178,7 @@ def _undo(state: State, debts: Debts, rollback: Rollback, at: int) -> Undo:
 
 def _after(state: State, debts: Debts, rollback: Rollback, owed: Owed, now: float) -> Record:
     """The end of an attempt to undo: undone, tried again, or given up."""
-    task, at, outcome = state.specs[owed.number], rollback.current, owed.outcome
+    task, at, outcome = acted(state, owed), rollback.current, owed.outcome
     assert outcome is not None and at is not None
     if not outcome.failure:
         nothing = owed.kind == "capability" and outcome.outputs.get("changed") is False

@@ -101,6 +101,11 @@ def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
         from planrunner.machine.gates import stage_before  # late, as above
         from planrunner.machine.rare_commands import AskPeople
 
+        if task.gate is not None and found.kept is not None:
+            from planrunner.machine.keeping import is_still_approved  # late: few plans are revised
+
+            if is_still_approved(state, number):
+                return settle(task, "completed", "reused", "kept: it asks what it asked, and nothing before it changed")
         if stage := stage_before(state, number):
             return AskPeople(number, stage)
     if not task.uses and number not in state.holders and task.gate is None:

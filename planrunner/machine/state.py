@@ -9,7 +9,7 @@ from planrunner.plan.model import Budgets, Plan, Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any, Literal
 
     from planrunner.machine.alarms import Alarms
@@ -71,6 +71,7 @@ class TaskState:
         "reason",
         "recovered_by",
         "reissues",
+        "revised",
         "rework",
         "standing",
         "started",
@@ -90,6 +91,8 @@ class TaskState:
         self.kept: Kept | None = None
         """What the task came to before it was begun anew; it stands if the next call is the same."""
         self.rework: dict[str, Json] | None = None
+        self.revised = 0
+        """The last revision of the plan with which it began anew, or is gone."""
         self.gate: GateState | None = None
         self.cleared: tuple[str, ...] = ()
         self.status: TaskStatus = "pending"
@@ -151,12 +154,14 @@ class State:
     ``held`` are tasks that wait until those that are to begin anew with them have come to rest; ``stints`` are the
     time budgets of tasks that hold others, while they run; ``restricted`` says that some policy may take rights away,
     ``saves`` that some task names files to save; ``checkpoints`` is None where none keeps files, ``governed`` where
-    the operator's policy says nothing."""
+    the operator's policy says nothing; ``plans`` are those of later revisions by digest, ``gone`` holds the tasks of
+    earlier ones that the plan has no more, ``approved_digest`` is of the plan that approvals are bound to."""
 
     __slots__ = (
         "active",
         "active_since",
         "alarms",
+        "approved_digest",
         "asked",
         "attended",
         "candidates",
@@ -172,6 +177,7 @@ class State:
         "failing",
         "foreign",
         "freshness",
+        "gone",
         "governed",
         "held",
         "holders",
@@ -184,11 +190,13 @@ class State:
         "params",
         "plan",
         "plan_digest",
+        "plans",
         "queue",
         "reason",
         "recovering",
         "resets",
         "restricted",
+        "revision",
         "run_id",
         "running",
         "saves",
@@ -211,18 +219,18 @@ class State:
         "unattended",
     )
 
-    def __init__(self, plan: Plan, run_id: str) -> None:
-        self.plan = plan
-        self.run_id = run_id
-        self.plan_digest = ""
-        self.attended = False
+    def __init__(self, plan: Plan, run_id: str, plans: Mapping[str, Plan] = {}) -> None:
+        self.plan, self.run_id = plan, run_id
+        self.plans, self.revision = plans, 1
+        self.gone: Frame | None = None
+        self.plan_digest = self.approved_digest = ""
+        self.attended = self.unattended = False
         self.shape = Shape()
         self.specs: list[Task] = []
         self.tasks: list[TaskState] = []
         self.holders: dict[int, Task | None] = {}
         self.counts: dict[TaskStatus, int] = {"pending": 0}
-        self.failing = 0
-        self.closing = 0
+        self.failing = self.closing = 0
         self.resets: list[ResetPlanned] = []
         self.sent_back: dict[int, int] = {}
         self.held: dict[int, None] = {}
@@ -231,8 +239,6 @@ class State:
         self.circuits: dict[int, Circuit] = {}
         """What the breakers of the plan have seen, by their place in it."""
         self.freshness: dict[int, FreshnessSeen] = {}
-        self.unattended = False
-        """Nobody is there to ask what became of an attempt."""
         self.governed: Governed | None = None
         self.saves, self.foreign, self.restricted = False, False, plan.policy is not None
         self.checkpoints: Checkpointed | None = None

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from planrunner.machine.events import Outcome
-    from planrunner.plan.model import RollbackPolicy
+    from planrunner.plan.model import RollbackPolicy, Task
 
     Json = Any
     Kind = Literal["action", "files", "capability"]
@@ -44,6 +44,7 @@ class Owed:
         "rank",
         "reissues",
         "shown_by",
+        "task",
         "tries",
         "visit",
     )
@@ -53,6 +54,8 @@ class Owed:
         self.number = number
         self.visit = visit
         self.shown_by = (number, visit)
+        self.task: Task | None = None
+        """As it was defined when it acted, where a revision has another definition since."""
         self.rank = 0
         self.attempt = 0
         self.files: tuple[dict[str, Json], ...] = ()

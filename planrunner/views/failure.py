@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from planrunner.machine.events import Outcome
 from planrunner.machine.owing import mine
 from planrunner.machine.paths import by_its_own, stands
@@ -53,7 +55,7 @@ def _matters(state: State, number: int, found: TaskState) -> bool:
             return False
     elif found.status != "in_doubt":
         return False
-    return not state.holders or (by_its_own(state, number) and stands(state, number))
+    return (not state.holders or by_its_own(state, number)) and stands(state, number)
 
 
 def _undone(found: TaskState) -> bool:
@@ -104,11 +106,8 @@ def _place(state: State, number: int, source: Source | None) -> str:
     """``plans/release.yaml:14:9``: where the task stands in its plan, or in the file of the plan that it links."""
     if source is None:
         return ""
-    frame = state.tasks[number].frame
-    while frame.owner >= 0 and frame.linked is None:
-        frame = state.tasks[frame.owner].frame
-    if frame.linked is not None and frame.linked.file:
-        return frame.linked.file
+    if file := _linked_file(state, number, source.name):
+        return file
     line, column = source.place(state.specs[number].span.start)
     return f"{source.name}:{line}:{column}"
 
@@ -257,4 +256,25 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
         from planrunner.views.budget import extending  # late: few runs have limits
 
         return [f"{program} budget {run_id} {extending(found.detail)}", f"{program} retry {run_id}"]
-    return [f"{program} logs {run_id} {name}", f"{program} why {run_id} {name}"]
+    ways = [f"{program} logs {run_id} {name}", f"{program} why {run_id} {name}"]
+    written = str(state.environment.get("plan") or "")
+    if not written or found.failure in ("rejected", "expired", "policy") or is_dry(state):
+        return ways
+    file = plan_file(written)
+    mend = _linked_file(state, number, file) or file
+    return [f"fix {mend}, then: {program} retry {run_id} --plan {word(file)}", *ways]
+
+
+def plan_file(path: str) -> str:
+    """A plan file as the caller would type it here: from the working directory, or whole where it lies outside."""
+    near = os.path.relpath(path)
+    return path if near.startswith(os.pardir) else near
+
+
+def _linked_file(state: State, number: int, path: str) -> str:
+    """The file of the linked plan that a task stands in; empty where that is the plan of the run."""
+    frame = state.tasks[number].frame
+    while frame.owner >= 0 and frame.linked is None:
+        frame = state.tasks[frame.owner].frame
+    linked = "" if frame.linked is None else frame.linked.file
+    return os.path.normpath(os.path.join(os.path.dirname(path), linked)) if linked else ""

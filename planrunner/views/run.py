@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrunner.machine.paths import is_gone
 from planrunner.machine.state import State, TaskState
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.standing import is_decided, is_done, is_dry, outputs_of, pairs, shown_status, waiting
@@ -23,6 +24,7 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         **({"dry_run": True} if is_dry(state) else {}),
         "plan": state.plan.id,
         "revision": revision,
+        "revision_number": state.revision,
         "status": state.status,
         "exit_code": exit_code,
         "reason": state.reason,
@@ -36,6 +38,7 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
             | ({"degraded": True} if number in state.degraded else {})
             | ({"refused": list(found.outcome.refused)} if found.outcome is not None and found.outcome.refused else {})
             for number, (task, found) in enumerate(pairs(state))
+            if not is_gone(state, number)
         },
         "budget": budget_object(state, now),
         "outputs": state.outputs,

@@ -63,7 +63,7 @@ def shown_counts(state: State) -> dict[str, int]:
     not counted beside them, unless it failed by itself; what a later attempt has replaced is not counted at all."""
     counts: dict[str, int] = dict(state.counts.items())
     replaced: set[int] = set()
-    if any(state.tasks[number].attempts > 1 for number in state.holders):
+    if state.gone is not None or any(state.tasks[number].attempts > 1 for number in state.holders):
         from planrunner.machine.paths import replaced_tasks  # late: few runs do anything twice
 
         replaced = replaced_tasks(state)

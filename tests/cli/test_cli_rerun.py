@@ -117,29 +117,29 @@ def test_a_task_of_a_round_that_is_over_is_refused_with_what_can_begin_anew(run,
     assert did(tmp_path) == []
 
 
-def test_a_run_whose_plan_file_was_edited_keeps_its_plan_and_says_what_begins_or_compares(run, plan, tmp_path):
+def test_a_run_whose_plan_file_was_edited_keeps_its_plan_and_says_how_to_go_on_with_the_edit(run, plan, tmp_path):
     begin(run, plan, tmp_path)
     plan(PLAN.replace("echo end", "echo other"))
     for command in (["rerun", "last", "end"], ["rerun", "last", "end", "--preview"]):
         told = run(*command)
         assert told.code == 0
-        [line] = [line for line in told.err.splitlines() if "was edited since" in line]
-        assert line.startswith("the plan file p.yaml was edited since and differs: run ")
-        assert "`planrunner exec p.yaml` begins a new run" in line
+        [line] = [line for line in told.err.splitlines() if "has changed since run " in line]
+        assert line.startswith("p.yaml has changed since run ")
     assert did(tmp_path) == ["end", "tidy"]
-    compare = line.rpartition("`planrunner ")[2].partition("`")[0].split()
-    assert compare[0] == "replay"
-    assert "end" in run(*compare).out
+    command = line.partition("continue with it: planrunner ")[2].split()
+    assert (command[0], command[2:]) == ("resume", ["--plan", "p.yaml"])
+    assert run(*command).code == 0
+    assert did(tmp_path) == ["other", "tidy"]
 
 
 def test_a_run_that_is_resumed_says_that_its_plan_file_was_edited(run, plan, tmp_path):
     text = "plan: p\ntasks:\n  - {id: a, gate: approval, ask: go on}\n"
     assert run("exec", plan(text)).code == 8
-    assert "was edited since" not in run("resume", "last").err
+    assert "has changed since" not in run("resume", "last").err
     plan(text + "  - {id: b, needs: [a], run: echo b, timeout: 10m}\n")
-    assert "the plan file p.yaml was edited since and differs" in run("resume", "last").err
+    assert "p.yaml has changed since run " in run("resume", "last").err
     (tmp_path / "p.yaml").unlink()
-    assert "was edited since" not in run("resume", "last").err
+    assert "has changed since" not in run("resume", "last").err
 
 
 UNDONE = """

@@ -190,7 +190,7 @@ def test_a_retry_says_that_the_plan_file_was_edited(run, plan):
         run("exec", plan(text.replace("test -e ready || { touch ready; exit 1; }", "mkdir made && exit 1"))).code == 1
     )
     plan(text)
-    assert "the plan file p.yaml was edited since" in run("retry", "last").err
+    assert "p.yaml has changed since run " in run("retry", "last").err
 
 
 def test_the_list_of_runs_names_them_as_other_commands_do(run, plan):

@@ -1,0 +1,80 @@
+"""``planrunner revise``, and ``--plan`` of the commands that go on with a run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from planrunner.app.revising import ReviseRequest, preview, revise
+from planrunner.cli.consent import consent
+from planrunner.cli.exec import pairs
+from planrunner.cli.group import given_settings
+from planrunner.cli.settings import Settings, messages
+from planrunner.errors import OK
+from planrunner.lean import partial
+from planrunner.views.revision import revision_lines, revision_object
+
+_Command = Callable[..., Any]
+
+PLAN = click.option(
+    "--plan", "mended", metavar="FILE", type=click.Path(), help="Revise the run first: go on with this mended plan."
+)
+PARAMS = click.option(
+    "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="With --plan: set a parameter."
+)
+
+
+def plan_options(command: _Command) -> _Command:
+    """The options by which a command revises the run that it goes on with."""
+    return PLAN(PARAMS(command))
+
+
+@click.command("revise")
+@click.argument("run")
+@click.argument("plan", type=click.Path())
+@click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
+@click.option("--keep-unchanged", is_flag=True, help="Keep every result whose call is the same.")
+@click.option("--preview", "only_preview", is_flag=True, help="Only show what would change and what would run again.")
+@click.option(
+    "--trust", default="", metavar="DIGEST", help="Accept a plan from outside the project if this is its digest."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def command(ctx: click.Context, /, run: str, plan: str, only_preview: bool, as_json: bool, **how: Any) -> int:
+    """Give a run its next revision: the plan in the file PLAN. Nothing is started: `planrunner resume` goes on.
+
+    Completed tasks keep their results where their definition and their inputs are unchanged; changed, new and failed
+    tasks run, and what comes after them.
+
+    \b
+    Examples:
+      planrunner revise last release.yaml --preview
+      planrunner revise last release.yaml --reason "the mirror has moved"
+      planrunner retry last --plan release.yaml
+    """
+    given = given_settings(ctx)
+    request = ReviseRequest(run, plan, ask=partial(consent, given, False), **how)
+    made = preview(request, given.state) if only_preview else revise(request, given.state)
+    if as_json:
+        from json import dumps
+
+        sys.stdout.write(dumps(revision_object(made, not only_preview), ensure_ascii=False, default=str) + "\n")
+        return OK
+    screen = messages(given)
+    sys.stdout.write("".join(f"{line}\n" for line in revision_lines(screen, made)))
+    if made.changed and not only_preview:
+        screen.write(f"go on: {given.program} resume {made.run_id}\n")
+    return OK
+
+
+def revised_first(given: Settings, request: ReviseRequest, quiet: bool) -> str:
+    """Revise a run before something else is done with it; gives its id."""
+    made = revise(request._replace(ask=partial(consent, given, False)), given.state)
+    if not quiet:
+        screen = messages(given)
+        screen.write("".join(f"{line}\n" for line in revision_lines(screen, made)))
+    return made.run_id

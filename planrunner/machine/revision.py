@@ -1,0 +1,515 @@
+"""A run that goes on under another revision of its plan: every task that both have keeps what it came to, new ones
+stand beside them, and those that the plan has no more are put away with what is still to be undone of them."""
+
+from __future__ import annotations
+
+from planrunner.machine.events import RunRevised, TasksReset
+from planrunner.machine.frame import Frame
+from planrunner.machine.keeping import may_keep
+from planrunner.machine.moves import after_settling, drop_timer, free_slot, move, take_slot
+from planrunner.machine.paths import frames, held_tasks, owners
+from planrunner.machine.rerun import Unfit, is_current, retried
+from planrunner.machine.rework import count_needs, downstream
+from planrunner.machine.state import TaskState, Trait, divided
+from planrunner.machine.statuses import FINAL_STOPS, SETTLED, IllegalMove
+from planrunner.plan.revision import gives_the_same, paths_read
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+CUT_OFF = ("interrupted", "unstarted")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from planrunner.machine.shape import Shape
+    from planrunner.machine.state import State
+    from planrunner.plan.model import Plan, Task
+
+
+def run_revised(state: State, event: RunRevised, at: float) -> None:
+    if state.ended_at is not None:
+        raise IllegalMove(f"revision {event.number} came after the end")
+    state.status, state.reason = "paused", "revised"
+    if state.stop_reason not in FINAL_STOPS:
+        state.stop_reason = state.stop_by = state.stop_comment = ""
+    if state.active_since is not None:
+        state.active += at - event.idle - state.active_since
+        state.active_since = None
+    if state.stints:
+        from planrunner.machine import stints  # late: few tasks have time of their own
+
+        stints.parked(state, at - event.idle)
+    plan = state.plans[str(event.environment.get("text") or event.plan_digest)]
+    state.revision = event.number
+    _come_to_rest(state)
+    for name in event.stopped:
+        _stop(state, state.index[name], at)
+    _keep_definitions(state)
+    before = state.plan
+    plan = _plan_level(state, event, plan)
+    _regraph(state, before, plan)
+    _select(state, event)
+    _count(state)
+    for number in list(state.running):
+        del state.running[number]
+        take_slot(state, number)
+    if event.asks_again:
+        from planrunner.machine.gates import ask_anew  # late: few runs ask people
+
+        state.approved_digest = event.plan_digest
+        ask_anew(state)
+    for number, found in enumerate(state.tasks):
+        if found.status not in SETTLED or number in state.recovering:
+            state.candidates[number] = None
+    after_settling(state, state.top)
+
+
+def _come_to_rest(state: State) -> None:
+    """What waits for a slot waits for its definition first; slots are counted anew."""
+    for number in state.queue.numbers():
+        task = state.specs[number]
+        state.queue.remove(state.limited_labels(task), task.priority, number)
+        move(state, number, state.tasks[number], "pending")
+    for number in list(state.running):
+        free_slot(state, number)
+        state.running[number] = None
+    state.candidates.clear()
+
+
+def _stop(state: State, number: int, at: float) -> None:
+    """A task is over, with everything open inside it: it is gone, or opens again under its new definition."""
+    found = state.tasks[number]
+    inner = found.inner
+    for each in range(inner.first, inner.first + inner.size) if inner is not None else ():
+        if state.tasks[each].status not in SETTLED:
+            _stop(state, each, at)
+    if state.ledger is not None:
+        from planrunner.machine.budgets import given_up  # late: few runs have limits
+
+        given_up(state, number)
+    if state.alarms is not None:
+        from planrunner.machine.watch import task_over  # late: few tasks are looked after
+
+        task_over(state, number)
+    drop_timer(state, number, found)
+    state.running.pop(number, None)
+    state.stints.pop(number, None)
+    state.recovering.pop(number, None)
+    state.asked.discard(number)
+    if found.status in SETTLED:
+        return
+    move(state, number, found, "cancelled")
+    found.standing, found.reason, found.detail = "cancelled", "revised", "the plan was revised meanwhile"
+    found.ended = at
+
+
+def _keep_definitions(state: State) -> None:
+    """What is owed is undone as the task was defined when it acted."""
+    for owed in state.debts.owed if state.debts is not None else ():
+        owed.task = owed.task or state.specs[owed.number]
+
+
+def _plan_level(state: State, event: RunRevised, plan: Plan) -> Plan:
+    """What holds for the whole run from now on; gives the plan with what the operator adds."""
+    before = state.plan
+    state.plan, state.plan_digest = plan, event.plan_digest
+    state.params = event.params
+    state.traits |= {name: Trait(*trait) for name, trait in event.traits.items()}
+    state.saves = state.saves or any(trait.undo for trait in state.traits.values())
+    state.foreign = any(trait.taint for trait in state.traits.values())
+    state.environment = event.environment
+    state.max_parallel = plan.max_parallel if event.max_parallel is None else event.max_parallel
+    inside = {label: limit for label, limit in state.limits.items() if "/" in label}
+    state.limits = {**inside, **dict(plan.limits)}
+    state.restricted = state.restricted or plan.policy is not None
+    if plan.breakers != before.breakers:
+        state.circuits.clear()
+    had_ledger = state.ledger is not None
+    state.limit(plan.budgets)
+    state.governed = None
+    if event.environment.get("policy"):
+        from planrunner.machine.governing import govern  # late: few operators say anything
+
+        govern(state, event.environment["policy"])
+    if state.ledger is not None:
+        state.ledger.scopes.clear()
+        if not had_ledger:
+            _count_what_was(state)
+    return state.plan
+
+
+def _count_what_was(state: State) -> None:
+    """Limits hold from now on, and what was done before counts in them. What was spent began a ledger itself."""
+    from planrunner.machine.budgets import chain
+
+    assert state.ledger is not None
+    for number, found in enumerate(state.tasks):
+        if number not in state.holders:
+            for scope in chain(state, number):
+                spent = state.ledger.account(scope).spent
+                spent["attempts"] = spent.get("attempts", 0) + found.attempts + found.reissues
+    for owner, opened in frames(state).items():
+        for frame in opened:
+            if frame.kind == "round":
+                state.ledger.count(chain(state, owner), "iterations")
+
+
+def _regraph(state: State, before: Plan, plan: Plan) -> None:
+    """Number the tasks of the new plan first, then those that are gone, then whatever containers hold."""
+    old, gone = state.top, state.gone
+    had = len(state.specs)
+    known = {} if gone is None else {state.specs[number].id: number for number in _numbers(gone)}
+    known |= {state.specs[number].id: number for number in _numbers(old)}
+    top = Frame("plan", -1, had, len(plan.tasks))
+    top.on_failure = plan.on_failure
+    index = state.add(top, plan.tasks, plan.tasks)
+    if old.failing:
+        state.failing -= 1
+    became: dict[int, int] = {}
+    for name, number in index.items():
+        if name in known:
+            _takes_over(state, known[name], number, top)
+            became[known[name]] = number
+    was_gone = set() if gone is None else set(_numbers(gone))
+    left = [number for frame in (old, gone) if frame is not None for number in _numbers(frame) if number not in became]
+    away = Frame("plan", -1, 0, len(left))
+    away.open = away.finals_open = 0
+    for number in left:
+        _stop(state, number, state.tasks[number].ended or 0.0)
+        state.tasks[number].frame = away
+        state.tasks[number].revised = state.tasks[number].revised if number in was_gone else state.revision
+    rest = [number for number in range(had) if state.tasks[number].frame.owner >= 0]
+    state.top, state.gone = top, away if left else None
+    away.first = top.first
+    order = [*_numbers(top), *left, *rest]
+    renumber(state, order, became)
+    state.top.first, away.first = 0, top.size
+    away.index = {state.specs[number].id: number for number in range(top.size + away.size)}
+    state.index = {**away.index, **{task.id: number for number, task in enumerate(state.specs)}, **state.top.index}
+    then = {task.id: task for task in before.tasks}
+    for number, task in enumerate(plan.tasks):
+        if number in state.holders and task.id in then and gives_the_same(then[task.id], task):
+            _redefine_inside(state, number)
+
+
+def _numbers(frame: Frame) -> range:
+    return range(frame.first, frame.first + frame.size)
+
+
+def _takes_over(state: State, old: int, new: int, frame: Frame) -> None:
+    """A task of the new plan stands as the one of that name did."""
+    state.counts["pending"] -= 1
+    found = state.tasks[old]
+    state.tasks[new], state.tasks[old] = found, TaskState(0, found.frame)
+    found.frame = frame
+    state.holders.pop(old, None)
+    state.degraded.pop(old, None)
+
+
+def _redefine_inside(state: State, number: int) -> None:
+    """What a container holds is defined as the new plan says, where it holds the same tasks."""
+    frame, task = state.tasks[number].inner, state.specs[number]
+    body: Sequence[Task] = ()
+    if task.fanout is not None:
+        item = state.holders[number]
+        assert item is not None, "a fan-out has the task it multiplies"
+        body = (item,)
+    else:
+        body = held_tasks(state, number)
+    while frame is not None:
+        alike = len(body) * frame.size if frame.kind == "items" else frame.size
+        each = list(body) * frame.size if frame.kind == "items" else list(body)
+        names = [state.specs[at].id for at in _numbers(frame)]
+        if len(each) == alike and (frame.kind == "items" or _same_names(names, each)):
+            if frame.linked is not None:
+                frame.linked = task.sub
+            for at, name, written in zip(_numbers(frame), names, each):
+                state.specs[at] = written._replace(id=name, labels=state.specs[at].labels)
+                if at in state.holders:
+                    if state.specs[at].fanout is not None:
+                        state.specs[at], state.holders[at] = divided(state.specs[at])
+                    _redefine_inside(state, at)
+        frame = frame.earlier
+
+
+def _same_names(names: list[str], tasks: Sequence[Task]) -> bool:
+    return len(names) == len(tasks) and all(name.endswith(f"/{task.id}") for name, task in zip(names, tasks))
+
+
+def _select(state: State, event: RunRevised) -> None:
+    state.selected = None if event.selected is None else frozenset(event.selected)
+    if state.selected is None:
+        return
+    for number in range(state.top.size):
+        found, task = state.tasks[number], state.specs[number]
+        if task.id not in state.selected and not task.finally_ and found.status == "pending":
+            found.reason, found.detail = "not_selected", "not selected for this run"
+            move(state, number, found, "skipped")
+            found.standing = "tolerated"
+
+
+def _count(state: State) -> None:
+    """What of the plan is open, what failed, and what each task still waits for."""
+    top = state.top
+    top.finals = [number for number in range(top.size) if state.specs[number].finally_]
+    open_ = [number for number in range(top.size) if state.tasks[number].status not in SETTLED]
+    top.finals_open = sum(state.specs[number].finally_ for number in open_)
+    top.open = len(open_) - top.finals_open
+    top.failures = [number for number in range(top.size) if state.tasks[number].standing == "failed"]
+    top.failures.sort(key=lambda number: state.tasks[number].ended or 0.0)
+    state.failing += top.failing
+    for number in range(top.size):
+        count_needs(state, number)
+
+
+# What begins anew
+
+
+class Stale(NamedTuple):
+    """What a revision means for tasks, by number: those that begin ``again``, those that keep their result ``perhaps``
+    (each is compared at its turn), and those among the latter that ``surely`` do not. ``new`` have not run before."""
+
+    again: tuple[int, ...] = ()
+    perhaps: tuple[int, ...] = ()
+    surely: tuple[int, ...] = ()
+    new: tuple[int, ...] = ()
+
+
+def stale(state: State, before: Plan, read: frozenset[str], asks_again: bool, by_call: bool = False) -> Stale:
+    """What begins anew in a run that was just revised. ``before`` is the plan it had, ``read`` are names whose values
+    changed (``params.x``); ``asks_again`` and ``by_call`` are as in the events. Raises Unfit."""
+    then = {task.id: task for task in before.tasks}
+    top = range(state.top.size)
+    new = {number for number in top if _is_new(state, number, then)}
+    again, perhaps = _failed(state)
+    for number, task in enumerate(state.plan.tasks):
+        found = state.tasks[number]
+        if number in new or (found.status == "pending" and not found.attempts and found.gate is None):
+            continue
+        if found.reason == "not_selected":
+            if state.selected is None or task.id in state.selected:
+                again.add(number)
+            continue
+        old = then.get(task.id)
+        other_env = before.env != state.plan.env and task.gate is None
+        if old is None or other_env or not gives_the_same(old, task):
+            (perhaps if number in state.holders else again).add(number)
+        elif _reads(task, read):
+            (perhaps if number in state.holders or may_keep(state, number) else again).add(number)
+    again -= {number for number in again if _is_answered(state, number) and not _guards(state, number, again | new)}
+    _follow(state, again, perhaps, new)
+    if asks_again:
+        again |= _asked_again(state, again | perhaps | new)
+        _follow(state, again, perhaps, new)
+    if again or perhaps:
+        again |= {number for number in state.top.finals if state.tasks[number].status in SETTLED}
+    perhaps -= again
+    every = again | perhaps
+    again = {number for number in again if every.isdisjoint(owners(state, number))}
+    perhaps = {number for number in perhaps if every.isdisjoint(owners(state, number))}
+    surely = _surely(state, again, perhaps, new, by_call)
+    return Stale(tuple(sorted(again)), tuple(sorted(perhaps)), tuple(sorted(surely)), tuple(sorted(new)))
+
+
+def _is_new(state: State, number: int, then: dict[str, Task]) -> bool:
+    found = state.tasks[number]
+    untouched = found.status in ("pending", "skipped") and not found.attempts and found.visit == 1
+    return state.specs[number].id not in then and untouched
+
+
+def _failed(state: State) -> tuple[set[int], set[int]]:
+    """What did not go well, inside containers too, and what came about all the same after it."""
+    try:
+        found = set(retried(state, ()).again)
+    except Unfit:
+        found = set()
+    for number, task in enumerate(state.tasks):
+        if task.status in ("running", "in_doubt") and task.outcome is not None and number not in state.holders:
+            if task.outcome.failure and task.outcome.failure not in CUT_OFF:
+                found.add(number)  # a person said that it failed
+        elif number < state.top.size and task.status in ("skipped", "omitted") and task.reason != "not_selected":
+            found.add(number)  # decided again, which costs nothing
+    well = {number for number in found if state.tasks[number].status == "completed" and number not in state.holders}
+    return found - well, well
+
+
+def _reads(task: Task, names: frozenset[str]) -> bool:
+    """Whether a task, or anything it holds, reads one of the names or all of what they belong to."""
+    if not names:
+        return False
+    return any(".".join(path[:2]) in names or (path[0] in names and len(path) == 1) for path in paths_read(task))
+
+
+def _is_answered(state: State, number: int) -> bool:
+    return state.specs[number].gate is not None and state.tasks[number].standing in ("completed", "tolerated")
+
+
+def _guards(state: State, number: int, again: set[int]) -> bool:
+    """Whether anything after a gate is still to run."""
+    return any(
+        other in again or state.tasks[other].status not in SETTLED
+        for each in (number, *owners(state, number))
+        for other in downstream(state, each)
+        if other != each
+    )
+
+
+def _asked_again(state: State, again: set[int]) -> set[int]:
+    """The gates that people let through, with something after them that is still to run."""
+    return {
+        number
+        for number, found in enumerate(state.tasks)
+        if found.gate is not None
+        and found.gate.decision == "approved"
+        and _is_answered(state, number)
+        and is_current(state, number)
+        and _guards(state, number, again)
+    }
+
+
+def _follow(state: State, again: set[int], perhaps: set[int], new: set[int]) -> None:
+    """What comes after is compared at its turn where it went well or holds others, and decided anew where not."""
+    for number in [*again, *perhaps, *new]:
+        for each in (number, *owners(state, number)):
+            for other in downstream(state, each):
+                found = state.tasks[other]
+                if other in again or other == each or other in new or found.reason == "not_selected":
+                    continue
+                (perhaps if found.status == "completed" or other in state.holders else again).add(other)
+
+
+def _surely(state: State, again: set[int], perhaps: set[int], new: set[int], by_call: bool) -> set[int]:
+    """Those of ``perhaps`` that come directly after what runs, and may not keep their result then."""
+    runs = {number for number in again if state.specs[number].gate is None} | new
+    found: set[int] = set()
+    todo = [] if by_call else sorted(runs)
+    while todo:
+        for other in state.shape.following(todo.pop()):
+            task = state.specs[other]
+            bare = other in perhaps and other not in state.holders and task.gate is None
+            if bare and other not in found and not may_keep(state, other):
+                found.add(other)
+                todo.append(other)
+    return found
+
+
+def reset_event(state: State, found: Stale, by: str, by_call: bool) -> TasksReset | None:
+    """The event that begins them anew; None where nothing does."""
+    names = [state.specs[number].id for number in (*found.again, *found.perhaps)]
+    if not names:
+        return None
+    unless_same = tuple(state.specs[number].id for number in found.perhaps)
+    return TasksReset(tuple(names), "revised", by, unless_same=unless_same, by_call=by_call)
+
+
+# Numbers
+
+
+def renumber(state: State, order: Sequence[int], became: dict[int, int]) -> None:
+    """Put the tasks into another order: ``order`` names them by the numbers they have. What was known under a number
+    that ``became`` another one is known under that; the former is gone."""
+    to = {old: new for new, old in enumerate(order)}
+    to |= {old: to[new] for old, new in became.items()}
+    every = _every_frame(state)
+    state.specs = [state.specs[old] for old in order]
+    state.tasks = [state.tasks[old] for old in order]
+    for frame in every:
+        _renumber_frame(frame, to)
+    for found in state.tasks:
+        found.broken = to.get(found.broken, -1)
+        if found.kept is not None:
+            found.kept = found.kept._replace(number=to[found.kept.number])
+    _renumber_shape(state.shape, order, to)
+    for name in ("holders", "sent_back", "held", "freshness", "stints", "degraded", "recovering", "running"):
+        setattr(state, name, _by_new(getattr(state, name), to))
+    state.asked = {to[number] for number in state.asked if number in to}
+    state.candidates = _by_new(state.candidates, to)
+    state.timers = sorted((due, to[number]) for due, number in state.timers if number in to)
+    state.index = {name: to[number] for name, number in state.index.items() if number in to}
+    _renumber_rest(state, to)
+
+
+def _by_new(found: dict[int, Any], to: dict[int, int]) -> dict[int, Any]:
+    return {to.get(number, number): value for number, value in found.items() if number in to or number < 0}
+
+
+def _every_frame(state: State) -> list[Frame]:
+    """Every frame that anything may still ask about."""
+    found: dict[int, Frame] = {}
+    todo: list[Frame | None] = [state.top, state.gone]
+    for task in state.tasks:
+        todo += (task.frame, task.inner, None if task.kept is None else task.kept.frame)
+    while todo:
+        frame = todo.pop()
+        if frame is not None and id(frame) not in found:
+            found[id(frame)] = frame
+            todo += (frame.earlier, frame.before)
+    return list(found.values())
+
+
+def _renumber_frame(frame: Frame, to: dict[int, int]) -> None:
+    first = to.get(frame.first, 0)
+    if frame.limit:
+        frame.limit += first - frame.first
+    frame.first = first
+    if frame.owner >= 0:
+        frame.owner = to[frame.owner]
+    frame.failures = [to[number] for number in frame.failures if number in to]
+    frame.finals = [to[number] for number in frame.finals if number in to]
+    frame.renewed = {to[number] for number in frame.renewed if number in to}
+    frame.index = {name: to[number] for name, number in frame.index.items() if number in to}
+
+
+def _renumber_shape(shape: Shape, order: Sequence[int], to: dict[int, int]) -> None:
+    shape.needs = [tuple([to[need] for need in shape.needs[old]]) for old in order]
+    shape.dependents = [[to[each] for each in shape.dependents[old]] for old in order]
+    kept = set(order)
+    for routes in (shape.routes_in, shape.routes_out, shape.reworks):
+        for number in [number for number in routes if number not in kept]:
+            del routes[number]
+    moved = {
+        id(route): route
+        for routes in (shape.routes_in, shape.routes_out, shape.reworks)
+        for line in routes.values()
+        for route in line
+    }
+    for route in moved.values():
+        route.source, route.target = to[route.source], to[route.target]
+    shape.routes_in = _by_new(shape.routes_in, to)
+    shape.routes_out = _by_new(shape.routes_out, to)
+    shape.reworks = _by_new(shape.reworks, to)
+    shape.uncounted = {to[number] for number in shape.uncounted if number in kept}
+    shape.tolerant = {to[number] for number in shape.tolerant if number in kept}
+
+
+def _renumber_rest(state: State, to: dict[int, int]) -> None:
+    debts = state.debts
+    if debts is not None:
+        for owed in debts.owed:
+            owed.number, owed.shown_by = to[owed.number], (to[owed.shown_by[0]], owed.shown_by[1])
+        for name in ("of", "inside", "problems", "counts", "frames", "doing"):
+            setattr(debts, name, _by_new(getattr(debts, name), to))
+        for rollback in {id(each): each for each in (debts.main, *debts.rollbacks)}.values():
+            rollback.owner = to.get(rollback.owner, rollback.owner)
+            rollback.doubts = _by_new(rollback.doubts, to)
+    if (ledger := state.ledger) is not None:
+        ledger.accounts, ledger.holdings = _by_new(ledger.accounts, to), _by_new(ledger.holdings, to)
+        ledger.scopes.clear()
+        for name in ("extra", "crossed", "refused"):
+            known: dict[tuple[int, str], Any] = getattr(ledger, name)
+            setattr(ledger, name, {(to.get(number, number), what): known[number, what] for number, what in known})
+        ledger.over = [over._replace(number=to[over.number]) for over in ledger.over if over.number in to]
+    if (alarms := state.alarms) is not None:
+        alarms.due = sorted((due, to[number], step) for due, number, step in alarms.due if number in to)
+        alarms.begun, alarms.stopping = _by_new(alarms.begun, to), _by_new(alarms.stopping, to)
+    for circuit in state.circuits.values():
+        circuit.trial = to.get(circuit.trial, -1)
+        circuit.waiting = _by_new(circuit.waiting, to)
+    if (checkpoints := state.checkpoints) is not None:
+        checkpoints.asked = {(to[moment[0]], *moment[1:]) for moment in checkpoints.asked if moment[0] in to}
+        checkpoints.taken = {
+            to[number]: (to[moment[0]], *moment[1:]) for number, moment in checkpoints.taken.items() if number in to
+        }
+
+
+FOLDS: dict[type, Callable[[State, Any, float], None]] = {RunRevised: run_revised}

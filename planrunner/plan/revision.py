@@ -1,0 +1,212 @@
+"""Two texts of one plan compared: what a change of the plan means for tasks that have a result already."""
+
+from __future__ import annotations
+
+from planrunner.plan.digest import task_digest
+from planrunner.plan.holding import inside
+from planrunner.plan.model import Expression, Plan, Task
+from planrunner.record import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    Json = Any
+
+PROSE = frozenset("title description role owner notes span spans script".split())
+"""Fields that people read, and places."""
+
+_PLACE = frozenset("needs join edges finally_ priority labels".split())
+"""Fields that say where a task stands in the graph and in the queue."""
+
+_HOW = (
+    PROSE
+    | _PLACE
+    | frozenset(
+        (
+            "preconditions retry timeout timebox heartbeat watchdog allow_failure optional on_doubt effect budgets "
+            "policy rollback backup irreversible checkpoint failure_modes"
+        ).split()
+    )
+)
+"""Fields of a task that do not change what it gives: a result stands when they change."""
+
+_SUB = frozenset(
+    "title description owner version budgets on_failure max_parallel limits policy hypotheses notes span deadline "
+    "rollback breakers gated file".split()
+)
+"""The same for a linked plan."""
+
+
+def plain_task(task: Task, without: frozenset[str] = PROSE) -> Task:
+    """A task, and whatever it holds, with some fields as if they were not written."""
+    bare = Task(task.id)
+    fields: dict[str, Any] = {name: getattr(bare, name) for name in without}
+    if task.subplan:
+        fields["subplan"] = tuple(plain_task(each, without) for each in task.subplan)
+    if task.loop is not None:
+        fields["loop"] = task.loop._replace(tasks=tuple(plain_task(each, without) for each in task.loop.tasks))
+    if task.sub is not None:
+        fields["sub"] = _plain_plan(task.sub, without)
+    if task.fanout is not None and without is _HOW:
+        fields["fanout"] = task.fanout._replace(max_parallel=None, tolerate=None)
+    return task._replace(**fields)
+
+
+def _plain_plan(plan: Plan, without: frozenset[str]) -> Plan:
+    bare = Plan(plan.id)
+    left_out = _SUB if without is _HOW else frozenset({"title", "description", "owner", "notes", "span"})
+    fields: dict[str, Any] = {name: getattr(bare, name) for name in left_out}
+    return plan._replace(**fields, tasks=tuple(plain_task(each, without) for each in plan.tasks))
+
+
+def gives_the_same(one: Task, other: Task) -> bool:
+    """Whether two tasks give the same from the same inputs, whatever they are called and wherever they stand."""
+    if one[1:] == other[1:]:
+        return True
+    return _result(one) == _result(other)
+
+
+def _result(task: Task) -> str:
+    return task_digest(plain_task(task, _HOW)._replace(id=""))
+
+
+def is_same(one: Task, other: Task) -> bool:
+    """Whether two tasks differ in nothing but prose and places."""
+    return one == other or task_digest(plain_task(one)) == task_digest(plain_task(other))
+
+
+def paths_read(value: Json) -> Iterator[tuple[str, ...]]:
+    """The dotted names that expressions and templates read, anywhere inside a value."""
+    from planrunner.plan.template import references
+
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, Expression):
+            yield from item.paths
+        elif isinstance(item, str):
+            if "{{" in item:
+                yield from (found[0] for found in references(item))
+        elif isinstance(item, dict):
+            todo.extend(item.values())
+        elif isinstance(item, (tuple, list)):
+            todo.extend(item)
+
+
+class Difference(NamedTuple):
+    """Something that two plans do not have in common: ``what`` (``task a/b``, ``edge a -> b``, ``param x``, ``budgets``
+    …), ``change`` (added, removed or changed) and, for what is changed, each field with the value before and after."""
+
+    what: str
+    change: str
+    fields: tuple[tuple[str, Json, Json], ...] = ()
+
+
+def differences(old: Plan, new: Plan) -> list[Difference]:
+    """What differs between two plans, in prose too: the plan itself first, then tasks with what they hold, then the
+    edges between tasks."""
+    found = _fields("plan", old, new, _PLAN_FIELDS)
+    for name in ("budgets", "policy"):
+        if _data(getattr(old, name)) != _data(getattr(new, name)):
+            change = _change(_data(getattr(old, name)), _data(getattr(new, name)))
+            found.append(Difference(name, change, _members(getattr(old, name), getattr(new, name))))
+    found += _named("param", {each.name: each for each in old.params}, {each.name: each for each in new.params})
+    found += _named("output", {each.name: each for each in old.outputs}, {each.name: each for each in new.outputs})
+    found += _named("gate for label", dict(old.gated), dict(new.gated))
+    found += _tasks("", old.tasks, new.tasks)
+    before, after = _edges("", old.tasks), _edges("", new.tasks)
+    found += [Difference(f"edge {edge}", "added") for edge in after if edge not in before]
+    found += [Difference(f"edge {edge}", "removed") for edge in before if edge not in after]
+    return found
+
+
+_PLAN_FIELDS = (
+    "id title description owner version on_failure max_parallel limits env artifacts hypotheses seed notes deadline "
+    "rollback breakers"
+).split()
+_SPOKEN = {"inputs": "with", "fanout": "foreach", "sub": "subplan", "finally_": "finally"}
+_HELD = frozenset({"subplan", "needs", "edges", "id", "span", "spans", "script", "steps"})
+
+
+def _change(before: Json, after: Json) -> str:
+    return "added" if not before else "removed" if not after else "changed"
+
+
+def _fields(what: str, old: Json, new: Json, names: Iterable[str]) -> list[Difference]:
+    changed = []
+    for name in names:
+        before, after = _data(getattr(old, name)), _data(getattr(new, name))
+        if before != after:
+            changed.append((_SPOKEN.get(name, name), before, after))
+    return [Difference(what, "changed", tuple(changed))] if changed else []
+
+
+def _members(old: Json, new: Json) -> tuple[tuple[str, Json, Json], ...]:
+    before, after = _data(old) or {}, _data(new) or {}
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return (("", before, after),)
+    names = [*before, *(name for name in after if name not in before)]
+    return tuple((name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name))
+
+
+def _named(kind: str, old: dict[str, Json], new: dict[str, Json]) -> list[Difference]:
+    found = [Difference(f"{kind} {name}", "added") for name in new if name not in old]
+    found += [Difference(f"{kind} {name}", "removed") for name in old if name not in new]
+    for name, now in new.items():
+        if name in old and (members := _members(old[name], now)):
+            found.append(Difference(f"{kind} {name}", "changed", members))
+    return found
+
+
+def _tasks(prefix: str, old: Iterable[Task], new: Iterable[Task]) -> list[Difference]:
+    before, after = {task.id: task for task in old}, {task.id: task for task in new}
+    found = [Difference(f"task {prefix}{name}", "removed") for name in before if name not in after]
+    for name, task in after.items():
+        if name not in before:
+            found.append(Difference(f"task {prefix}{name}", "added"))
+            continue
+        found += _own(f"task {prefix}{name}", before[name], task)
+        found += _tasks(f"{prefix}{name}/", inside(before[name]), inside(task))
+    return found
+
+
+def _own(what: str, old: Task, new: Task) -> list[Difference]:
+    """What differs in a task itself, without what it holds."""
+    changed: list[tuple[str, Json, Json]] = []
+    for name in Task._fields:
+        if name not in _HELD:
+            before, after = (_data(_emptied(getattr(each, name))) for each in (old, new))
+            if before != after:
+                changed.append((_SPOKEN.get(name, name), before, after))
+    return [Difference(what, "changed", tuple(changed))] if changed else []
+
+
+def _emptied(value: Json) -> Json:
+    """A loop or a linked plan without its tasks."""
+    return value._replace(tasks=()) if hasattr(value, "_fields") and "tasks" in value._fields else value
+
+
+def _edges(prefix: str, tasks: Iterable[Task]) -> dict[str, None]:
+    found: dict[str, None] = {}
+    for task in tasks:
+        found |= dict.fromkeys(f"{prefix}{need} -> {prefix}{task.id}" for need in task.needs)
+        found |= {f"{prefix}{task.id} -> {prefix}{edge.target} on {edge.on}": None for edge in task.edges}
+        found |= _edges(f"{prefix}{task.id}/", inside(task))
+    return found
+
+
+def _data(value: Json) -> Json:
+    """A part of a plan as plain data, without places and without what is not written."""
+    if isinstance(value, Expression):
+        return value.text.strip()
+    if hasattr(value, "_fields"):
+        defaults = value._field_defaults
+        return {
+            _SPOKEN.get(name, name): _data(item)
+            for name, item in value._asdict().items()
+            if name not in ("span", "spans", "script") and item != defaults.get(name, _data)
+        }
+    if isinstance(value, dict):
+        return {str(name): _data(item) for name, item in value.items()}
+    return [_data(item) for item in value] if isinstance(value, (list, tuple)) else value

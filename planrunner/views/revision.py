@@ -1,0 +1,167 @@
+"""Revisions of a run: how two plans differ, and what a revision means for what is done already."""
+
+from __future__ import annotations
+
+import time
+from json import dumps
+
+from planrunner.machine.events import RunRevised, RunStarted
+from planrunner.masking import masked
+from planrunner.record import TYPE_CHECKING, NamedTuple
+from planrunner.views.standing import listed
+from planrunner.views.symbols import plural
+from planrunner.views.terminal import Terminal, cut, harmless
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from planrunner.machine.events import Entry
+    from planrunner.plan.revision import Difference
+
+    Json = Any
+
+
+class Revision(NamedTuple):
+    """What a revision means. ``number`` is the one the run has with it; where the plan and the parameters are those
+    that it has already, that stays and nothing is ``changed``. ``kept`` are tasks that keep their results, ``again``
+    those that run again, ``perhaps`` those that are compared at their turn, ``new`` and ``gone`` those that one of the
+    plans has not; of the latter ``owing`` is still to be undone by a rollback. ``asked_again`` are gates."""
+
+    run_id: str
+    plan: str
+    number: int
+    before: str
+    digest: str
+    changed: bool
+    by: str
+    reason: str
+    differences: tuple[Difference, ...]
+    params: tuple[tuple[str, Json, Json], ...] = ()
+    kept: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
+    perhaps: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    owing: tuple[str, ...] = ()
+    asked_again: tuple[str, ...] = ()
+
+
+_SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+_LONG = 200
+
+
+def difference_lines(terminal: Terminal, found: Iterable[Difference]) -> list[str]:
+    """A line for each thing that differs (``+`` added, ``-`` removed, ``~`` changed), and two below it for each field
+    that changed."""
+    lines = []
+    for what, change, fields in found:
+        lines.append(harmless(f"{_SIGNS[change]} {what}"))
+        for name, before, after in fields:
+            for sign, value in (("-", before), ("+", after)):
+                if value not in (None, [], {}, ""):
+                    lines += _value(terminal, f"    {sign} {name}: ", value)
+    return lines
+
+
+def _value(terminal: Terminal, head: str, value: Json) -> list[str]:
+    text = masked(value if isinstance(value, str) else dumps(value, ensure_ascii=False, default=str))
+    first, *rest = text.rstrip("\n").split("\n") or [""]
+    lines = [f"{head}{first}", *(f"{' ' * len(head)}{line}" for line in rest)]
+    return [cut(harmless(line), max(_LONG, len(head)), terminal.unicode) for line in lines]
+
+
+def difference_object(found: Iterable[Difference]) -> list[dict[str, Json]]:
+    """The same as data."""
+    return [
+        {
+            "what": what,
+            "change": change,
+            "fields": [{"field": name, "before": before, "after": after} for name, before, after in fields],
+        }
+        for what, change, fields in found
+    ]
+
+
+def revision_lines(terminal: Terminal, made: Revision) -> list[str]:
+    """What a revision changes and what it means, for people."""
+    if not made.changed:
+        return [f"run {made.run_id} has this plan already: revision {made.number} stays"]
+    lines = [f"run {made.run_id}, revision {made.number} of plan {made.plan}"]
+    lines += [f"  {line}" for line in difference_lines(terminal, made.differences)]
+    for name, before, after in made.params:
+        lines.append(harmless(f"  ~ value of param {name}: {masked(dumps(before))} -> {masked(dumps(after))}"))
+    for words, names in (
+        ("keeps its result", made.kept),
+        ("runs again", made.again),
+        ("runs again if its inputs change", made.perhaps),
+        ("is new", made.new),
+        ("is asked again", made.asked_again),
+        ("is gone", made.gone),
+    ):
+        if names:
+            lines.append(f"  {plural(len(names), 'task')} {_many(words, len(names))}: {harmless(listed(names))}")
+    if made.owing:
+        lines.append(f"  still to be undone by a rollback: {harmless(listed(made.owing))}")
+        lines.append(f"    {terminal.program} rollback {made.run_id}")
+    return lines
+
+
+_PLURAL = {"keeps its result": "keep their results", "runs": "run", "is": "are", "its inputs": "their inputs"}
+
+
+def _many(words: str, count: int) -> str:
+    if count == 1:
+        return words
+    if words in _PLURAL:
+        return _PLURAL[words]
+    first, _, rest = words.partition(" ")
+    return f"{_PLURAL[first]} {rest.replace('its inputs', 'their inputs')}"
+
+
+def revision_object(made: Revision, recorded: bool) -> dict[str, Json]:
+    """A revision as data; ``recorded`` is False for a preview."""
+    return {
+        "format": 1,
+        "run_id": made.run_id,
+        "plan": made.plan,
+        "revision": made.number,
+        "recorded": recorded and made.changed,
+        "changed": made.changed,
+        "by": made.by,
+        "reason": made.reason,
+        "before": made.before,
+        "digest": made.digest,
+        "differences": difference_object(made.differences),
+        "params": [{"param": name, "before": before, "after": after} for name, before, after in made.params],
+        "kept": list(made.kept),
+        "again": list(made.again),
+        "perhaps": list(made.perhaps),
+        "new": list(made.new),
+        "asked_again": list(made.asked_again),
+        "gone": list(made.gone),
+        "to_be_undone": list(made.owing),
+    }
+
+
+def revisions(entries: Iterable[Entry]) -> list[dict[str, Json]]:
+    """The revisions in a record, the plan that the run began with first."""
+    found: list[dict[str, Json]] = []
+    for _, at, event in entries:
+        if isinstance(event, RunStarted):
+            by = event.environment.get("user", "")
+            found.append({"number": 1, "digest": event.plan_digest, "at": at, "by": by, "reason": ""})
+        elif isinstance(event, RunRevised):
+            made = {"number": event.number, "digest": event.plan_digest, "at": at, "by": event.by}
+            found.append({**made, "reason": event.reason})
+    return found
+
+
+def revision_history(terminal: Terminal, entries: Iterable[Entry]) -> list[str]:
+    """A line for each revision after the first."""
+    lines = []
+    for made in revisions(entries)[1:]:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(made["at"]))
+        said = f": {made['reason']}" if made["reason"] else ""
+        lines.append(harmless(f"revision {made['number']} by {made['by']}, {when}{said}"))
+    return lines

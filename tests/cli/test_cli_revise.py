@@ -1,0 +1,281 @@
+"""``revise`` and ``--plan`` in a real process: a mended plan goes on with the run, and finished work is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+RELEASE = """
+plan: release
+tasks:
+  - {id: build, run: 'echo build >> did; echo ok', stdout: text, timeout: 10m}
+  - {id: test, needs: [build], run: 'echo test >> did; exit 1', timeout: 10m}
+  - {id: deploy, needs: [test], run: 'echo deploy {{ tasks.build.outputs.value }} >> did', timeout: 10m}
+"""
+MENDED = RELEASE.replace("exit 1", "exit 0")
+
+
+def did(tmp_path: Path) -> list[str]:
+    return (tmp_path / "did").read_text().splitlines()
+
+
+def statuses(run) -> dict[str, str]:
+    return {task: found["status"] for task, found in json.loads(run("show", "last", "--json").out)["tasks"].items()}
+
+
+def replays(run) -> bool:
+    return run("replay", "last").code == 0
+
+
+def test_a_plan_with_a_failing_task_is_mended_and_finished_and_nothing_runs_twice(run, plan, tmp_path):
+    failed = run("exec", plan(RELEASE))
+    assert failed.code == 1
+    run_id = json.loads(run("show", "last", "--json").out)["run_id"]
+    assert f"fix p.yaml, then: planrunner retry {run_id} --plan p.yaml" in failed.err
+    plan(MENDED)
+    assert run("retry", "last", "--plan", "p.yaml").code == 0
+    assert did(tmp_path) == ["build", "test", "test", "deploy ok"]
+    shown = json.loads(run("show", "last", "--json").out)
+    assert (shown["status"], shown["revision_number"], shown["run_id"]) == ("completed", 2, run_id)
+    assert replays(run)
+    assert "since revision 2 of the plan" in run("why", "last", "test").out
+
+
+def test_a_preview_shows_what_changes_and_changes_nothing(run, plan, tmp_path):
+    run("exec", plan(RELEASE))
+    before = run("events", "last", "--json").out
+    plan(MENDED)
+    shown = run("revise", "last", "p.yaml", "--preview")
+    assert shown.code == 0
+    assert "1 task keeps its result: build\n  2 tasks run again: test, deploy" in shown.out
+    found = json.loads(run("revise", "last", "p.yaml", "--preview", "--json").out)
+    assert (found["kept"], found["again"], found["recorded"]) == (["build"], ["test", "deploy"], False)
+    assert run("events", "last", "--json").out == before
+
+
+def test_a_revision_is_recorded_with_its_reason_and_resume_goes_on_with_it(run, plan, tmp_path):
+    run("exec", plan(RELEASE))
+    plan(MENDED)
+    revised = run("revise", "last", "p.yaml", "--reason", "the test was wrong")
+    assert revised.code == 0
+    assert did(tmp_path) == ["build", "test"]
+    assert run("runs").out.count("paused") == 1
+    [event] = [json.loads(line) for line in run("events", "last", "--json").out.splitlines() if "run_revised" in line]
+    assert event["data"]["reason"] == "the test was wrong" if "data" in event else "the test was wrong" in str(event)
+    assert run("resume", "last").code == 0
+    assert did(tmp_path) == ["build", "test", "test", "deploy ok"]
+
+
+def test_a_retry_of_a_revised_run_goes_on_with_it(run, plan, tmp_path):
+    run("exec", plan(RELEASE))
+    plan(MENDED)
+    assert run("revise", "last", "p.yaml").code == 0
+    assert run("retry", "last").code == 0
+    assert did(tmp_path) == ["build", "test", "test", "deploy ok"]
+
+
+def test_the_same_plan_is_no_revision(run, plan, tmp_path):
+    run("exec", plan(RELEASE))
+    plan("# a comment\n" + RELEASE)
+    told = run("revise", "last", "p.yaml")
+    assert told.code == 0
+    assert "has this plan already: revision 1 stays" in told.out
+
+
+def test_a_task_that_is_gone_is_put_away_and_a_rollback_still_undoes_it(run, plan, tmp_path):
+    text = """
+plan: p
+tasks:
+  - {id: a, run: 'echo a >> did', rollback: {run: 'echo undo a >> did'}, timeout: 10m}
+  - {id: old, needs: [a], run: 'echo old >> did', rollback: {run: 'echo undo old >> did'}, timeout: 10m}
+  - {id: bad, needs: [old], run: 'exit 1', timeout: 10m}
+"""
+    assert run("exec", plan(text)).code == 1
+    plan(
+        text.replace("echo a >>", "echo a2 >>")
+        .replace("echo undo a >>", "echo undo a2 >>")
+        .replace(text.splitlines()[4] + "\n", "")
+        .replace("needs: [old], run: 'exit 1'", "needs: [a], run: 'true'")
+    )
+    told = run("revise", "last", "p.yaml")
+    assert told.code == 0
+    assert "1 task is gone: old" in told.out
+    assert "still to be undone by a rollback: old" in told.out
+    assert run("resume", "last").code == 0
+    assert statuses(run) == {"a": "completed", "bad": "completed"}
+    assert run("rollback", "last").code in (0, 1)
+    assert did(tmp_path) == ["a", "old", "a2", "undo a2", "undo old", "undo a"]
+    assert replays(run)
+
+
+def test_params_stay_new_ones_have_defaults_and_what_does_not_fit_is_an_error(run, plan, tmp_path):
+    text = """
+plan: p
+params:
+  stage: {type: string, default: dev}
+tasks:
+  - {id: a, run: 'echo a {{ params.stage }} >> did', timeout: 10m}
+  - {id: b, needs: [a], run: 'exit 1', timeout: 10m}
+"""
+    run("exec", plan(text), "-p", "stage=prod")
+    mended = text.replace("exit 1", "echo b {{ params.stage }} {{ params.more }} >> did").replace(
+        "default: dev}", "default: dev}\n  more: {type: int, default: 3}"
+    )
+    plan(mended.replace("type: string, default: dev", "type: int, default: 1"))
+    wrong = run("revise", "last", "p.yaml")
+    assert wrong.code == 2
+    assert "parameter `stage` takes" in wrong.err
+    plan(mended)
+    assert run("resume", "last", "--plan", "p.yaml", "-p", "more=7").code == 0
+    assert did(tmp_path) == ["a prod", "b prod 7"]
+
+
+def test_what_reads_a_parameter_that_changes_runs_again(run, plan, tmp_path):
+    text = """
+plan: p
+params:
+  stage: {type: string, default: dev}
+tasks:
+  - {id: a, run: 'echo a {{ params.stage }} >> did', timeout: 10m}
+  - {id: other, run: 'echo other >> did', timeout: 10m}
+  - {id: b, needs: [a], run: 'echo b >> did', timeout: 10m}
+max_parallel: 1
+"""
+    run("exec", plan(text))
+    assert run("revise", "last", "p.yaml", "-p", "stage=prod").code == 0
+    assert run("resume", "last").code == 0
+    assert did(tmp_path) == ["a dev", "other", "b", "a prod", "b"]
+
+
+def test_another_plan_is_refused(run, plan):
+    run("exec", plan(RELEASE))
+    told = run("revise", "last", plan(MENDED.replace("plan: release", "plan: other"), "q.yaml"))
+    assert told.code == 2
+    assert "`q.yaml` is the plan `other`, and run " in told.err
+
+
+def test_a_plan_that_cannot_run_is_refused_as_at_exec(run, plan):
+    run("exec", plan(RELEASE))
+    plan(MENDED.replace("needs: [build]", "needs: [biuld]"))
+    told = run("retry", "last", "--plan", "p.yaml")
+    assert told.code == 5
+    assert "biuld" in told.err
+
+
+def test_a_plan_from_outside_is_refused_as_at_exec(run, plan, tmp_path):
+    run("exec", plan(RELEASE))
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    (outside / ".git").mkdir(parents=True)
+    (outside / "p.yaml").write_text(MENDED)
+    told = run("retry", "last", "--plan", str(outside / "p.yaml"))
+    assert told.code == 12
+    assert "nobody has said that" in told.err
+    assert json.loads(run("show", "last", "--json").out)["revision_number"] == 1
+
+
+def test_a_plan_that_the_policy_denies_is_refused_as_at_exec(run, plan, tmp_path):
+    (tmp_path / "planrunner.yaml").write_text("policy: {capabilities: {deny: [http.get]}}\n")
+    run("exec", plan(RELEASE))
+    plan(MENDED + "  - {id: more, uses: http.get, with: {url: 'https://example.org'}, timeout: 1m}\n")
+    told = run("retry", "last", "--plan", "p.yaml")
+    assert told.code == 12
+    assert json.loads(run("show", "last", "--json").out)["revision_number"] == 1
+
+
+def test_a_diff_shows_what_two_revisions_do_not_have_in_common(run, plan):
+    run("exec", plan(RELEASE))
+    plan(
+        MENDED.replace(
+            "plan: release", "plan: release\nbudgets: {attempts: 20}\nparams: {stage: {type: string}}"
+        ).replace("needs: [test], run", "needs: [build], run")
+        + "  - {id: tell, needs: [deploy], run: 'true', timeout: 10m}\n"
+    )
+    assert run("retry", "last", "--plan", "p.yaml", "-p", "stage=dev").code == 0
+    shown = run("diff", "last@1", "last@2")
+    assert shown.out.splitlines() == [
+        "+ budgets",
+        "    + attempts: 20",
+        "+ param stage",
+        "~ task test",
+        "    - run: echo test >> did; exit 1",
+        "    + run: echo test >> did; exit 0",
+        "+ task tell",
+        "+ edge build -> deploy",
+        "+ edge deploy -> tell",
+        "- edge test -> deploy",
+    ]
+    assert run("diff", "last", "p.yaml").out == "the plans are the same\n"
+    told = run("diff", "last@1", "last@3")
+    assert (told.code, "has revisions 1 to 2, not `3`" in told.err) == (3, True)
+
+
+GATED = """
+plan: p
+budgets: {attempts: 10}
+max_parallel: 1
+tasks:
+  - {id: build, run: 'echo build >> did', timeout: 10m}
+  - {id: ok, needs: [build], gate: approval, ask: 'ship it?'}
+  - {id: ship, needs: [ok], run: 'echo ship >> did; exit 1', timeout: 10m}
+"""
+
+
+@pytest.fixture
+def approved(run, plan):
+    assert run("exec", plan(GATED)).code == 8
+    assert run("approve", "last", "ok").code == 0
+    assert run("resume", "last").code == 1
+
+
+def test_an_approval_stands_where_nothing_it_was_bound_to_changed(run, plan, tmp_path, approved):
+    plan(GATED.replace("exit 1", "true"))
+    assert run("retry", "last", "--plan", "p.yaml").code == 0
+    assert did(tmp_path) == ["build", "ship", "ship"]
+    assert replays(run)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("'ship it?'", "'really ship it?'"),
+        ("attempts: 10", "attempts: 20"),
+        ("budgets: {attempts: 10}", "budgets: {attempts: 10}\npolicy: {network: {deny: ['*']}}"),
+        ("echo build >> did", "echo build2 >> did"),
+    ],
+    ids=["the gate", "the budgets", "the policy", "what came before"],
+)
+def test_an_approval_is_asked_again_where_what_it_was_bound_to_changed(run, plan, tmp_path, approved, old, new):
+    plan(GATED.replace("exit 1", "true").replace(old, new))
+    preview = json.loads(run("revise", "last", "p.yaml", "--preview", "--json").out)
+    assert "ok" in preview["asked_again"] + preview["perhaps"]
+    assert run("retry", "last", "--plan", "p.yaml").code == 8
+    assert did(tmp_path)[-1] != "ship" or len(did(tmp_path)) == 2
+    assert run("approve", "last", "ok").code == 0
+    assert run("resume", "last").code == 0
+    assert did(tmp_path)[-1] == "ship"
+    assert replays(run)
+
+
+def test_an_approval_with_nothing_left_to_run_after_it_is_not_asked_again(run, plan, tmp_path):
+    text = "on_failure: continue" + GATED.replace("exit 1", "true") + "  - {id: other, run: 'exit 1', timeout: 10m}\n"
+    run("exec", plan(text))
+    run("approve", "last", "ok")
+    assert run("resume", "last").code == 1
+    plan(text.replace("exit 1", "true").replace("attempts: 10", "attempts: 20"))
+    assert run("retry", "last", "--plan", "p.yaml").code == 0
+    assert did(tmp_path).count("ship") == 1
+
+
+def test_what_a_waiting_gate_was_told_stands_while_it_stays_as_it_is(run, plan, tmp_path):
+    text = GATED.replace("'ship it?'", "'ship it?', approvers: {users: [ana, bob], count: 2}").replace(
+        "exit 1", "true"
+    )
+    assert run("exec", plan(text)).code == 8
+    assert run("approve", "last", "ok", USER="ana", LOGNAME="ana").code == 0
+    plan(text.replace("echo ship", "echo shipped"))
+    assert run("resume", "last", "--plan", "p.yaml").code == 8
+    assert run("approve", "last", "ok", USER="bob", LOGNAME="bob").code == 0
+    assert run("resume", "last").code == 0
+    assert did(tmp_path) == ["build", "shipped"]
