@@ -11,6 +11,7 @@ from planrunner.machine.state import State, TaskState
 from planrunner.masking import masked
 from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING
+from planrunner.views.about import advice
 from planrunner.views.standing import attempt_text, is_dry, outputs_of
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, cut, harmless, word
@@ -76,6 +77,7 @@ def failure_block(
         *_output(found.outcome),
         ("refused", _refused(found.outcome)),
         ("gave", _given(found)),
+        ("advice", advice(task, found.failure)),
         ("then", _consequence(state, number)),
     ]
     lines = [_headline(terminal, task, found)]

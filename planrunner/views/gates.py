@@ -7,6 +7,7 @@ import time
 from planrunner.machine.gate import GateState
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
+from planrunner.views.about import about, about_lines
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, cut, harmless
 
@@ -119,6 +120,7 @@ def gate_object(state: State, number: int) -> dict[str, Json]:
         "kind": request.get("kind", ""),
         "ask": request.get("ask", ""),
         "words": request.get("words", []),
+        "about": about(state, number),
         "options": list(request.get("options", ())),
         "form": list(request.get("form", ())),
         "inputs": request.get("inputs", {}),
@@ -172,6 +174,7 @@ def gate_lines(terminal: Terminal, state: State, number: int, now: float, whole:
     request = gate.request
     lines = [f"{terminal.sign('blocked')} {terminal.paint(task, 'bold')}  {harmless(str(request.get('ask', '')))}"]
     lines.append(f"    {standing(gate, now)}; asked: {may_decide(gate)}")
+    lines += [f"    {line}" for line in about_lines(state, number)]
     lines += [f"    - {harmless(word)}" for word in request.get("words", ()) if word not in request.get("ask", "")]
     for option in request.get("options", ()):
         lines += [f"    {line}" for line in _option_lines(option)]
@@ -276,5 +279,6 @@ def next_commands(terminal: Terminal, state: State) -> list[str]:
     question = cut(harmless(state.tasks[numbers[0]].detail), terminal.edge() - 10, terminal.unicode)
     return [
         f"  {task.id} asks: {question}",
+        *(f"  {line}" for line in about_lines(state, numbers[0])),
         *(f"  {command}" for command in commands(terminal.program, state, numbers[0], time.time())),
     ]

@@ -39,7 +39,13 @@ class Run(threading.Thread):
         self.result: RunResult | None = None
         (folder / "sub").mkdir(parents=True)
         (folder / "planrunner.yaml").write_text("")
-        document = {"plan": folder.name, "max_parallel": 6, "defaults": {"timeout": f"{LIMIT:g}s"}, "tasks": tasks, **keys}
+        document = {
+            "plan": folder.name,
+            "max_parallel": 6,
+            "defaults": {"timeout": f"{LIMIT:g}s"},
+            "tasks": tasks,
+            **keys,
+        }
         (folder / "plan.json").write_text(json.dumps(document))
 
     def run(self) -> None:

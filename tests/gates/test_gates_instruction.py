@@ -90,6 +90,48 @@ def test_criteria_in_words_are_asked_for_once_it_is_done(project: Any) -> None:
     assert project("replay", "last").code == 0
 
 
+ABOUT = """
+title: Collect the notes
+description: What was written of the outage
+owner: ana
+risks: [old notes]
+assumptions: the pager kept its log
+failure_modes: [{name: none, detect: outputs.text is empty, recover: ask the team}]
+"""
+
+
+def test_who_is_asked_reads_what_the_task_says_of_itself(project: Any) -> None:
+    keys = "".join(f"    {line}\n" for line in ABOUT.strip().split("\n"))
+    project.plan(f"plan: p\ntasks:\n  - id: notes\n    command: read them\n{keys}")
+    parked = project("exec", "p.yaml")
+    for text in (parked.err, project("gates").out, project("show", "last").out):
+        for line in (
+            "title: Collect the notes",
+            "description: What was written of the outage",
+            "owner: ana",
+            "risks: old notes",
+            "assumptions: the pager kept its log",
+            "may fail with none, when outputs.text is empty: ask the team",
+        ):
+            assert line in text
+    [gate] = project("gates", "--json").data["gates"]
+    assert gate["about"] == {
+        "title": "Collect the notes",
+        "description": "What was written of the outage",
+        "owner": "ana",
+        "assumptions": "the pager kept its log",
+        "risks": ["old notes"],
+        "failure_modes": [{"name": "none", "detect": "outputs.text is empty", "recover": "ask the team"}],
+    }
+
+
+def test_a_foreseen_failure_tells_what_its_author_advises(project: Any) -> None:
+    modes = "failure_modes: [{name: busy, detect: exit_code == 3, recover: wait until the night}]"
+    project.plan(f"plan: p\ntasks:\n  - {{id: a, run: exit 3, timeout: 1m, {modes}}}\n")
+    ended = project("exec", "p.yaml")
+    assert ended.code == 1 and "advice   wait until the night" in ended.err
+
+
 def test_each_step_in_words_is_a_task_that_asks_by_itself(project: Any) -> None:
     project.plan("plan: p\ntasks:\n  - id: check\n    subplan: [look at the pool, read the slow log]\n")
     assert project("exec", "p.yaml").code == 8
