@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from planrunner import __version__
-from planrunner.errors import PlanInvalid
+from planrunner.errors import PlanInvalid, UsageError
 from planrunner.journal.workspace import find_project, why_outside
 from planrunner.jsontext import read_json, write_json
 from planrunner.lean import sha256
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Json = Any
 
-FORMAT = "3"
+FORMAT = "4"
 
 
 class Seen(NamedTuple):
@@ -49,12 +49,13 @@ def sight(path: str, journal: JournalPort, registry: Registry) -> Seen:
     Raises NotFound without such a file and PlanInvalid with every finding when the plan may not run.
     """
     data = _read(path)
-    key = _key(path, data, registry)
+    credentials = _credentials(find_project(path))
+    key = _key(path, data, registry, credentials)
     kept = journal.compiled_get(key)
     restored = None if kept is None else _restore(kept, data, os.path.dirname(path))
     if restored is not None:
         return restored
-    seen = _first_sight(path, registry)
+    seen = _first_sight(path, registry, credentials)
     head = write_json([seen.digest, seen.traits, seen.env, seen.notices, seen.files, seen.strays])
     journal.compiled_put(key, b"\n".join((head.encode(), seen.compiled)))
     return seen
@@ -70,8 +71,23 @@ def _read(path: str) -> bytes:
         return read_regular(path).source.text.encode()
 
 
-def _key(path: str, data: bytes, registry: Registry) -> str:
+def _credentials(directory: str) -> dict[str, str] | None:
+    """The credentials of a project, each with its variable, as lint checks a plan against them; None where the
+    settings are not sound, which the use of them reports."""
+    if not has_settings(directory):
+        return {}
+    from planrunner.safety.credentials import read_credentials  # late: few projects have settings
+
+    try:
+        return {name: each.env_var for name, each in read_credentials(directory).items()}
+    except (UsageError, PlanInvalid):
+        return None
+
+
+def _key(path: str, data: bytes, registry: Registry, credentials: dict[str, str] | None) -> str:
     parts = (FORMAT, __version__, notation_of(path), *registry.fingerprint())
+    if credentials:
+        parts = (*parts, write_json(sorted(credentials.items())))
     digest = sha256("\0".join(parts).encode())
     digest.update(data)
     return digest.hexdigest()
@@ -100,16 +116,17 @@ def _unchanged(path: str, known: str) -> bool:
         return False
 
 
-def _first_sight(path: str, registry: Registry) -> Seen:
+def _first_sight(path: str, registry: Registry, credentials: dict[str, str] | None) -> Seen:
     from planrunner.app.planfile import read_regular
     from planrunner.plan.digest import digest
     from planrunner.plan.load import load
+    from planrunner.plan.rules.view import Project
 
     file = read_regular(path)
     if file.findings:
         raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
-    plan, findings, _, files = load(file.source, registry)
-    if plan is None or any(finding.code in ("PLAN020", "PLAN801") for finding in findings):
+    plan, findings, _, files = load(file.source, registry, Project(credentials=credentials))
+    if plan is None or any(finding.code == "PLAN801" for finding in findings):
         raise PlanInvalid(f"`{path}` cannot run", file.source, findings)
     capabilities = {name: registry.find(name) for name in sorted(capabilities_of(plan.tasks))}
     traits = {name: _trait(capability) for name, capability in capabilities.items()}

@@ -111,7 +111,7 @@ class Library:
         if file.findings:
             return _File(None, self._faulty(path, place, file.source, file.findings), digest)
         loaded = self._load(file.source, Links(self, (*chain, path)))
-        refused = [found for found in loaded.findings if found.severity == "error" or found.code == "PLAN020"]
+        refused = [found for found in loaded.findings if found.severity == "error"]
         if refused:
             return _File(None, self._faulty(path, place, file.source, refused), digest)
         assert loaded.plan is not None, "a plan without errors is there"
@@ -152,13 +152,10 @@ class Library:
 
 
 def _faulty(path: str, place: str, source: Source, findings: list[Diagnostic] | tuple[Diagnostic, ...]) -> Fault:
-    """The first faults of a linked file; what does not run yet is told as such."""
+    """The first faults of a linked file."""
     errors = [found for found in findings if found.severity == "error"]
-    first = (errors or list(findings))[:2]
-    shown = "; ".join(f"{_line(source, found.span)} {found.code} {found.message}".rstrip() for found in first)
+    shown = "; ".join(f"{_line(source, found.span)} {found.code} {found.message}".rstrip() for found in errors[:2])
     help_ = f"`planrunner lint {place}` shows all of it"
-    if not errors:
-        return Fault("PLAN020", f"`{path}` has what this version does not execute: line {shown}", help_)
     count = "an error" if len(errors) == 1 else f"{len(errors)} errors"
     return Fault("PLAN112", f"`{path}` has {count}: line {shown}", help_)
 

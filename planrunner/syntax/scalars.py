@@ -25,8 +25,9 @@ _SWITCHES = frozenset(
 )
 SPECIAL = _SWITCHES | _WORDS.keys()
 """Together with what begins like a number: the words that may be more than a string or may be misread."""
-SUSPICIOUS_KEYS = _SWITCHES - {"on"} | {""}
-"""Keys that older readers take for booleans, and the missing key; ``on`` is a key of the plan language itself."""
+SUSPICIOUS_KEYS = _SWITCHES - {"on", "n"} | {""}
+"""Keys that older readers take for booleans, and the missing key; ``on`` is a key of the plan language,
+and ``n`` an input of `llm.vote`."""
 _SEXAGESIMAL = r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?"
 _UNDERSCORED = r"[-+]?(?:0x[0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)"
 _LEADING_ZERO = r"[-+]?0[0-9]+"

@@ -88,9 +88,8 @@ def judged(name: str, mended: bool) -> str:
     if any(char in shown for char in _ACTING):
         return f"the report holds characters that act on terminals: {shown!r:.500}"
     refused = any(has_errors(result.findings) for result in results)
-    unready = any(finding.code == "PLAN020" for finding in results[0].findings)
     runs = _runs(name)
-    if runs != (not refused and not unready) and not (runs and _only_project(results)):
+    if runs == refused and not (runs and _only_project(results)):
         return f"lint says {'no' if refused else 'yes'} and exec says {'yes' if runs else 'no'}: {shown:.500}"
     if mended:
         _shown(lint_paths([name], Choice(), "all"))

@@ -93,7 +93,7 @@ def test_the_faults_of_a_linked_file_are_told_at_the_key_with_their_lines(tmp_pa
 
 def test_what_a_linked_file_cannot_run_holds_back_the_outer_plan(tmp_path: Path) -> None:
     idle = "plan: b\npolicy: {data: internal}\ntasks:\n  - {id: x, uses: noop}\n"
-    assert [found.code for found in loaded(tmp_path, main=outer("idle.yaml"), idle=idle).findings] == ["PLAN020"]
+    assert [found.code for found in loaded(tmp_path, main=outer("idle.yaml"), idle=idle).findings] == ["PLAN112"]
 
 
 def test_a_missing_file_is_told_with_one_of_a_similar_name(tmp_path: Path) -> None:

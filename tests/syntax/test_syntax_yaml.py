@@ -162,6 +162,7 @@ def test_words_that_older_readers_misread_are_warned_about(word: str) -> None:
 def test_a_key_that_older_readers_misread_is_warned_about_but_on_is_a_word_of_the_language() -> None:
     assert [finding.span for finding in findings("yes: 1\nno: 2\n")] == [(0, 3), (7, 9)]
     assert findings("next: [{on: success, to: x}]\non: 1\n") == ()
+    assert findings("with: {n: 3}\n") == ()
 
 
 def test_text_in_quotes_is_never_a_trap() -> None:
