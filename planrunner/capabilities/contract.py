@@ -48,6 +48,10 @@ if TYPE_CHECKING:
 
         def spend(self, amounts: Mapping[str, Json]) -> None: ...
 
+        @property
+        def usage(self) -> Mapping[str, Json]:
+            """What the attempt is known to have used so far."""
+
 
 class Call(NamedTuple):
     """One attempt of one task, with every template rendered.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.durations import money
 from planrunner.capabilities.outputs import read_output_file
@@ -15,6 +17,26 @@ if TYPE_CHECKING:
     from planrunner.capabilities.contract import Context
 
     Json = Any
+
+
+_counting = threading.Lock()
+
+
+def count_call(context: Context) -> None:
+    """Count a request that goes out now. Raises Failure (budget) where the attempt has set aside no call for it."""
+    with _counting:  # a capability may ask from several threads
+        require_calls(context, _called(context) + 1)
+        context.spend(calls=1)
+
+
+def may_call(context: Context) -> bool:
+    """Whether the attempt has set aside a call for another request."""
+    limit = context.call.reserved.get("calls")
+    return limit is None or _called(context) < limit
+
+
+def _called(context: Context) -> int:
+    return int(context.log.usage.get("calls", 0))
 
 
 def require_calls(context: Context, wanted: int) -> None:

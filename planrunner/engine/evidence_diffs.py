@@ -29,6 +29,8 @@ PATIENCE = 60.0
 class _Silent:
     """A log for what nobody reads."""
 
+    usage: Mapping[str, Json] = {}
+
     def write(self, data: bytes, stream: str = "stdout") -> None: ...
 
     def beat(self) -> None: ...

@@ -34,6 +34,10 @@ class NoLog:
 
     def beat(self) -> None: ...
 
+    @property
+    def usage(self) -> dict[str, Any]:
+        return {}
+
     def spend(self, amounts: Any) -> None: ...
 
 

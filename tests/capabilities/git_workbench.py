@@ -41,6 +41,10 @@ class Noted:
     def beat(self) -> None:
         pass
 
+    @property
+    def usage(self) -> dict[str, Any]:
+        return {}
+
     def spend(self, amounts: Mapping[str, Any]) -> None:
         pass
 

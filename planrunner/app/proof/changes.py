@@ -36,6 +36,7 @@ class _Unheard:
     """A log that nobody reads."""
 
     __slots__ = ()
+    usage: dict[str, Any] = {}
 
     def write(self, data: bytes, stream: str = "stdout") -> None: ...
 

@@ -95,6 +95,7 @@ def _preview_push(context: Context, image: str, engine: Engine = "") -> Preview:
     "docker.push",
     effect="idempotent",
     risks=("network: sends the image to its registry, where others may take it",),
+    spends=("calls",),
     preview=_preview_push,
     irreversible=True,
 )

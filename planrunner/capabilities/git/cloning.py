@@ -84,6 +84,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     "git.clone",
     effect="idempotent",
     risks=("reaches over the network",),
+    spends=("calls",),
     preview=_preview,
     capture=_capture,
     undo=_undo,

@@ -184,6 +184,10 @@ class Escaped:
     def spend(self, amounts: Mapping[str, object]) -> None:
         self._log.spend(amounts)  # type: ignore[attr-defined]
 
+    @property
+    def usage(self) -> Mapping[str, object]:
+        return self._log.usage  # type: ignore[attr-defined,no-any-return]
+
 
 def escaped(data: bytes) -> bytes:
     """The bytes with control characters, but for line ends and tabs, written out."""

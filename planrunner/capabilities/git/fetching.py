@@ -101,6 +101,7 @@ def undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | Non
     "git.fetch",
     effect="idempotent",
     risks=("reaches over the network",),
+    spends=("calls",),
     preview=_preview,
     capture=_capture,
     undo=undo,

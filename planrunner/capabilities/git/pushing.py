@@ -174,6 +174,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     "git.push",
     effect="idempotent",
     risks=("changes a branch of another repository over the network",),
+    spends=("calls",),
     preview=_preview,
     capture=_capture,
     undo=_undo,

@@ -154,6 +154,7 @@ def _is_said(request: Request, wanted: Wanted) -> bool:
     "git.pull_request",
     effect="idempotent",
     risks=("others on the network are told of it",),
+    spends=("calls",),
     preview=_preview,
     capture=_capture,
     undo=_undo,

@@ -31,7 +31,7 @@ class Rendered(NamedTuple):
     artifact: Annotated[dict[str, Any], Doc("the whole of it, kept; secrets are hidden")]
 
 
-@capability("helm.status", effect="read", risks=("network: talks to a cluster",))
+@capability("helm.status", effect="read", risks=("network: talks to a cluster",), spends=("calls",))
 def status(
     context: Context,
     release: Annotated[str, Doc("name of the release")],
@@ -58,7 +58,7 @@ def status(
     )
 
 
-@capability("helm.template", effect="read", risks=("network: may fetch the chart",))
+@capability("helm.template", effect="read", risks=("network: may fetch the chart",), spends=("calls",))
 def template(
     context: Context,
     release: Annotated[str, Doc("name of the release")],

@@ -132,6 +132,7 @@ def _ours(revision: Revision, before: dict[str, Any], named: int) -> bool:
     "helm.upgrade",
     effect="idempotent",
     risks=("network: talks to a cluster and fetches the chart", "changes objects of a cluster"),
+    spends=("calls",),
     preview=_preview,
     capture=_capture,
     undo=_undo,

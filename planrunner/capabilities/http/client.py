@@ -30,15 +30,18 @@ def client(context: Context, *, timeout: Any = None, base_url: str = "", **optio
 
     ``timeout`` is seconds for every part, a mapping of `connect`, `read`, `write`, `pool` and `total` (None: no limit),
     or None for the usual; `total` counts from now. ``options`` go to ``httpx2.Client``: headers, auth,
-    follow_redirects … Its requests raise Failure (policy) for an address that is not allowed and ``httpx2.HTTPError``.
+    follow_redirects … Its requests raise Failure (policy) for an address that is not allowed, Failure (budget) where
+    the attempt has set aside no call for another, and ``httpx2.HTTPError``.
     """
     import httpx2  # late: takes a tenth of a second
 
-    from planrunner.capabilities.http.transport import GuardedTransport
+    from planrunner.capabilities.http.transport import CountingClient, GuardedTransport
 
     parts, total = _parts(timeout)
     transport = GuardedTransport(*_made_of(context, total))
-    return httpx2.Client(transport=transport, timeout=httpx2.Timeout(**parts), base_url=base_url, **_options(options))
+    return CountingClient(
+        context, transport=transport, timeout=httpx2.Timeout(**parts), base_url=base_url, **_options(options)
+    )
 
 
 def async_client(context: Context, *, timeout: Any = None, base_url: str = "", **options: Any) -> httpx2.AsyncClient:

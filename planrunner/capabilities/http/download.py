@@ -77,6 +77,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     "http.download",
     effect="idempotent",
     risks=("reaches the network", "replaces the file that stands at the path"),
+    spends=("calls",),
     preview=_preview,
     capture=_capture,
     undo=_undo,

@@ -27,7 +27,14 @@ def _preview_request(context: Context, method: str, url: str, **options: Any) ->
 
 
 @capability(
-    "http.get", effect="read", risks=NETWORK, preview=_previews("GET", Reading), foreign=FOREIGN, own=OWN, shaped=SHAPED
+    "http.get",
+    effect="read",
+    risks=NETWORK,
+    spends=("calls",),
+    preview=_previews("GET", Reading),
+    foreign=FOREIGN,
+    own=OWN,
+    shaped=SHAPED,
 )
 def get(context: Context, url: Url, **options: Unpack[Reading]) -> Answer:
     """Get what stands at an address.
@@ -44,6 +51,7 @@ def get(context: Context, url: Url, **options: Unpack[Reading]) -> Answer:
     "http.head",
     effect="read",
     risks=NETWORK,
+    spends=("calls",),
     preview=_previews("HEAD", Reading),
     foreign=FOREIGN,
     own=OWN,
@@ -58,6 +66,7 @@ def head(context: Context, url: Url, **options: Unpack[Reading]) -> Answer:
     "http.put",
     effect="idempotent",
     risks=NETWORK,
+    spends=("calls",),
     preview=_previews("PUT", Sending),
     irreversible=True,
     foreign=FOREIGN,
@@ -76,6 +85,7 @@ def put(context: Context, url: Url, **options: Unpack[Sending]) -> Answer:
     "http.delete",
     effect="idempotent",
     risks=NETWORK,
+    spends=("calls",),
     preview=_previews("DELETE", Sending),
     irreversible=True,
     foreign=FOREIGN,
@@ -94,6 +104,7 @@ def delete(context: Context, url: Url, **options: Unpack[Sending]) -> Answer:
     "http.post",
     effect="unsafe",
     risks=NETWORK,
+    spends=("calls",),
     preview=_previews("POST", Creating),
     irreversible=True,
     foreign=FOREIGN,
@@ -114,6 +125,7 @@ def post(context: Context, url: Url, **options: Unpack[Creating]) -> Answer:
     "http.patch",
     effect="unsafe",
     risks=NETWORK,
+    spends=("calls",),
     preview=_previews("PATCH", Creating),
     irreversible=True,
     foreign=FOREIGN,
@@ -132,6 +144,7 @@ def patch(context: Context, url: Url, **options: Unpack[Creating]) -> Answer:
     "http.request",
     effect="unsafe",
     risks=NETWORK,
+    spends=("calls",),
     preview=_preview_request,
     irreversible=True,
     foreign=FOREIGN,

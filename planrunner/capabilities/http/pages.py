@@ -43,7 +43,14 @@ class Bounds(NamedTuple):
     items: int
 
 
-@capability("http.pages", effect="read", risks=("reaches the network",), foreign=("items",), own=("artifact",))
+@capability(
+    "http.pages",
+    effect="read",
+    risks=("reaches the network",),
+    spends=("calls",),
+    foreign=("items",),
+    own=("artifact",),
+)
 def pages(
     context: Context,
     url: Url,

@@ -26,7 +26,15 @@ class Watching(NamedTuple):
     within: float
 
 
-@capability("http.poll", effect="read", risks=("reaches the network",), foreign=FOREIGN, own=OWN, shaped=SHAPED)
+@capability(
+    "http.poll",
+    effect="read",
+    risks=("reaches the network",),
+    spends=("calls",),
+    foreign=FOREIGN,
+    own=OWN,
+    shaped=SHAPED,
+)
 def poll(
     context: Context,
     url: Url,

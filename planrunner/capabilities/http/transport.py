@@ -19,12 +19,26 @@ from typing import Any, TypeVar
 import httpcore2
 import httpx2
 
-from planrunner.capabilities.contract import Failure
+from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.guard import Endpoint, Guard
 from planrunner.capabilities.http.origins import REDIRECT_BODY, keep_to_origin
 from planrunner.capabilities.http.watch import SLICE, Watch
+from planrunner.capabilities.usage import count_call
 
 Result = TypeVar("Result")
+
+
+class CountingClient(httpx2.Client):
+    """A client that counts its requests as calls of the attempt; a redirect belongs to its request."""
+
+    def __init__(self, context: Context, **options: Any) -> None:
+        super().__init__(**options)
+        self._context = context
+        context.spend(calls=0)
+
+    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        count_call(self._context)
+        return super().send(request, **options)
 
 
 class GuardedTransport(httpx2.HTTPTransport):

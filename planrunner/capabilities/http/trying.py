@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.http.asking import Ask
 from planrunner.capabilities.http.watch import SLICE
+from planrunner.capabilities.usage import may_call
 
 Result = TypeVar("Result")
 
@@ -35,7 +36,7 @@ def persist(context: Context, ask: Ask, act: Callable[[int], Result]) -> Result:
         try:
             return act(tries)
         except Passing as trouble:
-            if tries > ask.patience.times or not (ask.repeatable or not trouble.sent):
+            if tries > ask.patience.times or not (ask.repeatable or not trouble.sent) or not may_call(context):
                 raise trouble.failure from None
             wait = _pause(ask, tries, trouble.wait)
             if too_long := _too_long(context, ask, wait, time.monotonic() - started):

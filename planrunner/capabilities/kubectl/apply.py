@@ -104,6 +104,7 @@ def _stdin(context: Context, given: Any, path: str) -> bytes:
     "kubectl.apply",
     effect="idempotent",
     risks=("network: talks to a cluster", "changes objects of a cluster"),
+    spends=("calls",),
     preview=_preview,
     capture=_capture,
     undo=_undo,

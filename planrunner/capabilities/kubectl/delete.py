@@ -94,6 +94,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     "kubectl.delete",
     effect="idempotent",
     risks=("network: talks to a cluster", "deletes objects of a cluster"),
+    spends=("calls",),
     preview=_preview,
     capture=_capture,
     undo=_undo,

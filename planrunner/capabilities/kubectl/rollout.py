@@ -51,7 +51,7 @@ def _rollout(found: Object, message: str) -> Rollout:
     return Rollout(complete, generation, revision, replicas, updated, available, message)
 
 
-@capability("kubectl.rollout_status", effect="read", risks=("network: talks to a cluster",))
+@capability("kubectl.rollout_status", effect="read", risks=("network: talks to a cluster",), spends=("calls",))
 def rollout_status(
     context: Context,
     resource: Annotated[str, Doc("a deployment, daemonset or statefulset, such as deployment/web")],
@@ -112,6 +112,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
 @capability(
     "kubectl.rollout_undo",
     risks=("network: talks to a cluster", "changes objects of a cluster"),
+    spends=("calls",),
     preview=_preview,
     capture=_capture,
     undo=_undo,

@@ -52,7 +52,11 @@ class _Limits(NamedTuple):
 
 
 @capability(
-    "research.fetch", effect="read", risks=("network: reads the pages it is given",), foreign=("docs", "failed")
+    "research.fetch",
+    effect="read",
+    risks=("network: reads the pages it is given",),
+    spends=("calls",),
+    foreign=("docs", "failed"),
 )
 def fetch(
     context: Context,

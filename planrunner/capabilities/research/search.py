@@ -9,7 +9,6 @@ from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.research.addresses import canonical
 from planrunner.capabilities.research.providers import Found, Search, ask, provider_named
 from planrunner.capabilities.research.wire import Wire, now
-from planrunner.capabilities.usage import require_calls
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -69,14 +68,9 @@ def search(
     settings = context.settings("research")
     name = provider or str(settings.get("provider", "searxng"))
     provider_named(name)  # a name that nobody has fails before anything is opened
-    calls = 0
     with Wire(context) as wire:
 
         def get(address: str, parameters: Mapping[str, str]) -> Json:
-            nonlocal calls
-            require_calls(context, calls + 1)
-            calls += 1
-            context.spend(calls=1)
             return wire.json(canonical(address), parameters, _LARGEST_ANSWER)
 
         address = url or str(settings.get("url", ""))

@@ -80,6 +80,7 @@ def _preview_script(
     preview=_preview_execute,
     irreversible=True,
     risks=("changes a database, also over the network",),
+    spends=("calls",),
     foreign=("rows",),
     own=("counts",),
 )
@@ -109,6 +110,7 @@ def execute(
     preview=_preview_script,
     irreversible=True,
     risks=("changes a database, also over the network",),
+    spends=("calls",),
     foreign=("rows",),
     own=("counts",),
 )

@@ -35,7 +35,12 @@ class Rows(NamedTuple):
 
 
 @capability(
-    "sql.query", effect="read", risks=("reads a database, also over the network",), foreign=("rows",), own=("columns",)
+    "sql.query",
+    effect="read",
+    risks=("reads a database, also over the network",),
+    spends=("calls",),
+    foreign=("rows",),
+    own=("columns",),
 )
 def query(
     context: Context,

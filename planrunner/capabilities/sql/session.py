@@ -14,6 +14,7 @@ from planrunner.capabilities.sql import sqlite
 from planrunner.capabilities.sql.databases import Database
 from planrunner.capabilities.sql.failures import explained
 from planrunner.capabilities.sql.values import Bound
+from planrunner.capabilities.usage import count_call
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, CursorResult, Engine
@@ -194,6 +195,10 @@ def _engine(database: Database, write: bool) -> Engine:
 
 @contextmanager
 def _connected(context: Context, database: Database, engine: Engine) -> Iterator[Connection]:
+    if database.dialect == "sqlite":
+        context.spend(calls=0)
+    else:
+        count_call(context)
     try:
         connection = engine.connect() if database.dialect == "sqlite" else _reached(context, engine)
     except Exception as error:
