@@ -98,6 +98,12 @@ BUILTINS = frozenset("eval exec compile __import__ globals breakpoint __builtins
 REMOVES = frozenset("unlink rmdir symlink_to hardlink_to chmod lchmod".split())
 """Methods of paths that belong to the rule ``delete``, whatever they are called on."""
 
+LOADS = frozenset("load_extension enable_load_extension".split())
+"""Methods of databases that belong to the rule ``native``, and the function of SQL that does the same."""
+
+CARRIED = MIXED | frozenset("_thread builtins ctypes gc importlib marshal pickle posix runpy socket subprocess".split())
+"""Modules that other modules hold as attributes: ``shutil.os`` is ``os``."""
+
 OPENS = frozenset("open io.open os.open codecs.open pathlib.Path gzip.open bz2.open lzma.open".split())
 """What takes a path and may write to it."""
 
@@ -105,7 +111,7 @@ TAKES_PATHS = OPENS | frozenset(
     """pathlib.PurePath os.listdir os.scandir os.walk os.stat os.mkdir os.makedirs os.path.join os.path.expanduser
     os.path.exists shutil.copy shutil.copy2 shutil.copyfile shutil.copytree shutil.make_archive shutil.unpack_archive
     glob.glob glob.iglob sqlite3.connect tarfile.open zipfile.ZipFile os.readlink fileinput.input linecache.getline
-    tempfile.mkdtemp""".split()
+    linecache.getlines linecache.updatecache linecache.checkcache tempfile.mkdtemp""".split()
 )
 """What takes a path."""
 
@@ -120,6 +126,13 @@ def rule_of(name: str) -> str:
             return BY_NAME[name]
         name = name.rpartition(".")[0]
     return ""
+
+
+def canonical(name: str) -> str:
+    """A dotted name by the module that it is taken from in the end: ``os.path.os.system`` is ``os.system``."""
+    parts = name.split(".")
+    taken = (".".join(parts[at:]) for at in range(len(parts) - 1, 0, -1) if parts[at] in CARRIED)
+    return next((each for each in taken if each in MIXED or rule_of(each)), name)
 
 
 def is_one_template(written: Any) -> bool:

@@ -15,11 +15,13 @@ from itertools import islice
 from planrunner.plan.pythonrules import (
     BUILTINS,
     ESCAPES,
+    LOADS,
     MIXED,
     OPENS,
     REMOVES,
     TAKES_PATHS,
     WRITES,
+    canonical,
     rule_of,
 )
 from planrunner.record import NamedTuple
@@ -35,6 +37,7 @@ _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\x00-\x08\x0b\x
 _OUTSIDE = re.compile(r"/[^\s/*]|~|\.\.(?:/|$)|.*/\.\.(?:/|$)|[A-Za-z]:\\|\\\\")
 _CODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _ESCAPE = re.compile(r"\b(?:" + "|".join(sorted(name for name in ESCAPES if name.startswith("__"))) + r")\b")
+_LOAD = re.compile(rf"\b(?:{'|'.join(sorted(LOADS))})\b")
 _GETTERS = ("getattr", "setattr", "delattr", "hasattr")
 _BY_TEXT = ("operator.attrgetter", "operator.methodcaller")
 
@@ -119,10 +122,11 @@ class _Look:
                 yield from self._of_name(node)
             elif isinstance(node, ast.Call):
                 yield from self._of_call(node)
-            elif (
-                isinstance(node, ast.Constant) and isinstance(node.value, str) and (what := _ESCAPE.search(node.value))
-            ):
-                yield self._at(node, "dunder", what[0])
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                if what := _ESCAPE.search(node.value):
+                    yield self._at(node, "dunder", what[0])
+                if what := _LOAD.search(node.value):
+                    yield self._at(node, "native", what[0])
 
     def _at(self, node: ast.AST, rule: str, what: str, sure: bool = False) -> Found:
         number, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
@@ -166,7 +170,7 @@ class _Look:
         if not isinstance(node, ast.Name):
             return ""
         first = self._aliases.get(node.id) or (node.id if node.id in _KNOWN else "")
-        return ".".join((first, *reversed(parts)))[:_LONGEST_NAME] if first else ""
+        return canonical(".".join((first, *reversed(parts)))[:_LONGEST_NAME]) if first else ""
 
     # What breaks a rule
 
@@ -174,7 +178,7 @@ class _Look:
         if isinstance(node, ast.ImportFrom) and node.level:
             return
         for alias in node.names:
-            name = alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}"
+            name = canonical(alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}")
             rule = rule_of(name)
             if alias.name == "*" and not rule and str(node.module).split(".")[0] in MIXED:  # type: ignore[union-attr]
                 rule = "dynamic"
@@ -185,6 +189,8 @@ class _Look:
         name = node.id if isinstance(node, ast.Name) else node.attr
         if name in ESCAPES and not self._only_names_a_class(node) and (isinstance(node, ast.Attribute) or "__" in name):
             yield self._at(node, "dunder", name, name in ("__subclasses__", "__globals__", "__builtins__"))
+        elif name in LOADS:
+            yield self._at(node, "native", name)
         elif name == "__dict__":
             yield self._at(node, "dynamic", name)
         whole, above = self._dotted(node), self._parents.get(id(node))
