@@ -86,6 +86,9 @@ class Call(NamedTuple):
     began: float = 0.0
     approved: tuple[str, ...] = ()
     told: str = ""
+    made: str = ""
+    """A file of code with text from outside, written by a task of the run and seen by no person: programs of the call
+    may run it. Empty: there is none."""
 
 
 if TYPE_CHECKING:
@@ -261,6 +264,8 @@ class Spawn(NamedTuple):
     """How many bytes at the end of its standard output ``finish`` gets to see."""
     descriptors: tuple[int, ...] = ()
     """Open descriptors that the process gets as 3, 4, …"""
+    made: str = ""
+    """The code that it runs, where that was made while the run went on and no person saw it."""
 
 
 class Exit(NamedTuple):

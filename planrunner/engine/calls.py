@@ -174,7 +174,14 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
         rights=rights_of(state, start.number),
         began=state.started_at,
         approved=_approved(state, start.number) if task.uses in _ASKS_WHAT_WAS_SEEN else (),
+        made=_made(state, start.number) if state.foreign else "",
     )
+
+
+def _made(state: State, number: int) -> str:
+    from planrunner.engine.tainting import made  # late: in few plans text from outside comes near to what acts
+
+    return made(state, number)
 
 
 def _approved(state: State, number: int) -> tuple[str, ...]:

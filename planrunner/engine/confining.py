@@ -58,13 +58,14 @@ def apart(call: Call) -> Call:
     return call._replace(scratch=f"{call.scratch}{OWN}") if call.scratch else call
 
 
-def confined(call: Call, grounds: Grounds, path: str) -> Confinement:
-    """What the processes of a call are shut into. Raises Refused."""
+def confined(call: Call, grounds: Grounds, path: str, made: str) -> Confinement:
+    """What the processes of a call are shut into; ``made`` is code that may run in them, made while the run went on and
+    seen by no person. Raises Refused."""
     root = os.path.realpath(grounds.directory or os.getcwd())
     own = os.path.realpath(os.path.dirname(call.scratch))
     own = own if own.endswith(_OWN) else ""
     place = Place(root, grounds.state_dir, own, _engine(), _tools(path))
-    found = confinement(call.rights, place, grounds.untrusted)
+    found = confinement(call.rights, place, grounds.untrusted, made)
     if found.kind == "none":
         return found
     elsewhere = tuple(path for path in grounds.outside if os.path.isdir(path) and path not in found.writable)
@@ -72,7 +73,21 @@ def confined(call: Call, grounds: Grounds, path: str) -> Confinement:
     here = os.path.realpath(call.directory)
     if not any(beneath(here, around) for around in (root, own, *grounds.outside) if around):
         raise Refused(f"{call.directory} lies outside the working directory", rule="sandbox.files")
-    return settled(found, demand(call.rights, grounds.untrusted).asked)
+    try:
+        return settled(found, demand(call.rights, grounds.untrusted, made).asked)
+    except Refused as refused:
+        if not found.made:
+            raise
+        raise Refused(f"{refused}; {_way_out(found.made)}", rule=refused.rule) from None
+
+
+def _way_out(made: str) -> str:
+    """Why a call is shut in that would not be without code that was made while the run went on, and what lets it
+    out."""
+    return (
+        f"it is shut in because it may run `{made}`, which was made during the run and no person saw; to let it "
+        "out, put a gate with that as evidence before it, or add `policy: {sandbox: none}` to the task"
+    )
 
 
 def _engine() -> tuple[str, ...]:
@@ -177,6 +192,8 @@ class Shut:
             outcome = outcome._replace(failure="policy", message=breach.message, rule=breach.rule, outputs={})
         elif outcome.failure and outcome.exit_code in (1, 125) and said.startswith(_FAILED):
             outcome = outcome._replace(failure="policy", message=said.splitlines()[0], rule="sandbox")
+        elif outcome.failure == "logic" and (made := self._keeper.confinement.made):
+            outcome = outcome._replace(message=f"{outcome.message}; {_way_out(made)}")
         return named(outcome, self._prepared.tally.rows())
 
 
@@ -186,7 +203,7 @@ def start(
     """Start a process shut in as the policy demands (None: it demands nothing). Raises SpawnFailed."""
     programs, spawn = supervisor.programs, launch.spawn
     try:
-        shut = confined(call, grounds, programs.environment.get("PATH", os.defpath))
+        shut = confined(call, grounds, programs.environment.get("PATH", os.defpath), call.made or spawn.made)
         if shut.kind == "none":
             return supervisor.start(launch), None
         base = inherited(shut, call, programs.environment)
@@ -289,7 +306,7 @@ def enclosed(around: Around, arguments: Sequence[str], env: Mapping[str, str], d
     that the policy demands cannot be set up."""
     call, grounds, tally = around
     try:
-        shut = confined(call, grounds, env.get("PATH", os.defpath))
+        shut = confined(call, grounds, env.get("PATH", os.defpath), call.made)
         if shut.kind == "none":
             return None
         given = {name: text for name, text in env.items() if name not in ("HOME", "TMPDIR", "USER", "LOGNAME")}

@@ -63,13 +63,15 @@ class LiveSettings(NamedTuple):
 
 
 def is_bound(call: Call, settings: LiveSettings) -> bool:
-    """Whether a policy may say what the processes of a call are shut into."""
-    return (call.rights != () or settings.untrusted) and not settings.unconfined
+    """Whether a policy, or code that was made while the run went on, may say what the processes of a call are shut
+    into."""
+    return (call.rights != () or settings.untrusted or call.made != "") and not settings.unconfined
 
 
 def apart(call: Call, settings: LiveSettings) -> Call:
-    """The call with a folder for scratch files of its own where its processes are shut in."""
-    if not is_bound(call, settings):
+    """The call with a folder for scratch files of its own where its processes are shut in, or may be: what Python runs
+    is looked at when it is called."""
+    if not is_bound(call, settings) and call.task.uses != "python.run":
         return call
     from planrunner.engine import confining  # late: most attempts are shut into nothing
 
@@ -80,7 +82,7 @@ def begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: 
     """Start the process of an attempt, shut in where the policy says so. Raises SpawnFailed."""
     if attempt.call.rights:
         launch = launch._replace(inherited=seen(attempt.call, supervisor.programs.environment))
-    if not is_bound(attempt.call, settings):
+    if not is_bound(attempt.call, settings) and (settings.unconfined or not launch.spawn.made):
         attempt.process = supervisor.start(launch)
         return
     from planrunner.engine.confining import start  # late, as above

@@ -10,10 +10,11 @@ from planrunner.machine.events import Outcome
 from planrunner.machine.governing import STAGE, levels_of
 from planrunner.machine.scope import TaskScope
 from planrunner.plan.rights import entries, host_fits
-from planrunner.plan.taint.findings import judged, told
+from planrunner.plan.taint.findings import judged, told, whence, written_code
 from planrunner.plan.taint.flow import Flow
 from planrunner.plan.taint.hosts import host_of
 from planrunner.plan.taint.known import known, makes_rules
+from planrunner.plan.taint.shown import shown
 from planrunner.plan.taint.sinks import LOOKED_AT
 from planrunner.plan.template import render
 from planrunner.record import TYPE_CHECKING
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from planrunner.plan.taint.findings import Found
     from planrunner.plan.taint.levels import Key
     from planrunner.plan.taint.levels import Place as Spot
+    from planrunner.plan.taint.sinks import Sink
 
     Json = Any
 
@@ -35,6 +37,9 @@ _SAID = dict.fromkeys(("plan", "capability"), "text from outside would choose wh
 _SAID["approval"] = "text from outside would approve"
 _SAID["rules"] = "text from outside would become the rules of the project"
 _RULES = {"url": "host", "page": "host", "script": "code", "manifest": "image", "written": "rules"}
+
+_made: tuple[Flow, dict[str, Sink]] | None = None
+"""The files of code from outside of the flow that was looked at last."""
 
 _last: tuple[Plan, dict[str, Trait], Flow] | None = None
 """The flow of the run that was judged last; it follows from plan and traits."""
@@ -52,6 +57,36 @@ def refused(state: State, number: int, directory: str, part: str = "") -> Outcom
             message = f"{why}: {told(_flow(state), spot, found)}; a person has to see it first, or a closed choice"
             return Outcome("policy", message, rule=rule)
     return None
+
+
+def made(state: State, number: int) -> str:
+    """A file of code with text from outside that a task of the run wrote, and that people did not see before the task
+    of ``number``: what it starts may import it, test it or build it. Empty where there is none."""
+    flow = _flow(state)
+    names = _code(flow)
+    if not names:
+        return ""
+    seen = shown(flow.levels.task(_key(state, number)), lambda gate: _agreed(state, number, gate))
+    return next((name for name, sink in names.items() if whence(flow, sink, seen) and _is_written(state, name)), "")
+
+
+def _code(flow: Flow) -> dict[str, Sink]:
+    global _made
+    if _made is None or _made[0] is not flow:
+        _made = flow, written_code(flow)
+    return _made[1]
+
+
+def _is_written(state: State, name: str) -> bool:
+    """Whether a task that writes the file has begun."""
+    keys = set(_flow(state).writers(name))
+    ids = {key[-1] for key in keys}
+    return any(
+        found.attempts > 0
+        and state.specs[number].id.rpartition("/")[2].partition("[")[0] in ids
+        and _key(state, number) in keys
+        for number, found in enumerate(state.tasks)
+    )
 
 
 def decides(state: State, number: int) -> dict[str, Json] | None:

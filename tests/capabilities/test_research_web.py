@@ -179,6 +179,7 @@ class TestSearch:
             context.log.spent.clear()
             assert search(limited, "anything", limit=50, url=site.url).total == total
             assert sum(each["calls"] for each in context.log.spent) == aside
+        context.log.spent.clear()
         with pytest.raises(Failure, match="has set aside 0 calls and would need 1") as refused:
             search(context._replace(call=context.call._replace(reserved={"calls": 0})), "anything", url=site.url)
         assert refused.value.failure == "budget"

@@ -85,6 +85,7 @@ def run(
 
         require_let(context, path)
     result = call.told or _result_path(call.scratch)
+    held = guard(context, work, path)
     order = {
         "kind": work.kind,
         "target": work.target,
@@ -93,7 +94,7 @@ def run(
         "result": result,
         "limit": OUTPUT_LIMIT,
         "memory": _bytes(memory),
-        "guard": guard(context, work, path),
+        "guard": held,
     }
 
     def finish(ended: Exit) -> Outcome:
@@ -101,7 +102,8 @@ def run(
 
     env = {**call.env, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
     stdin = json.dumps(order).encode()
-    return Spawn((interpreter(context, python), _CHILD), env, call.directory, stdin, finish)
+    made = held["name"] if held is not None and not held["seen"] else ""
+    return Spawn((interpreter(context, python), _CHILD), env, call.directory, stdin, finish, made=made)
 
 
 def _result_path(scratch: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from planrunner.plan.taint.flow import Flow
-from planrunner.plan.taint.known import USES
+from planrunner.plan.taint.known import USES, may_run
 from planrunner.plan.taint.levels import Cell, Place
+from planrunner.plan.taint.reads import holes
 from planrunner.plan.taint.shown import call_shown, is_shown, shown
 from planrunner.plan.taint.sinks import Sink, sinks, votes
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -49,6 +50,13 @@ def near(flow: Flow, place: Place, part: str | None = None) -> tuple[Sink, ...]:
         known = tuple(sink for sink in found if whence(flow, sink, frozenset()))
         flow.near[place.key, part] = known
     return known
+
+
+def written_code(flow: Flow) -> dict[str, Sink]:
+    """The files of code that the plan writes with foreign text, by name, whoever looks at them before they run."""
+    files = [Cell("file", (), name) for name in flow.files() if may_run(name) and not holes(name)]
+    sinks = {file.name: Sink("script", "", "", "", file.name, file.name, (file,)) for file in files}
+    return {name: sink for name, sink in sinks.items() if whence(flow, sink, frozenset())}
 
 
 def whence(flow: Flow, sink: Sink, seen: frozenset[Cell]) -> tuple[Cell, ...]:

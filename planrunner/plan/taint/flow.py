@@ -187,6 +187,15 @@ class Flow:
         keys = [key for key, foreign in self._writers(cell.name) if foreign]
         return Cell("input", keys[0], "*") if keys else None
 
+    def files(self) -> list[str]:
+        """The files that capabilities of the plan write, by their names from the working directory."""
+        self._writers("")
+        return list(self._files or ())
+
+    def writers(self, file: str) -> list[Key]:
+        """The tasks that write a file."""
+        return [key for key, _ in self._writers(file)]
+
     def _writers(self, file: str) -> list[tuple[Key, bool]]:
         if self._files is None:
             self._files = {}

@@ -48,6 +48,17 @@ DIGEST = "digest"
 _RULES = ("planrunner.yaml", ".planrunner", ".git")
 """Files, and folders of files, that say what may be done or what runs by itself."""
 
+_CODE = frozenset(
+    """.py .pyw .pyi .pyx .pth .ipynb .sh .bash .zsh .fish .ps1 .bat .cmd .js .mjs .cjs .ts .mts .cts .tsx .jsx .vue
+    .svelte .rb .rake .pl .pm .php .lua .r .jl .go .rs .c .h .cc .cpp .cxx .hpp .m .swift .java .kt .kts .scala .groovy
+    .gradle .cs .fs .ex .exs .erl .hs .ml .clj .dart .nim .zig .mk .cmake .bzl .nix .tcl .awk""".split()
+)
+_RUN = frozenset(
+    """Makefile makefile GNUmakefile Dockerfile Containerfile Justfile justfile Rakefile Gemfile Procfile BUILD
+    WORKSPACE CMakeLists.txt pyproject.toml setup.cfg tox.ini pytest.ini noxfile.py package.json Cargo.toml build.xml
+    pom.xml""".split()
+)
+
 STEERING = re.compile(
     "PATH|BASH_ENV|ENV|SHELL|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|DYLD_[A-Z_]+"
     "|GIT_(?:SSH|SSH_COMMAND|EXTERNAL_DIFF|EDITOR|SEQUENCE_EDITOR|PAGER|ASKPASS|PROXY_COMMAND|EXEC_PATH|DIR"
@@ -101,6 +112,12 @@ def makes_rules(path: str) -> bool:
     """Whether a file, by its path from the working directory, says what may be done in the project."""
     parts = posixpath.normpath(path).split("/")
     return parts[0] in _RULES or parts[-1] == _RULES[0] or ".git" in parts
+
+
+def may_run(path: str) -> bool:
+    """Whether a file, by its name, is code or says what a tool runs: what is imported, tested or built."""
+    name = posixpath.basename(path)
+    return name in _RUN or posixpath.splitext(name)[1].lower() in _CODE
 
 
 def files_of(value: Json) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.plan.taint.findings import near
+from planrunner.plan.taint.findings import near, written_code
 from planrunner.plan.taint.flow import Flow
 from planrunner.plan.taint.known import known, row
 from planrunner.record import TYPE_CHECKING
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
 def watched(plan: Plan, capabilities: Mapping[str, Capability | None]) -> dict[str, dict[str, Any]]:
     """What a run of a plan has to know of its capabilities, by name: empty where foreign text comes to nothing that
-    acts, whoever looks at it before. Where it does none is empty, so that the record says so."""
+    acts and to no file of code, whoever looks at it before. Where it does none is empty, so that the record says so."""
     rows = {name: row(found) for name, found in capabilities.items() if found is not None}
     flow = Flow(plan, {name: known(found) for name, found in rows.items()})
     for place in flow.levels.every():
         if near(flow, place):
-            return {name: found or {"foreign": []} for name, found in rows.items()}
-    return {}
+            break
+    else:
+        if not written_code(flow):
+            return {}
+    return {name: found or {"foreign": []} for name, found in rows.items()}

@@ -43,9 +43,12 @@ class Demand(NamedTuple):
     image: str = ""
 
 
-def demand(levels: Sequence[Level], untrusted: bool) -> Demand:
-    """How strict a sandbox these levels ask for. Raises Refused for a profile that there is not."""
+def demand(levels: Sequence[Level], untrusted: bool, made: str = "") -> Demand:
+    """How strict a sandbox these levels ask for. Code that was ``made`` while the run went on is shut in unless one of
+    them says something of a sandbox. Raises Refused for a profile that there is not."""
     found = Demand("bubblewrap", False, "a plan from outside the project") if untrusted else Demand("none")
+    if made and all(_sandbox(level) is None for level in levels):
+        found = Demand("bubblewrap", False, made)
     for level in levels:
         said = _demanded(level)
         if (KINDS.index(said.kind), said.asked) > (KINDS.index(found.kind), found.asked):
@@ -69,9 +72,11 @@ def _demanded(level: Level) -> Demand:
     return Demand(kind, kind != "none", level.name, image)
 
 
-def confinement(levels: Sequence[Level], place: Place, untrusted: bool) -> Confinement:
-    """What the processes of a call are shut into. Raises Refused for a policy that cannot be enforced."""
-    wanted = demand(levels, untrusted)
+def confinement(levels: Sequence[Level], place: Place, untrusted: bool, made: str = "") -> Confinement:
+    """What the processes of a call are shut into; ``made`` as in ``demand``. Raises Refused for a policy that cannot be
+    enforced."""
+    wanted = demand(levels, untrusted, made)
+    is_made = bool(made) and wanted.who == made
     if wanted.kind == "none":
         return Confinement("none", place.root, network="open", limits=Limits())
     files = scope(levels, place.root, place.state, place.programs)
@@ -86,11 +91,12 @@ def confinement(levels: Sequence[Level], place: Place, untrusted: bool) -> Confi
         files.missing,
         place.own,
         os.path.join(os.path.realpath(place.state), "cache"),
-        _network(levels, untrusted or wanted.asked, untrusted),
+        _network(levels, untrusted or wanted.asked or is_made, untrusted),
         limits,
         tuple(dict.fromkeys((*_PASSED, *_named(levels)))),
         origins,
         wanted.image,
+        made if is_made else "",
     )
 
 

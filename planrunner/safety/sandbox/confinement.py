@@ -64,6 +64,8 @@ class Confinement(NamedTuple):
     environment: tuple[str, ...] = ()
     origins: Mapping[str, str] = {}
     image: str = ""
+    made: str = ""
+    """The code for whose sake alone it is shut in, since it was made while the run went on."""
 
 
 class Command(NamedTuple):
