@@ -27,13 +27,14 @@ FILE = "planrunner.yaml"
 
 SECTIONS = (
     *("people", "policy", "network", "models", "research", "sql", "git", "forge", "artifacts", "plugins"),
-    *("agents", "tools", "memory", "workflow", "scheduler", "provider_credentials", "profiles"),
+    *("agents", "tools", "memory", "workflow", "scheduler", "provider_credentials", "profiles", "cli_profiles"),
     *("include", "profile"),
 )
 """What the file may hold."""
 
 _LINKED = frozenset(
-    {"include", "profile", "profiles", "agents", "tools", "memory", "workflow", "scheduler", "models", "forge"}
+    {"include", "profile", "profiles", "cli_profiles", "agents", "tools", "memory", "workflow", "scheduler", "models"}
+    | {"forge"}
 )
 """Sections that name what stands elsewhere, or that say more than this version does."""
 
@@ -120,7 +121,7 @@ def _parts(directory: str) -> tuple[list[Part], Part | None]:
         user = Part(users, path, path)
         user.findings += _faults(user.tree, userfile.SECTIONS, "a user's file")
     linked = {key for part in parts for key in _keys(part)} & _LINKED
-    if parts and (linked or wanted):
+    if parts and (linked or wanted or b"autonomous" in (content or b"")):
         from planrunner.safety.consistency import check  # late, as above
 
         check(directory, parts, user, wanted)

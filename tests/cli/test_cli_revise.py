@@ -269,9 +269,7 @@ def test_an_approval_with_nothing_left_to_run_after_it_is_not_asked_again(run, p
 
 
 def test_what_a_waiting_gate_was_told_stands_while_it_stays_as_it_is(run, plan, tmp_path):
-    text = GATED.replace("'ship it?'", "'ship it?', approvers: {users: [ana, bob], count: 2}").replace(
-        "exit 1", "true"
-    )
+    text = GATED.replace("'ship it?'", "'ship it?', approvers: {users: [ana, bob], count: 2}").replace("exit 1", "true")
     assert run("exec", plan(text)).code == 8
     assert run("approve", "last", "ok", USER="ana", LOGNAME="ana").code == 0
     plan(text.replace("echo ship", "echo shipped"))

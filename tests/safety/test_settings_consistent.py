@@ -109,3 +109,21 @@ def test_each_section_is_held_to_its_schema(found, text: str, code: str, said: s
     assert [(each[0], said in each[2]) for each in found(text) if each[0] != "PLAN845" and said in each[2]] == [
         (code, True)
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("cli_profiles: [{id: editor, default: true}]\n", "cli_profiles"),
+        ("policy: {autonomous: true}\n", "true"),
+        ("memory: {task_store: {backend: file, retention: {max_items: 1000}}}\n", "memory"),
+        ("scheduler: {rate_limit: {requests_per_minute: 60, burst: 10}}\n", "rate_limit"),
+    ],
+)
+def test_a_setting_that_nothing_goes_by_yet_says_so(found, text: str, place: str) -> None:
+    [(code, where, message)] = found(text)
+    assert (code, where) == ("PLAN845", place) and "does nothing yet" in message
+
+
+def test_planning_on_its_own_is_off_without_a_word(found) -> None:
+    assert found("policy: {autonomous: false}\n") == []
