@@ -104,6 +104,10 @@ if TYPE_CHECKING:
 
         def cache(self, name: str) -> str: ...
 
+        def noted(self, name: str) -> str: ...
+
+        def note(self, name: str, text: str) -> None: ...
+
         def mac(self, name: str, text: str) -> str:
             """What only planrunners of this user can say of a text under a name; empty where there is no key."""
 
@@ -174,6 +178,18 @@ class Context(NamedTuple):
     def cache(self, name: str) -> str:
         """A folder for what can be found out again, shared by all runs of the project."""
         return self._served().cache(name)
+
+    def noted(self, name: str) -> str:
+        """What ``note`` kept under that name; empty where there is nothing, as without an engine."""
+        return "" if self.services is None else self.services.noted(name)
+
+    def note(self, name: str, text: str) -> None:
+        """Keep a text about an act that is about to begin in place of what that name had; empty removes it. It is
+        durable on return and stays until a month after the end of the run, whatever becomes of the cache, so that the
+        attempt that is issued again after a crash, or an undo, knows what was under way. Names belong to all runs of
+        the project: make them from the key of the call. Raises StorageFailed; without an engine nothing is kept."""
+        if self.services is not None:
+            self.services.note(name, text)
 
     def vouched(self, name: str, text: str) -> str:
         """A text as it is to be stored in a cache, where others may put files: with what only planrunners of this user

@@ -128,6 +128,12 @@ class Attempt:
     def cache(self, name: str) -> str:
         return self._served().cache(name)
 
+    def noted(self, name: str) -> str:
+        return self._served().noted(name)
+
+    def note(self, name: str, text: str) -> None:
+        self._served().note(name, text)
+
     def mac(self, name: str, text: str) -> str:
         return self._served().mac(name, text)
 

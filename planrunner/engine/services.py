@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from planrunner.capabilities.contract import Failure, basic_environment
 from planrunner.engine.effects import UNDO
 from planrunner.errors import NotFound, PlanInvalid, UsageError
+from planrunner.journal.notes import read_note, write_note
 from planrunner.knowledge.artifacts import ArtifactStore, SecretFound
 from planrunner.safety.project import read_data, unsound
 
@@ -35,6 +36,7 @@ class AttemptServices:
         "_directory",
         "_environment",
         "_lock",
+        "_own",
         "_state_dir",
         "_vault",
         "enclose",
@@ -54,6 +56,7 @@ class AttemptServices:
         self._state_dir = state_dir
         self._directory = directory
         self._environment = {**basic_environment(os.environ if environment is None else environment), **own}
+        self._own = own
         self._lock = threading.Lock()
         self._vault = vault
         self._chain: Chain | None = None
@@ -106,6 +109,12 @@ class AttemptServices:
         path = os.path.join(self._state_dir, "cache", name)
         os.makedirs(path, mode=0o700, exist_ok=True)
         return path
+
+    def noted(self, name: str) -> str:
+        return read_note(self._state_dir, name)
+
+    def note(self, name: str, text: str) -> None:
+        write_note(self._state_dir, self._own.get("PLANRUNNER_RUN_ID", ""), name, text)
 
     def mac(self, name: str, text: str) -> str:
         if self._chain is None:

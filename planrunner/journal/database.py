@@ -73,6 +73,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE plans ADD COLUMN seal BLOB",
     ),
     ("ALTER TABLE requests ADD COLUMN seal BLOB",),
+    (
+        "CREATE TABLE notes (name TEXT PRIMARY KEY, run TEXT NOT NULL, text TEXT NOT NULL) WITHOUT ROWID",
+        "CREATE INDEX noted ON notes (run)",
+    ),
 )
 """What makes each version of the tables out of the one before; ``PRAGMA user_version`` counts those that are done.
 
@@ -80,7 +84,7 @@ The id of an entry is ``number << 32 | seq``: appending to a table by its row nu
 a third quicker than by a key of two columns. ``events`` is for people. ``requests`` are written by whoever steers a run
 and answered (``result``) by the one process that holds it, in the transaction that stores what follows from them.
 ``mac`` and ``seal`` are the chain's, see ``chain.py``; a request has its seal until it is answered. ``since`` is the
-first entry of a run that bears a mac.
+first entry of a run that bears a mac. ``notes`` are what attempts noted of acts under way, see ``notes.py``.
 """
 
 _ODD = (

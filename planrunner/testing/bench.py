@@ -19,7 +19,7 @@ from planrunner.engine.effects import StartCall
 from planrunner.engine.live import LiveEffects, LiveSettings
 from planrunner.engine.services import AttemptServices
 from planrunner.engine.tails import Record
-from planrunner.journal.workspace import prepare_state
+from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import AttemptEnded, Outcome
 from planrunner.plan.model import Capability, Task
 from planrunner.plugins import Registry
@@ -67,7 +67,7 @@ class Bench:
         if settings:
             write_settings(self.directory, settings)
         self.state = os.path.join(tempfile.mkdtemp(prefix="planrunner-bench-"), "state")
-        prepare_state(self.state)
+        open_journal(self.state).close()
 
     def __enter__(self) -> Bench:
         return self

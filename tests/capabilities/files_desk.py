@@ -14,6 +14,7 @@ from planrunner.capabilities.builtin import TARGETS, load
 from planrunner.capabilities.contract import Call, Context
 from planrunner.capabilities.declare import Declaration, declaration_of
 from planrunner.engine.services import AttemptServices
+from planrunner.journal.sqlite import open_journal
 from planrunner.plan.model import Task
 
 
@@ -49,6 +50,7 @@ class Desk:
         self.state = folder / "state"
         for folder in (self.root, self.state):
             folder.mkdir(exist_ok=True)
+        open_journal(str(self.state)).close()
         self.visit = 0
 
     def context(self, attempt: int = 1, cwd: str = "") -> Context:

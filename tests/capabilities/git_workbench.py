@@ -75,6 +75,15 @@ class Desk:
         path.mkdir(parents=True, exist_ok=True)
         return str(path)
 
+    def noted(self, name: str) -> str:
+        path = self.folder / "notes" / name.replace(" ", "-")
+        return path.read_text() if path.exists() else ""
+
+    def note(self, name: str, text: str) -> None:
+        path = self.folder / "notes" / name.replace(" ", "-")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
     def environment(self) -> dict[str, str]:
         return {**basic_environment(os.environ), **self.env}
 

@@ -15,6 +15,7 @@ from planrunner.capabilities.binding import bind, invoke
 from planrunner.capabilities.builtin import TARGETS, load
 from planrunner.capabilities.contract import Call, Context
 from planrunner.engine.services import AttemptServices
+from planrunner.journal.sqlite import open_journal
 from planrunner.machine.events import Outcome
 from planrunner.plan.model import Task
 
@@ -180,6 +181,7 @@ class Project:
         self.path.mkdir()
         self.state = path / "state"
         self.state.mkdir(mode=0o700)
+        open_journal(str(self.state)).close()
         self.log = Log()
         self.stop = threading.Event()
         self.services = AttemptServices(str(self.state), str(self.path), dict(os.environ), {})

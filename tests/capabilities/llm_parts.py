@@ -11,6 +11,7 @@ from typing import Any
 
 from planrunner.capabilities.contract import Call, Context
 from planrunner.engine.services import AttemptServices
+from planrunner.journal.sqlite import open_journal
 from planrunner.plan.model import Task
 
 CANARY = "sk-canary-7f3a9b51c2"
@@ -175,6 +176,7 @@ class Attempt:
         document = {"network": {"private": ["127.0.0.1"]}, "models": models}
         (folder / "planrunner.yaml").write_text(json.dumps(document))
         (folder / "state").mkdir(exist_ok=True)
+        open_journal(str(folder / "state")).close()
         services = AttemptServices(str(folder / "state"), str(folder), None, {})
         call = Call(
             "run", Task("task"), 1, "run:task:1", {}, "", (), {}, {}, str(folder), "", None, reserved=reserved or {}

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planrunner.capabilities.contract import Failure
-from planrunner.capabilities.files import records
 from planrunner.capabilities.files.patterns import Patterns
 from planrunner.capabilities.files.written import written
 
@@ -304,15 +303,6 @@ def test_an_attempt_that_is_stopped_changes_nothing(desk: Desk, verb: str) -> No
     with pytest.raises(Failure, match="stopped"):
         function(verb)(desk.context()._replace(cancelled=lambda: True), **inputs[verb])
     assert desk.tree() == before
-
-
-def test_records_are_forgotten_after_a_month(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk.do("write", path="new", content="x")
-    folder = desk.state / "cache/files"
-    (old,) = folder.iterdir()
-    os.utime(old, (1, 1))
-    records.save(desk.context(), "00" + "0" * 38, records.Record((), {}))
-    assert [path.name for path in folder.iterdir()] == ["00" + "0" * 38]
 
 
 def test_the_paths_that_a_call_says_it_writes_are_known_before() -> None:

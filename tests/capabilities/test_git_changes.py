@@ -165,7 +165,7 @@ class TestLocks:
             bench.do(commit, "once", subject="x")
         assert caught.value.failure == "transient" and lock.exists()
         lock.unlink()
-        note = next((tmp_path / "state" / "cache" / "git").glob("*.json"))
+        (note,) = (tmp_path / "state" / "notes").iterdir()
         made = json.loads(note.read_text())["commit"]
         assert bench.do(commit, "once", subject="x").commit == made == git(work, "rev-parse", "main")
 

@@ -42,32 +42,22 @@ def name_of(context: Context, capability: str, inputs: Mapping[str, Json]) -> st
 
 
 def load(context: Context, name: str) -> Record | None:
-    """The record of that name; None where there is none, or none that can be read."""
-    if context.services is None:
+    """The record of that name; None where there is none. Raises StorageFailed."""
+    text = context.noted(f"files {name}")
+    if not text:
         return None
-    try:
-        with open(os.path.join(place(context), name), encoding="ascii") as file:
-            outputs, steps = read_json(file.read())
-    except (OSError, ValueError):
-        return None
+    outputs, steps = read_json(text)
     return Record(tuple(_step(row) for row in steps), outputs)
 
 
 def save(context: Context, name: str, record: Record) -> None:
     """Keep a record; it is durable on return. Without an engine nothing is kept, and nothing is issued again. Raises
     StorageFailed."""
-    if context.services is None:
-        return
-    folder = place(context)
-    rows = [_row(step) for step in record.steps]
-    with storing(folder):
-        _write(folder, name, write_json([record.outputs, rows]))
-    if name.startswith("00"):  # now and then
-        forget_old(folder)
+    context.note(f"files {name}", write_json([record.outputs, [_row(step) for step in record.steps]]))
 
 
 def place(context: Context) -> str:
-    """The folder of the records. Raises StorageFailed."""
+    """The folder for files on their way into the store. Raises StorageFailed."""
     with storing("the cache"):
         return context.cache("files")
 
@@ -80,20 +70,6 @@ def storing(place: str) -> Iterator[None]:
     except OSError as error:
         hint = "free some space or mend the disk, then run the command again"
         raise StorageFailed(f"`{place}` cannot be written: {error.strerror}", hint) from None
-
-
-def _write(folder: str, name: str, text: str) -> None:
-    temporary = os.path.join(folder, f"{name}.{os.getpid()}-{os.urandom(4).hex()}.new")
-    with open(temporary, "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(temporary, os.path.join(folder, name))
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _row(step: Step) -> list[Json]:

@@ -1,11 +1,9 @@
-"""What an attempt notes beside the journal before it acts: issued again after a crash, it goes on from there."""
+"""What an attempt notes before it acts: issued again after a crash, it goes on from there."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
-import time
 from typing import TYPE_CHECKING, Any
 
 from planrunner.capabilities.contract import Failure
@@ -15,35 +13,25 @@ if TYPE_CHECKING:
 
     from planrunner.capabilities.contract import Context
 
-_OLD = 90 * 86400.0
-
 
 class Record:
     """A note under a name, durable once ``write`` has returned. It holds nothing but JSON data."""
 
-    __slots__ = ("_path",)
+    __slots__ = ("_context", "_name")
 
     def __init__(self, context: Context, slot: str) -> None:
-        self._path = os.path.join(context.cache("git"), f"{slot}.json")
+        self._context = context
+        self._name = f"git {slot}"
 
     def read(self) -> dict[str, Any]:
-        """What was noted; empty where nothing was, or where the note is not whole."""
-        try:
-            with open(self._path, "rb") as file:
-                found = json.loads(file.read())
-        except (OSError, ValueError):
-            return {}
+        """What was noted; empty where nothing was."""
+        text = self._context.noted(self._name)
+        found = json.loads(text) if text else {}
         return found if isinstance(found, dict) else {}
 
     def write(self, data: dict[str, Any]) -> None:
-        """Note it in place of what was there."""
-        staged = self._path + ".new"
-        with open(staged, "wb") as file:
-            file.write(json.dumps(data).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(staged, self._path)
-        sync_folder(os.path.dirname(self._path))
+        """Note it in place of what was there. Raises StorageFailed."""
+        self._context.note(self._name, json.dumps(data))
 
     @contextlib.contextmanager
     def holding(self, data: dict[str, Any], unsure: tuple[str, ...] = ()) -> Iterator[None]:
@@ -59,24 +47,5 @@ class Record:
             raise
 
     def drop(self) -> None:
-        """Forget it, and what nobody has come back for in three months."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path)
-        _forget_old(os.path.dirname(self._path))
-
-
-def sync_folder(folder: str) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _forget_old(folder: str) -> None:
-    limit = time.time() - _OLD
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(".json") and entry.stat(follow_symlinks=False).st_mtime < limit:
-                os.unlink(entry.path)
+        """Forget it."""
+        self._context.note(self._name, "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from typing import Annotated, Any, NamedTuple, Unpack
 
@@ -12,7 +11,6 @@ from planrunner.capabilities.contract import Context, Failure, Preview
 from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.files.acting import kept
 from planrunner.capabilities.files.naming import artifact_name
-from planrunner.capabilities.files.records import forget_old
 from planrunner.capabilities.files.standing import Standing, standing_of
 from planrunner.capabilities.http.asking import Ask, asked, size_of
 from planrunner.capabilities.http.inputs import Fetching, Url
@@ -23,8 +21,6 @@ from planrunner.capabilities.http.ranges import Wanted, read_to_end
 from planrunner.capabilities.http.received import name_of
 from planrunner.capabilities.http.sending import opened
 from planrunner.capabilities.http.trying import persist
-
-_WRITTEN = "http-written"
 
 
 class Downloaded(NamedTuple):
@@ -66,7 +62,7 @@ def _undo(context: Context, before: dict[str, Any], outputs: dict[str, Any] | No
     now = standing(context, path)
     if now == stood:
         return {"changed": False}
-    ours = {(outputs or {}).get("sha256"), _written(context, before["note"]), stood and stood.sha256}
+    ours = {(outputs or {}).get("sha256"), context.noted(f"http {before['note']}"), stood and stood.sha256}
     if now is not None and now.sha256 not in ours:
         raise Failure(f"{path} was changed since it was downloaded, so it is left as it is")
     put(context, path, stood, kept(context, stood.sha256) if stood else None, before["note"])
@@ -176,7 +172,7 @@ def _deliver(context: Context, found: Downloaded, name: str, partial: Partial) -
     there = standing(context, found.path)
     if there is not None and there.sha256 == found.sha256:
         return found._replace(changed=False)
-    _remember(context, found.sha256)
+    context.note(f"http {_note(context)}", found.sha256)
     wanted = Standing("file", there.mode if there else 0o644, found.size, found.sha256)
     put(context, found.path, wanted, partial.parts, _note(context))
     return found
@@ -185,23 +181,3 @@ def _deliver(context: Context, found: Downloaded, name: str, partial: Partial) -
 def _note(context: Context) -> str:
     """Name of the note that tells an undo what was written where nobody saw the end."""
     return hashlib.sha256((context.call.once or context.call.key).encode()).hexdigest()[:32]
-
-
-def _remember(context: Context, sha256: str) -> None:
-    name = _note(context)
-    path = os.path.join(context.cache(_WRITTEN), name)
-    if name.startswith("0"):  # now and then
-        forget_old(context.cache(_WRITTEN))
-    with open(f"{path}.new", "w", encoding="utf-8") as note:
-        note.write(context.vouched(f"written {name}", sha256))
-        note.flush()
-        os.fsync(note.fileno())
-    os.replace(f"{path}.new", path)
-
-
-def _written(context: Context, name: str) -> str:
-    try:
-        with open(os.path.join(context.cache(_WRITTEN), name), encoding="utf-8") as note:
-            return context.opened(f"written {name}", note.read()) or ""
-    except FileNotFoundError:
-        return ""
