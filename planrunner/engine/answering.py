@@ -63,11 +63,11 @@ def _weigh(state: State, request: Request, place: Place, now: float, weighed: We
     body.update(by=by, user=request.by, now=now, roles=[], claimed=list(body.get("roles") or ()))
     if people is not None:
         body.update(roles=list(people.get(by, ())), claimed=[])
-    found = reply(state, "vote", body, by)
+    found = reply(state, "vote", {**body, "unread": True}, by)
     if not found.applied:
         return found
     event = renewed(state, str(body["gate"]), place, weighed)
     if event is None:
-        return found
+        return reply(state, "vote", body, by)
     what = ", ".join(event.changed[:5])
     return Reply((event,), False, f"what was shown has changed ({what}): look again", MISMATCH)

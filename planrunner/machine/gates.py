@@ -332,7 +332,10 @@ def _reopened(state: State, event: GateReopened, at: float) -> None:
 def _voted(state: State, event: GateVoted, at: float) -> None:
     number, gate = _gate_of(state, event.task, event.visit)
     if gate is not None:
-        gate.votes.append(event)
+        gate.votes = [
+            *(vote for vote in gate.votes if vote.by != event.by),
+            event,
+        ]  # who votes again changes their mind
         state.candidates[number] = None
 
 

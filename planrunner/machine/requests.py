@@ -168,6 +168,7 @@ def _vote(state: State, body: dict[str, Json], by: str) -> Reply:
         str(body.get("shown") or ""),
         bool(body.get("rework")),
         float(body.get("now") or 0.0),
+        bool(body.get("unread")),
     )
     counted = count(state, vote)
     return Reply(counted.events, not counted.code, counted.message, counted.code)

@@ -11,6 +11,7 @@ from planrunner.plan.params import bind
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from planrunner.machine.events import Event
@@ -41,6 +42,8 @@ class Vote(NamedTuple):
     shown: str = ""
     rework: bool = False
     now: float = 0.0
+    unread: bool = False
+    """The evidence is about to be looked at again, so that what could not be read before does not count."""
 
 
 class Counted(NamedTuple):
@@ -109,8 +112,13 @@ def _check_person(state: State, gate: GateState, vote: Vote) -> None:
             raise _Refused(f"{vote.by} may not decide `{vote.gate}`: it takes {who_may(gate)}", DENIED)
     if gate.not_starter and vote.by == state.environment.get("user"):
         raise _Refused(f"{vote.by} started the run and may not decide `{vote.gate}`", DENIED)
-    if any(earlier.by == vote.by and earlier.verdict == vote.verdict for earlier in gate.votes):
-        raise _Refused(f"{vote.by} has voted already; {missing(gate)}")
+    changes = bool(vote.choice or vote.fields)
+    if not changes and any(earlier.by == vote.by and earlier.verdict == vote.verdict for earlier in gate.votes):
+        raise _repeated(gate, vote)
+
+
+def _repeated(gate: GateState, vote: Vote) -> _Refused:
+    return _Refused(f"{vote.by} has voted already; {tally(gate.votes, gate.need)}")
 
 
 def who_may(gate: GateState) -> str:
@@ -121,9 +129,14 @@ def who_may(gate: GateState) -> str:
     return ", or ".join(word for word in words if word) or "anybody"
 
 
-def missing(gate: GateState) -> str:
-    """How many votes there are and have to be."""
-    return f"{len(gate.votes)} of {gate.need} votes are there"
+def tally(votes: Iterable[GateVoted], need: int) -> str:
+    """How many votes agree and how many have to: of a decision, how many each option has."""
+    chosen: dict[str, int] = {}
+    for vote in votes:
+        if vote.verdict == "approve":
+            chosen[vote.choice] = chosen.get(vote.choice, 0) + 1
+    split = ", ".join(f"{choice} {number}" for choice, number in chosen.items() if choice)
+    return f"{max(chosen.values(), default=0)} of {need} vote{'s' * (need != 1)}" + (f" ({split})" if split else "")
 
 
 def _rejected(state: State, number: int, gate: GateState, vote: Vote) -> Counted:
@@ -138,15 +151,20 @@ def _rejected(state: State, number: int, gate: GateState, vote: Vote) -> Counted
 
 def _approved(state: State, number: int, gate: GateState, vote: Vote) -> Counted:
     problem = next((str(item["problem"]) for item in gate.evidence if item.get("problem")), "")
-    if problem:
+    if problem and not vote.unread:
         raise _Refused(f"`{vote.gate}` cannot be approved: {problem}")
     choice = _choice(gate, vote)
     fields = _fields(gate, vote)
-    _same_values(gate, vote.gate, choice, fields)
+    earlier = next((each for each in gate.votes if each.by == vote.by and each.verdict == "approve"), None)
+    if earlier is not None and (earlier.choice, earlier.fields) == (choice, fields):
+        raise _repeated(gate, vote)
+    _same_values(gate, vote, choice, fields)
     voted = _voted(gate, vote, choice, fields)
-    names = [*gate.agreeing(choice), vote.by]
+    others = [each for each in gate.votes if each.by != vote.by]
+    names = [*(each.by for each in others if (each.verdict, each.choice) == ("approve", choice)), vote.by]
     if len(names) < gate.need:
-        return Counted((voted,), f"{vote.by} approves `{vote.gate}`: {len(names)} of {gate.need} votes")
+        word = "changes their vote on" if earlier is not None else "approves"
+        return Counted((voted,), f"{vote.by} {word} `{vote.gate}`: {tally([*others, voted], gate.need)}")
     chosen = f" ({choice})" if choice else ""
     return Counted((voted,), f"`{vote.gate}` is approved by {', '.join(names)}{chosen}")
 
@@ -193,9 +211,10 @@ def _fields(gate: GateState, vote: Vote) -> dict[str, Json]:
     return bound.values
 
 
-def _same_values(gate: GateState, name: str, choice: str, fields: dict[str, Json]) -> None:
+def _same_values(gate: GateState, vote: Vote, choice: str, fields: dict[str, Json]) -> None:
     """Several who agree agree on one thing: an approval never stands for values that its voter did not give."""
-    agreed = [earlier for earlier in gate.votes if earlier.verdict == "approve" and earlier.choice == choice]
+    others = [earlier for earlier in gate.votes if earlier.verdict == "approve" and earlier.by != vote.by]
+    agreed = [earlier for earlier in others if earlier.choice == choice]
     if not fields or not agreed or agreed[-1].fields == fields:
         return
     from planrunner.machine.answers import answered  # late: hardly any values differ
@@ -203,4 +222,4 @@ def _same_values(gate: GateState, name: str, choice: str, fields: dict[str, Json
     given = agreed[-1].fields
     differs = {field: given.get(field) for field in fields if given.get(field) != fields[field]}
     who = ", ".join(earlier.by for earlier in agreed)
-    raise _Refused(f"`{name}`: {who} {answered(gate, differs)}: answer the same, or reject")
+    raise _Refused(f"`{vote.gate}`: {who} {answered(gate, differs)}: answer the same, or reject")

@@ -6,6 +6,7 @@ import time
 
 from planrunner.machine.gate import GateState
 from planrunner.machine.state import State
+from planrunner.machine.votes import tally
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.about import about, about_lines
 from planrunner.views.symbols import duration_text, plural
@@ -149,12 +150,12 @@ def gate_object(state: State, number: int) -> dict[str, Json]:
 
 
 def standing(gate: GateState, now: float) -> str:
-    """``waits 12m05s, expires in 3h48m, 1 of 2 votes``."""
+    """``waits 12m05s, expires in 3h48m, 1 of 2 votes (now 1, later 1)``."""
     parts = [f"waits {duration_text(max(0.0, now - gate.opened_at))}"]
     if gate.expires_at is not None:
         left = gate.expires_at - now
         parts.append(f"expires in {duration_text(left)}" if left > 0 else "has expired: resuming the run settles it")
-    votes = f"{len(gate.votes)} of {plural(gate.need, 'vote')}"
+    votes = tally(gate.votes, gate.need)
     by = ", ".join(vote.by for vote in gate.votes)
     parts.append(f"{votes} ({by})" if by else votes)
     return ", ".join(parts)

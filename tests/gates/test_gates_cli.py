@@ -105,6 +105,20 @@ def test_one_byte_of_what_was_shown_voids_the_approval(project: Any) -> None:
     assert len(project.events("gate_reopened")) >= 1
 
 
+def test_evidence_that_could_not_be_read_once_is_looked_at_by_every_vote(project: Any) -> None:
+    waits(project)
+    path = project.path / "notes.txt"
+    path.rename(project.path / "elsewhere")
+    assert project("approve", "last", "sign").code == 10
+    still = project("approve", "last", "sign")
+    assert (still.code, "there is no such file" in still.err) == (2, True)
+    (project.path / "elsewhere").rename(path)
+    back = project("approve", "last", "sign")
+    assert (back.code, "notes.txt" in back.err) == (10, True)  # they see it before it counts
+    assert project("approve", "last", "sign").code == 0
+    assert project("replay", "last").code == 0
+
+
 def test_an_approval_of_one_run_is_none_of_another(project: Any) -> None:
     shown = waits(project)
     assert project("exec", "p.yaml").code == 8

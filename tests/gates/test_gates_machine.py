@@ -308,6 +308,28 @@ def test_votes_for_different_options_do_not_add_up() -> None:
     assert (run.outputs("sign")["choice"], run.outputs("sign")["by"]) == ("later", "cy, di")
 
 
+def test_votes_that_are_split_can_be_changed() -> None:
+    run = GateRun(plan(decision(approvers={"users": ["bo", "cy"], "count": 2}), *BRANCHES))
+    assert run.vote("sign", by="bo", choice="now").message == "bo approves `sign`: 1 of 2 votes (now 1)"
+    assert run.vote("sign", by="cy", choice="later").message == "cy approves `sign`: 1 of 2 votes (now 1, later 1)"
+    assert run.vote("sign", by="cy", choice="later").message == "cy has voted already; 1 of 2 votes (now 1, later 1)"
+    assert run.vote("sign", by="bo", choice="later").applied
+    run.resume()
+    assert (run.outputs("sign")["choice"], run.outputs("sign")["by"]) == ("later", "cy, bo")
+    replays(run)
+
+
+def test_a_changed_vote_counts_once_and_its_values_too() -> None:
+    form = {"n": {"type": "int", "required": True}}
+    run = GateRun(plan(approval(form=form, approvers={"users": ["bo", "cy", "di"], "count": 2})))
+    run.vote("sign", by="bo", fields={"n": "1"})
+    assert run.vote("sign", by="bo", fields={"n": "2"}).message == "bo changes their vote on `sign`: 1 of 2 votes"
+    assert "answer the same" in run.vote("sign", by="cy", fields={"n": "1"}).message
+    assert run.vote("sign", by="cy", fields={"n": "2"}).applied
+    run.resume()
+    assert run.outputs("sign")["n"] == 2
+
+
 FORM = {
     "size": {"type": "size", "required": True},
     "strict": {"type": "bool", "default": True},
