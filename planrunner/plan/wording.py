@@ -26,7 +26,59 @@ _MEANT = {
     "cleanup": "finally",
     "concurrency": "max_parallel",
     "retries": "retry",
+    "retry_count": "retry",
+    "max_retries": "retry",
     "working_directory": "cwd",
+    "workdir": "cwd",
+    "work_dir": "cwd",
+    "workingDir": "cwd",
+    "workingDirectory": "cwd",
+    "dir": "cwd",
+    "directory": "cwd",
+    "chdir": "cwd",
+    "depends": "needs",
+    "dependencies": "needs",
+    "prerequisites": "needs",
+    "upstream": "needs",
+    "environment": "env",
+    "envs": "env",
+    "timeout-minutes": "timeout",
+    "timeout_minutes": "timeout",
+    "timeoutSec": "timeout",
+    "timeout_seconds": "timeout",
+    "max-parallel": "max_parallel",
+    "parallelism": "max_parallel",
+    "max_active_steps": "max_parallel",
+    "maxActiveSteps": "max_parallel",
+    "continueOn": "allow_failure",
+    "continue_on": "allow_failure",
+    "continueOnError": "allow_failure",
+    "ignore_errors": "allow_failure",
+    "ignore_error": "allow_failure",
+    "ignore_failure": "allow_failure",
+    "strategy": "matrix",
+    "with_items": "foreach",
+    "for_each": "foreach",
+    "forEach": "foreach",
+    "unless": "when",
+    "only_if": "when",
+    "jobs": "tasks",
+    "stages": "tasks",
+    "targets": "tasks",
+    "handlerOn": "finally",
+    "always": "finally",
+    "post": "finally",
+    "repeat": "loop",
+    "repeat_policy": "loop",
+    "exec": "run",
+    "shell_command": "run",
+    "cmds": "run",
+    "action": "uses",
+    "plugin": "uses",
+    "arguments": "with",
+    "parallel": "max_parallel",
+    "produces": "artifacts",
+    "generates": "artifacts",
     "working-directory": "cwd",
     "outcome": "expect",
     "condition": "when",
@@ -40,6 +92,12 @@ _MEANT = {
     "goal": "title",
 }
 """What other tools call the keys of a plan."""
+
+_OTHERWISE = frozenset(
+    "timeout-minutes timeout_minutes timeoutSec timeout_seconds strategy continueOn continue_on jobs stages targets "
+    "repeat repeat_policy unless handlerOn".split()
+)
+"""Those whose value means something else there, so that a new name alone does not mend them."""
 
 _MEANT_WORDS = {
     "integer": "int",
@@ -102,7 +160,7 @@ def unknown_key(title: str, key: Scalar, known: tuple[str, ...], owner: Mapping)
     near = meant if meant in known else nearest(name, known)
     message = f"{title} has no key `{name}`" + (f", did you mean `{near}`?" if near else "")
     fix = None
-    if near and owner.key(near) is None:
+    if near and owner.key(near) is None and name not in _OTHERWISE:
         fix = Fix(
             f"rename `{name}` to `{near}`", (Edit(key.span, near if key.style == "" else _quoted(near, key.style)),)
         )

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from planrunner.diagnostics import Diagnostic, Edit, Fix
 from planrunner.plan.expressions.check import Problem, check_condition
 from planrunner.plan.expressions.check import check as check_value
+from planrunner.plan.expressions.paths import children, path_of
+from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.naming import OUTCOME, Naming
 from planrunner.plan.rules.places import place_of
 from planrunner.plan.rules.reading import Site
@@ -25,7 +27,7 @@ def judged(view: PlanView, sites: Iterable[Site]) -> Iterable[Diagnostic]:
         problems = seen.get(key)
         if problems is None:
             naming = naming or Naming(view)
-            problems = _problems(site, naming)
+            problems = [*_problems(site, naming), *_outside_choices(view, site)]
             if all(path[0] in OUTCOME for path in site.expression.paths):
                 seen[key] = problems  # names that mean the same for every task: judged once
         for problem in problems:
@@ -47,10 +49,35 @@ def _problems(site: Site, naming: Naming) -> list[Problem]:
     return problems
 
 
+def _outside_choices(view: PlanView, site: Site) -> Iterable[Problem]:
+    """Comparisons of a parameter with a text that is none of its choices."""
+    choices = {param.name: param.choices for param in view.plan.params if param.choices}
+    waiting = [site.expression.tree] if choices and ("params" in site.expression.text) else []
+    while waiting:
+        tree = waiting.pop()
+        waiting += children(tree)
+        if tree[0] != "compare" or tree[3] not in ("==", "!="):
+            continue
+        for side, other in ((tree[4], tree[5]), (tree[5], tree[4])):
+            path = path_of(side)
+            allowed = choices.get(path[1]) if path is not None and len(path) == 2 and path[0] == "params" else None
+            if allowed and path is not None and other[0] == "const" and other[3] not in allowed:
+                said = ", ".join(f"`{each}`" for each in allowed[:8])
+                near = nearest(str(other[3]), [str(each) for each in allowed])
+                help_ = f"did you mean `{near}`?" if near else f"its choices are {said}"
+                message = f"the parameter `{path[1]}` is never `{str(other[3])[:40]}`"
+                yield Problem("PLAN206", message, other[1], other[2], help_)
+
+
 def _finding(view: PlanView, site: Site, problem: Problem) -> Diagnostic:
     span = place_of(view, site, problem.start, problem.end)
     code = problem.code
     help_ = problem.help
+    if site.key == "join" and code == "PLAN205" and site.expression.text[problem.start : problem.end] in view.positions:
+        name = site.expression.text[problem.start : problem.end]
+        help_ = (
+            f"ask how it ended: `{name}.ok`; for tasks that must all have completed write a list: `needs: [{name}, …]`"
+        )
     if code == "PLAN206" and site.key in _CRITERIA and "always true" in problem.message:
         code, help_ = "PLAN703", "a criterion that cannot fail lets everything pass"
     return Diagnostic(code, worded(problem.message), span, help=help_, fix=renamed(view, span, problem))

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.commands.looks import looks_like_calls
 from planrunner.plan.model import Criterion, Gate, Task
+from planrunner.plan.rules.programs import names_program
 from planrunner.plan.rules.view import PlanView, span_of
 
 CODES = ("PLAN601", "PLAN603", "PLAN701")
@@ -39,7 +40,9 @@ def _left_to_people(task: Task) -> bool:
     if task.run is not None or task.gate or task.loop or task.subplan_file:
         return False
     if task.command:
-        return not looks_like_calls(task.command)  # one that does not parse is no instruction either
+        return not looks_like_calls(task.command) and not names_program(
+            task.command
+        )  # one that does not parse is no instruction either
     words = [step for step in task.steps if isinstance(step, str)]
     return len(words) == len(task.steps) and not (words and all(map(looks_like_calls, words)))
 

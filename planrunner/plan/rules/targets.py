@@ -55,6 +55,8 @@ def _undefined(view: PlanView, name: str, span: Span, kind: str) -> Diagnostic:
         "rework": f"sends back to `{name}`, which no task is called",
         "from": f"comes from `{name}`, which no task is called",
     }[kind]
+    if kind == "edge" and name in _NOT_TARGETS:
+        return Diagnostic("PLAN101", message, span, help=_NOT_TARGETS[name])
     members = _members(view, name)
     if members:
         return Diagnostic("PLAN101", f"{message}: {members}", span)
@@ -66,6 +68,16 @@ def _undefined(view: PlanView, name: str, span: Span, kind: str) -> Diagnostic:
     written = view.source.text[span.start : span.end] == name
     fix = Fix(f"name `{close}`", (Edit(span, close),), safe=False) if written else None
     return Diagnostic("PLAN101", f"{message}, did you mean `{close}`?", span, labels=(label,), fix=fix)
+
+
+_GO_ON = "for a task that may fail write `allow_failure: true` and leave the edge out"
+_NOT_TARGETS = {
+    **dict.fromkeys(("continue", "ignore", "skip", "proceed", "pass"), _GO_ON),
+    **dict.fromkeys(("stop", "fail", "abort", "exit"), "leave the edge out: a plan stops by itself when a task fails"),
+    **dict.fromkeys(("retry", "rerun"), "write `retry: 3`, or `retry: {attempts: 3, backoff: exponential}`"),
+    "rollback": "`on_failure: rollback` is a key of the plan, beside `tasks`",
+}
+"""Words that people write where the name of a task belongs, and what they mean."""
 
 
 def _members(view: PlanView, name: str) -> str:

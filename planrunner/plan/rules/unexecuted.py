@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.rights import JUDGED
 from planrunner.plan.rules.view import PlanView, names
 from planrunner.source import Span
 
 CODES = ("PLAN020", "PLAN021")
 
-_CARRIED_OUT = frozenset({"gates", "labels", "requireGateForProd", *JUDGED, "sandbox"} - {"tools"})
-"""Keys of a policy that a run obeys."""
+_NOT_OBEYED = frozenset(["tools", "data", "foreign", "autonomous", "budgets", "plans"])
+"""Keys of a policy that no run obeys where a plan says them."""
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
     if view.whole and isinstance(view.plan.policy, dict):
         off = {"autonomous"} if view.plan.policy.get("autonomous") is False else set()  # nothing plans on its own
-        idle = [str(key) for key in view.plan.policy if key not in _CARRIED_OUT | off]
+        idle = [str(key) for key in view.plan.policy if key in _NOT_OBEYED - off]
         if idle:
             place = _plan_key(view, "policies" if "\npolicies" in view.source.text else "policy")
             what = f"the plan's `policy` for {names(idle)}"

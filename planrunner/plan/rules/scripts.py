@@ -1,0 +1,128 @@
+"""Scripts that do something else than their author means: bash in `sh`, and commands that remove the run's own state.
+
+No program is started to find that out: lint starts none, and so it does not call shellcheck either.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+
+from planrunner.diagnostics import Diagnostic
+from planrunner.plan.model import Task
+from planrunner.plan.rules.places import place_of
+from planrunner.plan.rules.reading import Text
+from planrunner.plan.rules.view import PlanView, span_of
+from planrunner.source import Span
+
+CODES = ("PLAN218", "PLAN219")
+
+_FIRST = r"(?:^|[;&|({]|\b(?:if|while|until|then|do|else|elif)\b|!)[ \t]*"
+"""Where the first word of a command may stand."""
+_BASH = (
+    ("`[[`", rf"(?m){_FIRST}(\[\[)\s"),
+    ("an array", r"(?m)(?:^|[;&|(\s])([A-Za-z_]\w*\+?=\()"),
+    ("`source`", rf"(?m){_FIRST}(source)[ \t]+[^\s=]"),
+    ("`pipefail`", r"(?m)\bset[ \t]+[^\n;&|]{0,99}\b(pipefail)\b"),
+    ("`<<<`", r"(<<<)"),
+    ("`function`", rf"(?m){_FIRST}(function)[ \t]+[A-Za-z_]"),
+    ("`&>`", r"(&>)"),
+    ("`<( )`", r"(?<![<\w])([<>]\()"),
+    ("`(( ))`", rf"(?m){_FIRST}(\(\()"),
+    ("`==` in `[ ]`", r"(?m)(?:^|\s)\[[ \t][^\]\n]{0,300}?[^\]\n=!](==)[^\]\n]{0,300}\]"),
+    ("a built-in command of bash", rf"(?m){_FIRST}(declare|typeset|shopt|mapfile|readarray|pushd|popd)[ \t\n]"),
+)
+_EXPANSIONS = ("an expansion of bash", r"(\$\{\w+(?:\[|//?|,,?|\^\^?|:-?\d))")
+"""What works inside double quotes as well."""
+
+_COMMENT = r"(?<![^\s;&|(])#[^\n]*"
+_QUOTES = re.compile(
+    rf"(?P<single>'[^']*')|(?P<double>\"(?:[^\"\\]|\\.)*\")|(?P<hole>\{{\{{.{{0,4000}}?\}}\}})|(?P<comment>{_COMMENT})|\\.",
+    re.S,
+)
+_HERE = re.compile(r"<<-?[ \t]*(?!<)(['\"\\]?)([A-Za-z_]\w*)\1[^\n]{0,1000}\n")
+
+_CLEAN = re.compile(
+    rf"(?m){_FIRST}(?:[A-Za-z_]\w*=\S*[ \t]+)*(?:sudo[ \t]+)?(git\b[^\n;&|]{{0,300}}?[ \t]clean[ \t][^\n;&|]{{0,300}})"
+)
+_REMOVE = re.compile(rf"(?m){_FIRST}(?:sudo[ \t]+)?(rm[ \t][^\n;&|]*)")
+
+
+def check(view: PlanView) -> Iterable[Diagnostic]:
+    for here, task in enumerate(view.plan.tasks):
+        if task.run is None or task.uses != "shell":
+            continue
+        if isinstance(task.run, str):
+            bare = _blanked(task.run)
+            if os.path.basename(task.shell.split()[0] if task.shell.split() else "sh") in ("sh", "dash", "ash"):
+                yield from _bashisms(view, here, task, task.run, bare)
+            yield from _removals(view, here, task, bare)
+        else:
+            yield from _removals(view, here, task, " ".join(task.run))
+
+
+def _bashisms(view: PlanView, here: int, task: Task, script: str, bare: str) -> Iterator[Diagnostic]:
+    quoted = _blanked(script, double=False)
+    found = [(what, match) for what, pattern in _BASH if (match := re.search(pattern, bare)) is not None]
+    expansion = re.search(_EXPANSIONS[1], quoted)
+    if expansion is not None:
+        found.append((_EXPANSIONS[0], expansion))
+    if not found:
+        return
+    found.sort(key=lambda item: item[1].start(1))
+    first = found[0][1]
+    place = place_of(view, Text(here, "run", "before", script), first.start(1), first.end(1))
+    words = list(dict.fromkeys(what for what, _ in found))
+    listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    instead = " (in `sh`: `. ./file`)" if words == ["`source`"] else ""
+    message = f"the script of `{task.id}` is run by `sh`, which need not know {listed}"
+    yield Diagnostic("PLAN218", message, place, help=f"add `shell: bash` to the task{instead}")
+
+
+def _removals(view: PlanView, here: int, task: Task, bare: str) -> Iterator[Diagnostic]:
+    for match in _CLEAN.finditer(bare):
+        words = match[1].split()
+        after = words[words.index("clean") + 1 :] if "clean" in words else []
+        flags = "".join(word for word in after if re.fullmatch(r"-[a-zA-Z]+", word))
+        if set("xX") & set(flags) and "planrunner" not in match[1] and "n" not in flags and "--dry-run" not in after:
+            message = f"`git clean -{flags.replace('-', '')}` removes `.planrunner`, the journal of this run"
+            help_ = "add `-e .planrunner`, or keep the state elsewhere with `planrunner --state DIR exec …`"
+            yield Diagnostic("PLAN219", message, _at(view, here, task, match), help=help_)
+    for match in _REMOVE.finditer(bare):
+        words = match[1].split()[1:]
+        recursive = any(re.fullmatch(r"-\w*[rR]\w*|--recursive", word) for word in words)
+        if recursive and any(re.fullmatch(r"(?:\./|\S*/)?\.planrunner/?(?:\*)?", word) for word in words):
+            message = "`rm` removes `.planrunner`, the journal of this run and of those before"
+            help_ = "leave it alone: `planrunner` finds its runs there"
+            yield Diagnostic("PLAN219", message, _at(view, here, task, match), help=help_)
+
+
+def _at(view: PlanView, here: int, task: Task, match: re.Match[str]) -> Span:
+    if not isinstance(task.run, str):
+        return span_of(task, "run")
+    end = match.start(1) + len(match[1].rstrip())
+    return place_of(view, Text(here, "run", "before", task.run), match.start(1), end)
+
+
+def _blanked(script: str, double: bool = True) -> str:
+    """The script with the same length and lines, and blanks for comments, templates, here-documents and what stands in
+    quotes (in double quotes only where ``double``)."""
+    text = _without_documents(script)
+
+    def blank(match: re.Match[str]) -> str:
+        if match["double"] is not None and not double:
+            return match[0]
+        return re.sub(r"[^\n]", "\u00a0" if match["comment"] is None else " ", match[0])
+
+    return _QUOTES.sub(blank, text)
+
+
+def _without_documents(script: str) -> str:
+    parts, at = [], 0
+    while (opened := _HERE.search(script, at)) is not None:
+        closed = re.compile(rf"(?m)^\t*{opened[2]}$").search(script, opened.end())
+        end = closed.start() if closed is not None else len(script)
+        parts += [script[at : opened.end()], re.sub(r"[^\n]", " ", script[opened.end() : end])]
+        at = end
+    return "".join([*parts, script[at:]])
