@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 
-from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Exit, Failure, Spawn
+from planrunner.capabilities.contract import OUTPUT_LIMIT, Context, Exit, Failure, Preview, Spawn
 from planrunner.capabilities.declare import capability
 from planrunner.machine.events import Outcome
 from planrunner.record import TYPE_CHECKING
@@ -22,7 +23,24 @@ _incarnation = f"{os.getpid():x}-{time.time_ns():x}"
 """Sets the output file apart from one that a killed runner, or what survived it, wrote for the same attempt."""
 
 
-@capability("shell", effect="unsafe", process=True, takes_run=True, open_outputs=True)
+def _preview(context: Context) -> Preview:
+    """The script or the program as it would be called; what that changes nobody knows before."""
+    call = context.call
+    what = "runs a program" if call.arguments else "runs a script"
+    text = shlex.join(call.arguments) if call.arguments else call.script
+    given = [f"{name}={shlex.quote(str(value))}" for name, value in call.values.items()]
+    return Preview(f"{what} in {call.directory}", calls=(*given, *text.splitlines()))
+
+
+@capability(
+    "shell",
+    effect="unsafe",
+    risks=("runs any program, which may change files and use the network",),
+    process=True,
+    takes_run=True,
+    open_outputs=True,
+    preview=_preview,
+)
 def shell(context: Context) -> Spawn:
     """Run a script with `sh -e`, or a program without a shell when `run` is a list.
 

@@ -11,7 +11,12 @@ from planrunner.cli.steering import finish, report, tell
 @click.command("cancel")
 @click.argument("run")
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept with the run.")
-@click.option("--task", default="", metavar="TASK", help="Stop only what this task does now; the run goes on.")
+@click.option(
+    "--task",
+    default="",
+    metavar="TASK",
+    help="Stop only what this task does now, or abandon it where it waits for people; the run goes on.",
+)
 @click.option("--now", is_flag=True, help="Kill what runs at once, and leave out what stands under `finally`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context

@@ -59,7 +59,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "cancel": (
         ("--reason", "Why; kept with the run."),
-        ("--task", "Stop only what this task does now; the run goes on."),
+        ("--task", "Stop only what this task does now, or abandon it where it waits for people; the run goes on."),
         ("--now", "Kill what runs at once, and leave out what stands under `finally`."),
         ("--json", "Print JSON."),
     ),

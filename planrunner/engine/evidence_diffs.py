@@ -61,12 +61,21 @@ def diff(look: Record, directory: str, scope: Scope | None = None) -> Iterator[R
     lines = text.splitlines()
     counts = {
         "files": sum(line.startswith("diff --git ") for line in lines) + len(new),
-        "added": sum(line.startswith("+") and not line.startswith("+++") for line in lines),
+        "added": sum(line.startswith("+") and not line.startswith("+++") for line in lines)
+        + sum(len(str(record["text"]).splitlines()) for _, record in new),
         "removed": sum(line.startswith("-") and not line.startswith("---") for line in lines),
     }
-    shown = "".join(f"new file {name}\n" for name, _ in new) + text
+    shown = "".join(_new_file(name, record) for name, record in new) + text
     name = f"git diff {range_}".strip() + (f" -- {' '.join(paths)}" if paths else "")
     yield {"kind": "diff", "name": name, "digest": digest_of(whole), "text": shown[:SHOWN], "counts": counts}
+
+
+def _new_file(name: str, record: Record) -> str:
+    """A file that git does not know yet, its lines as those of a diff."""
+    text = str(record["text"])
+    if not text:
+        return f"new file {name}, {record['size']} bytes\n"
+    return f"new file {name}\n" + "".join(f"+{line}\n" for line in text.splitlines())
 
 
 def _require_commits(git: Git, range_: str) -> None:

@@ -68,14 +68,47 @@ def stage_before(state: State, number: int) -> str:
         return "" if number in state.holders else "gate"
     if task.fanout is not None:
         return ""  # of a fan-out each item is decided by itself
-    stages = (f"label:{label}" for label in _gated(state, number) if label in task.labels)
-    if stage := next((stage for stage in stages if stage not in found.cleared), ""):
-        return stage
+    for label, gate in _gated(state, number).items() if task.labels else ():
+        stage = f"label:{label}"
+        if label in task.labels and stage not in found.cleared and not _decided_before(state, number, gate):
+            return stage
     if not state.restricted or "policy" in found.cleared:
         return ""
     from planrunner.machine.governing import STAGE, asked  # late: few plans are restricted
 
     return STAGE if asked(state, number) else ""
+
+
+def _decided_before(state: State, number: int, demanded: Gate) -> bool:
+    """Whether people have approved of a gate of the plan that stands before the task, or before what holds it, and that
+    asks for no less than what is demanded."""
+    seen: set[int] = set()
+    todo = [number]
+    while todo:
+        at = todo.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        found, gate = state.tasks[at], state.specs[at].gate
+        asked = found.gate if gate is not None and found.standing == "completed" else None
+        approved = asked is not None and asked.stage == "gate" and asked.decision == "approved"
+        if gate is not None and approved and _asks_enough(gate, demanded):
+            return True
+        todo += state.shape.needs[at]
+        if found.frame.owner >= 0:
+            todo.append(found.frame.owner)
+    return False
+
+
+def _asks_enough(gate: Gate, demanded: Gate) -> bool:
+    """Whether who may decide ``gate`` might decide ``demanded`` too, and as many of them have to."""
+    named = bool(demanded.roles or demanded.people)
+    allowed = not named or (
+        bool(gate.roles or gate.people)
+        and set(gate.roles) <= set(demanded.roles)
+        and set(gate.people) <= set(demanded.people)
+    )
+    return allowed and gate.need >= demanded.need and (gate.not_starter or not demanded.not_starter)
 
 
 def _gated(state: State, number: int) -> dict[str, Gate]:

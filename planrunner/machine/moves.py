@@ -75,8 +75,8 @@ def take_standing(state: State, number: int, status: TaskStatus) -> None:
     """What a task that is settled counts as for those after it; one with handlers that may recover it has to wait."""
     task = state.specs[number]
     if status != "failed":
-        allowed = status == "cancelled" and task.allow_failure and was_called_off(state, number)
-        stand(state, number, "tolerated" if allowed else _STANDINGS[status])
+        off = status == "abandoned" or (status == "cancelled" and was_called_off(state, number))
+        stand(state, number, "tolerated" if task.allow_failure and off else _STANDINGS[status])
     elif task.allow_failure:
         stand(state, number, "tolerated")
     elif any(route.edge.recovers for route in state.shape.routes_out.get(number, ())):

@@ -28,6 +28,7 @@ from planrunner.machine.events import (
     RunRevised,
     RunStarted,
     StopRequested,
+    TaskSettled,
     TasksReset,
     UndoEnded,
 )
@@ -92,6 +93,8 @@ def is_input(state: State, event: Event) -> bool:
         return False
     if isinstance(event, AttemptStopping):
         return event.reason == "request"
+    if isinstance(event, TaskSettled):
+        return event.status == "abandoned" and event.reason == "request"
     decided = isinstance(event, StopRequested) and event.reason in OUT_OF_BUDGET
     return event.__class__ in INPUTS or (isinstance(event, StopRequested) and not decided)
 

@@ -6,7 +6,7 @@ holds the run applies it: the events and the reply become durable together, so a
 
 from __future__ import annotations
 
-from planrunner.machine.events import StopRequested
+from planrunner.machine.events import AttemptStopping, StopRequested
 from planrunner.machine.state import State
 from planrunner.machine.statuses import OUT_OF_BUDGET, STOPS
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -88,7 +88,10 @@ def _cancel(state: State, body: dict[str, Json], by: str) -> Reply:
         if isinstance(task, Reply):
             return task
         found = called_off(state, task, by, str(body.get("reason", "")))
-        return refused(found) if isinstance(found, str) else Reply((found,), True, f"`{found.task}` is stopped")
+        if isinstance(found, str):
+            return refused(found)
+        became = "stopped" if isinstance(found, AttemptStopping) else "abandoned"
+        return Reply((found,), True, f"`{found.task}` is {became}")
     reason = "killed" if body.get("now") else "cancelled"
     if STOPS[state.stop_reason] >= STOPS[reason]:
         return refused(f"the run comes to its end already: {state.stop_reason}")

@@ -54,11 +54,13 @@ def was_called_off(state: State, number: int) -> bool:
 
 
 def called_off(state: State) -> list[int]:
-    """Tasks of the plan itself that were cancelled one by one while the run went on, and that nothing made good."""
-    if not state.counts.get("cancelled"):
+    """Tasks of the plan itself that were cancelled or abandoned one by one while the run went on, and that nothing made
+    good."""
+    if not (state.counts.get("cancelled") or state.counts.get("abandoned")):
         return []
-    tasks = state.tasks
-    return [number for number in range(state.top.size) if tasks[number].standing == tasks[number].status == "cancelled"]
+    ended = ("cancelled", "abandoned")
+    tasks = state.tasks[: state.top.size]
+    return [number for number, task in enumerate(tasks) if task.standing == "cancelled" and task.status in ended]
 
 
 def stop_detail(state: State, frame: Frame) -> str:

@@ -10,6 +10,7 @@ from planrunner.machine.alarms import TIMEBOX, Alarms
 from planrunner.machine.commands import Record
 from planrunner.machine.events import AttemptStopping, FrameClosing, TaskSettled, Warned
 from planrunner.machine.state import State
+from planrunner.machine.statuses import FINAL_STOPS
 from planrunner.plan.expressions.quantities import format_duration
 from planrunner.record import TYPE_CHECKING
 
@@ -132,16 +133,19 @@ def _acts(state: State, number: int) -> bool:
     return found.status == "running" and found.outcome is None and not found.uncertain
 
 
-def called_off(state: State, name: str, by: str, why: str) -> AttemptStopping | str:
-    """The event that stops one attempt because somebody asks for it, or why there is nothing to stop."""
+def called_off(state: State, name: str, by: str, why: str) -> AttemptStopping | TaskSettled | str:
+    """The event that stops one attempt, or abandons a task that waits for people, on request; or why neither is
+    possible."""
     number = state.index.get(name)
     if number is None:
         return f"the run has no task `{name}`"
     if number in state.holders:
         return f"`{name}` holds others: name one of those that run inside it"
+    detail = f"by {by}" + (f": {why}" if why else "")
+    if state.tasks[number].status == "blocked" and state.stop_reason not in FINAL_STOPS:
+        return TaskSettled(name, "abandoned", REQUEST, detail)
     if state.status != "running" or not _acts(state, number):
         return f"`{name}` does not run: it is {state.tasks[number].status}"
-    detail = f"by {by}" + (f": {why}" if why else "")
     return AttemptStopping(name, state.tasks[number].attempts, "cancelled", REQUEST, detail)
 
 

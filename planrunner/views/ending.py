@@ -69,12 +69,14 @@ def ending(terminal: Terminal, state: State, run_id: str, source: Source | None 
 
 
 def _called_off(state: State) -> list[str]:
-    """Which tasks were cancelled one by one, by whom and why."""
+    """Which tasks were cancelled or abandoned one by one, by whom and why."""
     from planrunner.machine.paths import called_off_inside  # late: few tasks are called off
     from planrunner.views.terminal import harmless
 
     found = called_off_inside(state)
-    lines = [f"  `{state.specs[at].id}` was cancelled{_by(state.tasks[at].detail)}" for at in found[:NAMED]]
+    lines = [
+        f"  `{state.specs[at].id}` was {state.tasks[at].status}{_by(state.tasks[at].detail)}" for at in found[:NAMED]
+    ]
     more = [f"  and {len(found) - NAMED:,} more"] if len(found) > NAMED else []
     return [*map(harmless, lines), *more]
 

@@ -12,6 +12,7 @@ from planrunner.capabilities.declare import Doc, capability
 from planrunner.capabilities.descriptions import description_of
 from planrunner.capabilities.signature import describe
 from planrunner.plan.model import Capability, Field
+from planrunner.plugins import Registry
 
 
 class Weather(TypedDict):
@@ -184,3 +185,12 @@ def test_a_plain_return_has_the_words_of_its_doc() -> None:
 
     (output,) = describe(capability("a.b")(wait)).outputs
     assert (output.type, output.description) == ("duration", "how long it took")
+
+
+def test_whatever_changes_something_says_what_may_go_wrong() -> None:
+    registry = Registry()
+    found = [registry.find(name) for name in registry.names()]
+    silent = [
+        each.name for each in found if each is not None and each.effect not in ("pure", "read") and not each.risks
+    ]
+    assert silent == []

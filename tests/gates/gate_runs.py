@@ -82,7 +82,11 @@ class GateRun:
 
     def vote(self, gate: str, verdict: str = "approve", by: str = "bo", **body: Any) -> Reply:
         """What somebody else's process does with a parked run."""
-        request = Request("vote", {"gate": gate, "verdict": verdict, "by": by, **body}, by)
+        return self.request("vote", {"gate": gate, "verdict": verdict, "by": by, **body}, by)
+
+    def request(self, kind: str, body: dict[str, Any], by: str = "bo") -> Reply:
+        """The same for any request."""
+        request = Request(kind, body, by)
         found = answer(self.state, request, PLACE, self.now)
         for event in found.events:
             evolve(self.state, event, self.now)

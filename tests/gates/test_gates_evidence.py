@@ -163,9 +163,9 @@ def test_a_diff_shows_and_counts_what_changed_and_what_is_new(tree: Path) -> Non
     (tree / "a.txt").write_text("two\n")
     (tree / "b.txt").write_text("new\n")
     found = one(tree, kind="diff")
-    assert found["counts"] == {"files": 2, "added": 1, "removed": 1}
+    assert found["counts"] == {"files": 2, "added": 2, "removed": 1}
     assert "+two" in found["text"]
-    assert "new file b.txt" in found["text"]
+    assert "new file b.txt\n+new\n" in found["text"]
     (tree / "b.txt").write_text("nev\n")
     assert one(tree, kind="diff")["digest"] != found["digest"]
 

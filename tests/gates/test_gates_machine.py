@@ -491,3 +491,58 @@ def test_the_evidence_of_an_opened_gate_is_told_once_in_full() -> None:
     run = GateRun(plan(approval(evidence=["x"])), evidence=lambda effect: shown)
     (opened,) = (entry.event for entry in run.entries if isinstance(entry.event, GateOpened))
     assert opened.evidence == ({"kind": "file", "name": "x", "digest": "sha256:1"},)
+
+
+def _released(*tasks: dict[str, Any], **gate: Any) -> GateRun:
+    return GateRun(plan(*tasks, policy={"gates": {"prod": gate}}))
+
+
+APPROVED = {"id": "sign-off", "gate": "approval", "approvers": {"roles": ["release"]}}
+DEPLOY = {"id": "deploy", "needs": ["build"], "uses": "noop", "labels": ["prod"]}
+BUILD = {"id": "build", "needs": ["sign-off"], "uses": "noop"}
+
+
+@pytest.mark.parametrize(
+    "demanded", [{}, {"approvers": {"roles": ["release"]}}, {"approvers": {"roles": ["release", "qa"]}}]
+)
+def test_a_label_asks_nobody_again_behind_a_gate_that_the_same_people_approved(demanded: dict[str, Any]) -> None:
+    run = _released(APPROVED, BUILD, DEPLOY, **demanded)
+    assert run.statuses()["sign-off"] == "blocked"
+    run.vote("sign-off", by="bo", roles=["release"])
+    run.resume()
+    assert run.state.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("before", "demanded"),
+    [
+        ({"gate": "approval"}, {"approvers": {"roles": ["release"]}}),
+        ({"gate": "approval"}, {"approvers": {"count": 2, "starter": True}}),
+        ({"gate": "checks", "checks": ["true"]}, {}),
+    ],
+)
+def test_a_label_asks_behind_a_gate_that_asked_for_less(before: dict[str, Any], demanded: dict[str, Any]) -> None:
+    run = _released({"id": "sign-off", **before}, BUILD, DEPLOY, **demanded)
+    if "checks" not in before:
+        run.vote("sign-off", by="bo")
+        run.resume()
+    assert run.statuses()["deploy"] == "blocked"
+
+
+def test_a_task_that_waits_for_people_can_be_abandoned_and_the_run_goes_on_without_it() -> None:
+    run = GateRun(plan(approval(), AFTER, {"id": "side", "uses": "noop"}))
+    run.request("cancel", {"task": "sign", "reason": "no time"})
+    run.resume()
+    assert run.statuses() == {"sign": "abandoned", "after": "omitted", "side": "completed"}
+    assert (run.state.status, run.state.reason) == ("cancelled", "task")
+    assert run.state.tasks[run.state.index["sign"]].detail == "by bo: no time"
+    replays(run)
+
+
+def test_an_abandoned_task_whose_failure_is_allowed_holds_nothing_up() -> None:
+    run = GateRun(plan({"id": "sign", "command": "look at it", "allow_failure": True}, AFTER))
+    run.request("cancel", {"task": "sign"})
+    run.resume()
+    assert run.statuses() == {"sign": "abandoned", "after": "completed"}
+    assert run.state.status == "completed"
+    replays(run)

@@ -96,3 +96,13 @@ def test_what_cannot_be_seen_is_written_out(write: Write, call: Call, data: Data
     assert any(line.startswith("writes ") and r"a\n\033[31m\u202e.txt" in line for line in lines)
     diff = {row["task"]: row for row in data("preview", name, "--changes")[1]["changes"]}["note"]["diff"]
     assert parse(diff)[0].new == "a\n\x1b[31m\u202e.txt"
+
+
+def test_a_script_and_a_program_are_shown_as_they_would_be_called(
+    write: Callable[..., str], data: Callable[..., Any]
+) -> None:
+    tasks = "  - {id: a, run: 'echo {{ params.word }}'}\n  - {id: b, run: [printf, '%s', '{{ params.word }} x']}\n"
+    _, found = data("preview", write("s.yaml", f"plan: s\nparams: {{word: it's}}\ntasks:\n{tasks}"), "--changes")
+    script, program = found["changes"]
+    assert script["calls"][0].endswith("='it'\"'\"'s'") and script["calls"][1].startswith("echo ")
+    assert program["summary"].startswith("runs a program in ") and program["calls"] == ["printf %s 'it'\"'\"'s x'"]

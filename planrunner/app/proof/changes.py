@@ -50,7 +50,7 @@ def changes(sight: Sight, ground: Ground) -> Iterator[dict[str, Json]]:
     ``problem`` where it cannot be told before the run, or would not work now."""
     for path, task in walk(sight.plan.tasks):
         trait = sight.traits.get(task.uses)
-        if not task.uses or inner(task) or (trait and trait[0] in ("pure", "read") and task.effect is None):
+        if not task.uses or inner(task) or (task.effect or (trait and trait[0])) in ("pure", "read"):
             continue
         binding = located(ground.resolve, f"{task.uses}#preview")
         if isinstance(binding, Binding) and binding.function is not None:
@@ -66,15 +66,27 @@ def _told(binding: Binding, call: Call, services: AttemptServices) -> Any:
     return within(call.timeout or LOOK, f"`preview` of `{call.task.uses}`", work)
 
 
+def _script(sight: Sight, task: Task) -> tuple[str, tuple[str, ...], dict[str, str]]:
+    """The script of a task with the values that it gets, or its arguments."""
+    if isinstance(task.run, tuple):
+        return "", tuple(str(sight.value(word)) for word in task.run), {}
+    if task.script is None or not task.script.text:
+        return task.run or "", (), {}
+    return task.script.text, (), {name: str(sight.value(template)) for name, template in task.script.values}
+
+
 def _change(sight: Sight, ground: Ground, task: Task, binding: Binding) -> dict[str, Json]:
     found: dict[str, Json] = {"summary": "", "diff": "", "calls": [], "problem": ""}
     try:
         inputs = sight.value(task.inputs or {})
         env = {name: str(sight.value(value)) for name, value in task.env}
         directory = os.path.join(ground.directory, str(sight.value(task.cwd))) if task.cwd else ground.directory
+        script, arguments, values = _script(sight, task)
     except (TemplateError, EvaluationError):
         return {**found, "problem": "only the run has the values that it needs"}
-    call = Call("preview", task, 1, "preview", inputs, "", (), {}, env, directory, "", task.timeout, dry=True)
+    call = Call(
+        "preview", task, 1, "preview", inputs, script, arguments, values, env, directory, "", task.timeout, dry=True
+    )
     services = AttemptServices(ground.state_dir, ground.directory, None, env)
     try:
         told = _told(binding, call, services)

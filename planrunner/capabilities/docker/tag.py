@@ -65,7 +65,14 @@ def _undo_tag(context: Context, before: dict[str, Any], outputs: dict[str, Any] 
     return put_back(context, before, lambda found: found.id == before["source"])
 
 
-@capability("docker.tag", effect="idempotent", preview=_preview_tag, capture=_capture_tag, undo=_undo_tag)
+@capability(
+    "docker.tag",
+    effect="idempotent",
+    risks=("takes the name from the image that has it",),
+    preview=_preview_tag,
+    capture=_capture_tag,
+    undo=_undo_tag,
+)
 def tag(
     context: Context,
     source: Annotated[str, Doc("the image, by name or id")],

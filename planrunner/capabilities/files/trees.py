@@ -185,6 +185,7 @@ _MKDIR = Verb("files.mkdir", _mkdir)
 @capability(
     "files.mkdir",
     effect="idempotent",
+    risks=("makes folders",),
     preview=_MKDIR.preview,
     capture=_MKDIR.capture,
     undo=undone,

@@ -114,6 +114,7 @@ def _must_not_be_used(repository: Repository, branch: str) -> None:
 @capability(
     "git.branch",
     effect="idempotent",
+    risks=("adds a branch to the repository",),
     preview=_preview_branch,
     capture=_capture_branch,
     undo=_undo_branch,

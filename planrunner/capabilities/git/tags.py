@@ -72,7 +72,15 @@ def _undo_tag(context: Context, before: dict[str, Any], outputs: dict[str, Any] 
     return now != ""
 
 
-@capability("git.tag", effect="idempotent", preview=_preview_tag, capture=_capture_tag, undo=_undo_tag, own=("*",))
+@capability(
+    "git.tag",
+    effect="idempotent",
+    risks=("adds a tag to the repository",),
+    preview=_preview_tag,
+    capture=_capture_tag,
+    undo=_undo_tag,
+    own=("*",),
+)
 def tag(
     context: Context,
     name: Annotated[str, Doc("name of the tag")],
@@ -129,7 +137,14 @@ def _undo_delete(context: Context, before: dict[str, Any], outputs: dict[str, An
     return bool(old != now)
 
 
-@capability("git.tag_delete", effect="idempotent", preview=_preview_delete, capture=_capture_tag, undo=_undo_delete)
+@capability(
+    "git.tag_delete",
+    effect="idempotent",
+    risks=("removes a tag from the repository",),
+    preview=_preview_delete,
+    capture=_capture_tag,
+    undo=_undo_delete,
+)
 def tag_delete(context: Context, name: Annotated[str, Doc("name of the tag")]) -> Deleted:
     """Delete a tag here; none of the name is as good."""
     repository = open_repository(context)

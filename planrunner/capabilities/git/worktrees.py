@@ -162,7 +162,14 @@ def _must_be_as_made(context: Context, place: str, before: dict[str, Any]) -> No
         raise Failure(f"{before['path']} holds work of its own", "moved")
 
 
-@capability("git.worktree_add", effect="idempotent", preview=_preview_add, capture=_capture_add, undo=_undo_add)
+@capability(
+    "git.worktree_add",
+    effect="idempotent",
+    risks=("makes a folder with the files of a commit",),
+    preview=_preview_add,
+    capture=_capture_add,
+    undo=_undo_add,
+)
 def worktree_add(
     context: Context,
     path: Annotated[str, Doc("folder to make, inside the working directory", form="file-written")],
@@ -247,7 +254,12 @@ def _undo_remove(context: Context, before: dict[str, Any], outputs: dict[str, An
 
 
 @capability(
-    "git.worktree_remove", effect="idempotent", preview=_preview_remove, capture=_capture_remove, undo=_undo_remove
+    "git.worktree_remove",
+    effect="idempotent",
+    risks=("removes a folder with a working tree",),
+    preview=_preview_remove,
+    capture=_capture_remove,
+    undo=_undo_remove,
 )
 def worktree_remove(
     context: Context,
