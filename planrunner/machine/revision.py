@@ -12,7 +12,7 @@ from planrunner.machine.rerun import Unfit, is_current, retried
 from planrunner.machine.rework import count_needs, downstream
 from planrunner.machine.state import TaskState, Trait, divided
 from planrunner.machine.statuses import FINAL_STOPS, SETTLED, IllegalMove
-from planrunner.plan.revision import gives_the_same, paths_read
+from planrunner.plan.revision import gives_the_same, paths_read, runs_alike
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 CUT_OFF = ("interrupted", "unstarted")
@@ -294,6 +294,8 @@ def stale(state: State, before: Plan, read: frozenset[str], asks_again: bool, by
         other_env = before.env != state.plan.env and task.gate is None
         if old is None or other_env or not gives_the_same(old, task):
             (perhaps if number in state.holders else again).add(number)
+        elif not runs_alike(old, task):
+            (perhaps if found.status == "completed" or number in state.holders else again).add(number)
         elif _reads(task, read):
             (perhaps if number in state.holders or may_keep(state, number) else again).add(number)
     again -= {number for number in again if _is_answered(state, number) and not _guards(state, number, again | new)}

@@ -123,7 +123,7 @@ def tasks_reset(state: State, event: TasksReset, at: float) -> None:
             kept = keeping.of(state, number, event.by_call, since)
         elif event.reason != "revised":
             found.rework = said
-        _begin_anew(state, number)
+        _begin_anew(state, number, event.reason == "revised")
         found.kept = kept
         if event.reason == "revised":
             found.revised = state.revision
@@ -208,7 +208,8 @@ def _reopen_level(state: State, number: int) -> None:
     state.recovering.pop(number, None)
 
 
-def _begin_anew(state: State, number: int) -> None:
+def _begin_anew(state: State, number: int, revised: bool) -> None:
+    """With ``revised`` it has another definition, so attempts that wait for a retry belong to a visit that is over."""
     found = state.tasks[number]
     state.held.pop(number, None)
     _reopen_level(state, number)
@@ -225,8 +226,9 @@ def _begin_anew(state: State, number: int) -> None:
     free_slot(state, number)
     if found.status == "queued":
         _leave_queue(state, number)
-    if found.status != "pending":
-        move(state, number, found, "pending")
+    if found.status != "pending" or (revised and found.attempts > found.past):
+        if found.status != "pending":
+            move(state, number, found, "pending")
         if state.debts is not None:
             from planrunner.machine.compensation import keep_outputs  # late: most tasks say nothing about being undone
 

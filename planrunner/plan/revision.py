@@ -61,14 +61,20 @@ def _plain_plan(plan: Plan, without: frozenset[str]) -> Plan:
 
 
 def gives_the_same(one: Task, other: Task) -> bool:
-    """Whether two tasks give the same from the same inputs, whatever they are called and wherever they stand."""
+    """Whether two tasks give the same from the same inputs where they run, whatever they are called and wherever they
+    stand. Whether a task runs at all, its ``when``, is decided before."""
     if one[1:] == other[1:]:
         return True
     return _result(one) == _result(other)
 
 
 def _result(task: Task) -> str:
-    return task_digest(plain_task(task, _HOW)._replace(id=""))
+    return task_digest(plain_task(task, _HOW)._replace(id="", when=None))
+
+
+def runs_alike(one: Task, other: Task) -> bool:
+    """Whether two tasks run under the same condition."""
+    return (one.when.text.strip() if one.when else "") == (other.when.text.strip() if other.when else "")
 
 
 def is_same(one: Task, other: Task) -> bool:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 RELEASE = """
 plan: release
@@ -277,3 +284,164 @@ def test_what_a_waiting_gate_was_told_stands_while_it_stays_as_it_is(run, plan, 
     assert run("approve", "last", "ok", USER="bob", LOGNAME="bob").code == 0
     assert run("resume", "last").code == 0
     assert did(tmp_path) == ["build", "shipped"]
+
+
+def _begun(tmp_path: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "planrunner", *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(tmp_path / "state")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _wait_for(path: Path) -> None:
+    for _ in range(1200):
+        if path.exists():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} never came")
+
+
+SLOW = """
+plan: p
+tasks:
+  - {id: a, run: 'echo a >> did', timeout: 10m}
+  - {id: b, needs: [a], run: 'touch begun; echo b >> did; test -e go || sleep 600', timeout: 10m}
+  - {id: c, needs: [b], run: 'echo c >> did', timeout: 10m}
+"""
+
+
+@pytest.fixture
+def killed(tmp_path: Path, plan) -> None:
+    """A run whose process was killed while `b` was running."""
+    process = _begun(tmp_path, "exec", plan(SLOW))
+    _wait_for(tmp_path / "begun")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    (tmp_path / "go").touch()
+
+
+def test_a_revision_is_refused_while_a_task_is_in_doubt_and_taken_with_what_became_of_it(run, plan, tmp_path, killed):
+    plan(SLOW.replace("echo c >>", "echo c2 >>"))
+    told = run("resume", "last", "--plan", "p.yaml")
+    assert told.code == 2
+    assert "`b` is in doubt: its attempt was cut off, and whether it took effect is not known" in told.err
+    assert "--plan p.yaml --settle b=retry|completed|failed" in told.err
+    assert run("revise", "last", "p.yaml", "--preview").code == 2
+    assert run("resume", "last", "--plan", "p.yaml", "--settle", "b=completed").code == 0
+    assert did(tmp_path) == ["a", "b", "c2"]
+    assert replays(run)
+
+
+def test_a_task_in_doubt_that_is_to_be_retried_runs_as_the_new_plan_defines_it(run, plan, tmp_path, killed):
+    plan(SLOW.replace("echo b >>", "echo b2 >>"))
+    assert run("resume", "last", "--plan", "p.yaml", "--settle", "b=retry").code == 0
+    assert did(tmp_path) == ["a", "b", "b2", "c"]
+    assert replays(run)
+
+
+def test_a_revised_run_that_is_killed_resumes_under_the_same_revision(run, plan, tmp_path):
+    assert run("exec", plan(SLOW.replace("sleep 600", "exit 1"))).code == 1
+    (tmp_path / "begun").unlink()
+    plan(SLOW.replace("id: b, needs: [a]", "id: b, needs: [a], effect: idempotent"))
+    process = _begun(tmp_path, "retry", "last", "--plan", "p.yaml")
+    _wait_for(tmp_path / "begun")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    (tmp_path / "go").touch()
+    assert run("resume", "last").code == 0
+    assert did(tmp_path) == ["a", "b", "b", "b", "c"]
+    assert json.loads(run("show", "last", "--json").out)["revision_number"] == 2
+    assert replays(run)
+
+
+def test_a_run_that_goes_on_elsewhere_is_not_revised_and_the_way_is_named(run, plan, tmp_path):
+    process = _begun(tmp_path, "exec", plan(SLOW))
+    try:
+        _wait_for(tmp_path / "begun")
+        told = run("revise", "last", "p.yaml")
+        assert told.code == 9
+        assert "let it come to rest first: planrunner pause " in told.err
+    finally:
+        (tmp_path / "go").touch()
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+
+
+NESTED = """
+plan: p
+on_failure: continue
+tasks:
+  - id: fan
+    foreach: [x, y]
+    subplan:
+      - {id: one, run: 'echo {{ item }} one >> did', timeout: 10m}
+      - {id: two, needs: [one], run: 'echo {{ item }} two >> did; test {{ item }} = x', timeout: 10m}
+      - {id: three, needs: [two], run: 'echo {{ item }} three >> did', timeout: 10m}
+  - {id: end, needs: [fan], run: 'echo end >> did', timeout: 10m}
+"""
+
+
+def test_inside_a_container_only_what_changed_and_what_follows_runs_again(run, plan, tmp_path):
+    assert run("exec", plan(NESTED)).code == 1
+    (tmp_path / "did").write_text("")
+    plan(NESTED.replace("two >> did; test {{ item }} = x", "second >> did"))
+    assert run("retry", "last", "--plan", "p.yaml").code == 0
+    assert sorted(did(tmp_path)) == ["end", "x second", "x three", "y second", "y three"]
+    assert replays(run)
+
+
+def test_a_container_that_is_unchanged_keeps_its_items_and_tries_the_failed_one_again(run, plan, tmp_path):
+    assert run("exec", plan(NESTED)).code == 1
+    (tmp_path / "did").write_text("")
+    plan(NESTED.replace("echo end", "echo the end").replace("test {{ item }} = x", "test {{ item }} = x"))
+    assert run("retry", "last", "--plan", "p.yaml").code == 1
+    assert did(tmp_path) == ["y two"]
+    assert replays(run)
+
+
+def test_budgets_of_the_new_revision_hold_and_what_was_spent_stays_spent(run, plan, tmp_path):
+    run("exec", plan(RELEASE.replace("plan: release", "plan: release\nbudgets: {attempts: 9}")))
+    plan(MENDED.replace("plan: release", "plan: release\nbudgets: {attempts: 3}"))
+    assert run("retry", "last", "--plan", "p.yaml").code == 6
+    assert did(tmp_path) == ["build", "test", "test"]
+    plan(MENDED.replace("plan: release", "plan: release\nbudgets: {attempts: 4}"))
+    assert run("retry", "last", "--plan", "p.yaml").code == 0
+    assert did(tmp_path) == ["build", "test", "test", "deploy ok"]
+    assert replays(run)
+
+
+def test_a_limit_that_a_revision_brings_counts_what_was_done_before(run, plan, tmp_path):
+    run("exec", plan(RELEASE))
+    plan(MENDED.replace("plan: release", "plan: release\nbudgets: {attempts: 3}"))
+    assert run("retry", "last", "--plan", "p.yaml").code == 6
+    assert replays(run)
+
+
+def test_a_fork_with_a_mended_plan_leaves_the_run_it_comes_from_as_it_is(run, plan, tmp_path):
+    run("exec", plan(RELEASE))
+    plan(MENDED)
+    first = json.loads(run("show", "last", "--json").out)
+    made = run("fork", "last", "--from", "build", "--plan", "p.yaml")
+    assert made.code == 0
+    assert run("resume", "last").code == 0
+    assert did(tmp_path) == ["build", "test", "test", "deploy ok"]
+    assert json.loads(run("show", first["run_id"], "--json").out) == first
+    assert replays(run)
+
+
+def test_a_run_that_was_revised_twice_replays_also_from_a_file(run, plan, tmp_path):
+    run("exec", plan(RELEASE))
+    plan(MENDED.replace("echo deploy", "exit 1; echo deploy"))
+    assert run("retry", "last", "--plan", "p.yaml").code == 1
+    plan(MENDED)
+    assert run("rerun", "last", "test", "--plan", "p.yaml").code == 0
+    assert run("events", "last", "--export", "kept.jsonl").code == 0
+    assert run("replay", "kept.jsonl").code == 0
+    assert json.loads(run("show", "last", "--json").out)["revision_number"] == 3
+    assert [line for line in run("show", "last").out.splitlines() if line.startswith("revision ")][1].startswith(
+        "revision 3 by "
+    )
