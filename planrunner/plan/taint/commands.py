@@ -33,7 +33,7 @@ VARIABLE = "env"
 _OWN = "own"
 """The same for a variable that the script sets."""
 _OWN_VALUE = re.compile(rf"\{{\{{ {_OWN}\.(\w+) \}}\}}")
-_DECIDING = frozenset(("command", "plan", "approval"))
+_DECIDING = frozenset(("command", "plan", "approval", "prompt"))
 _STARTING = CARRIERS | LAUNCHERS
 _OPERANDS = frozenset("chroot flock sg taskset".split())
 """Those among them that take a word of their own before the command."""
@@ -47,6 +47,15 @@ ASKING = frozenset("curl wget http https xh aria2c lynx w3m gh glab".split())
 """Programs that print, or keep, what a server answers."""
 _CURL = frozenset("-d -H -o -u -A -e -F -X -b -c -T -w -m -K -O -P --data --data-raw --data-binary --header".split())
 _CURL |= frozenset("--data-urlencode --output --user --form --request --cookie --write-out --max-time --retry".split())
+AGENTS = frozenset(
+    "aichat aider amp auggie claude claude-code cline codex copilot crush cursor-agent droid fabric forge gemini "
+    "gemini-cli goose gptme interpreter kiro-cli llm mods ollama opencode openhands plandex q qwen sgpt tgpt".split()
+)
+"""Coding agents and clients of models: their arguments, and what they read, are instructions."""
+_FETCHING = frozenset("npx bunx pnpx uvx".split())
+"""Programs that fetch the one which their first argument names, and start it."""
+_FORGES = frozenset(("gh", "glab"))
+"""Those among ``ASKING`` that reach the one host they are signed in to, unless an option names another."""
 _VOTES = frozenset("approve reject answer done vote".split())
 _SAYING = frozenset("echo printf test [ : true false exit return export local readonly read cd".split())
 _MARK = Placeholder(0, 0, " input ")
@@ -80,7 +89,25 @@ def in_script(text: str, variables: Iterable[str] = ()) -> list[Position]:
             found.update(dict.fromkeys(_meant(Position("command", text[each.start : each.end]), (), carried)))
         files = (word.text for words in commands for word in words[1:] if not word.holes)
         found.update((Position("command", file=name), None) for name in files if name and not name.startswith("-"))
+    if any(sign in text for sign in ("|", "<")) and any(map(_instructs, commands)):
+        for each in placeholders(text):
+            found.update(dict.fromkeys(_meant(Position("prompt", text[each.start : each.end]), (), carried)))
+        files = (word.text for words in commands for word in words[1:] if not word.holes)
+        found.update((Position("prompt", file=name), None) for name in files if name and not name.startswith("-"))
     return list(found)
+
+
+def _instructs(words: list[Word]) -> bool:
+    """Whether a command is an agent, which takes what it reads for instructions."""
+    *_, last = _carrying(words)
+    return bool(last) and _agent(os.path.basename(last[0].text), last[1:])
+
+
+def _agent(name: str, words: list[Word]) -> bool:
+    if name in _FETCHING:
+        package = next((word.text for word in words if not word.text.startswith("-")), "")
+        name = re.sub(r"(?<=.)@[^/]*$", "", package).rpartition("/")[2]
+    return name in AGENTS
 
 
 def _meant(position: Position, places: tuple[str, ...], carried: dict[str, Carried]) -> Iterator[Position]:
@@ -316,6 +343,9 @@ def _code(words: Sequence[Word]) -> list[Position]:
 def _others(name: str, words: list[Word], variables: tuple[str, ...]) -> list[Position]:
     """Programs that make something of their arguments."""
     plain = [word for word in words if not word.text.startswith("-")]
+    if _agent(name, words):
+        files = [Position("prompt", file=file) for file in dict.fromkeys(names_in(words))]
+        return _all("prompt", words) + files
     if name in ("eval", "trap", "alias"):
         return _code(words)
     if name in ("source", "."):
@@ -344,6 +374,10 @@ def _reaching(name: str, words: list[Word], plain: list[Word]) -> list[Position]
         return _all("host", plain[:1]) + _all("command", plain[1:])
     if name in ("nc", "ncat", "telnet", "ping"):
         return _all("host", plain[:1])
+    if name in _FORGES:
+        hosts = [word for option, word in pairwise(words) if option.text in ("--hostname", "-R", "--repo")]
+        asked = plain[1:] if plain and plain[0].text == "api" else []
+        return _hosts([*hosts, *(word for word in asked if "://" in word.text)])
     if name in ASKING:
         before = ["", *(word.text for word in words)]
         asked = [word for word, option in zip(words, before, strict=False) if option not in _CURL]
