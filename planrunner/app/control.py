@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from planrunner.app.asking import answer_waiting, user
-from planrunner.app.reading import begun
+from planrunner.app.reading import begun, stored_state
 from planrunner.app.sight import keep_profile
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.errors import NotFound, RunHeld, UsageError
@@ -72,6 +72,19 @@ def steer(
         return Steered(run_id, answer, row.held, row.status, journal.notices[known:])
     finally:
         journal.close()
+
+
+def take_back_pause(wanted: str, state: str | None) -> Steered | None:
+    """Have a run whose pause comes to rest go on in the process that holds it; None where it is not pausing. Where it
+    has come to rest meanwhile, the answer is not ``applied``. Raises as ``steer`` does."""
+    journal = open_journal(find_state(None, state), readonly=True)
+    try:
+        run_id = journal.find_run(wanted)
+        found = stored_state(journal, run_id)
+    finally:
+        journal.close()
+    pausing = found.status == "running" and found.stop_reason == "pause"
+    return steer(run_id, "resume", {}, state) if pausing else None
 
 
 def _answer(journal: Journal, run_id: str, number: int, patience: float, tell: Callable[[str], None] | None) -> Answer:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import click
 
+from planrunner.app.control import Steered
 from planrunner.cli.group import given_settings
-from planrunner.cli.steering import finish, report, tell
+from planrunner.cli.settings import Settings
+from planrunner.cli.steering import report, tell
+from planrunner.errors import RunHeld, UsageError
 
 
 @click.command("cancel")
@@ -42,3 +45,22 @@ def command(ctx: click.Context, /, run: str, reason: str, task: str, now: bool, 
     if steered.answer.applied and not steered.held and not steered.ended:
         steered = finish(given, steered)
     return report(steered, as_json)
+
+
+def finish(given: Settings, steered: Steered) -> Steered:
+    """Drive a run that nobody holds from what was asked of it to its end; how it stands then."""
+    from planrunner.app.resuming import resume
+    from planrunner.cli.running import watch
+
+    try:
+        result = resume(steered.run_id, (), given.state, watch(given, "auto"))
+    except RunHeld:
+        return steered._replace(held=True)  # another process was quicker and goes on with what was asked
+    except UsageError:
+        from planrunner.app.inspect import look  # late: hardly anybody is overtaken
+
+        ended = look(steered.run_id, given.state).row.status
+        if not ended:
+            raise
+        return steered._replace(ended=ended)  # another process was quicker and is done with it
+    return steered._replace(ended=result.status if result.state.ended_at is not None else "")

@@ -8,7 +8,7 @@ from time import time
 
 from planrunner.cli.options import PROGRESS, ExecOptions, ResumeOptions
 from planrunner.cli.settings import Settings, messages, reworded, terminal
-from planrunner.errors import PlanrunnerError, UsageError
+from planrunner.errors import PlanrunnerError, RunHeld, UsageError
 from planrunner.lean import partial
 from planrunner.record import TYPE_CHECKING
 
@@ -94,13 +94,23 @@ def _at_terminal(what: str) -> bool:
 
 def resume_run(given: Settings, options: ResumeOptions) -> int:
     """Go on with a run; the exit code of the contract."""
+    from planrunner.app.control import take_back_pause
     from planrunner.app.resuming import Manner, resume
+    from planrunner.cli.steering import report as steered
 
     seen = watch(given, options.progress)
     onlooker = seen if options.no_wait or options.unattended else attended(given, seen)
     tell_edited(given, options.run)
     manner = Manner(options.unattended, options.accept_policy, options.no_sandbox and _at_terminal(options.run))
-    result = resume(options.run, options.settle, given.state, onlooker, manner)
+    try:
+        result = resume(options.run, options.settle, given.state, onlooker, manner)
+    except RunHeld:
+        taken_back = None if options.settle or manner != Manner() else take_back_pause(options.run, given.state)
+        if taken_back is None:
+            raise
+        if taken_back.answer.applied:
+            return steered(taken_back, options.json)
+        result = resume(options.run, (), given.state, onlooker)  # it has come to rest meanwhile
     return report(result, options.json)
 
 

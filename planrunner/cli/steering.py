@@ -1,12 +1,11 @@
-"""What the commands that steer a run share: telling the answer, and carrying a run to its end."""
+"""What the commands that steer a run share: telling the answer."""
 
 from __future__ import annotations
 
 import sys
 
 from planrunner.app.control import Steered
-from planrunner.cli.settings import Settings
-from planrunner.errors import NO_PLAN, OK, NotFound, RunHeld, UsageError
+from planrunner.errors import NO_PLAN, OK, NotFound, UsageError
 
 
 def tell(sentence: str) -> None:
@@ -42,22 +41,3 @@ def report(steered: Steered, as_json: bool) -> int:
     else:
         sys.stderr.write(f"run {steered.run_id}: {steered.answer.message}\n")
     return OK
-
-
-def finish(given: Settings, steered: Steered) -> Steered:
-    """Drive a run that nobody holds from what was asked of it to its end; how it stands then."""
-    from planrunner.app.resuming import resume
-    from planrunner.cli.running import watch
-
-    try:
-        result = resume(steered.run_id, (), given.state, watch(given, "auto"))
-    except RunHeld:
-        return steered._replace(held=True)  # another process was quicker and goes on with what was asked
-    except UsageError:
-        from planrunner.app.inspect import look  # late: hardly anybody is overtaken
-
-        ended = look(steered.run_id, given.state).row.status
-        if not ended:
-            raise
-        return steered._replace(ended=ended)  # another process was quicker and is done with it
-    return steered._replace(ended=result.status if result.state.ended_at is not None else "")

@@ -223,7 +223,7 @@ class Driver:
         if due is not None and due <= now:
             self._decide(now)
         for event in events:
-            if isinstance(event, StopRequested):
+            if isinstance(event, StopRequested) and event.reason:
                 if event.reason != "pause":
                     self._effects.stop(event.reason == "killed")
                 if STOPS[event.reason] <= STOPS[self.state.stop_reason]:

@@ -202,8 +202,8 @@ class DoubtSettled(NamedTuple):
 class StopRequested(NamedTuple):
     """No task starts from now on. ``reason`` is pause (what runs may end), interrupted, terminated or storage (what
     runs is stopped, and the run parks), budget (what runs may end), time (that budget is used up), deadline, cancelled
-    or killed (what is open is cancelled, and the run ends; ``finally`` outlives all but killed). ``by`` and ``comment``
-    tell who asked and why."""
+    or killed (what is open is cancelled, and the run ends; ``finally`` outlives all but killed); empty where a pause is
+    taken back before the run has come to rest. ``by`` and ``comment`` tell who asked and why."""
 
     reason: str
     by: str = ""

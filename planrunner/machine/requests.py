@@ -61,6 +61,15 @@ def _pause(state: State, body: dict[str, Json], by: str) -> Reply:
     return Reply((StopRequested("pause", by, str(body.get("reason", ""))),), True, f"nothing starts any more{words}")
 
 
+def _resume(state: State, body: dict[str, Json], by: str) -> Reply:
+    """A pause is taken back while what runs still comes to its end."""
+    if state.status in ("paused", "blocked"):
+        return refused("the run has come to rest")
+    if state.stop_reason != "pause":
+        return refused(f"the run comes to rest: {state.stop_reason}" if state.stop_reason else "the run is not paused")
+    return Reply((StopRequested("", by),), True, "the pause is taken back: the run goes on where it runs")
+
+
 UNKNOWN = 3
 """The code of a refusal for a task that the run does not have."""
 
@@ -177,5 +186,5 @@ def _vote(state: State, body: dict[str, Json], by: str) -> Reply:
     return Reply(counted.events, not counted.code, counted.message, counted.code)
 
 
-RULES: dict[str, Rule] = {"pause": _pause, "cancel": _cancel, "budget": _budget, "vote": _vote}
+RULES: dict[str, Rule] = {"pause": _pause, "resume": _resume, "cancel": _cancel, "budget": _budget, "vote": _vote}
 """By the kind of the request."""

@@ -57,7 +57,12 @@ def _by(who: str) -> str:
 
 
 def stop_requested(state: State, event: StopRequested, at: float) -> None:
-    state.stop_reason, state.stop_by, state.stop_comment = event.reason, event.by, event.comment
+    lifted = not event.reason
+    state.stop_reason, state.stop_by, state.stop_comment = event.reason, "" if lifted else event.by, event.comment
+    for number in state.running if lifted else ():
+        found = state.tasks[number]
+        if found.outcome is not None and found.outcome.failure == "unstarted":
+            found.uncertain, found.reason, found.outcome = True, "retry", None  # it had not begun, and begins now
     for number, task in enumerate(state.tasks):
         if task.status in ("pending", "queued", "blocked", "running", "in_doubt"):
             state.candidates[number] = None

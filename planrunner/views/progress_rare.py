@@ -129,6 +129,8 @@ _STOPS = {
 
 def _stop(terminal: Terminal, _state: State, event: StopRequested, _at: float) -> str:
     who = f" for {event.by}" if event.by else ""
+    if not event.reason:
+        return f"the pause is taken back{who}: the run goes on"
     text = _STOPS.get(event.reason, f"stopping ({event.reason}): what runs is ended in order").format(who=who)
     return text + (f" ({foreign(terminal, event.comment)})" if event.comment else "")
 

@@ -108,6 +108,31 @@ def test_a_paused_run_ends_what_runs_and_leaves_with_8(run, plan, start, tmp_pat
     assert order(tmp_path) == ["a", "b", "tidy"]
 
 
+def test_a_resume_takes_a_pause_back_while_it_comes_to_rest(run, plan, start, tmp_path):
+    going = start("exec", plan(PLAN))
+    assert run("pause", "last").code == 0
+    resumed = run("resume", "last", "--json", USER="ann")
+    assert resumed.code == 0, resumed.err
+    answer = json.loads(resumed.out)
+    assert answer["applied"] and answer["held"] and "the pause is taken back" in answer["message"]
+    (tmp_path / "go").touch()
+    _, told = going.communicate(timeout=240)
+    assert going.returncode == 0
+    assert "the pause is taken back for ann" in told
+    assert order(tmp_path) == ["a", "b", "tidy"]
+    assert [stop["reason"] for stop in stops(run)] == ["pause", ""]
+    assert run("replay", "last").code == 0
+
+
+def test_a_resume_of_a_run_that_goes_on_or_is_cancelled_is_refused(run, plan, start, tmp_path):
+    going = start("exec", plan(DEAF))
+    assert run("resume", "last").code == 9
+    assert run("cancel", "last").code == 0
+    assert run("resume", "last").code in (2, 9)  # it may have ended by now
+    going.wait(240)
+    assert shown(run)["status"] == "cancelled"
+
+
 def test_a_cancelled_run_ends_in_order_with_its_finally_and_leaves_with_1(run, plan, start, tmp_path):
     going = start("exec", plan(PLAN))
     assert run("cancel", "last", "--reason", "wrong branch", USER="ann").code == 0

@@ -15,6 +15,7 @@ from planrunner.engine import inbox as inbox_module
 from planrunner.engine.drive import Driver
 from planrunner.engine.imagined import ImaginedEffects, Script
 from planrunner.engine.inbox import Inbox
+from planrunner.engine.replaying import replay
 from planrunner.errors import StorageFailed
 from planrunner.journal.memory import MemoryJournal
 from planrunner.journal.records import Answer, NewRun, Request
@@ -162,6 +163,46 @@ def test_a_paused_run_goes_on_where_it_stood() -> None:
     state = run.live()
     assert state.status == "completed"
     assert run.started == ["a", "b", "c"]
+
+
+RESUME = Request("resume", {}, "bo")
+
+
+def test_a_pause_that_is_taken_back_lets_the_run_go_on_where_it_runs() -> None:
+    run = Steered(plan(*CHAIN))
+    state = run.live({5.0: PAUSE, 7.0: RESUME, 8.0: RESUME})
+    assert (state.status, run.started) == ("completed", ["a", "b", "c"])
+    assert run.events(StopRequested) == [StopRequested("pause", "ann", "lunch"), StopRequested("", "bo")]
+    assert [answer.applied for answer in run.answers() if answer is not None] == [True, True, False]
+    assert replay(run.plan, "run", list(run.journal.entries("run"))).difference is None
+
+
+def test_what_a_pause_kept_from_beginning_begins_when_it_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Steered(plan({"id": "long"}, *CHAIN), {"long": [Outcome(duration=60.0)]})
+    paused = False
+
+    def asked(driver: Driver) -> bool:
+        """The word comes while the start of `b` is being written."""
+        nonlocal paused
+        number = run.plan.tasks.index(next(task for task in run.plan.tasks if task.id == "b"))
+        if not paused and driver.state.tasks[number].status == "running":
+            paused = True
+            driver.record(StopRequested("pause", "ann"))
+        return before(driver)
+
+    before = Driver._stopping
+    monkeypatch.setattr(Driver, "_stopping", asked)
+    state = run.live({30.0: RESUME})
+    assert [entry.event.outcome.failure for entry in run.journal.entries("run") if ended(entry.event, "b")] == [
+        "unstarted",
+        "",
+    ]
+    assert (state.status, run.started) == ("completed", ["long", "a", "b", "c"])
+    assert replay(run.plan, "run", list(run.journal.entries("run"))).difference is None
+
+
+def ended(event: Event, task: str) -> bool:
+    return type(event).__name__ == "AttemptEnded" and getattr(event, "task", "") == task
 
 
 def test_a_failure_during_a_pause_keeps_its_retries() -> None:
