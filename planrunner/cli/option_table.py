@@ -203,6 +203,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--json", "Print JSON."),
     ),
     "show": (
+        ("--inputs", "Show what each attempt of TASK was called with, and what models were sent."),
         ("--json", "Print the JSON object that `exec --json` prints."),
         ("--all", "List every task, whatever there is to tell of it."),
         ("--timeline", "Add a bar for each attempt."),

@@ -136,12 +136,13 @@ def _answered(
     if stopped():
         return None
     usage = {what: value for what, value in attempt.usage.items() if value is not None}
+    kept = [{name: record.get(name) for name in ("name", "sha256", "size")} for record in attempt.kept]
     if not isinstance(answer, Outcome) or answer.failure:
         why = answer.message if isinstance(answer, Outcome) else "it gave no answer"
         return found._replace(
-            evidence=(*found.evidence, _evidence(name, f"the judge could not tell: {why}")), usage=usage
+            evidence=(*found.evidence, _evidence(name, f"the judge could not tell: {why}", kept=kept)), usage=usage
         )
-    return found._replace(evidence=(*found.evidence, _verdict(name, answer.outputs)), usage=usage)
+    return found._replace(evidence=(*found.evidence, {**_verdict(name, answer.outputs), "kept": kept}), usage=usage)
 
 
 def _evidence(name: str, text: str, **more: Json) -> dict[str, Json]:

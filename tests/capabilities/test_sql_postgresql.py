@@ -27,6 +27,7 @@ PEER = Path(__file__).resolve().parents[2] / "plans" / "capabilities" / "peers" 
 
 class Log:
     def write(self, data: bytes, stream: str = "stdout") -> None: ...
+
     usage: dict[str, Any] = {}
 
     def beat(self) -> None: ...

@@ -24,6 +24,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 
 class Log:
     def write(self, data: bytes, stream: str = "stdout") -> None: ...
+
     usage: dict[str, Any] = {}
 
     def beat(self) -> None: ...

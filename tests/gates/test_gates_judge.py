@@ -157,6 +157,19 @@ class TestVerdicts:
         lines = judged("show", "last").out.splitlines()
         assert any("the judge could not tell" in line for line in lines if "change" in line)
 
+    @pytest.mark.parametrize("answer", [verdict("yes"), {"met": "nonsense"}])
+    def test_what_was_sent_and_came_back_can_be_seen_and_is_kept(self, judged: Any, peer: Peer, answer: Json) -> None:
+        peer.answer = lambda count: answer
+        write(judged)
+        judged("exec", "p.yaml")
+        assert judged("artifacts", "gc", "--older-than", "0s").code == 0
+        shown = judged("show", "last", "change", "--inputs", "--json").data["calls"]
+        [judge] = [each for each in shown if each["judge"]]
+        names = [each["name"] for each in judge["sent"]]
+        assert names[:2] == ["request-1.json", "reply-1.json"] and len(names) == 2 * len(peer.asked)
+        assert all("backwards compatible" in each["text"] for each in judge["sent"][::2])
+        assert "backwards compatible" in judged("show", "last", "change", "--inputs").out
+
     def test_a_project_without_a_judge_asks_people_as_ever(self, project: Any) -> None:
         write(project)
         assert project("exec", "p.yaml").code == 8

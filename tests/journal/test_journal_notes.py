@@ -60,13 +60,13 @@ def test_a_journal_of_an_older_planrunner_has_no_notes_until_somebody_writes(sta
     assert read_note(state, "x") == "text"
 
 
-def test_notes_go_a_month_after_the_end_of_their_run_and_no_sooner(
-    state: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_notes_go_a_month_after_the_end_of_their_run_and_no_sooner(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = open_journal(state)
     started = Entry(1, 10.0, RunStarted("d", {}, 1))
     for run, ended in (("old", 1000.0), ("young", 2000.0), ("open", None)):
-        handle = journal.create_run(NewRun(run, "p", "d", 10.0, StoredPlan("d", "x", "p.yaml", "yaml", None)), [started])
+        handle = journal.create_run(
+            NewRun(run, "p", "d", 10.0, StoredPlan("d", "x", "p.yaml", "yaml", None)), [started]
+        )
         if ended is not None:
             journal.append(handle, [Entry(2, ended, RunEnded("completed"))])
         journal.release(handle)

@@ -1,0 +1,58 @@
+"""``show RUN TASK --inputs``: what attempts were called with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+PLAN = """plan: p
+params: {word: it's}
+defaults: {timeout: 1m}
+tasks:
+  - {id: first, uses: noop, with: {value: [1, "{{ params.word }}"]}}
+  - id: second
+    needs: [first]
+    input: {topic: "{{ tasks.first.outputs.value[1] }}"}
+    retry: {attempts: 2, delay: 1ms}
+    run: echo "$TOPIC {{ params.word }}"; exit 1
+  - {id: words, command: look at it}
+"""
+
+
+def calls(run: Callable[..., Any], task: str) -> list[dict[str, Any]]:
+    shown = run("show", "last", task, "--inputs", "--json")
+    assert shown.code == 0, shown.err
+    return list(json.loads(shown.out)["calls"])
+
+
+def test_every_attempt_shows_the_call_that_was_recorded(run: Callable[..., Any], plan: Callable[[str], str]) -> None:
+    run("exec", plan(PLAN))
+    [first] = calls(run, "first")
+    assert first["call"]["with"] == {"value": [1, "it's"]} and first["same"] is True
+    attempts = calls(run, "second")
+    assert [each["attempt"] for each in attempts] == [1, 2]
+    for each in attempts:
+        assert each["call"]["env"] == {"TOPIC": "it's"} and list(each["call"]["values"].values()) == ["it's"]
+        assert each["same"] is True and len(each["recorded"]) == 32
+    text = run("show", "last", "second", "--inputs").out
+    assert 'env     {"TOPIC":"it\'s"}' in text and "attempt 2" in text
+
+
+def test_the_call_is_that_of_its_own_time(run: Callable[..., Any], plan: Callable[[str], str]) -> None:
+    text = PLAN.replace("; exit 1", "").replace("  - {id: words, command: look at it}\n", "")
+    run("exec", plan(text))
+    assert run("rerun", "last", "first").code == 0
+    assert [each["same"] for each in calls(run, "second")] == [True] * len(calls(run, "second"))
+
+
+def test_what_has_no_call_says_so(run: Callable[..., Any], plan: Callable[[str], str]) -> None:
+    run("exec", plan(PLAN))
+    for arguments, code, said in (
+        (("last", "words", "--inputs"), 3, "`words` has not begun"),
+        (("last", "secnd", "--inputs"), 3, "did you mean `second`"),
+        (("last", "--inputs"), 2, "--inputs needs the task"),
+        (("last", "second"), 2, "a task is shown with --inputs"),
+    ):
+        shown = run("show", *arguments)
+        assert (shown.code, said in shown.err) == (code, True), shown.err
