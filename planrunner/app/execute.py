@@ -14,11 +14,12 @@ from planrunner.engine.calls import Place, tidy
 from planrunner.engine.clocks import Clock, boot
 from planrunner.engine.drive import Driver
 from planrunner.engine.inbox import Inbox
-from planrunner.errors import UsageError
+from planrunner.errors import NotFound, UsageError
 from planrunner.journal import locks
 from planrunner.journal.records import NewRun, RunHandle, StoredPlan
 from planrunner.journal.runids import new_run_id
 from planrunner.journal.workspace import find_project, find_state, why_outside
+from planrunner.lean import sha256
 from planrunner.machine.events import Entry, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
@@ -193,6 +194,9 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
         plan, traits, imagined = assumed(plan, now)
     clock = Clock(now, here["uptime"])
     run_id = new_run_id(now, os.urandom(8))
+    stored = kept_text(
+        site.journal, StoredPlan(seen.digest, seen.text, request.plan, notation_of(request.plan), seen.compiled)
+    )
     started = RunStarted(
         plan_digest=seen.digest,
         params=params,
@@ -205,6 +209,8 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
             **settings,
             **noted,
             **policy,
+            **({"text": stored.digest} if stored.digest != seen.digest else {}),
+            **({"files": dict(seen.files)} if seen.files else {}),
             **({"dry_run": True} if request.dry_run else {}),
             **({"unchained": site.journal.unchained} if site.journal.unchained else {}),
             **({"sandbox": {"off": True, "by": user()}} if request.unconfined else {}),
@@ -215,7 +221,6 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
     state = State(plan, run_id)
     evolve(state, started, now)
     first = Entry(1, now, started)
-    stored = StoredPlan(seen.digest, seen.text, request.plan, notation_of(request.plan), seen.compiled)
     handle = site.journal.create_run(NewRun(run_id, plan.id, seen.digest, now, stored), [first])
     with Held(site, state, handle) as held:
         site.watch.started(run_id, plan, state)
@@ -224,6 +229,24 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
             observers(run_id, first)
         effects = imagined or live(site, state, clock, handle.epoch)
         return held.drive(_with_nobody(request), effects)._replace(notices=seen.notices)
+
+
+def kept_text(journal: JournalPort, plan: StoredPlan) -> StoredPlan:
+    """A plan as the journal keeps it: under its digest, and under a key of its own where the journal has another text
+    or another name of the same plan, so that places are those of this very text."""
+    try:
+        known = journal.plan(plan.digest)
+    except NotFound:
+        return plan
+    if (known.text, known.name) == (plan.text, plan.name):
+        return plan
+    text = sha256(f"{plan.name}\0{plan.text}".encode("utf-8", "surrogatepass")).hexdigest()
+    return plan._replace(digest=f"{plan.digest}+{text[:16]}")
+
+
+def text_key(state: State) -> str:
+    """Under which digest the journal has the text of the plan of a run."""
+    return str(state.environment.get("text") or state.plan_digest)
 
 
 def _asked(request: ExecRequest, seen: Seen) -> tuple[dict[str, Json], tuple[str, ...] | None]:
@@ -352,7 +375,7 @@ class Held:
         )
         result = result._replace(warnings=site.journal.notices)
         if any(state.counts.get(status) for status in ("failed", "in_doubt", "rolled_back")):
-            result = result._replace(source=site.journal.plan(state.plan_digest).source())
+            result = result._replace(source=site.journal.plan(text_key(state)).source())
         site.watch.ended(result)
         return result
 

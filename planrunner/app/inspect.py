@@ -147,7 +147,7 @@ def look(wanted: str, state: str | None) -> Look:
         row = journal.run(journal.find_run(wanted))
         entries = tuple(journal.entries(row.run))
         found = stored_state(journal, row.run, entries)
-        source = journal.plan(found.plan_digest).source()
+        source = journal.plan(str(found.environment.get("text") or found.plan_digest)).source()
     finally:
         journal.close()
     if not row.held:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from planrunner.errors import NotFound
 from planrunner.journal.port import JournalPort
 from planrunner.journal.records import StoredPlan
-from planrunner.machine.events import Entry, RunRevised
+from planrunner.machine.events import Entry, RunRevised, RunStarted
 from planrunner.machine.evolve import evolve
 from planrunner.machine.state import State
 from planrunner.plan import compiled
@@ -57,7 +57,11 @@ def later_plans(entries: Iterable[Entry]) -> list[str]:
 
 def begun(journal: JournalPort, run_id: str) -> State:
     """A run before its first entry, as the plan that it began with says; raises NotFound."""
-    return State(stored_plan(journal, journal.run(run_id).plan_digest), run_id, Revisions(journal))
+    digest = journal.run(run_id).plan_digest
+    first = next(journal.entries(run_id), None)
+    if first is not None and isinstance(first.event, RunStarted):
+        digest = str(first.event.environment.get("text") or digest)
+    return State(stored_plan(journal, digest), run_id, Revisions(journal))
 
 
 def stored_state(journal: JournalPort, run_id: str, entries: Iterable[Entry] | None = None) -> State:

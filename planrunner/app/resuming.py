@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planrunner.app.asking import answer_waiting, user
-from planrunner.app.execute import Held, RunResult, Site, directory_of, is_attended, journal_at, live
+from planrunner.app.execute import Held, RunResult, Site, directory_of, is_attended, journal_at, live, text_key
 from planrunner.app.heldto import changed, voided
 from planrunner.app.sight import capabilities_of, check_project, keep_profile
 from planrunner.capabilities.builtin import TARGETS
@@ -140,7 +140,7 @@ def _check_capabilities(site: Site, state: State, every: bool) -> None:
     if unusable:
         from planrunner.app.unusable import refused  # late: a plugin is rarely lost while a run rests
 
-        raise refused(site.journal.plan(state.plan_digest).source(), site.registry, unusable)
+        raise refused(site.journal.plan(text_key(state)).source(), site.registry, unusable)
 
 
 def _reap(run_id: str) -> None:

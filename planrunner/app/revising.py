@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planrunner.app.asking import answer_waiting, user
 from planrunner.app.authoring import load_plan
-from planrunner.app.execute import ExecRequest, directory_of, let_in
+from planrunner.app.execute import ExecRequest, directory_of, kept_text, let_in
 from planrunner.app.reading import Revisions, begun, stored_plan
 from planrunner.app.selection import widened
 from planrunner.app.settling import answers
@@ -123,7 +123,11 @@ def _named_plan(name: str, state_dir: str | None) -> Plan:
     try:
         run_id = journal.find_run(run if at else name)
         made = [entry.event for entry in journal.entries(run_id)]
-        digests = [event.plan_digest for event in made if isinstance(event, (RunStarted, RunRevised))]
+        digests = [
+            str(event.environment.get("text") or event.plan_digest)
+            for event in made
+            if isinstance(event, (RunStarted, RunRevised))
+        ]
         wanted = number if at else str(len(digests))
         if not wanted.isdecimal() or not 0 < int(wanted) <= len(digests):
             listed = f"revisions 1 to {len(digests)}" if digests[1:] else "revision 1 only"
@@ -175,15 +179,19 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
     governing(directory_of(state), seen, request.plan, registry, outside)
     params = _params(before, seen.plan, state.params, request.params)
     found = differences(before, seen.plan)
-    stored = StoredPlan(seen.digest, seen.text, request.plan, notation_of(request.plan), seen.compiled)
+    stored = kept_text(
+        journal, StoredPlan(seen.digest, seen.text, request.plan, notation_of(request.plan), seen.compiled)
+    )
     if seen.digest == state.plan_digest and params == state.params:
         same = Revision(
             state.run_id, before.id, state.revision, seen.digest, seen.digest, False, user(), request.reason, ()
         )
         return _Made(same, (), stored)
+    if stored.digest != seen.digest:
+        noted = {**noted, "text": stored.digest}
     event = _event(recorded, before, seen, request, params, noted, found)
     first: list[Event] = [RunReopened("revise", user())] if state.ended_at is not None else []
-    after = recorded.folded({seen.digest: seen.plan})
+    after = recorded.folded({stored.digest: seen.plan})
     for each in (*first, event):
         evolve(after, each, recorded.now)
     said = [answer for answer in said if answer.task in after.top.index or "/" in answer.task or "[" in answer.task]
@@ -279,7 +287,9 @@ def _event(
     found: Sequence[Difference],
 ) -> RunRevised:
     state, directory = recorded.state, directory_of(recorded.state)
-    known = {name: value for name, value in state.environment.items() if name not in ("trust", "outside", "text")}
+    known = {
+        name: value for name, value in state.environment.items() if name not in ("trust", "outside", "text", "files")
+    }
     env = {**environment_of(seen.env, directory), **state.environment.get("env", {})}
     bound = ("policy", "budgets", "gate for label")
     return RunRevised(
@@ -289,7 +299,13 @@ def _event(
         request.reason,
         params,
         seen.traits,
-        {**known, **noted, "plan": os.path.abspath(request.plan), "env": env},
+        {
+            **known,
+            **noted,
+            **({"files": dict(seen.files)} if seen.files else {}),
+            "plan": os.path.abspath(request.plan),
+            "env": env,
+        },
         _at_once(recorded, before, seen.plan, directory),
         None if state.selected is None else widened(seen.plan, state.selected, {task.id for task in before.tasks}),
         _under_way(state, before, seen.plan),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from planrunner.lean import sha256
 from planrunner.machine.events import Outcome
 from planrunner.machine.owing import mine
 from planrunner.machine.paths import by_its_own, stands
@@ -11,6 +12,7 @@ from planrunner.machine.state import State, TaskState
 from planrunner.masking import masked
 from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING
+from planrunner.source import Source, notation_of
 from planrunner.views.about import advice
 from planrunner.views.standing import attempt_text, is_dry, outputs_of
 from planrunner.views.symbols import duration_text
@@ -18,8 +20,6 @@ from planrunner.views.terminal import Terminal, cut, harmless, word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from planrunner.source import Source
 
 LINES = 20
 BLOCKS = 10
@@ -109,7 +109,7 @@ def _place(state: State, number: int, source: Source | None) -> str:
     if source is None:
         return ""
     if file := _linked_file(state, number, source.name):
-        return file
+        return file + _in_linked(state, number)
     line, column = source.place(state.specs[number].span.start)
     return f"{source.name}:{line}:{column}"
 
@@ -275,8 +275,29 @@ def plan_file(path: str) -> str:
 
 def _linked_file(state: State, number: int, path: str) -> str:
     """The file of the linked plan that a task stands in; empty where that is the plan of the run."""
+    linked = _linked(state, number)
+    return os.path.normpath(os.path.join(os.path.dirname(path), linked)) if linked else ""
+
+
+def _linked(state: State, number: int) -> str:
+    """The same from the folder of the plan of the run."""
     frame = state.tasks[number].frame
     while frame.owner >= 0 and frame.linked is None:
         frame = state.tasks[frame.owner].frame
-    linked = "" if frame.linked is None else frame.linked.file
-    return os.path.normpath(os.path.join(os.path.dirname(path), linked)) if linked else ""
+    return "" if frame.linked is None else frame.linked.file
+
+
+def _in_linked(state: State, number: int) -> str:
+    """``:14:9`` in the file of a linked plan, as long as that is what it was when the run took it."""
+    linked = _linked(state, number)
+    path = os.path.join(os.path.dirname(str(state.environment.get("plan", ""))), linked)
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
+        return ""
+    if sha256(data).hexdigest() != state.environment.get("files", {}).get(linked):
+        return ""
+    source = Source(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"), linked, notation_of(linked))
+    line, column = source.place(state.specs[number].span.start)
+    return f":{line}:{column}"
