@@ -326,6 +326,7 @@ class Held:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._site.journal.release(self._handle)
         if isinstance(error, errors.StorageFailed):
+            self._site.journal.require_there(self._handle.run)  # that it is gone says more than what failed for it
             from planrunner.journal.database import AGAIN  # late: disks are rarely full
 
             error.hint = error.hint.replace(AGAIN, f"go on with `planrunner resume {self._state.run_id}`")

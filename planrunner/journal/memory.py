@@ -67,6 +67,9 @@ class MemoryJournal:
             raise
         run.last_seq += len(entries)
 
+    def require_there(self, run: str) -> None:
+        """It is gone with the process alone."""
+
     def entries(self, run: str, after: int = 0) -> Iterator[Entry]:
         stored = self._entries.get(run, [])
         while after < len(stored):

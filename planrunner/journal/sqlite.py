@@ -111,7 +111,7 @@ def _begin(connection: Connection, chain: Chain, state: str) -> None:
 class Journal(Requests):
     """One connection; use it from the thread that opened it. ``unchained`` is one of the ``notices``."""
 
-    __slots__ = ("_lock", "_state", "_wal", "unchained")
+    __slots__ = ("_file", "_gone", "_lock", "_state", "_wal", "unchained")
 
     def __init__(self, state: str, connection: Connection, lock: JournalLock | None, chain: Chain) -> None:
         super().__init__(connection, os.path.join(state, FILE), chain)
@@ -119,6 +119,8 @@ class Journal(Requests):
         self._state = state
         self._lock = lock
         self._wal = WriteAheadLog(f"{self._path}-wal")
+        self._file = _identity(self._path)
+        self._gone: StorageFailed | None = None
 
     def tie(self) -> None:
         """Called once by whoever opens for writing. Raises RecordMismatch for another journal than was written here."""
@@ -152,9 +154,9 @@ class Journal(Requests):
         """Store entries that follow ``run.last_seq`` in one transaction; they survive power loss on return. ``answers``
         (by the ids of requests) become durable with the entries that follow from those requests, or not at all.
 
-        Raises Fenced when another runner took the run over, StorageFailed when the entries could not be stored: none of
-        them is acknowledged then and the handle writes no more. TypeError and ValueError are for entries that are no
-        JSON data or are numbered wrongly; they leave the handle as it was.
+        Raises Fenced when another runner took the run over, StorageFailed when the entries could not be stored or the
+        journal is gone: none of them is acknowledged then and the handle writes no more. TypeError and ValueError are
+        for entries that are no JSON data or are numbered wrongly; they leave the handle as it was.
         """
         if not (entries or answers):
             return
@@ -163,6 +165,7 @@ class Journal(Requests):
         check_order(entries, run.last_seq + 1)
         rows, link = self._chain.extend(run.link, encode_rows(run.number << _BITS, entries))
         try:
+            self.require_there(run.run)
             self._transact(lambda: self._advance(run, entries, rows, answers), then=_going_on(run))
         except BaseException:
             run.broken = True
@@ -172,6 +175,16 @@ class Journal(Requests):
         self._chain.note(run)
         if self._lock is not None:
             self._wal.tend(self._connection, self._lock)
+
+    def require_there(self, run: str) -> None:
+        """Raises StorageFailed where the file of the journal was removed or replaced since it was opened."""
+        if _identity(self._path) == self._file:
+            return
+        if self._gone is None:
+            from planrunner.journal.strangers import lost  # late: a task of the run removed it
+
+            self._gone = lost(self._state, run)
+        raise self._gone
 
     def entries(self, run: str, after: int = 0) -> Iterator[Entry]:
         """The entries of a run with a seq above ``after``, read page by page; ends with what is durable at that time.
@@ -388,6 +401,15 @@ def _insert_plan(connection: Connection, chain: Chain, plan: StoredPlan) -> None
 def _insert_compiled(connection: Connection, key: str, value: bytes) -> None:
     connection.execute("INSERT OR REPLACE INTO compiled (key, value) VALUES (?, ?)", (key, value))
     connection.execute("DELETE FROM compiled WHERE number <= (SELECT max(number) FROM compiled) - ?", (_CACHED_PLANS,))
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """What a file is known by, whatever its name; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _going_on(run: RunHandle) -> str:

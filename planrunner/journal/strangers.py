@@ -64,6 +64,28 @@ def stranger(state: str) -> str:
     return ""
 
 
+def lost(state: str, run: str) -> StorageFailed:
+    """The error of a run whose journal was removed or replaced under it. What the run left where only runs leave
+    something is moved aside: it belongs to no journal any more, and the next run would take the place for foreign."""
+    aside = os.path.join(state, "lost", run)
+    left = [name for name in _BELIEVED if os.path.lexists(os.path.join(state, name))]
+    try:
+        for name in left:
+            os.makedirs(aside, mode=0o700, exist_ok=True)
+            os.rename(os.path.join(state, name), os.path.join(aside, name))
+    except OSError as error:
+        return _lost(state, f"what it left there could not be moved aside: {error.strerror}")
+    return _lost(state, f"what it left there lies in {aside} now" if left else "nothing of it is left")
+
+
+def _lost(state: str, what: str) -> StorageFailed:
+    path, name = os.path.join(state, FILE), os.path.basename(state)
+    return StorageFailed(
+        f"the journal of this run is gone: {path} was removed or replaced during the run, which ends here; {what}",
+        f"mend the task that did it (`git clean` needs `-e {name}`), then run `planrunner exec` again",
+    )
+
+
 def begin_own(connection: Connection, chain: Chain, state: str) -> None:
     """Inside the migration that brings the chain: begin it for a journal that holds nothing yet. What an older layout
     holds was vouched for by nobody. Raises RecordMismatch for that; without a key it is taken as it is."""
