@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from planrunner.app.example_inputs import EARLIER, INPUTS
+from planrunner.machine.ledger import SPENDABLE
 from planrunner.plan.model import Capability, Field
 
 _BY_NAME: Mapping[str, Any] = {
@@ -55,8 +56,8 @@ def _task(found: Capability, need: str) -> str:
     if given:
         lines.append("  with:")
         lines += [f"    {name}: {_written(value)}" for name, value in given.items()]
-    if found.spends:
-        lines.append(f"  budgets: {{{', '.join(f'{what}: {_spent(what)}' for what in found.spends)}}}")
+    if spends := [what for what in found.spends if what in SPENDABLE]:
+        lines.append(f"  budgets: {{{', '.join(f'{what}: {_spent(what)}' for what in spends)}}}")
     if not found.instant:
         lines.append("  timeout: 1m")
     return "\n".join(lines)

@@ -59,7 +59,8 @@ class Declaration(NamedTuple):
     risks: tuple[str, ...] = ()
     spends: tuple[str, ...] = ()
     """What an attempt uses that costs: cost, tokens, calls. A plan with a budget for it has to say how much a task may
-    use."""
+    use; of calls one is set aside where nothing is said, with ``rest`` among them all that are left: it sends more
+    requests than anybody knows before."""
     preview: Callable[..., Preview] | None = None
     """Takes the same inputs and tells what an attempt would do: the diff or the exact calls. It changes nothing."""
     capture: Callable[..., dict[str, Any]] | None = None

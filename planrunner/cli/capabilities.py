@@ -10,6 +10,7 @@ import click
 from planrunner.cli.group import given_settings
 from planrunner.cli.settings import output
 from planrunner.errors import NotFound
+from planrunner.machine.ledger import SPENDABLE
 
 if TYPE_CHECKING:
     from planrunner.plan.model import Capability, Field
@@ -82,7 +83,8 @@ def _described(found: Capability) -> list[str]:
     if found.risks:
         lines.append(f"risks: {', '.join(found.risks)}")
     if found.spends:
-        lines.append(f"spends: {', '.join(found.spends)}, so a plan with a budget for it says how much a task may use")
+        spends = [what for what in found.spends if what in SPENDABLE]
+        lines.append(f"spends: {', '.join(spends)}, so a plan with a budget for it says how much a task may use")
     if found.description and found.description != found.summary:
         lines += ["", found.description]
     for title, fields in (("inputs", found.inputs), ("outputs", found.outputs)):

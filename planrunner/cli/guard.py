@@ -122,7 +122,7 @@ def _here(hint: str, asked: Sequence[Settings]) -> str:
         return hint
     from planrunner.cli.settings import ABOUT_RUNS, reworded  # late: only for a command that went wrong
 
-    return reworded(hint, asked[0].program, ("exec", *ABOUT_RUNS))
+    return reworded(hint, asked[0].called, ("exec", *ABOUT_RUNS))
 
 
 def _keep(denied: Denied, asked: Sequence[Settings]) -> None:

@@ -22,10 +22,10 @@ COLORS = ("auto", "always", "never")
 
 class Settings:
     """The options of every command; ``state`` is None where neither the option nor PLANRUNNER_STATE names a place.
-    ``program`` is how to call this program again for the same runs; ``on_paper`` says that the command acts on
-    nothing."""
+    ``program`` is how to call this program again for the same runs, ``called`` for the same place; ``on_paper`` says
+    that the command acts on nothing."""
 
-    __slots__ = ("color", "no_input", "on_paper", "program", "state")
+    __slots__ = ("called", "color", "no_input", "on_paper", "program", "state")
 
     def __init__(
         self, state: str | None = None, color: str = "auto", no_input: bool = False, program: str = "planrunner"
@@ -33,7 +33,7 @@ class Settings:
         self.state = state
         self.color = color
         self.no_input = no_input
-        self.program = program
+        self.called = self.program = program
         self.on_paper = False
 
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
     Json = Any
 
+REST = "rest"
+"""Among what a capability spends: it sends more requests than anybody knows before, so it sets aside all calls that are
+left where nothing is said."""
+
 MAX_DEPTH = 32
 """Levels of tasks inside tasks where no budget sets another limit."""
 
@@ -139,10 +143,18 @@ def need(state: State, number: int) -> dict[str, int] | str:
             found[what] = left if left > 0 or not own else 1
         elif what in spends:
             if what == "calls":
-                found[what] = 1
+                found[what] = _left_of_calls(state, number) if REST in spends else 1
             elif is_limited(state, number, what):
                 return what
     return found
+
+
+def _left_of_calls(state: State, number: int) -> int:
+    """All calls that are left around a task and that nobody has set aside; one where there are none, or no limit."""
+    limits = {scope: limit_of(state, scope, "calls") for scope in chain(state, number)}
+    accounts = {scope: ledger_of(state).account(scope) for scope in limits}
+    left = [limit - accounts[scope].taken("calls") for scope, limit in limits.items() if limit is not None]
+    return max(min(left, default=1), 1)
 
 
 def _share(state: State, number: int, what: str) -> int | None:

@@ -6,7 +6,7 @@ An undo sets aside an equal share of what is left, so that none is refused for w
 from __future__ import annotations
 
 from planrunner.machine.events import UndoEnded, UndoStarted
-from planrunner.machine.ledger import COUNTED, ROLLBACK, amount, units
+from planrunner.machine.ledger import COUNTED, ROLLBACK, SPENDABLE, amount, units
 from planrunner.machine.owing import acted
 from planrunner.machine.undoing import Rollback
 from planrunner.plan.model import Budgets
@@ -42,7 +42,7 @@ def _spends(state: State, position: int) -> tuple[str, ...]:
     owed = state.debts.owed[position]
     action = acted(state, owed).rollback
     trait = state.traits.get(action.uses) if action is not None and owed.kind == "action" else None
-    return trait.spends if trait is not None else ()
+    return tuple(what for what in trait.spends if what in SPENDABLE) if trait is not None else ()
 
 
 def used_up(state: State, rollback: Rollback, position: int) -> str:

@@ -105,3 +105,24 @@ def test_what_reaches_over_the_network_says_that_it_spends_calls(name: str) -> N
     said = " ".join(found.risks)
     reaches = "network" in said and not name.startswith(("docker.run", "docker.build", "python.", "validate."))
     assert ("calls" in found.spends) == reaches, said
+
+
+def test_what_asks_for_pages_sets_aside_all_that_are_left(site: Site, tmp_path: Path) -> None:
+    pages = {"sources": [f"{site.url}/a", f"{site.url}/b"], "delay": 0, "tolerate": "100%"}
+    code, told = ran(tmp_path, 5, {"id": "a", "uses": "research.fetch", "with": pages}, get("b", site.url, needs=["a"]))
+    assert code == 0 and told["tasks"]["b"]["status"] == "completed", told
+    assert told["budget"]["calls"]["used"] == len(site.asked) == 4  # robots.txt, both pages, and the request after them
+
+
+def test_two_that_ask_for_pages_at_once_stay_within_the_limit(site: Site, tmp_path: Path) -> None:
+    pages = {"delay": 0, "tolerate": "100%"}
+    tasks = [
+        {
+            "id": name,
+            "uses": "research.fetch",
+            "with": {**pages, "sources": [f"{site.url}/{name}{at}" for at in range(3)]},
+        }
+        for name in "ab"
+    ]
+    _, told = ran(tmp_path, 4, *tasks)
+    assert told["budget"]["calls"]["used"] == len(site.asked) == 4

@@ -154,7 +154,7 @@ def _is_said(request: Request, wanted: Wanted) -> bool:
     "git.pull_request",
     effect="idempotent",
     risks=("others on the network are told of it",),
-    spends=("calls",),
+    spends=("calls", "rest"),
     preview=_preview,
     capture=_capture,
     undo=_undo,

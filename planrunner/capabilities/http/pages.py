@@ -47,7 +47,7 @@ class Bounds(NamedTuple):
     "http.pages",
     effect="read",
     risks=("reaches the network",),
-    spends=("calls",),
+    spends=("calls", "rest"),
     foreign=("items",),
     own=("artifact",),
 )

@@ -30,7 +30,7 @@ class Watching(NamedTuple):
     "http.poll",
     effect="read",
     risks=("reaches the network",),
-    spends=("calls",),
+    spends=("calls", "rest"),
     foreign=FOREIGN,
     own=OWN,
     shaped=SHAPED,

@@ -55,7 +55,7 @@ class _Limits(NamedTuple):
     "research.fetch",
     effect="read",
     risks=("network: reads the pages it is given",),
-    spends=("calls",),
+    spends=("calls", "rest"),
     foreign=("docs", "failed"),
 )
 def fetch(

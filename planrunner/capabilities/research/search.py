@@ -39,7 +39,7 @@ class Results(NamedTuple):
     "research.search",
     effect="read",
     risks=("network: asks a search server",),
-    spends=("calls",),
+    spends=("calls", "rest"),
     foreign=("results", "suggestions", "silent"),
     own=("provider", "searched_at"),
 )
