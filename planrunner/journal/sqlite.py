@@ -8,7 +8,7 @@ from planrunner.errors import Fenced, NotFound, StorageFailed, UsageError
 from planrunner.journal import locks, runids
 from planrunner.journal.chain import Chain, first_link, key_path, read_key
 from planrunner.journal.codec import decode_rows, encode_rows
-from planrunner.journal.database import FILE, Connection, open_database, sqlite3
+from planrunner.journal.database import FILE, Connection, OpenFile, open_database, sqlite3
 from planrunner.journal.locks import JournalLock
 from planrunner.journal.records import Answer, NewRun, RunHandle, RunRow, StoredPlan, check_order, ending
 from planrunner.journal.requests import Requests
@@ -111,7 +111,7 @@ def _begin(connection: Connection, chain: Chain, state: str) -> None:
 class Journal(Requests):
     """One connection; use it from the thread that opened it. ``unchained`` is one of the ``notices``."""
 
-    __slots__ = ("_file", "_gone", "_lock", "_state", "_wal", "unchained")
+    __slots__ = ("_file", "_lock", "_state", "_wal", "unchained")
 
     def __init__(self, state: str, connection: Connection, lock: JournalLock | None, chain: Chain) -> None:
         super().__init__(connection, os.path.join(state, FILE), chain)
@@ -119,8 +119,7 @@ class Journal(Requests):
         self._state = state
         self._lock = lock
         self._wal = WriteAheadLog(f"{self._path}-wal")
-        self._file = _identity(self._path)
-        self._gone: StorageFailed | None = None
+        self._file = OpenFile(state)
 
     def tie(self) -> None:
         """Called once by whoever opens for writing. Raises RecordMismatch for another journal than was written here."""
@@ -178,13 +177,7 @@ class Journal(Requests):
 
     def require_there(self, run: str) -> None:
         """Raises StorageFailed where the file of the journal was removed or replaced since it was opened."""
-        if _identity(self._path) == self._file:
-            return
-        if self._gone is None:
-            from planrunner.journal.strangers import lost  # late: a task of the run removed it
-
-            self._gone = lost(self._state, run)
-        raise self._gone
+        self._file.require_there(run)
 
     def entries(self, run: str, after: int = 0) -> Iterator[Entry]:
         """The entries of a run with a seq above ``after``, read page by page; ends with what is durable at that time.
@@ -401,15 +394,6 @@ def _insert_plan(connection: Connection, chain: Chain, plan: StoredPlan) -> None
 def _insert_compiled(connection: Connection, key: str, value: bytes) -> None:
     connection.execute("INSERT OR REPLACE INTO compiled (key, value) VALUES (?, ?)", (key, value))
     connection.execute("DELETE FROM compiled WHERE number <= (SELECT max(number) FROM compiled) - ?", (_CACHED_PLANS,))
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    """What a file is known by, whatever its name; None where there is none."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _going_on(run: RunHandle) -> str:
