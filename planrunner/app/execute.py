@@ -220,6 +220,11 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
     )
     state = State(plan, run_id)
     evolve(state, started, now)
+    vault = _vault(state, directory) if params and not request.dry_run else None
+    if vault is not None:
+        from planrunner.app.secrets import require_none_in  # late: few projects have any
+
+        require_none_in(params, vault)
     first = Entry(1, now, started)
     handle = site.journal.create_run(NewRun(run_id, plan.id, seen.digest, now, stored), [first])
     with Held(site, state, handle) as held:
@@ -227,7 +232,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
         site.watch.event(first)
         if (observers := site.registry.observer()) is not None:
             observers(run_id, first)
-        effects = imagined or live(site, state, clock, handle.epoch)
+        effects = imagined or live(site, state, clock, handle.epoch, vault)
         return held.drive(_with_nobody(request), effects)._replace(notices=seen.notices)
 
 
@@ -381,8 +386,9 @@ class Held:
         return result
 
 
-def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
-    """Effects on the real world. Raises RunHeld while files are put back where the run works."""
+def live(site: Site, state: State, clock: Clock, epoch: int, vault: Vault | None = None) -> Effects:
+    """Effects on the real world; ``vault`` where the secrets of the run were looked up already. Raises RunHeld while
+    files are put back where the run works."""
     from planrunner.engine.live import LiveEffects, LiveSettings
 
     if os.path.lexists(locks.lock_path(site.state_dir, locks.RESTORE)):
@@ -390,11 +396,7 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
 
         refuse_restoring(site.state_dir, state.run_id, directory_of(state))
     directory = directory_of(state)
-    vault: Vault | None = None
-    if has_settings(directory):
-        from planrunner.app.secrets import vault_of  # late: few projects have such a file
-
-        vault = vault_of(state, directory)
+    vault = vault or _vault(state, directory)
     settings = LiveSettings(
         state_dir=site.state_dir,
         run_id=state.run_id,
@@ -411,6 +413,14 @@ def live(site: Site, state: State, clock: Clock, epoch: int) -> Effects:
         own_process=is_own_process(),
     )
     return LiveEffects(settings)
+
+
+def _vault(state: State, directory: str) -> Vault | None:
+    if not has_settings(directory):
+        return None
+    from planrunner.app.secrets import vault_of  # late: few projects have such a file
+
+    return vault_of(state, directory)
 
 
 _REST_CODES = {"interrupted": errors.INTERRUPTED, "terminated": errors.TERMINATED, "storage": errors.STORAGE}

@@ -9,11 +9,13 @@ from planrunner.machine.statuses import FINAL_STOPS
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from planrunner.engine.vault import Vault
     from planrunner.machine.state import State
+
+    Json = Any
 
 
 def vault_of(state: State, directory: str) -> Vault | None:
@@ -38,6 +40,16 @@ def vault_of(state: State, directory: str) -> Vault | None:
     for name, value in named.items():
         vault.redactor.add(name, os.fsencode(value))
     return vault
+
+
+def require_none_in(params: Mapping[str, Json], vault: Vault) -> None:
+    """Raises UsageError for a parameter whose value holds a secret of the run: it would be kept with the run."""
+    for name, value in params.items():
+        if vault.redactor.data(value) != value:
+            raise UsageError(
+                f"the parameter `{name}` holds a secret, and parameters are kept with the run",
+                "let the task that needs it declare it: `secrets: [ID]`, which gives it a variable",
+            )
 
 
 def _named(settings: dict[str, Any]) -> Iterator[tuple[str, str]]:

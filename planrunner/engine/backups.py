@@ -73,7 +73,19 @@ def save(
         raise Refused(f"{len(found)} files fit the patterns, and at most {MOST} are saved")
     if scope is not None:
         _require(scope, root, [pattern for pattern in patterns if not is_pattern(pattern)], found)
-    return tuple(_record(store, root, path) for path in found)
+    records = tuple(_record(store, root, path) for path in found)
+    if redactor is not None:
+        _require_no_secret(redactor, records)
+    return records
+
+
+def _require_no_secret(redactor: Redactor, records: Sequence[dict[str, Json]]) -> None:
+    """What is saved is kept by its name, and a link by what it leads to."""
+    for record in records:
+        for what, text in (("name", record["path"]), ("target", record.get("link", ""))):
+            if (shown := redactor.text(text)) != text:
+                told = shown if what == "name" else record["path"]
+                raise Refused(f"{told} cannot be saved: its {what} holds a secret, which is kept nowhere; rename it")
 
 
 def _require(scope: Scope, root: str, named: Sequence[str], found: Sequence[str]) -> None:

@@ -62,11 +62,14 @@ def _taken(state_dir: str, effect: TakeCheckpoint, redactor: Redactor | None) ->
     try:
         found, unread, _ = listing(root, state_dir, asked.patterns, MOST)
         size = sum(one.st_size for one in found.values() if stat.S_ISREG(one.st_mode))
+        if redactor is not None and (hidden := [path for path in (*found, *unread) if redactor.text(path) != path]):
+            shown = redactor.text(sorted(hidden)[0])
+            raise Refused(f"the name of {shown} holds a secret: rename it, or name other `paths`")
         if size > LARGEST:
             raise Refused(f"its {size:,} bytes are more than {LARGEST:,}: name the files to keep with `paths`")
     except Refused as refused:
         return answer._replace(problem=str(refused))
-    reader = _Reader(state_dir, root, store)
+    reader = _Reader(state_dir, root, store, redactor)
     pieces = {path: reader.piece(path, one) for path, one in found.items()}
     pieces.update(dict.fromkeys(unread, Piece("unread")))
     store.settle(reader.later)
@@ -102,11 +105,12 @@ _GONE = Piece("gone")
 class _Reader:
     """Makes pieces of paths, and remembers those files whose times can be relied on."""
 
-    def __init__(self, state_dir: str, root: str, store: ArtifactStore) -> None:
+    def __init__(self, state_dir: str, root: str, store: ArtifactStore, redactor: Redactor | None) -> None:
         self.problems: dict[str, str] = {}
         self.later: set[str] = set()
         self._root = root
         self._store = store
+        self._redactor = redactor
         self._index = os.path.join(state_dir, INDEX)
         self._known = _remembered(self._index, root)
         self._seen: dict[str, list[Json]] = {}
@@ -118,7 +122,7 @@ class _Reader:
         whole = os.path.join(self._root, path)
         try:
             if stat.S_ISLNK(found.st_mode):
-                return Piece("link", target=os.readlink(whole))
+                return self._link(path, os.readlink(whole))
             sha256, size = self._content(path, whole, found)
         except FileNotFoundError:
             return _GONE
@@ -128,6 +132,12 @@ class _Reader:
             self.problems[path] = error.strerror or str(error)
             return Piece("unread")
         return Piece("file", mode, size, sha256)
+
+    def _link(self, path: str, target: str) -> Piece:
+        if self._redactor is None or self._redactor.text(target) == target:
+            return Piece("link", target=target)
+        self.problems[path] = "it is a link, and what it leads to holds a secret"
+        return Piece("unread")
 
     def _content(self, path: str, whole: str, found: os.stat_result) -> tuple[str, int]:
         marks, known = _marks(found), self._known.get(path)

@@ -115,7 +115,8 @@ class LiveEffects:
         elif isinstance(effect, (rare.Examine, rare.Weigh, rare.TakeCheckpoint)):
             self._aside(*beside(self._settings.state_dir, effect, self.redactor))
         elif not isinstance(effect, (StartCall, rare.Probe)):
-            self._events += act(self._settings.state_dir, effect, self.redactor)
+            found = act(self._settings.state_dir, effect, self.redactor)
+            self._events += [cleaned(self.redactor, event) for event in found]
 
     def _ask(self, effect: Probe | Save | Examine) -> None:
         if self._questions is None:
