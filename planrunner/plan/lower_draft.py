@@ -54,7 +54,7 @@ class Draft:
                 reader(self, value)
             elif name == "id":
                 self.identity = value
-            elif name in TOGETHER:
+            elif name in TOGETHER and (name != "validation" or not isinstance(value, Mapping)):
                 self.nodes[name] = value
             elif name in NOTES:
                 self.notes[name] = values.data(value)
@@ -227,7 +227,7 @@ READERS: dict[str, _Reader] = {
     "next": _next,
 }
 _TIMES = "timeout timebox heartbeat watchdog retry budgets"
-_REST = f"foreach matrix loop subplan params rollback evidence {_TIMES} join failure_modes"
+_REST = f"validation foreach matrix loop subplan params rollback evidence {_TIMES} join failure_modes"
 TOGETHER = GATE_KEYS | flow.FANOUT_KEYS | CRITERIA.keys() | frozenset(_REST.split())
 NOTES = frozenset("assumptions risks effects capabilities validation status deadline environment".split())
 """Keys that people read and the machine does not."""

@@ -222,6 +222,10 @@ def _finish_criteria(draft: Draft) -> None:
         if key in draft.nodes:
             here = draft.low.known(known)
             draft.fields[key] = criteria(draft.low, draft.nodes[key], here | names if names else here)
+    if "validation" in draft.nodes:
+        here = draft.low.known(CRITERIA["postconditions"])
+        checks = criteria(draft.low, draft.nodes["validation"], here | names if names else here)
+        draft.fields["postconditions"] = (*draft.fields.get("postconditions", ()), *checks)
 
 
 def _item_names(draft: Draft) -> frozenset[str]:
@@ -246,7 +250,7 @@ _FINISHERS: tuple[tuple[frozenset[str], Callable[[Draft], None]], ...] = (
     (GATE_KEYS | {"evidence"}, _finish_gate),
     (frozenset({"timeout", "retry", "budgets", "timebox", "heartbeat", "watchdog"}), _finish_times),
     (frozenset({"needs", "join", "failure_modes"}), _finish_flow),
-    (frozenset(CRITERIA), _finish_criteria),
+    (frozenset({*CRITERIA, "validation"}), _finish_criteria),
     (flow.FANOUT_KEYS | {"foreach", "matrix"}, _finish_fanout),
 )
 """Which keys call for which of them."""

@@ -476,3 +476,12 @@ def test_what_is_sound_is_lowered_beside_what_is_not() -> None:
         )
     ]
     assert sorted(codes) == ["PLAN004", "PLAN005", "PLAN101", "PLAN207"]
+
+
+def test_validation_is_checked_as_postconditions_are() -> None:
+    task = plan_of(
+        "plan: p\ntasks:\n  - {id: a, uses: noop, postconditions: [duration < 5s], validation: [exit_code == 0]}\n"
+    ).tasks[0]
+    assert [criterion.text for criterion in task.postconditions] == ["duration < 5s", "exit_code == 0"]
+    said = plan_of("plan: p\ntasks:\n  - {id: a, uses: noop, validation: {by: qa}}\n").tasks[0]
+    assert said.postconditions == () and said.notes == {"validation": {"by": "qa"}}

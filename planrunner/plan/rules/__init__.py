@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.model import Capability, Plan, Task
 from planrunner.plan.rules import (
+    allowed,
     budgets,
     capability,
     cycles,
@@ -57,6 +58,7 @@ MOST_OTHERS = 50_000
 
 TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (capability.CODES, capability.check),
+    (allowed.CODES, allowed.check),
     (unexecuted.CODES, unexecuted.check),
     (targets.CODES, targets.check),
     (cycles.CODES, cycles.check),

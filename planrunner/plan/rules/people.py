@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
 from planrunner.plan.commands.looks import looks_like_calls
-from planrunner.plan.model import Criterion, Gate, Task
+from planrunner.plan.model import Criterion, FailureMode, Gate, Task
 from planrunner.plan.rules.programs import names_program
 from planrunner.plan.rules.view import PlanView, span_of
 
@@ -34,6 +34,9 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
             yield from _unmet(task, task.gate)
         if task.expect or task.gate is not None or task.postconditions or task.preconditions:
             yield from _in_words(task)
+        for mode in task.failure_modes:
+            if mode.detect is not None and mode.detect.expression is None:
+                yield _undetected(task, mode)
 
 
 def _left_to_people(task: Task) -> bool:
@@ -81,6 +84,12 @@ def _in_words(task: Task) -> Iterable[Diagnostic]:
         for criterion in criteria:
             if criterion.expression is None:
                 yield _unverifiable(task, key, criterion)
+
+
+def _undetected(task: Task, mode: FailureMode) -> Diagnostic:
+    span = mode.detect.span if mode.detect is not None and mode.detect.span.end else span_of(task, "failure_modes")
+    message = f"`{mode.name}` is described in plain words: nothing detects it, and people who are asked read of it"
+    return Diagnostic("PLAN701", message, span, help="an expression over the outcome detects it: `exit_code == 3`")
 
 
 def _unverifiable(task: Task, key: str, criterion: Criterion) -> Diagnostic:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
-from planrunner.plan.rules.view import PlanView, names
+from planrunner.plan.rules.view import PlanView, has_key, names, span_of
 from planrunner.source import Span
 
 CODES = ("PLAN020", "PLAN021")
@@ -25,6 +25,10 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
 
     if not view.outer:
         yield from _idle_keys(view)
+    for task in view.plan.tasks:
+        if isinstance(task.notes, dict) and "validation" in task.notes and has_key(task, "validation"):
+            what = f"`validation` of `{task.id}`"
+            yield without_effect(what, span_of(task, "validation"), "a list of expressions or words is checked")
 
 
 _IDLE = {
