@@ -133,6 +133,8 @@ def need(state: State, number: int) -> dict[str, int] | str:
     spends = state.trait(task).spends
     found: dict[str, int] = {}
     for what in SPENDABLE:
+        if not _may_spend(state, number, what):
+            continue
         own = limit_of(state, number, what)
         if own is None:
             own = left = _share(state, number, what)
@@ -155,6 +157,17 @@ def _left_of_calls(state: State, number: int) -> int:
     accounts = {scope: ledger_of(state).account(scope) for scope in limits}
     left = [limit - accounts[scope].taken("calls") for scope, limit in limits.items() if limit is not None]
     return max(min(left, default=1), 1)
+
+
+def _may_spend(state: State, number: int, what: str) -> bool:
+    """Whether an attempt may use any of what is counted: its capability declares it, or it does whatever the plan says,
+    as a script does, and the task itself has budgets. What all tasks have by default is not set aside for scripts."""
+    task = state.specs[number]
+    trait = state.trait(task)
+    if what in trait.spends:
+        return True
+    anything = state.traits.get(task.uses, trait)
+    return anything.effect == "unsafe" and not anything.instant and any(name == "budgets" for name, _ in task.spans)
 
 
 def _share(state: State, number: int, what: str) -> int | None:

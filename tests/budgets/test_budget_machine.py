@@ -6,6 +6,8 @@ import io
 import json
 from typing import Any
 
+import pytest
+
 from planrunner.app.execute import exit_code
 from planrunner.machine.budgets import MAX_DEPTH
 from planrunner.machine.events import (
@@ -76,6 +78,35 @@ def used(ran: Rehearsal, what: str = "cost") -> Any:
 
 
 # Setting aside and settling
+
+
+ASK = {"uses": "llm.complete", "with": {"prompt": "x"}}
+ASKS = {**TRAITS, "llm.complete": ["read", False, False, ["cost"]]}
+
+
+@pytest.mark.parametrize(
+    ("keys", "defaults", "charged"),
+    [
+        pytest.param(ASK, True, 0.02, id="a capability that spends is billed by default too"),
+        pytest.param({"run": "echo"}, True, None, id="a script is not billed for what all tasks may use"),
+        pytest.param({"run": "echo", "budgets": {"cost": "$0.02"}}, False, 0.02, id="a script whose task has budgets"),
+        pytest.param({"uses": "noop", "budgets": {"cost": "$1"}}, False, None, id="what cannot spend"),
+    ],
+)
+def test_what_tells_nothing_is_billed_where_it_may_have_spent(
+    keys: dict[str, Any], defaults: bool, charged: float | None
+) -> None:
+    shared = {"defaults": {"budgets": {"cost": "$0.02"}}} if defaults else {}
+    ran = rehearse(plan({"id": "a", **keys}, budgets={"cost": "$5"}, **shared), started={"traits": ASKS})
+    assert ran.state.status == "completed"
+    assert used(ran) == (charged or 0)
+
+
+def test_a_script_that_tells_what_it_used_is_billed_under_a_default_budget() -> None:
+    ran = run(
+        plan(task("a"), defaults={"budgets": {"cost": "$0.02"}}, budgets={"cost": "$5"}), {"a": [spent(cost=0.01)]}
+    )
+    assert used(ran) == 0.01
 
 
 def test_an_attempt_sets_its_cap_aside_and_settles_what_it_used() -> None:
@@ -182,8 +213,9 @@ def test_items_of_a_fan_out_share_its_budget_evenly() -> None:
 
 
 def test_a_default_budget_is_for_each_item_and_not_for_what_holds_them() -> None:
-    fan = {"id": "fan", "run": "work {{ item }}", "foreach": [1, 2, 3]}
-    ran = run(plan(fan, {"id": "sub", "subplan": [task("x")]}, defaults={"budgets": {"cost": "$1"}}))
+    fan = {"id": "fan", **ASK, "foreach": [1, 2, 3]}
+    sub = {"id": "sub", "subplan": [{"id": "x", **ASK}]}
+    ran = rehearse(plan(fan, sub, defaults={"budgets": {"cost": "$1"}}), started={"traits": ASKS})
     assert reserved(ran) == {"fan": [0.0], "sub": [0.0], "sub/x": [1.0], **{f"fan[{n}]": [1.0] for n in range(3)}}
 
 

@@ -92,6 +92,8 @@ def test_limits_hold_in_nested_plans_with_loops_fan_outs_and_subplans() -> None:
         loaded = load(Source(json.dumps(document), "nested.json", "json"), REGISTRY)
         if loaded.plan is None:
             continue
-        ran = simulate(World(loaded.plan, {"shell": ["unsafe", False, False], "noop": ["pure", True, False]}, seed))
+        ran = simulate(
+            World(loaded.plan, {"shell": ["unsafe", False, False, ["cost"]], "noop": ["pure", True, False]}, seed)
+        )
         held += ran.state.reason == "budget"
     assert held

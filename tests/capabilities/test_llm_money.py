@@ -101,6 +101,14 @@ class TestReservation:
         assert complete(attempt.context, "x").usage["cost"] == 0
         assert attempt.log.usage["cost"] == 0
 
+    def test_a_model_without_a_price_to_pay_costs_nothing_whatever_its_usage_says(
+        self, odd: Odd, tmp_path: Path
+    ) -> None:
+        odd.usage = '{"prompt_tokens": -11}'
+        attempt = Attempt(tmp_path, odd.settings(price={"input": 0, "output": 0}), {"cost": 1.0, "tokens": 50_000})
+        assert complete(attempt.context, "x").text == "odd"
+        assert attempt.log.usage == {"calls": 1, "cost": 0.0}
+
     def test_votes_that_do_not_all_fit_are_not_begun(self, odd: Odd, tmp_path: Path) -> None:
         attempt = Attempt(tmp_path, odd.settings(), {"calls": 4})
         with pytest.raises(Failure, match="set aside 4 calls and would need 5"):

@@ -99,7 +99,8 @@ class Purse:
         """A request is over: give back what was set aside for it. ``used`` is None where that is not known."""
         self._add(self._held, -hold.tokens, -hold.cost)
         if used is None:
-            self.unknown |= {"cost", "tokens"}
+            free = cost(hold.model, 1_000_000, 1_000_000) == 0  # however much it was
+            self.unknown |= {"tokens"} if free else {"cost", "tokens"}
             self._add(self._spent, hold.tokens, hold.cost)
             return
         if used.cost is None:
