@@ -108,3 +108,35 @@ def test_where_nothing_can_be_laid_over_files_the_task_is_refused_before_it_star
     assert not (project.folder / "src" / "new").exists()
     narrow = Level("the plan", {"files": {"write": ["src/**"]}})
     assert project.run("echo x > src/new", narrow, options={"untrusted": True}).failure == ""
+
+
+HELD = [
+    ("mkdir -p sub/.git/hooks; echo evil > sub/.git/hooks/pre-commit", "sub/.git"),
+    ("mkdir -p a/b/.git; echo '[core] ' > a/b/.git/config; echo ' hooksPath = x' >> a/b/.git/config", "a/b/.git"),
+    ("mkdir sub; echo 'gitdir: ../elsewhere' > sub/.git", "sub/.git"),
+    ("mkdir sub; echo 'network: {private: [10.0.0.0/8]}' > sub/planrunner.yaml", "sub/planrunner.yaml"),
+]
+
+
+@needs_covers
+@pytest.mark.parametrize(("script", "name"), HELD)
+def test_what_would_rule_over_a_folder_of_the_project_does_not_stay(project: Project, script: str, name: str) -> None:
+    outcome = project.run(script, options={"untrusted": True}, rights=())
+    assert (outcome.failure, outcome.rule) == ("policy", "sandbox.files"), outcome
+    assert f"made `{name}`" in outcome.message and not os.path.lexists(project.folder / name)
+    assert list((project.state / "refused").iterdir())
+
+
+@needs_covers
+def test_a_plain_repository_in_a_folder_of_the_project_stays(project: Project) -> None:
+    script = "mkdir -p sub/.git/hooks; echo '[core]' > sub/.git/config; echo x > sub/.git/hooks/update.sample"
+    outcome = project.run(script, options={"untrusted": True}, rights=())
+    assert outcome.failure == "" and (project.folder / "sub" / ".git" / "config").exists()
+
+
+@needs_covers
+def test_what_lay_in_a_folder_before_stays(project: Project) -> None:
+    (project.folder / "sub").mkdir()
+    (project.folder / "sub" / "planrunner.yaml").write_text("policy: {}\n")
+    assert project.run("true", options={"untrusted": True}, rights=()).failure == ""
+    assert (project.folder / "sub" / "planrunner.yaml").exists()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox.census import Census
 from planrunner.safety.sandbox.holding import made
-from planrunner.safety.sandbox.scopes import beneath
+from planrunner.safety.sandbox.scopes import beneath, ruling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +17,16 @@ if TYPE_CHECKING:
     from planrunner.safety.sandbox.census import Used
     from planrunner.safety.sandbox.confinement import Confinement
 
+_LARGEST = 1 << 20
 EVERY = 0.03
 """Seconds between two looks."""
+_SAMPLE = ".sample"
+"""Ends the names of hooks that git makes and never runs."""
+_RUNS = re.compile(
+    r"(?im)^\s*(?:\[\s*(?:include|includeif|filter|alias|pager|credential|diff|merge|gpg)\b"
+    r"|(?:hookspath|fsmonitor|sshcommand|pager|editor|askpass|gitproxy|external|textconv|worktree)\s*=)"
+)
+"""Settings of a repository by which git runs programs, or takes settings from elsewhere."""
 _RULING = ("planrunner.yaml", ".git")
 """Names at the top of the working directory that rule over what is run there later."""
 
@@ -35,7 +44,7 @@ class Keeper:
     """Watches the processes of one attempt from ``leader`` on; made before they start. ``aside`` is a folder to which
     what it may not leave behind is moved."""
 
-    __slots__ = ("_absent", "_aside", "_census", "_made", "_started", "confinement")
+    __slots__ = ("_absent", "_aside", "_census", "_inner", "_made", "_started", "confinement")
 
     def __init__(self, confinement: Confinement, aside: str) -> None:
         self.confinement = confinement
@@ -43,6 +52,7 @@ class Keeper:
         self._census: Census | None = None
         self._started = time.monotonic()
         self._absent = [path for path in _ruling(confinement) if not os.path.lexists(path)]
+        self._inner = _inner(confinement)
         self._made = _make(confinement)
 
     def look(self, leader: int, printed: int) -> Breach | None:
@@ -95,14 +105,15 @@ class Keeper:
         for path, before in self._made.items():
             if _signature(path) == before:
                 _remove(path)
-        found = [path for path in self._absent if os.path.lexists(path)]
-        moved = [place for place in map(self._put_aside, found) if place]
-        if not moved:
-            return None
-        name = os.path.basename(moved[0]).rpartition("-")[0]
-        allowed = "; `policy: {files: {write: [.git]}}` allows it" if name == ".git" else ""
-        words = f"made `{name}`, which rules over what is run here later: it lies in {moved[0]} now{allowed}"
-        return Breach("sandbox.files", words, name)
+        inner = [path for path in _inner(self.confinement) - self._inner if _makes_run(path)]
+        found = [*(path for path in self._absent if os.path.lexists(path)), *sorted(inner)]
+        moved = {path: place for path in found if (place := self._put_aside(path))}
+        for path, place in moved.items():
+            name = os.path.relpath(path, self.confinement.root)
+            allowed = f"; `policy: {{files: {{write: [{name}]}}}}` allows it" if name.endswith(".git") else ""
+            words = f"made `{name}`, which rules over what is run here later: it lies in {place} now{allowed}"
+            return Breach("sandbox.files", words, name)
+        return None
 
     def _put_aside(self, path: str) -> str:
         """Where it lies now; empty where an attempt beside this one was first."""
@@ -120,6 +131,31 @@ def _ruling(confinement: Confinement) -> Iterator[str]:
         path = os.path.join(confinement.root, name)
         if not any(beneath(path, let) and let != confinement.root for let in confinement.writable):
             yield path
+
+
+def _inner(confinement: Confinement) -> set[str]:
+    """What rules over folders in the working directory, and not over itself, where no scope names it."""
+    root = confinement.root
+    named = [path for path in confinement.writable if os.path.basename(path) in _RULING]
+    return {path for path in ruling(root) if os.path.dirname(path) != root and path not in named}
+
+
+def _makes_run(path: str) -> bool:
+    """Whether what a task made there makes others run something: settings, a repository with hooks or with settings
+    that name programs, and a link or a file that stands for one."""
+    if not path.endswith("/.git") or os.path.islink(path) or not os.path.isdir(path):
+        return True
+    try:
+        hooks = os.listdir(os.path.join(path, "hooks"))
+    except OSError:
+        hooks = []
+    if any(not name.endswith(_SAMPLE) for name in hooks) or os.path.islink(os.path.join(path, "hooks")):
+        return True
+    try:
+        with open(os.path.join(path, "config"), encoding="utf-8", errors="replace") as file:
+            return _RUNS.search(file.read(_LARGEST)) is not None
+    except OSError:
+        return False
 
 
 def _make(confinement: Confinement) -> dict[str, tuple[int, ...]]:

@@ -189,12 +189,16 @@ def _fitting(pattern: str, root: str) -> Iterator[str]:
 
 def repositories(root: str) -> Iterator[str]:
     """What git keeps of the project and of repositories in it: hooks and settings there make git run programs."""
+    return (path for path in ruling(root) if path.endswith("/.git"))
+
+
+def ruling(root: str) -> Iterator[str]:
+    """What rules over what is run in the project and in the folders in it: what git keeps, and settings."""
     todo = [(root, _REPOSITORIES)]
     while todo:
         folder, deeper = todo.pop()
         own = f"{folder}/.git"
-        if os.path.lexists(own):
-            yield own
+        yield from (path for path in (own, f"{folder}/{_OPERATOR}") if os.path.lexists(path))
         if deeper:
             try:
                 inner = [entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
