@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from planrunner.journal.chain import first_link, mac_of, next_link
 from planrunner.journal.requests import cover_waiting
-from planrunner.journal.walking import BITS, Sealed, entries_of, stored_form
+from planrunner.journal.walking import BITS, Sealed, entries_of, plans_of, stored_form
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def adopt(connection: Connection, chain: Chain, row: Sealed) -> tuple[int, bytes
     connection.execute(
         "UPDATE runs SET since = ?, seal = ? WHERE number = ?", (now.since, chain.seal(*now[:-1]), row.number)
     )
-    _seal_plans(connection.execute(f"{_PLANS} WHERE digest = ?", (row.plan_digest,)).fetchall(), connection, chain)
+    for digest in plans_of(connection, row):
+        _seal_plans(connection.execute(f"{_PLANS} WHERE digest = ?", (digest,)).fetchall(), connection, chain)
     cover_waiting(connection, chain, row.run)
     return seq, link
 

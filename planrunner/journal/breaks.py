@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.journal.walking import Break, Sealed, Walk, walk
+from planrunner.journal.walking import Break, Sealed, Walk, plans_of, walk
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,8 +52,14 @@ def _row_breaks(chain: Chain, row: Sealed) -> list[Break]:
 
 
 def _plan_breaks(connection: Connection, chain: Chain, row: Sealed) -> list[Break]:
-    """A run acts on the plan that is stored under its digest."""
-    plan = connection.execute(_PLAN, (row.plan_digest,)).fetchone()
+    """A run acts on the plans that are stored for it."""
+    return [
+        found for digest in plans_of(connection, row) for found in _stored_plan_breaks(connection, chain, row, digest)
+    ]
+
+
+def _stored_plan_breaks(connection: Connection, chain: Chain, row: Sealed, digest: object) -> list[Break]:
+    plan = connection.execute(_PLAN, (digest,)).fetchone()
     if plan is None:
         return []  # the journal of a program that kept none; whoever needs the plan is told
     if is_ours(chain, plan[-1]) and plan[-1] != chain.seal(*plan[:-1]):

@@ -21,6 +21,27 @@ _ROWS = (
 _RUN = "SELECT number, run, plan_id, plan_digest, created, since, epoch, status, ended, seal FROM runs"
 
 
+_PLANS = (
+    "SELECT CAST(body AS BLOB) FROM entries WHERE id >= ?1 AND id < ?1 + 4294967296"
+    " AND kind IN ('run_started', 'run_revised')"
+)
+
+
+def plans_of(connection: Connection, row: Sealed) -> list[object]:
+    """The keys under which the plans of a run are stored: of the one it began with, and of its revisions. Raises the
+    errors of SQLite."""
+    from json import loads  # late: whoever begins a run needs none of it
+
+    found = {row.plan_digest: None} if isinstance(row.plan_digest, str) else {}
+    for (body,) in connection.execute(_PLANS, (row.number << BITS,)).fetchall():
+        try:
+            event = loads(body)
+            found[str(event.get("environment", {}).get("text") or event["plan_digest"])] = None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            pass  # an event that is not as it was written is found by the chain
+    return list(found)
+
+
 class Sealed(NamedTuple):
     """The row of a run as it is stored, whatever anybody made of its types."""
 

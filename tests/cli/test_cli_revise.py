@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -445,3 +447,26 @@ def test_a_run_that_was_revised_twice_replays_also_from_a_file(run, plan, tmp_pa
     assert [line for line in run("show", "last").out.splitlines() if line.startswith("revision ")][1].startswith(
         "revision 3 by "
     )
+
+
+def test_the_plan_of_a_revision_that_was_tampered_with_is_found_and_not_acted_on(run, plan, tmp_path):
+    data = {"XDG_DATA_HOME": str(tmp_path / "data")}
+    run("exec", plan(RELEASE), **data)
+    plan(MENDED)
+    assert run("revise", "last", "p.yaml", **data).code == 0
+    assert run("audit", "verify", **data).code == 0
+    with closing(sqlite3.connect(tmp_path / "state" / "journal.db")) as database:
+        database.execute("UPDATE plans SET text = text || '# more' WHERE text LIKE '%exit 0%'")
+        database.commit()
+    told = run("audit", "verify", "last", "--json", **data)
+    assert (told.code, [each["kind"] for each in json.loads(told.out)["breaks"]]) == (10, ["plan"])
+    assert run("resume", "last", **data).code == 10
+    assert did(tmp_path) == ["build", "test"]
+
+
+def test_an_export_for_an_audit_tells_of_a_revision(run, plan, tmp_path):
+    run("exec", plan(RELEASE))
+    plan(MENDED)
+    run("retry", "last", "--plan", "p.yaml")
+    lines = [json.loads(line) for line in run("audit", "export", "last").out.splitlines()]
+    assert [line["class"] for line in lines if line.get("kind") == "run_revised"] == ["revision"]
