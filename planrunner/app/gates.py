@@ -18,7 +18,7 @@ from planrunner.machine.gates import sentence
 from planrunner.machine.state import State
 from planrunner.plan.nearest import nearest
 from planrunner.record import TYPE_CHECKING, NamedTuple
-from planrunner.views.gates import suggestion, waiting_budgets, waiting_gates
+from planrunner.views.gates import suggestion, waiting_budgets, waiting_gates, waiting_watchdogs
 from planrunner.views.terminal import word
 
 if TYPE_CHECKING:
@@ -38,11 +38,15 @@ class Waiting(NamedTuple):
     held: bool
     budgets: list[Wanted]
     decided: dict[int, str]
+    watched: list[int]
+    """Tasks that run and that a watchdog asks about."""
 
 
 def _waiting(state: State, held: bool) -> Waiting:
     decided = {} if held else rest(state)
-    return Waiting(state, waiting_gates(state), held, waiting_budgets(state, time.time()), decided)
+    return Waiting(
+        state, waiting_gates(state), held, waiting_budgets(state, time.time()), decided, waiting_watchdogs(state)
+    )
 
 
 def waiting(run: str | None, state: str | None) -> list[Waiting]:
@@ -65,7 +69,7 @@ def waiting(run: str | None, state: str | None) -> list[Waiting]:
                     continue
                 folded = stored_state(journal, row.run)
                 one = _waiting(folded, row.held)
-                if one.gates or one.budgets or one.decided:
+                if one.gates or one.budgets or one.decided or one.watched:
                     seen.append(one)
         return seen
     finally:

@@ -16,7 +16,7 @@ from planrunner.cli.settings import output
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(ctx: click.Context, /, run: str, as_json: bool) -> int:
-    """List what waits for people: the gates and used-up budgets of every run, or of RUN with what they show.
+    """List what waits for people: gates, used-up budgets and slow tasks of every run, or of RUN with what they show.
 
     \b
     Examples:
@@ -25,7 +25,7 @@ def command(ctx: click.Context, /, run: str, as_json: bool) -> int:
       planrunner gates --json
     """
     from planrunner.app.gates import waiting
-    from planrunner.views.gates import budget_gate_lines, decided_lines, gate_lines, gate_objects
+    from planrunner.views.gates import budget_gate_lines, decided_lines, gate_lines, gate_objects, watchdog_lines
 
     given = given_settings(ctx)
     found = waiting(run or None, given.state)
@@ -47,10 +47,12 @@ def command(ctx: click.Context, /, run: str, as_json: bool) -> int:
     screen = output(given)
     lines: list[str] = []
     for one in found:
-        if one.gates or one.budgets or one.decided:
+        if one.gates or one.budgets or one.decided or one.watched:
             lines.append(f"{one.state.plan.id}  run {one.state.run_id}")
             for number in one.gates:
                 lines += gate_lines(screen, one.state, number, time.time(), bool(run))
+            for number in one.watched:
+                lines += watchdog_lines(screen, one.state, number)
             for asked in one.budgets:
                 lines += budget_gate_lines(screen, one.state, asked)
             lines += decided_lines(screen, one.state, one.decided)

@@ -10,13 +10,16 @@ TIMEBOX = -1
 
 class Alarms:
     """``due`` are (time, task, step) in their order; ``begun`` is when each task with a timebox first started, with its
-    visit; ``stopping`` are attempts that have to end, with the class of failure and the sentence they end with."""
+    visit; ``stopping`` are attempts that have to end, with the class of failure and the sentence they end with;
+    ``asked`` are running tasks that a watchdog has asked people about: the seconds of the attempt, and when it
+    asked."""
 
-    __slots__ = ("begun", "due", "stopping")
+    __slots__ = ("asked", "begun", "due", "stopping")
 
     def __init__(self) -> None:
         self.due: list[tuple[float, int, int]] = []
         self.begun: dict[int, tuple[int, float]] = {}
+        self.asked: dict[int, tuple[float, float]] = {}
         self.stopping: dict[int, tuple[str, str]] = {}
 
     def set(self, at: float, number: int, step: int) -> None:

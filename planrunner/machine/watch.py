@@ -49,6 +49,7 @@ def attempt_over(state: State, number: int) -> None:
     alarms = state.alarms
     assert alarms is not None
     alarms.stopping.pop(number, None)
+    alarms.asked.pop(number, None)
     for step in range(len(state.specs[number].watchdog)):
         alarms.drop(number, step)
 
@@ -59,6 +60,7 @@ def task_over(state: State, number: int) -> None:
     assert alarms is not None
     alarms.drop(number)
     alarms.stopping.pop(number, None)
+    alarms.asked.pop(number, None)
 
 
 def warned(state: State, event: Warned, at: float) -> None:
@@ -68,6 +70,7 @@ def warned(state: State, event: Warned, at: float) -> None:
         if watch == (event.after, event.do):
             alarms.drop(number, step)
     if event.do == "ask":
+        alarms.asked[number] = (event.after, at)
         state.tasks[number].detail = f"somebody should look: it still runs after {format_duration(event.after)}"
 
 
@@ -75,6 +78,7 @@ def stopping(state: State, event: AttemptStopping, at: float) -> None:
     number, alarms = state.index[event.task], state.alarms or Alarms()
     state.alarms = alarms
     alarms.drop(number)
+    alarms.asked.pop(number, None)
     alarms.stopping[number] = (event.failure, event.detail)
 
 

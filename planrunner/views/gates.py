@@ -47,9 +47,60 @@ def waiting_budgets(state: State, now: float) -> list[Wanted]:
     return wanted(state, now)
 
 
+def waiting_watchdogs(state: State) -> list[int]:
+    """The tasks that run for so long that a watchdog asks people about them, by number."""
+    return sorted(state.alarms.asked) if state.alarms is not None else []
+
+
+def watchdog_command(program: str, state: State, task: str) -> str:
+    """The command that ends what a watchdog asks about."""
+    return f"{program} cancel {state.run_id} --task {_quoted(task)} --reason TEXT"
+
+
+def _watchdog_ask(state: State, number: int) -> str:
+    assert state.alarms is not None
+    after = duration_text(state.alarms.asked[number][0])
+    return f"`{state.specs[number].id}` still runs after {after}: let it go on, or end it?"
+
+
+def watchdog_object(state: State, number: int) -> dict[str, Json]:
+    """A task that a watchdog asks people about, in the shape of a gate; it goes on meanwhile."""
+    assert state.alarms is not None
+    return {
+        "gate": state.specs[number].id,
+        "stage": "watchdog",
+        "kind": "watchdog",
+        "ask": _watchdog_ask(state, number),
+        "words": [],
+        "about": about(state, number),
+        "options": [],
+        "form": [],
+        "inputs": {},
+        "evidence": [],
+        "roles": [],
+        "people": [],
+        "need": 1,
+        "not_starter": False,
+        "since": state.alarms.asked[number][1],
+        "expires": None,
+        "votes": [],
+    }
+
+
+def watchdog_lines(terminal: Terminal, state: State, number: int) -> list[str]:
+    """A task that a watchdog asks people about, as text."""
+    name = state.specs[number].id
+    return [
+        f"{terminal.sign('running')} {terminal.paint(name, 'bold')}  {harmless(_watchdog_ask(state, number))}",
+        *(f"    {line}" for line in about_lines(state, number)),
+        f"    {watchdog_command(terminal.program, state, name)}",
+    ]
+
+
 def gate_objects(state: State, now: float) -> list[dict[str, Json]]:
-    """Everything of a run that waits for people as data: gates, then budgets."""
+    """Everything of a run that waits for people as data: gates, then what watchdogs ask, then budgets."""
     gates = [gate_object(state, number) for number in waiting_gates(state)]
+    gates += [watchdog_object(state, number) for number in waiting_watchdogs(state)]
     return gates + [budget_gate_object(asked) for asked in waiting_budgets(state, now)]
 
 

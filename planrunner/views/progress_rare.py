@@ -102,8 +102,12 @@ def _warned(_terminal: Terminal, _state: State, event: BudgetWarned, _at: float)
     return warning_text(event)
 
 
-def _watched(terminal: Terminal, _state: State, event: Warned, _at: float) -> str:
-    look = ": somebody should look" if event.do == "ask" else ""
+def _watched(terminal: Terminal, state: State, event: Warned, _at: float) -> str:
+    look = ""
+    if event.do == "ask":
+        from planrunner.views.gates import watchdog_command  # late: few tasks are looked after
+
+        look = f": let it go on, or end it with `{watchdog_command(terminal.program, state, event.task)}`"
     return f"{terminal.sign('running')} {event.task} still runs after {duration_text(event.after)}{look}"
 
 

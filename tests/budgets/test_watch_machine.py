@@ -26,6 +26,7 @@ from planrunner.plugins import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import TRAITS, Rehearsal, rehearse
 from planrunner.testing.simulate import START
+from planrunner.views.gates import gate_objects
 
 FLAKY = Outcome("transient", "try later", duration=4.0)
 
@@ -117,6 +118,20 @@ def test_the_steps_of_a_watchdog_come_in_their_time_and_each_once() -> None:
     assert events(ran, Warned) == [(5.0, Warned("a", 1, 5.0, "warn")), (8.0, Warned("a", 1, 8.0, "ask"))]
     assert [(at, event.failure) for at, event in events(ran, AttemptStopping)] == [(20.0, "timeout")]
     assert ran.state.tasks[0].failure == "timeout"
+
+
+def test_what_a_watchdog_asks_about_waits_for_people_until_the_attempt_is_over() -> None:
+    steps = [{"after": "8s", "do": "ask"}]
+    document = plan({"id": "a", "run": "work", "watchdog": steps, "timeout": "1h", "title": "The slow one"})
+    ran = rehearse(document, {"a": [Outcome(duration=99.0)]})
+    state, asked = State(document, "r"), []
+    for entry in ran.entries:
+        evolve(state, entry.event, entry.at)
+        asked.append([each for each in gate_objects(state, entry.at) if each["stage"] == "watchdog"])
+    [first] = next(each for each in asked if each)
+    assert (first["gate"], first["about"]) == ("a", {"title": "The slow one"})
+    assert first["ask"] == "`a` still runs after 8.0s: let it go on, or end it?"
+    assert asked[-1] == []
 
 
 def test_a_watchdog_that_cancels_cancels() -> None:

@@ -158,3 +158,22 @@ def test_who_is_asked_for_the_items_of_a_family_makes_its_tasks(project: Any) ->
         "dive-1": "completed",
         "dive-2": "completed",
     }
+
+
+def test_what_a_watchdog_asks_about_is_listed_while_it_runs_and_can_be_ended(project: Any) -> None:
+    watch = "watchdog: [{after: 50ms, do: ask}]"
+    project.plan(f"plan: p\ntasks:\n  - {{id: slow, uses: sleep, with: {{duration: 1h}}, {watch}}}\n")
+    going = project.start("exec", "p.yaml")
+    try:
+        listed: list[Any] = []
+        while not listed and going.poll() is None:
+            ran = project("gates", "--json")
+            listed = ran.data["gates"] if ran.code == 0 else []
+        assert (listed[0]["gate"], listed[0]["stage"], listed[0]["held"]) == ("slow", "watchdog", True)
+        text = project("gates").out
+        command = re.search(r"planrunner (cancel \S+ --task slow) --reason TEXT", text)
+        assert command and "let it go on, or end it?" in text
+        assert project(*command[1].split(), "--reason", "too slow").code == 0
+    finally:
+        _, err = going.communicate(timeout=60)
+    assert going.returncode == 1 and "`slow` was cancelled by ana: too slow" in err
