@@ -25,7 +25,7 @@ from planrunner.machine.moves import (
     take_standing,
     tell_recovering,
 )
-from planrunner.machine.state import State, Trait
+from planrunner.machine.state import State, Trait, Tried
 from planrunner.machine.statuses import SETTLED, IllegalMove, check_run
 from planrunner.plan.model import Plan
 from planrunner.record import TYPE_CHECKING
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
     from planrunner.machine.events import Event
     from planrunner.machine.frame import Frame
+
+_REMEMBERED = 9
+"""Earlier attempts of a task that are remembered beside the last one before."""
 
 CUT_OFF = ("interrupted", "unstarted")
 """Ends that are none: stopped in the middle, or stopped before it began. The attempt goes on with the next resume."""
@@ -131,6 +134,7 @@ def _resumed(state: State, event: RunResumed, at: float) -> None:
     for number, task in enumerate(state.tasks):
         if task.status not in SETTLED or number in state.recovering:
             state.candidates[number] = None
+            task.idle += event.idle if task.started is not None else 0.0
     state.unattended = False
     if state.debts is not None:
         from planrunner.machine import compensation  # late, as below
@@ -227,6 +231,9 @@ def _retry_scheduled(state: State, event: RetryScheduled, at: float) -> None:
     found = state.tasks[number]
     free_slot(state, number)
     move(state, number, found, "pending")
+    if (last := found.outcome) is not None:
+        tried = Tried(event.attempt, event.failure, last.failure, last.message, last.exit_code, last.duration)
+        found.tried = (*found.tried[-_REMEMBERED:], tried)
     found.failure = event.failure
     found.judged = True
     if found.gate is not None and found.gate.stage == "criteria":

@@ -7,9 +7,10 @@ from planrunner.machine.joins import needs_verdict
 from planrunner.machine.paths import is_gone
 from planrunner.machine.routes import fired, routes_verdict
 from planrunner.machine.scope import TaskScope
-from planrunner.machine.state import State, TaskState
+from planrunner.machine.state import State, TaskState, Tried
 from planrunner.machine.stops import stop_text
 from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.plan.expressions.quantities import format_duration
 
 
 def why(state: State, task_id: str) -> list[str]:
@@ -178,23 +179,46 @@ def _when(state: State, number: int) -> str:
 
 
 def _attempts(state: State, number: int) -> list[str]:
+    """How each attempt of this visit ended, the last one at the end."""
     task, found = state.specs[number], state.tasks[number]
-    if not found.attempts:
-        return []
     count = found.attempts - found.past
     if not count:
         return []
-    text = f"attempt {count} of at most {task.retry.attempts}"
+    allowed = max(task.retry.attempts, count)
+    lines = [f"attempt {each.attempt - found.past} of {allowed}{_ended(each)}" for each in found.tried]
+    if found.tried and found.tried[-1].attempt == found.attempts:
+        return lines  # it waits for the next one
+    text = f"attempt {count} of {allowed}"
     if found.past:
-        text += f" on this visit, {found.attempts} in all"
+        text += f" on this visit ({found.attempts} in all)"
     if found.reissues:
         text += f", issued again {found.reissues} times after a crash"
-    outcome = found.outcome
-    if outcome is not None and outcome.failure:
-        text += f": {outcome.failure} failure, {outcome.message}"
-    elif outcome is not None:
-        text += ": ended well" + (f" after {outcome.duration:.2f} s" if number not in state.holders else "")
-    return [text]
+    if (last := found.outcome) is not None and found.status == "completed" and last.failure:
+        text += f" exited {last.exit_code}, as its criteria allow"
+    elif last is not None:
+        failure = found.failure if found.status == "failed" else ""
+        took = 0.0 if number in state.holders else last.duration
+        text += _ended(Tried(found.attempts, failure, last.failure, last.message, last.exit_code, took))
+    return [*lines, text]
+
+
+def _ended(each: Tried) -> str:
+    """How an attempt ended: `` succeeded after 2 ms``."""
+    after = f" after {_took(each.duration)}" if each.duration else ""
+    if each.failure and not each.outcome:
+        exited = "succeeded" if each.exit_code is None else f"exited {each.exit_code}"
+        return f" {exited}, but a criterion failed"
+    if each.outcome in ("cancelled", "interrupted"):
+        return f" was {each.outcome}{after}" + (f": {each.message}" if each.message else "")
+    if each.outcome:
+        return f" failed{after} ({each.failure or each.outcome}): {each.message}"
+    return f" succeeded{after}"
+
+
+def _took(seconds: float) -> str:
+    if seconds < 1:
+        return f"{max(seconds * 1000, 1):.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 60 else format_duration(round(seconds))
 
 
 def _limit_name(label: str) -> str:

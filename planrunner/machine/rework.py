@@ -235,6 +235,7 @@ def _begin_anew(state: State, number: int, revised: bool) -> None:
             keep_outputs(state, number)
         found.visit += 1
     found.past = found.attempts
+    found.idle, found.tried = 0.0, ()
     found.standing = ""
     found.outcome = found.facts = found.started = found.ended = found.inner = found.gate = None
     found.cleared = ()

@@ -42,6 +42,18 @@ class Trait(NamedTuple):
     taint: Json = None
 
 
+class Tried(NamedTuple):
+    """How an attempt ended that was followed by another one: the class of the failure, what the attempt itself came to
+    (``outcome`` empty where it went well and a criterion failed), and how long it took in seconds."""
+
+    attempt: int
+    failure: str
+    outcome: str
+    message: str
+    exit_code: int | None
+    duration: float
+
+
 class TaskState:
     """One task of a run. ``attempts`` counts attempts that were started, those before it was sent back (``past``)
     included; ``uncertain`` marks one whose end nobody saw. ``frame`` is the level it stands on, ``inner`` the one it
@@ -59,6 +71,7 @@ class TaskState:
         "failure",
         "frame",
         "gate",
+        "idle",
         "inner",
         "inputs",
         "insisted",
@@ -76,6 +89,7 @@ class TaskState:
         "standing",
         "started",
         "status",
+        "tried",
         "uncertain",
         "visit",
     )
@@ -113,6 +127,10 @@ class TaskState:
         self.failure = ""
         self.started: float | None = None
         self.ended: float | None = None
+        self.idle = 0.0
+        """Seconds after the start in which no process acted on the run."""
+        self.tried: tuple[Tried, ...] = ()
+        """The attempts of this visit that another one followed, the last few of them."""
 
 
 class Queue:

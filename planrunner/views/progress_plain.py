@@ -122,7 +122,7 @@ def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) ->
     number = state.index[event.task]
     found = state.tasks[number]
     status = event.status.replace("_", " ")
-    took = f" in {duration_text(max(0.0, at - found.started))}" if found.started is not None else ""
+    took = f" in {duration_text(max(0.0, at - found.started - found.idle))}" if found.started is not None else ""
     line = f"{terminal.sign(event.status)} {event.task} {status}{took}"
     if found.attempts - found.past > 1:
         line += f", {attempt_text(state.specs[number], found.attempts, found.past)}"

@@ -126,8 +126,9 @@ def attempt_text(task: Task, attempt: int, past: int = 0) -> str:
 
 
 def elapsed(found: TaskState, now: float) -> float:
-    """Seconds from the start of the first attempt to the end of the last one, or to ``now`` while the task goes on."""
+    """Seconds from the start of the first attempt to the end of the last one, or to ``now`` while the task goes on,
+    without those in which no process acted on the run."""
     if found.started is None:
         return 0.0
     going = found.status in ("running", "pending", "queued") or found.ended is None
-    return max(0.0, (now if going else found.ended or now) - found.started)
+    return max(0.0, (now if going else found.ended or now) - found.started - found.idle)

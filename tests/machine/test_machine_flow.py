@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
+from planrunner.app.proof.lives import RUN_ID
 from planrunner.app.selection import select
-from planrunner.machine.events import Outcome, RunParked, TaskSettled
+from planrunner.machine.events import Outcome, RunParked, RunResumed, TaskSettled
+from planrunner.machine.evolve import evolve, fold
 from planrunner.machine.explain import why
 from planrunner.plan.load import load
 from planrunner.plan.model import Plan
 from planrunner.plugins import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import Rehearsal, rehearse
+from planrunner.views.standing import elapsed
 
 BAD = Outcome("logic", "exit code 1", exit_code=1, duration=1.0)
 FLAKY = Outcome("transient", "try later", duration=1.0)
@@ -341,6 +344,35 @@ def test_a_task_is_settled_once_and_every_decision_has_an_event() -> None:
     ran = run({"id": "a"}, {"id": "b", "needs": ["a"]}, bad=("a",))
     settled = [entry.event.task for entry in ran.entries if isinstance(entry.event, TaskSettled)]
     assert sorted(settled) == ["a", "b"]
+
+
+def test_why_tells_how_each_attempt_ended() -> None:
+    ran = rehearse(plan({"id": "a", "retry": {"attempts": 3, "delay": "1s"}}), {"a": [FLAKY, GOOD]})
+    assert why(ran.state, "a")[-2:] == [
+        "attempt 1 of 3 failed after 1.0 s (transient): try later",
+        "attempt 2 of 3 succeeded after 1.0 s",
+    ]
+
+
+def test_why_tells_a_criterion_that_failed_from_an_attempt_that_did() -> None:
+    ran = rehearse(
+        plan({"id": "a", "expect": ["exit_code == 1"], "retry": {"attempts": 2, "delay": "1s"}}), {"a": [GOOD]}
+    )
+    assert [line for line in why(ran.state, "a") if line.startswith("attempt")] == [
+        "attempt 1 of 2 exited 0, but a criterion failed",
+        "attempt 2 of 2 exited 0, but a criterion failed",
+    ]
+    judged = rehearse(plan({"id": "a", "expect": ["exit_code == 1"]}), {"a": [BAD]})
+    assert why(judged.state, "a")[-1] == "attempt 1 of 1 exited 1, as its criteria allow"
+
+
+def test_a_task_takes_no_longer_than_somebody_acted_on_its_run() -> None:
+    ran = rehearse(plan({"id": "a"}))
+    entries = [entry for entry in ran.entries if type(entry.event).__name__ in ("RunStarted", "AttemptStarted")]
+    state = fold(ran.state.plan, RUN_ID, entries)
+    start = entries[-1].at
+    evolve(state, RunResumed(2, idle=3600.0), start + 3600.0)
+    assert elapsed(state.tasks[0], start + 3605.0) == pytest.approx(5.0)
 
 
 def test_why_names_the_need_that_failed_and_the_edge_that_did_not_fire() -> None:
