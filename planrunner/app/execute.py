@@ -188,6 +188,10 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
     imagined: Effects | None = None
     here = boot()
     now = time.time()
+    if plan.due is not None or any(task.due is not None for task in plan.tasks):
+        from planrunner.app.deadlines import require_time  # late: few plans name a date
+
+        require_time(plan, seen.text, request.plan, now)
     if request.dry_run:
         from planrunner.app.dry import assumed
 

@@ -8,6 +8,10 @@ TIMEBOX = -1
 """The step of an alarm that ends a timebox; others are numbers of steps of a watchdog."""
 
 
+DEADLINE = -2
+"""The step of an alarm at the deadline of a task."""
+
+
 class Alarms:
     """``due`` are (time, task, step) in their order; ``begun`` is when each task with a timebox first started, with its
     visit; ``stopping`` are attempts that have to end, with the class of failure and the sentence they end with;

@@ -143,6 +143,8 @@ def limit_time(state: State, number: int, at: float) -> None:
             moving.append(task.sub.budgets.time)
     ends = min((at + limit for limit in line if limit is not None), default=None)
     limit = min((limit for limit in moving if limit is not None), default=None)
+    if task.sub is not None and task.sub.due is not None:
+        ends = task.sub.due if ends is None else min(ends, task.sub.due)
     if limit is not None:
         from planrunner.machine.stints import begun  # late: few tasks have time of their own
 

@@ -8,7 +8,7 @@ from planrunner.machine.outcomes import after_attempt, recover_attempt
 from planrunner.machine.starting import admit, before_attempt, while_queued
 from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS, OUT_OF_BUDGET, SETTLED, IllegalMove
-from planrunner.machine.stops import called_off, closed, give_up, is_given_up
+from planrunner.machine.stops import called_off, closed, deadline_of, give_up, is_given_up
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -154,17 +154,17 @@ def _out_of_time(state: State, now: float) -> str:
     due = _stop_time(state, now)
     if due is None or due > now:
         return ""
-    deadline = state.plan.deadline
-    return "deadline" if deadline is not None and state.started_at + deadline <= now else "time"
+    deadline = deadline_of(state)
+    return "deadline" if deadline is not None and deadline <= now else "time"
 
 
 def _stop_time(state: State, now: float) -> float | None:
     """When the time of the plan is used up, at the pace of ``now``; None while nothing ends it."""
     plan = state.plan
-    limit, deadline = plan.budgets.time, plan.deadline
+    limit, deadline = plan.budgets.time, deadline_of(state)
     if (limit is None and deadline is None) or not state.open or state.stop_reason not in ("", "pause", "budget"):
         return None
-    due = None if deadline is None else state.started_at + deadline
+    due = deadline
     if limit is None or plan.budgets.on_exhausted == "gate" or state.active_since is None:
         return due
     if state.ledger is not None:

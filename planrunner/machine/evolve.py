@@ -185,7 +185,7 @@ def _attempt_started(state: State, event: AttemptStarted, at: float) -> None:
         from planrunner.machine import stints  # late: few tasks have time of their own, and few runs stand still
 
         stints.moved(state, number, at)
-    if task.timebox is not None or task.watchdog:
+    if task.timebox is not None or task.watchdog or task.due is not None or task.due_in is not None:
         from planrunner.machine import watch  # late: few tasks are looked after
 
         watch.armed(state, number, at)

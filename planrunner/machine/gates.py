@@ -29,7 +29,7 @@ from planrunner.machine.scope import GateScope
 from planrunner.machine.statuses import FINAL_STOPS, SETTLED
 from planrunner.machine.stints import moved
 from planrunner.machine.stops import outlives, stopped
-from planrunner.plan.model import Criterion, Gate, Reject
+from planrunner.plan.model import Criterion, Gate, Reject, Task
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _examined(state: State, number: int, gate: GateState, now: float) -> GateOpe
         written.people,
         written.need,
         written.not_starter,
-        None if written.expires is None else now + written.expires,
+        _expiry(state, task, written, now),
     )
 
 
@@ -182,6 +182,17 @@ def _for_people(written: Gate, gate: GateState) -> bool:
     """Whether anything is left that checks cannot decide."""
     named = written.roles or written.people or written.ask or written.options or written.form
     return written.kind in _PEOPLE or bool(named) or bool(gate.request.get("words"))
+
+
+def _expiry(state: State, task: Task, written: Gate, now: float) -> float | None:
+    """When people must have decided: the time that the gate leaves them, and the deadline of the task."""
+    expires = None if written.expires is None else now + written.expires
+    if task.due is None and task.due_in is None:
+        return expires
+    from planrunner.machine.stops import task_deadline  # late: few tasks have a deadline
+
+    due = task_deadline(state, task)
+    return due if expires is None else expires if due is None else min(expires, due)
 
 
 def digest(

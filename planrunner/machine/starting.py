@@ -52,6 +52,11 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
         return settle(task, "cancelled", "stopped", stop_detail(state, failing))
     if frame.limit and number >= frame.limit:
         return None
+    if task.due is not None or task.due_in is not None:
+        from planrunner.machine.stops import task_deadline, task_deadline_text  # late: few tasks have a deadline
+
+        if (task_deadline(state, task) or 0.0) <= now:
+            return Record(TaskSettled(task.id, "failed", "deadline", task_deadline_text(task), "timeout"))
     return _conditions(state, number, ready)
 
 

@@ -93,8 +93,30 @@ def stopped(state: State, task: Task, before: str = "") -> Command | None:
     return None
 
 
+def deadline_of(state: State) -> float | None:
+    """When the run must be done; None where its plan does not say."""
+    plan = state.plan
+    if plan.deadline is not None:
+        return state.started_at + plan.deadline
+    return plan.due
+
+
+def task_deadline(state: State, task: Task) -> float | None:
+    """When a task must be done; None where it does not say."""
+    return state.started_at + task.due_in if task.due_in is not None else task.due
+
+
+def task_deadline_text(task: Task) -> str:
+    """That a task has come to its deadline, as a sentence."""
+    said = task.notes.get("deadline", "") if isinstance(task.notes, dict) else ""
+    return f"its deadline ({said}{' from the start of the run' if task.due_in is not None else ''}) has passed"
+
+
 def deadline_text(plan: Plan) -> str:
     """That the run has come to the deadline of its plan, as a sentence."""
+    if plan.deadline is None:
+        said = plan.notes.get("deadline", "") if isinstance(plan.notes, dict) else ""
+        return f"the deadline of the plan ({said}) has passed"
     from planrunner.plan.expressions.quantities import format_duration  # late: few runs come to it
 
     return f"the deadline of the plan ({format_duration(plan.deadline or 0.0)} from the start of the run) has passed"

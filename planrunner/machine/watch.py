@@ -6,11 +6,12 @@ start of the task and goes on while nobody acts on the run, a watchdog counts fr
 
 from __future__ import annotations
 
-from planrunner.machine.alarms import TIMEBOX, Alarms
+from planrunner.machine.alarms import DEADLINE, TIMEBOX, Alarms
 from planrunner.machine.commands import Record
 from planrunner.machine.events import AttemptStopping, FrameClosing, TaskSettled, Warned
 from planrunner.machine.state import State
 from planrunner.machine.statuses import FINAL_STOPS
+from planrunner.machine.stops import task_deadline, task_deadline_text
 from planrunner.plan.expressions.quantities import format_duration
 from planrunner.record import TYPE_CHECKING
 
@@ -40,6 +41,9 @@ def armed(state: State, number: int, at: float) -> None:
             begun = at
             alarms.begun[number] = (found.visit, begun)
         alarms.set(begun + task.timebox, number, TIMEBOX)
+    deadline = task_deadline(state, task)
+    if deadline is not None:
+        alarms.set(deadline, number, DEADLINE)
     for step, watch in enumerate(task.watchdog):
         alarms.set(at + watch.after, number, step)
 
@@ -108,13 +112,15 @@ def next_alarm(state: State) -> float | None:
 
 def _answer(state: State, number: int, step: int) -> Command | None:
     task, found = state.specs[number], state.tasks[number]
-    if step == TIMEBOX:
-        detail = f"its timebox of {format_duration(task.timebox or 0.0)} is over"
+    if step in (TIMEBOX, DEADLINE):
+        reason, detail = "timebox", f"its timebox of {format_duration(task.timebox or 0.0)} is over"
+        if step == DEADLINE:
+            reason, detail = "deadline", task_deadline_text(task)
         if found.status in ("pending", "queued"):
-            return Record(TaskSettled(task.id, "failed", "timebox", detail, "timeout"))
+            return Record(TaskSettled(task.id, "failed", reason, detail, "timeout"))
         if number in state.holders:
             return None if found.inner is None or found.inner.closing else Record(FrameClosing(task.id, "timeout"))
-        return _end(state, number, "timeout", "timebox", detail)
+        return _end(state, number, "timeout", reason, detail)
     watch = task.watchdog[step]
     if watch.do in ("warn", "ask"):
         return Record(Warned(task.id, found.attempts, watch.after, watch.do)) if _acts(state, number) else None

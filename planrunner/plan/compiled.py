@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-LAYOUT = 2
+LAYOUT = 3
 
 if TYPE_CHECKING:
     _Pool = dict[Any, Any]

@@ -14,7 +14,7 @@ from planrunner.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-_PLACES = frozenset({"span", "spans", "script", "file", "axes"})
+_PLACES = frozenset({"span", "spans", "script", "file", "axes", "due", "due_in"})
 """Places, and what follows from other fields."""
 
 

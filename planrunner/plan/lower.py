@@ -80,6 +80,8 @@ def _policies(low: Lowering, nodes: dict[str, Node], fields: dict[str, Any], not
         fields["deadline"] = policy.deadline(low, nodes["deadline"])
         if fields["deadline"] is not None:
             del notes["deadline"]
+        else:
+            fields["due"] = policy.due(nodes["deadline"])
 
 
 def _tasks(low: Lowering, nodes: dict[str, Node], first: list[Mapping], last: list[Mapping]) -> tuple[Task, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from planrunner.plan import lower_actions as actions
 from planrunner.plan import lower_flow as flow
 from planrunner.plan import lower_parts as parts
+from planrunner.plan import lower_policy as policy
 from planrunner.plan import lower_values as values
 from planrunner.plan.commands.looks import only_calls
 from planrunner.plan.lower_expressions import FACTS, OUTCOME, condition
@@ -87,6 +88,13 @@ def _inputs(draft: Draft, node: Node) -> None:
 
 def _policy(draft: Draft, node: Node) -> None:
     draft.fields["policy"] = values.data(node)
+
+
+def _deadline(draft: Draft, node: Node) -> None:
+    """Kept as people read it, too."""
+    draft.notes["deadline"] = values.data(node)
+    draft.fields["due_in"] = policy.deadline(draft.low, node)
+    draft.fields["due"] = policy.due(node)
 
 
 def _secrets(draft: Draft, node: Node) -> None:
@@ -211,6 +219,7 @@ READERS: dict[str, _Reader] = {
     "env": _env,
     "policy": _policy,
     "secrets": _secrets,
+    "deadline": _deadline,
     "allow_failure": _allow_failure,
     "irreversible": _irreversible,
     "optional": _optional,

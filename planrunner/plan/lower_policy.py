@@ -77,4 +77,21 @@ def deadline(low: Lowering, node: Node) -> float | None:
     return seconds
 
 
+def due(node: Node) -> float | None:
+    """Seconds since 1970 where a deadline is a date or a time in ISO 8601; UTC where it names no zone, and a date means
+    the end of that day. None for words, which people read."""
+    word = values.text(node)
+    if not re.match(r"\d{4}-\d\d-\d\d", word):
+        return None
+    from datetime import UTC, datetime, timedelta  # late: few plans name a date
+
+    try:
+        moment = datetime.fromisoformat(word)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment + timedelta(days=1) if len(word) == len("2026-12-31") else moment).timestamp()
+
+
 _TIMELIKE = r"(?i)(?:\d+(?:\.\d+)?\s*(?!jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]+\s*)+"

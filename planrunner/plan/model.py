@@ -155,6 +155,10 @@ class Task(NamedTuple):
     """The rights of the task, which narrow those of the plan; see ``plan/rights.py``."""
     secrets: Json = None
     """The credentials that the task is given: a list of ids, or a mapping from the variable that brings each."""
+    due_in: float | None = None
+    """Seconds from the start of the run after which the task must be done; follows from the notes."""
+    due: float | None = None
+    """When the task must be done, in seconds since 1970; follows from the notes."""
 
 
 class Plan(NamedTuple):
@@ -189,6 +193,8 @@ class Plan(NamedTuple):
     """Labels whose tasks wait for a gate, from ``policy: {gates: …}``."""
     file: str = ""
     """The file of a linked plan, from the folder of the outermost one; its spans are places there."""
+    due: float | None = None
+    """When a run must be done, in seconds since 1970; follows from the notes."""
 
 
 _CLAUSES = frozenset("Expression Criterion Param Output Artifact Edge FailureMode".split())
