@@ -26,7 +26,7 @@ from planrunner.machine.events import (
     Warned,
 )
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.standing import attempt_text, listed, waiting
+from planrunner.views.standing import attempt_text, listed, shown_counts, waiting
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, foreign
 
@@ -92,8 +92,9 @@ def _reset(terminal: Terminal, _state: State, event: TasksReset, _at: float) -> 
 
 
 def _resumed(_terminal: Terminal, state: State, _event: RunResumed, _at: float) -> str:
-    done = sum(state.counts.get(status, 0) for status in ("completed", "skipped", "omitted"))
-    return f"resumed: {done} of {len(state.tasks)} tasks are done already"
+    counts = shown_counts(state)  # as at the end of the run: what stands for the tasks it holds is not counted
+    done = sum(counts.get(status, 0) for status in ("completed", "skipped", "omitted"))
+    return f"resumed: {done} of {sum(counts.values())} tasks are done already"
 
 
 def _warned(_terminal: Terminal, _state: State, event: BudgetWarned, _at: float) -> str:

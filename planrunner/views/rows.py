@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planrunner.record import TYPE_CHECKING, NamedTuple
-from planrunner.views.outline import Line, outlined
+from planrunner.views.outline import outlined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,14 +32,15 @@ def hidden(dull: int) -> list[Row]:
     return [Row(0, -1, f"  {dull} tasks without anything to tell are not listed")] if dull else []
 
 
-def level_lines(state: State, frame: Frame) -> list[Line]:
-    """The tasks of one frame as an outline, by their numbers in the run."""
+def level_tasks(state: State, frame: Frame) -> list[int]:
+    """The tasks of one frame by their numbers in the run, each after those it needs. They stand on one level: only what
+    a task holds is indented."""
     first, shape = frame.first, state.shape
     numbers = range(first, first + frame.size)
     if frame.kind == "items":
-        return [Line(number, 0, ()) for number in numbers]
+        return list(numbers)
     needs = [[need - first for need in shape.needs[number]] for number in numbers]
     routed: Sequence[Sequence[int]] = [
         [route.source - first for route in shape.routes_in.get(number, ())] for number in numbers
     ]
-    return [Line(line.task + first, line.level, line.also) for line in outlined(needs, routed)]
+    return [line.task + first for line in outlined(needs, routed)]

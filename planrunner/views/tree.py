@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.rows import DULL, WHOLE, Row, hidden, level_lines
+from planrunner.views.rows import DULL, WHOLE, Row, hidden, level_tasks
 from planrunner.views.run import reason_text
 from planrunner.views.standing import attempt_text, elapsed, is_resting, shown_status
 from planrunner.views.symbols import duration_text
@@ -43,11 +43,10 @@ def _undone(state: State) -> set[int]:
 
 
 def _flat(state: State, whole: bool) -> list[Row]:
-    lines = level_lines(state, state.top)
-    if whole or len(lines) <= WHOLE:
-        return [Row(line.level, line.task, state.specs[line.task].id) for line in lines]
-    shown = [line.task for line in lines if state.tasks[line.task].status not in DULL]
-    return [Row(0, number, state.specs[number].id) for number in shown] + hidden(len(lines) - len(shown))
+    tasks = level_tasks(state, state.top)
+    every = whole or len(tasks) <= WHOLE
+    shown = [number for number in tasks if every or state.tasks[number].status not in DULL]
+    return [Row(0, number, state.specs[number].id) for number in shown] + hidden(len(tasks) - len(shown))
 
 
 def _text(terminal: Terminal, state: State, row: Row, room: tuple[int, int], now: float, undone: bool) -> str:

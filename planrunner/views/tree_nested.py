@@ -8,7 +8,7 @@ from planrunner.machine.paths import frames
 from planrunner.machine.state import State
 from planrunner.record import NamedTuple
 from planrunner.views.nesting import counted, name_inside, round_text, words
-from planrunner.views.rows import DULL, WHOLE, Row, hidden, level_lines
+from planrunner.views.rows import DULL, WHOLE, Row, hidden, level_tasks
 from planrunner.views.standing import shown_status
 
 MANY = 12
@@ -34,15 +34,14 @@ def rows(state: State, whole: bool) -> list[Row]:
     """The rows from the plan's own tasks down."""
     fold = not whole and len(state.specs) > WHOLE
     sight = _Sight(state, frames(state), _notable(state), whole, fold)
-    lines = level_lines(state, state.top)
+    tasks = level_tasks(state, state.top)
     found: list[Row] = []
     dull = 0
-    for line in lines:
-        if fold and len(lines) > WHOLE and line.task not in sight.notable:
+    for number in tasks:
+        if fold and len(tasks) > WHOLE and number not in sight.notable:
             dull += 1
-            continue
-        flat = fold and len(lines) > WHOLE
-        found += _task(sight, line.task, 0 if flat else line.level)
+        else:
+            found += _task(sight, number, 0)
     return found + hidden(dull)
 
 
@@ -90,15 +89,15 @@ def _frame(sight: _Sight, frame: Frame, level: int, heading: str) -> list[Row]:
         status = "failed" if frame.failing else around if going else "completed"
         found.append(Row(level, -1, heading, status))
         level += 1
-    lines = level_lines(state, frame)
-    few = sight.whole or (len(lines) <= MANY and not sight.fold)
-    listed = _listed(sight, [line.task for line in lines])
+    tasks = level_tasks(state, frame)
+    few = sight.whole or (len(tasks) <= MANY and not sight.fold)
+    listed = _listed(sight, tasks)
     left: dict[str, int] = {}
-    for line in lines:
-        if few or line.task in listed:
-            found += _task(sight, line.task, level + line.level)
+    for number in tasks:
+        if few or number in listed:
+            found += _task(sight, number, level)
         else:
-            status = shown_status(state, state.tasks[line.task])
+            status = shown_status(state, state.tasks[number])
             left[status] = left.get(status, 0) + 1
     if left and len(found) > bool(heading):
         found.append(Row(level, -1, f"  {'  ' * level}others: {words(left)}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 from planrunner.machine.events import (
@@ -15,7 +16,12 @@ from planrunner.machine.events import (
     StopRequested,
     TaskSettled,
 )
+from planrunner.plan.load import load
+from planrunner.plugins import Registry
+from planrunner.source import Source
+from planrunner.testing.rehearse import rehearse
 from planrunner.views.progress_plain import PlainProgress
+from planrunner.views.progress_rare import DESCRIBE
 
 
 def _watch(told, terminal, **options):
@@ -107,6 +113,14 @@ def test_a_resumed_run_says_what_is_done_already(story, shell_task, screen):
     progress.event(told.entries[-1])
     progress.tick(0.0)
     assert _lines(stream)[-1] == "resumed: 1 of 2 tasks are done already"
+
+
+def test_a_resumed_run_counts_the_tasks_that_its_end_counts(screen):
+    document = {"plan": "p", "tasks": [{"id": "fan", "run": "x", "timeout": "1m", "foreach": [1, 2, 3]}]}
+    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
+    assert loaded.plan is not None
+    state = rehearse(loaded.plan).state
+    assert DESCRIBE[RunResumed](screen()[0], state, RunResumed(2), 0.0) == "resumed: 3 of 3 tasks are done already"
 
 
 def test_the_heartbeat_names_what_runs_and_for_how_long(story, shell_task, screen):

@@ -79,15 +79,15 @@ def test_a_waiting_run_names_the_tasks_it_waits_for(story, shell_task):
     assert (found["status"], found["waiting"], found["exit_code"]) == ("blocked", ["sign"], 8)
 
 
-def test_the_tree_shows_statuses_durations_and_reasons_in_place(story, shell_task, screen):
+def test_the_tree_shows_statuses_durations_and_reasons_and_indents_what_is_nested_alone(story, shell_task, screen):
     told = story(shell_task("a"), shell_task("b", ["a"]), shell_task("c", ["a"]))
     _complete(told, "a")
     told.tell(AttemptStarted("b", 1, "k"))
     told.tell(TaskSettled("c", "omitted", "needs", "`a` is late"))
     assert tree(screen()[0], told.state, told.entries[-1].at + 10) == [
-        "✔ a    completed, 2.0s",
-        "●   b  running, 11.0s",
-        "○   c  omitted, `a` is late",
+        "✔ a  completed, 2.0s",
+        "● b  running, 11.0s",
+        "○ c  omitted, `a` is late",
     ]
 
 
