@@ -227,7 +227,7 @@ def _rules(confinement: Confinement) -> dict[str, Json]:
         "least": presence.LEAST_ABI,
         "closed": confinement.network == "none",
         "read": read,
-        "list": [confinement.root],
+        "list": [confinement.root, os.path.dirname(PACKAGE)],  # modules are found by the names in their folder
         "write": [*write, confinement.own],
         "devices": list(_DEVICES),
     }
