@@ -71,11 +71,19 @@ def is_bound(call: Call, settings: LiveSettings) -> bool:
 def apart(call: Call, settings: LiveSettings) -> Call:
     """The call with a folder for scratch files of its own where its processes are shut in, or may be: what Python runs
     is looked at when it is called."""
-    if not is_bound(call, settings) and call.task.uses != "python.run":
+    if not is_bound(call, settings) and (settings.unconfined or not _may_be_made(call)):
         return call
     from planrunner.engine import confining  # late: most attempts are shut into nothing
 
     return confining.apart(call)
+
+
+def _may_be_made(call: Call) -> bool:
+    if call.task.uses != "python.run":
+        return False
+    from planrunner.capabilities.python.generated import may_be_made  # late: it runs for no other capability
+
+    return may_be_made(call)
 
 
 def begin(attempt: Attempt, launch: Launch, settings: LiveSettings, supervisor: Supervisor, poller: Poller) -> None:

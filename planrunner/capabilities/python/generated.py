@@ -12,7 +12,7 @@ from planrunner.record import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from typing import Any
 
-    from planrunner.capabilities.contract import Context, Json
+    from planrunner.capabilities.contract import Call, Context, Json
 
 
 class Work(NamedTuple):
@@ -48,7 +48,7 @@ def _written(context: Context, name: str) -> Json:
 def guard(context: Context, work: Work, path: str) -> dict[str, Any] | None:
     """What the process that runs the code holds it against, or None for code that was there before the run; ``path`` is
     that of its file. Raises Failure (policy) where a rule denies it, or asks for a person who has not seen it."""
-    if not (work.made if work.made is not None else _changed(context, path)):
+    if not (work.made if work.made is not None else _changed(context.call, path)):
         return None
     if work.kind != "code" and not path:
         raise Failure(f"there is no file of {work.target} to look at: name it as `file.py:function`")
@@ -85,7 +85,17 @@ def _gate(context: Context, path: str) -> str:
     return f"add `{line}` and let `{name}` need it"
 
 
-def file_of(context: Context, work: Work) -> str:
+def may_be_made(call: Call) -> bool:
+    """Whether what a call of ``python.run`` runs is said to be made while the run goes on, or looks like it."""
+    said = call.inputs.get("generated")
+    if said is not None:
+        return said is not False
+    kind = "file" if call.inputs.get("file") else "function"
+    target = call.inputs.get(kind)
+    return isinstance(target, str) and _changed(call, file_of(call, Work(kind, target)))
+
+
+def file_of(call: Call, work: Work) -> str:
     """The file of a script or a function, relative to the working directory; empty where a module has none there, and
     for code that stands in the plan."""
     if work.kind == "code":
@@ -95,15 +105,15 @@ def file_of(context: Context, work: Work) -> str:
         return place
     base = place.replace(".", "/")
     names = (f"{start}{base}{end}" for start in ("", "src/") for end in (".py", "/__init__.py"))
-    return next((name for name in names if os.path.isfile(os.path.join(context.call.directory, name))), "")
+    return next((name for name in names if os.path.isfile(os.path.join(call.directory, name))), "")
 
 
-def _changed(context: Context, path: str) -> bool:
+def _changed(call: Call, path: str) -> bool:
     """Whether the file came or changed after the run began, going by a time that no program can set."""
-    began = context.call.began
+    began = call.began
     if not path or not began:
         return False
     try:
-        return os.stat(os.path.join(context.call.directory, path)).st_ctime > began - _GRAIN
+        return os.stat(os.path.join(call.directory, path)).st_ctime > began - _GRAIN
     except (OSError, ValueError):
         return False  # whoever runs it says what is wrong with it

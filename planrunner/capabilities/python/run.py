@@ -79,7 +79,7 @@ def run(
     """
     call = context.call
     work = _work(context, function, file, code, generated)
-    path = file_of(context, work)
+    path = file_of(call, work)
     if call.rights and path:
         from planrunner.capabilities.files.readable import require_let  # late: few calls are restricted
 
