@@ -10,9 +10,10 @@ from planrunner.app.asking import answer_waiting, user
 from planrunner.app.authoring import load_plan
 from planrunner.app.execute import ExecRequest, directory_of, kept_text, let_in
 from planrunner.app.reading import Revisions, begun, stored_plan
+from planrunner.app.secrets import require_none_in, vault_of
 from planrunner.app.selection import widened
 from planrunner.app.settling import answers
-from planrunner.app.sight import at_once, check_project, environment_of, governing, keep_profile, settled
+from planrunner.app.sight import at_once, check_project, environment_of, governing, has_settings, keep_profile, settled
 from planrunner.engine.clocks import TimeLine, boot
 from planrunner.errors import NotFound, RunHeld, UsageError
 from planrunner.journal.memory import MemoryJournal
@@ -194,6 +195,9 @@ def _prepared(journal: Journal, recorded: _Recorded, request: ReviseRequest) -> 
     after = recorded.folded({stored.digest: seen.plan})
     for each in (*first, event):
         evolve(after, each, recorded.now)
+    vault = vault_of(after, directory_of(state)) if params and has_settings(directory_of(state)) else None
+    if vault is not None:
+        require_none_in(params, vault)
     said = [answer for answer in said if answer.task in after.top.index or "/" in answer.task or "[" in answer.task]
     for answer in said:
         evolve(after, answer, recorded.now)

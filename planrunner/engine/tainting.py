@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from planrunner.machine.frame import Frame
     from planrunner.machine.state import State, Trait
-    from planrunner.plan.model import Plan, Task
+    from planrunner.plan.model import Plan
     from planrunner.plan.taint.findings import Found
     from planrunner.plan.taint.levels import Key
     from planrunner.plan.taint.levels import Place as Spot
@@ -118,19 +117,9 @@ def _key(state: State, number: int) -> Key:
     while number >= 0:
         frame = state.tasks[number].frame
         if frame.kind != "items":
-            names.append(_body(state, frame)[number - frame.first].id)
+            names.append(state.specs[number].id.rpartition("/")[2])
         number = frame.owner
     return tuple(reversed(names))
-
-
-def _body(state: State, frame: Frame) -> tuple[Task, ...]:
-    if frame.owner < 0:
-        return state.plan.tasks
-    holder = state.specs[frame.owner]
-    if frame.kind == "round":
-        assert holder.loop is not None
-        return holder.loop.tasks
-    return holder.subplan if holder.sub is None else holder.sub.tasks
 
 
 def _agreed(state: State, number: int, gate: Key) -> bool:

@@ -11,9 +11,11 @@ from planrunner.engine.rare_effects import Restore, Save
 from planrunner.machine.commands import Start
 from planrunner.machine.events import BackupAsked, BackupMade, Outcome, UndoStarted
 from planrunner.machine.owing import acted, under
+from planrunner.machine.paths import is_gone
 from planrunner.machine.rare_commands import Undo
 from planrunner.machine.rollback import reserve
 from planrunner.machine.scope import TaskScope
+from planrunner.plan.digest import task_digest
 from planrunner.plan.expressions.problem import EvaluationError, TemplateError
 from planrunner.plan.model import Task
 from planrunner.record import TYPE_CHECKING, NamedTuple
@@ -56,7 +58,7 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
         found.outputs, found.outcome = owed.outputs, Outcome(outputs=owed.outputs)
     try:
         call = call_of(state, _action(task), start, place, key)
-        refusal = _refused(state, owed.number, place, "rollback") if owed.kind == "action" else None
+        refusal = _refused(state, owed.number, place, "rollback", owed.task) if owed.kind == "action" else None
         if owed.kind == "capability":
             call = call._replace(inputs={"before": owed.files[0]["before"], "outputs": _given(owed, found)})
     except (TemplateError, EvaluationError) as error:
@@ -72,12 +74,22 @@ def prepare_undo(state: State, command: Undo, place: Place, now: float) -> Prepa
     return PreparedUndo(intent._replace(inputs=digest(call)), StartCall(call))
 
 
-def _refused(state: State, number: int, place: Place, part: str) -> Outcome | None:
+def _refused(state: State, number: int, place: Place, part: str, then: Task | None = None) -> Outcome | None:
+    """``then`` is the task as it was defined when it acted."""
     if not state.foreign:
         return None
+    if then is not None and (is_gone(state, number) or _undoes_otherwise(then, state.specs[number])):
+        why = "the plan defines it otherwise now, so nothing tells whether text from outside reaches what undoes it"
+        return Outcome("policy", why, rule="taint.command")
     from planrunner.engine.tainting import refused  # late: in few plans text from outside comes near to what acts
 
     return refused(state, number, place.directory, part)
+
+
+def _undoes_otherwise(one: Task, other: Task) -> bool:
+    bare = Task("")
+    first, second = (bare._replace(rollback=task.rollback, env=task.env) for task in (one, other))
+    return task_digest(first) != task_digest(second)
 
 
 def _action(task: Task) -> Task:
