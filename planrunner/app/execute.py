@@ -67,6 +67,8 @@ class ExecRequest(NamedTuple):
     beyond: tuple[str, ...] = ()
     ask: Ask | None = None
     vouched: bool = False
+    text: bytes | None = None
+    """The plan itself where it has no file; ``plan`` is what it is called then."""
 
 
 class RunResult(NamedTuple):
@@ -135,7 +137,7 @@ def execute(request: ExecRequest, watch: Watch, registry: Registry | None = None
 def _seen_and_admitted(
     request: ExecRequest, journal: JournalPort, registry: Registry, free: bool
 ) -> tuple[Seen, dict[str, Json]]:
-    seen = sight(request.plan, journal, registry)
+    seen = sight(request.plan, journal, registry, request.text)
     asked = not free and (request.trust or request.beyond or is_doubtful(request.plan, seen))
     return seen, _admitted(request, registry, seen)[1] if asked else {}
 

@@ -6,15 +6,13 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from planrunner import syntax
 from planrunner.app.authoring import Checked, Choice, check_file, mend_file, registry
 from planrunner.app.planfile import read_regular
 from planrunner.app.planfiles import find_plans
 from planrunner.app.settingsfiles import check_settings, is_settings
 from planrunner.errors import UsageError
 from planrunner.journal.workspace import find_project
-from planrunner.plan.load import File
-from planrunner.source import Source, notation_of
+from planrunner.plan.files import File, decode
 
 if TYPE_CHECKING:
     from planrunner.plan.load import Capabilities
@@ -62,16 +60,10 @@ def read_files(paths: Iterable[str], stdin: tuple[str, bytes]) -> list[File]:
     """The plans below ``paths``, ``-`` being standard input. Raises NotFound."""
     wanted = list(paths)
     named = [path for path in wanted if path != "-"]
-    files = [decode(*stdin)] if "-" in wanted else []
+    files = [decode(stdin[1], stdin[0])] if "-" in wanted else []
     if named or not wanted:
         files += [read_regular(path) for path in find_plans(named)]
     return files
-
-
-def decode(name: str, content: bytes) -> File:
-    """A plan from bytes, as ``read_plan`` gives it."""
-    source, findings = syntax.decode(content, name)
-    return File(source or Source("", name, notation_of(name)), findings)
 
 
 def diff_text(name: str, before: str, after: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
-from planrunner.errors import NotFound
+from planrunner.errors import NotFound, UsageError
+from planrunner.journal.workspace import find_project
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,6 +32,30 @@ def check_regular(path: str) -> None:
             f"`{path}` is {_KINDS[kind]}, not a plan",
             "name a regular file; `planrunner lint -` and `planrunner fmt -` read standard input",
         )
+
+
+_ENDINGS = (".yaml", ".yml", ".plan", ".plan.yaml", ".plan.yml", ".plan.json", ".json")
+
+
+def plan_named(word: str) -> str:
+    """The path of the plan that ``word`` names: a path, or the name of a plan in the working directory or in the
+    ``plans`` folder of it or of the project, without its ending. A word that names no file is returned as it is.
+
+    Raises UsageError where a name fits several plans of the nearest folder, NotFound as ``check_regular``."""
+    if os.path.isfile(word):
+        return word
+    check_regular(word)
+    if os.path.lexists(word):
+        return word
+    name = word.removeprefix("plans/")
+    home = os.path.relpath(find_project(None))
+    for folder in dict.fromkeys(("", "plans", os.path.normpath(os.path.join(home, "plans")))):
+        found = [path for end in _ENDINGS if os.path.isfile(path := os.path.join(folder, name + end))]
+        if len(found) > 1:
+            raise UsageError(f"`{word}` names several plans: {', '.join(found)}", f"planrunner exec {found[0]}")
+        if found:
+            return found[0]
+    return word
 
 
 def read_regular(path: str) -> File:

@@ -6,15 +6,19 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
+from planrunner import syntax
 from planrunner.app.planfile import check_regular
 from planrunner.errors import NotFound, UsageError
+from planrunner.journal.workspace import find_project
 from planrunner.plan.load import read_plan
+from planrunner.syntax.tree import Mapping, Scalar
 
 _SURE = (".plan", ".plan.yaml", ".plan.yml", ".plan.json")
 _YAML = (".yaml", ".yml")
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 _HEAD = 65_536
 _SETTINGS = "planrunner.yaml"
+_TESTS = (".test.yaml", ".test.yml")
 _PLAN_KEY = re.compile(r"^(plan|plan_id|id):", re.MULTILINE)
 _TASKS_KEY = re.compile(r"^(tasks|nodes|steps):", re.MULTILINE)
 
@@ -42,9 +46,30 @@ def find_plans(paths: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def _search(folder: str) -> Iterator[str]:
+def project_plans() -> list[tuple[str, str]]:
+    """The plans at the top of the project, in its ``plans`` folder and in the working directory: the path from the
+    working directory and the title of each, empty where it has none or cannot be read."""
+    home = find_project(None)
+    found: dict[str, None] = {}
+    for folder in dict.fromkeys((".", os.path.relpath(home))):
+        found.update((path, None) for path in _search(folder, deep=False))
+        plans = os.path.normpath(os.path.join(folder, "plans"))
+        found.update((path, None) for path in _search(plans) if not path.endswith(_TESTS))
+    return [(path, _title(path)) for path in found]
+
+
+def _title(path: str) -> str:
+    try:
+        tree = syntax.parse(read_plan(path).source).tree
+    except NotFound:
+        return ""
+    title = tree.get("title") if isinstance(tree, Mapping) else None
+    return str(title.value) if isinstance(title, Scalar) else ""
+
+
+def _search(folder: str, deep: bool = True) -> Iterator[str]:
     for here, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
+        folders[:] = sorted(name for name in folders if deep and not name.startswith(".") and name not in _SKIPPED)
         for name in sorted(files):
             path = os.path.normpath(os.path.join(here, name))
             if not os.path.isfile(path) or (os.path.islink(path) and not _beneath(path, folder)):

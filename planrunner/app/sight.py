@@ -43,19 +43,19 @@ class Seen(NamedTuple):
     strays: bool = False
 
 
-def sight(path: str, journal: JournalPort, registry: Registry) -> Seen:
-    """Read, check and compile a plan file, or take what was compiled before.
+def sight(path: str, journal: JournalPort, registry: Registry, text: bytes | None = None) -> Seen:
+    """Read, check and compile a plan file, or take what was compiled before. ``text`` is the plan where it has no file.
 
     Raises NotFound without such a file and PlanInvalid with every finding when the plan may not run.
     """
-    data = _read(path)
+    data = _read(path) if text is None else text
     credentials = _credentials(find_project(path))
     key = _key(path, data, registry, credentials)
     kept = journal.compiled_get(key)
     restored = None if kept is None else _restore(kept, data, os.path.dirname(path))
     if restored is not None:
         return restored
-    seen = _first_sight(path, registry, credentials)
+    seen = _first_sight(path, text, registry, credentials)
     head = write_json([seen.digest, seen.traits, seen.env, seen.notices, seen.files, seen.strays])
     journal.compiled_put(key, b"\n".join((head.encode(), seen.compiled)))
     return seen
@@ -116,13 +116,14 @@ def _unchanged(path: str, known: str) -> bool:
         return False
 
 
-def _first_sight(path: str, registry: Registry, credentials: dict[str, str] | None) -> Seen:
+def _first_sight(path: str, text: bytes | None, registry: Registry, credentials: dict[str, str] | None) -> Seen:
     from planrunner.app.planfile import read_regular
     from planrunner.plan.digest import digest
+    from planrunner.plan.files import decode
     from planrunner.plan.load import load
     from planrunner.plan.rules.view import Project
 
-    file = read_regular(path)
+    file = read_regular(path) if text is None else decode(text, path)
     if file.findings:
         raise PlanInvalid(f"`{path}` cannot run", file.source, file.findings)
     plan, findings, _, files = load(file.source, registry, Project(credentials=credentials))

@@ -15,7 +15,9 @@ def main(argv: list[str] | None = None) -> int:
         from planrunner.cli.closed import open_standard_streams  # late: hardly anybody starts a program so
 
         open_standard_streams()
-    if not arguments or arguments[0] in ("--help", "-h"):
+    if not arguments:
+        return _print_plans()
+    if arguments[0] in ("--help", "-h"):
         return _print_help()
     if arguments[0] == "--version":
         return _print_version()
@@ -44,6 +46,18 @@ def console() -> None:
         except (OSError, ValueError):
             pass  # closed or broken: whoever read it is gone
     os._exit(code)
+
+
+def _print_plans() -> int:
+    """The plans of the project; help where it has none."""
+    from planrunner.cli.guard import broken_pipe
+    from planrunner.cli.plans import list_plans
+    from planrunner.cli.settings import output, settings
+
+    try:
+        return 0 if list_plans(output(settings())) else _print_help()
+    except BrokenPipeError:
+        return broken_pipe()
 
 
 def _print_help() -> int:

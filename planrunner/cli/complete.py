@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from planrunner.cli.table import COMMANDS, module_of
+from planrunner.cli.table import ALIASES, COMMANDS, module_of
 
 FILES = ":files"
 
@@ -68,7 +68,7 @@ _TAKES_RUN = frozenset(
 _TAKES_GATE = frozenset({"approve", "reject", "answer"})
 _TAKES_TASK = frozenset({"logs", "why", "retry", "rerun"})
 _TAKES_TASKS = frozenset({"retry", "rerun"})
-_VALUED = ("--state", "--color", "--profile")
+_VALUED = ("-C", "--state", "--color", "--profile")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "--color": ("auto", "always", "never"),
     "--progress": ("auto", "tree", "plain", "github", "jsonl", "quiet"),
@@ -77,7 +77,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 CONFIG_ACTIONS = ("show", "check")
 PLUGIN_ACTIONS = ("list", "show", "new", "check", "trust", "untrust")
-_GLOBALS = ("--state", "--color", "--profile", "--no-input", "--no-plugins", "--version", "--help")
+_GLOBALS = ("-C", "--state", "--color", "--profile", "--no-input", "--no-plugins", "--version", "--help")
 
 
 def answer(words: list[str]) -> int:
@@ -127,6 +127,7 @@ def _at_top(before: list[str], last: str) -> list[str]:
 
 def _for_command(words: list[str], last: str, state: str | None) -> list[str]:
     command, *given = words
+    command = ALIASES.get(command, command)
     if module_of(command) is None:
         return []
     previous = given[-1] if given else ""

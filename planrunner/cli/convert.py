@@ -29,10 +29,10 @@ def command(plan: str, target: str, path: str | None, stdin_filename: str) -> in
       planrunner convert plans/release.plan --to yaml -o plans/release.yaml
     """
     from planrunner.app.authoring import convert_text
-    from planrunner.app.linting import decode
     from planrunner.app.planfile import read_regular
+    from planrunner.plan.files import decode
 
-    file = decode(stdin_filename, sys.stdin.buffer.read()) if plan == "-" else read_regular(plan)
+    file = decode(sys.stdin.buffer.read(), stdin_filename) if plan == "-" else read_regular(plan)
     text = convert_text(file, _NOTATIONS[target])
     if path is None:
         click.echo(text, nl=False)

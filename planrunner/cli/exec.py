@@ -9,6 +9,7 @@ import click
 from planrunner.cli import running
 from planrunner.cli.group import given_settings
 from planrunner.cli.options import NO_SANDBOX, PROGRESS, UNATTENDED, ExecOptions, pair
+from planrunner.cli.settings import messages
 
 
 def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -23,7 +24,7 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 
 
 @click.command("exec")
-@click.argument("plan")
+@click.argument("plan", required=False)
 @click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", callback=pairs, help="Set a parameter.")
 @click.option("--params-file", metavar="FILE", help="Read parameters from a YAML or JSON file; -p comes before it.")
 @click.option("--only", multiple=True, metavar="TASK", help="Run only this task; may be repeated.")
@@ -46,12 +47,18 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 @click.option("--no-sandbox", is_flag=True, help=NO_SANDBOX)
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Run a plan.
+    """Run a plan. PLAN is a file, the name of one in `plans/` (`release` for `plans/release.yaml`), or `-` for a plan
+    in YAML on standard input. Without PLAN the plans of the project are listed.
 
     \b
     Examples:
       planrunner exec plans/release.yaml
+      planrunner exec release
       planrunner exec plans/release.yaml -p ref=v1.2 --until test
       planrunner exec plans/release.yaml --json > result.json
     """
+    if options["plan"] is None:
+        from planrunner.cli.plans import plan_missing
+
+        return plan_missing(messages(given_settings(ctx)))
     return running.exec_plan(given_settings(ctx), ExecOptions(**options))

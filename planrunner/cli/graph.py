@@ -26,8 +26,10 @@ def command(ctx: click.Context, /, plan: str | None, form: str, run: str | None)
       planrunner graph --run last --format dot | dot -Tsvg > run.svg
     """
     from planrunner.app.authoring import draw_graph, load_plan
+    from planrunner.app.planfile import plan_named
 
     given = given_settings(ctx)
+    plan = plan if plan is None else plan_named(plan)
     statuses = None
     if run is not None:
         from planrunner.app.inspect import look

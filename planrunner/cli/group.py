@@ -10,7 +10,7 @@ import click
 
 from planrunner import __version__
 from planrunner.cli.settings import COLORS, Settings, settings
-from planrunner.cli.table import COMMANDS, help_text, module_of
+from planrunner.cli.table import ALIASES, COMMANDS, MEANT, help_text, module_of
 from planrunner.errors import INTERRUPTED, USAGE
 
 
@@ -27,8 +27,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if module_of(args[0]) is None and not args[0].startswith("-"):
-            ctx.fail(f"no command `{args[0]}`{nearest(args[0], self.list_commands(ctx))}")
-        return super().resolve_command(ctx, args)
+            ctx.fail(f"no command `{args[0]}`{meant(args[0], self.list_commands(ctx))}")
+        return super().resolve_command(ctx, [ALIASES.get(args[0], args[0]), *args[1:]])
 
     def get_help(self, ctx: click.Context) -> str:
         return help_text().rstrip("\n")
@@ -43,6 +43,11 @@ def load(name: str) -> click.Command | None:
     return command
 
 
+def meant(word: str, names: list[str]) -> str:
+    """As ``nearest``, for commands: what other tools call one counts first."""
+    return f": did you mean `{MEANT[word]}`?" if word in MEANT else nearest(word, [*names, *ALIASES])
+
+
 def nearest(word: str, names: list[str]) -> str:
     """``: did you mean `lint`?``, or nothing where no name is close."""
     from difflib import get_close_matches
@@ -52,6 +57,7 @@ def nearest(word: str, names: list[str]) -> str:
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-C", "directory", metavar="DIR")
 @click.option("--state", metavar="DIR")
 @click.option("--color", type=click.Choice(COLORS), default="auto")
 @click.option("--profile", metavar="NAME")

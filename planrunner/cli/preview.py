@@ -39,10 +39,12 @@ def command(ctx: click.Context, /, **options: Any) -> int:
       planrunner preview plans/release.yaml --save release.preview.json
       planrunner exec plans/release.yaml --preview release.preview.json
     """
+    from planrunner.app.planfile import plan_named
     from planrunner.app.preview import Choice, changes_of, preview_object, previewed, write_preview
     from planrunner.views.preview import preview_lines
 
     given = given_settings(ctx)
+    options["plan"] = plan_named(options["plan"])
     params = options["params"]
     if options["params_file"] is not None:
         from planrunner.app.paramfile import read_params

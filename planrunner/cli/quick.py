@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 RESOLUTIONS = ("retry", "completed", "failed", "rollback")
 
-_GLOBALS = {"--state": "state", "--color": "color", "--profile": "profile"}
+_GLOBALS = {"-C": "directory", "--state": "state", "--color": "color", "--profile": "profile"}
 _GLOBAL_FLAGS = {"--no-input": "no_input", "--no-plugins": "no_plugins"}
 _EXEC = {
     "-p": "params",
@@ -45,7 +45,7 @@ def read(arguments: list[str]) -> tuple[Settings, ExecOptions | ResumeOptions] |
     try:
         given, at = _scan(arguments, 0, _GLOBALS, _GLOBAL_FLAGS, 0)
         command = arguments[at] if at < len(arguments) else ""
-        if command == "exec":
+        if command in ("exec", "run"):
             options, _ = _scan(arguments, at + 1, _EXEC, _EXEC_FLAGS, 1)
             return settings(**given), ExecOptions(options.pop("argument"), **options)
         if command == "resume":

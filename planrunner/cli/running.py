@@ -19,15 +19,22 @@ if TYPE_CHECKING:
     from planrunner.app.execute import ExecRequest, RunResult, Watch
 
 
+STDIN = "<stdin>"
+"""What a plan on standard input is called; it counts as a file of the working directory."""
+
+
 def exec_plan(given: Settings, options: ExecOptions) -> int:
     """Run a plan; the exit code of the contract."""
     from planrunner.app.execute import ExecRequest
 
     given.on_paper = options.dry_run
-    if not os.path.isfile(options.plan):
-        from planrunner.app.planfile import check_regular  # late: it words what is wrong with the file
+    text = None
+    if options.plan == "-":
+        text, options.plan = sys.stdin.buffer.read(), STDIN
+    elif not os.path.isfile(options.plan):
+        from planrunner.app.planfile import plan_named  # late: mostly a file is named
 
-        check_regular(options.plan)
+        options.plan = plan_named(options.plan)
     params = options.params
     if options.params_file is not None:
         from planrunner.app.paramfile import read_params
@@ -48,9 +55,10 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         options.trust or "",
         options.allow_outside,
         partial(_ask, given, options.unattended),
+        text=text,
     )
     result = _executed(given, options, request)
-    if result.notices and not options.json and options.progress in ("auto", "tree", "plain"):
+    if result.notices and text is None and not options.json and options.progress in ("auto", "tree", "plain"):
         found = f"{result.notices} findings" if result.notices > 1 else "1 finding"
         sys.stderr.write(f"lint has {found} about this plan: planrunner lint {options.plan}\n")
     return report(result, options.json)
@@ -61,7 +69,8 @@ def _executed(given: Settings, options: ExecOptions, request: ExecRequest) -> Ru
     from planrunner.journal.workspace import find_state, program
 
     if not given.state:  # the plan of another project leaves its runs there
-        given.program = program(find_state(options.plan))
+        there = program(find_state(options.plan))
+        given.program = there if there != "planrunner" else given.program
     seen = watch(given, options.progress)
     alone = options.no_wait or options.unattended or options.dry_run
     try:

@@ -43,9 +43,13 @@ def settings(
     no_input: bool = False,
     no_plugins: bool = False,
     profile: str | None = None,
+    directory: str | None = None,
 ) -> Settings:
-    """The settings from options, with the environment where an option is missing. ``no_plugins`` and ``profile`` hold
-    for whatever this process does from now on."""
+    """The settings from options, with the environment where an option is missing. ``no_plugins``, ``profile`` and the
+    working ``directory`` hold for whatever this process does from now on. Raises UsageError for a directory that cannot
+    be entered."""
+    if directory is not None:
+        _enter(directory)
     if profile:
         from planrunner.safety.profiles import NONE, choose  # late: few calls name one
 
@@ -54,8 +58,19 @@ def settings(
         from planrunner.plugins.registry import leave_out  # late: few calls leave plugins out
 
         leave_out()
-    program = f"planrunner --state {word(state)}" if state else "planrunner"
+    program = "planrunner" if directory is None else f"planrunner -C {word(directory)}"
+    program += f" --state {word(state)}" if state else ""
     return Settings(state or os.environ.get("PLANRUNNER_STATE") or None, color, no_input, program)
+
+
+def _enter(directory: str) -> None:
+    try:
+        os.chdir(directory)
+    except (OSError, ValueError) as error:
+        from planrunner.errors import UsageError  # late: few calls name a directory
+
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"-C `{directory}`: {reason}", "name a directory that exists") from None
 
 
 def reworded(hint: str, program: str, commands: tuple[str, ...] = ABOUT_RUNS) -> str:

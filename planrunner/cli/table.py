@@ -12,7 +12,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
 )
 
 COMMANDS: tuple[tuple[str, str, str, str], ...] = (
-    ("exec", "exec", "Run a plan.", "run"),
+    ("exec", "exec", "Run a plan (also: run).", "run"),
     ("resume", "resume", "Go on with a run that was interrupted or waits.", "run"),
     ("fork", "fork", "Make a new run that goes on from a checkpoint of another one.", "run"),
     ("pause", "pause", "Let what runs end, start nothing more, and park the run.", "run"),
@@ -57,7 +57,31 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
 )
 """(name, module in ``planrunner.cli``, help, group)."""
 
+ALIASES = {"run": "exec"}
+"""Other names of commands."""
+
+MEANT = {
+    "apply": "exec",
+    "check": "lint",
+    "continue": "resume",
+    "format": "fmt",
+    "kill": "cancel",
+    "list": "runs",
+    "log": "logs",
+    "ls": "runs",
+    "new": "init",
+    "plan": "preview",
+    "ps": "runs",
+    "start": "exec",
+    "status": "show",
+    "stop": "cancel",
+    "undo": "rollback",
+    "validate": "lint",
+}
+"""What other tools call a command, and what it is called here."""
+
 GLOBAL_OPTIONS: tuple[tuple[str, str], ...] = (
+    ("-C DIR", "Work in DIR, as if planrunner had been called there."),
     ("--state DIR", "Where runs are kept (else PLANRUNNER_STATE, else .planrunner of the project)."),
     ("--profile NAME", "The profile of planrunner.yaml to go by (else PLANRUNNER_PROFILE); none for none."),
     ("--color auto|always|never", "Colour; NO_COLOR and FORCE_COLOR are heeded too."),
@@ -94,7 +118,8 @@ def help_text() -> str:
 
 def module_of(name: str) -> str | None:
     """The module that declares a command, or None."""
+    wanted = ALIASES.get(name, name)
     for command, module, _, _ in COMMANDS:
-        if command == name:
+        if command == wanted:
             return f"planrunner.cli.{module}"
     return None

@@ -30,8 +30,13 @@ def read_plan(path: str) -> File:
         content = read_regular(path, MAX_TEXT + 1)
     except OSError as error:
         raise _not_found(path, error) from None
-    source, findings = syntax.decode(content, path)
-    return File(source or Source("", path, notation_of(path)), findings)
+    return decode(content, path)
+
+
+def decode(content: bytes, name: str) -> File:
+    """The bytes of a plan, as ``read_plan`` gives them; ``name`` is what the plan is called."""
+    source, findings = syntax.decode(content, name)
+    return File(source or Source("", name, notation_of(name)), findings)
 
 
 def _not_found(path: str, error: OSError) -> NotFound:
@@ -58,6 +63,6 @@ def near_files(path: str) -> str:
     names = {os.path.basename(entry): entry for entry in reversed(candidates)}
     stems = {os.path.basename(entry).split(".")[0]: entry for entry in reversed(candidates)}
     exact = names.get(name) or stems.get(name.split(".")[0])
-    close = nearest(name, names)
-    found = exact or (names[close] if close else "")
+    close, stem = nearest(name, names), nearest(name, stems)
+    found = exact or (names[close] if close else stems[stem] if stem else "")
     return f"`{found}`" if found else ""

@@ -37,7 +37,7 @@ def run(tmp_path: Path) -> Callable[..., Ran]:
             input=data,
             capture_output=True,
             cwd=cwd or tmp_path,
-            env=environment(PLANRUNNER_STATE=str(tmp_path / "state"), **extra),
+            env=environment(**{"PLANRUNNER_STATE": str(tmp_path / "state"), **extra}),
             timeout=240,
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())

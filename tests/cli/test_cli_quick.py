@@ -14,6 +14,8 @@ from planrunner.cli.settings import Settings, settings
 
 ORDINARY = [
     "exec p.yaml",
+    "run p.yaml --json",
+    "-C . exec p.yaml",
     "exec p.yaml -p a=1 -p b=2 --param c=x=y",
     "exec -p a= p.yaml",
     "exec p.yaml --param=a=1",
@@ -33,7 +35,7 @@ ORDINARY = [
     "resume 2026 --settle=a=failed",
 ]
 UNUSUAL = [
-    "exec",
+    "-C",
     "exec --help",
     "exec p.yaml -h",
     "exec a b",
