@@ -10,6 +10,8 @@ from planrunner.views.standing import is_decided, is_done, is_dry, outputs_of, p
 if TYPE_CHECKING:
     from typing import Any
 
+    from planrunner.plan.model import Artifact
+
     Json = Any
 
 
@@ -43,6 +45,8 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         "budget": budget_object(state, now),
         "outputs": state.outputs,
     }
+    if state.plan.artifacts:
+        found["artifacts"] = [_artifact(state, each) for each in state.plan.artifacts]
     if state.debts is not None:
         from planrunner.views.rollback import rollback_object  # late: few runs undo anything
 
@@ -51,9 +55,23 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
     return found
 
 
+def _artifact(state: State, wanted: Artifact) -> dict[str, Json]:
+    """An artifact of the plan: the one of that name that its task kept, or the only one; without a digest while there
+    is none."""
+    task, _, name = wanted.source.partition(".")
+    number = state.index.get(task)
+    outcome = state.tasks[number].outcome if number is not None else None
+    records = [record for record in outcome.artifacts if "path" in record] if outcome is not None else []
+    alike = [record for record in records if record.get("name") == (name or wanted.name)]
+    kept = (alike or (records if not name else []))[:2]
+    found = {key: kept[0].get(key) for key in ("sha256", "path", "size", "type")} if len(kept) == 1 else {}
+    return {"name": wanted.name, "from": wanted.source, **found}
+
+
 def _gates(state: State, now: float) -> list[dict[str, Json]]:
     """The questions to people, with what they need to answer them."""
-    if not state.counts.get("blocked"):
+    watched = state.alarms is not None and state.alarms.asked
+    if not watched and not state.counts.get("blocked"):
         return []
     from planrunner.views.gates import gate_objects  # late: few runs wait
 

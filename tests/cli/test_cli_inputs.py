@@ -56,3 +56,22 @@ def test_what_has_no_call_says_so(run: Callable[..., Any], plan: Callable[[str],
     ):
         shown = run("show", *arguments)
         assert (shown.code, said in shown.err) == (code, True), shown.err
+
+
+def test_the_artifacts_of_a_plan_are_those_that_its_tasks_kept(
+    run: Callable[..., Any], plan: Callable[[str], str]
+) -> None:
+    text = """plan: p
+artifacts: [{name: notes, from: write}, {name: log, from: both.log}, {name: gone, from: fails}]
+on_failure: continue
+defaults: {timeout: 1m}
+tasks:
+  - {id: write, run: echo one > n.txt, artifacts: [{name: text, path: n.txt}]}
+  - {id: both, run: "echo a > a.log; echo b > b.txt", artifacts: [{name: log, path: a.log}, {name: b, path: b.txt}]}
+  - {id: fails, run: exit 1, artifacts: [{name: gone, path: g.txt}]}
+"""
+    ended = json.loads(run("exec", plan(text), "--json").out)
+    notes, log, gone = ended["artifacts"]
+    assert (notes["name"], notes["path"], notes["size"], len(notes["sha256"])) == ("notes", "n.txt", 4, 64)
+    assert (log["name"], log["path"]) == ("log", "a.log")
+    assert gone == {"name": "gone", "from": "fails"}

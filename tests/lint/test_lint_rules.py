@@ -310,7 +310,7 @@ def test_a_need_of_a_task_that_runs_last_can_never_be_met() -> None:
 
 
 def test_artifacts_of_the_plan_come_from_tasks_that_exist() -> None:
-    text = "plan: p\nartifacts:\n  - {name: out, from: biuld}\n  - {name: b, from: build}\ntasks:\n  - {id: build, uses: noop}\n"
+    text = "plan: p\nartifacts:\n  - {name: out, from: biuld}\n  - {name: b, from: build}\ntasks:\n  - {id: build, uses: noop, artifacts: [{name: b, path: b}]}\n"
     [finding] = findings(text)
     assert finding.code == "PLAN101"
     assert text[finding.span.start : finding.span.end] == "biuld"

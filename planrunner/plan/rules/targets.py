@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic, Edit, Fix, Label
 from planrunner.plan.families import size
-from planrunner.plan.model import Reject, Task
+from planrunner.plan.model import Artifact, Reject, Task
 from planrunner.plan.nearest import nearest
+from planrunner.plan.rules.unexecuted import without_effect
 from planrunner.plan.rules.view import PlanView, find_word, names
 from planrunner.source import Span
 
@@ -40,6 +41,19 @@ def _artifacts(view: PlanView) -> Iterable[Diagnostic]:
         task = artifact.source.partition(".")[0]
         if task and view.graph.find(task) < 0 and artifact.source not in named:
             yield _undefined(view, task, _inside(view, task, artifact.span), "from")
+        elif not _may_be_kept(view, artifact):
+            instead = f"`{task}` declares no such artifact" if task else "tasks keep files: say `from: TASK`"
+            yield without_effect(f"the artifact `{artifact.name}` of the plan", artifact.span, instead)
+
+
+def _may_be_kept(view: PlanView, artifact: Artifact) -> bool:
+    """Whether some task keeps what an artifact of the plan comes from."""
+    task, _, name = artifact.source.partition(".")
+    there = [each for each in view.plan.tasks if each.id == task]
+    if not there:
+        return artifact.source != ""
+    kept = [each.name for each in there[0].artifacts if each.path]
+    return (name or artifact.name) in kept or (not name and len(kept) == 1)
 
 
 def _rework(view: PlanView, task: Task, reject: Reject) -> Iterable[Diagnostic]:
