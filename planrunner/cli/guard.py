@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 
-from planrunner.errors import INTERNAL, INTERRUPTED, STORAGE, USAGE, Denied, PlanInvalid, PlanrunnerError
+from planrunner.errors import INTERNAL, INTERRUPTED, USAGE, Denied, PlanInvalid, PlanrunnerError
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 _GONE = "the current directory does not exist any more"
 _ELSEWHERE = "change to another with `cd`, then call it again"
+UNWRITTEN = 74
+"""``EX_IOERR`` of sysexits.h: standard output could not be written."""
+
 PIPE_CLOSED = 141
 """What shells report for a program that SIGPIPE ended: the reader went away before everything was written."""
 
@@ -44,7 +47,7 @@ def guarded(arguments: list[str], own: bool = False) -> int:
         return broken_pipe()
     except OSError as error:
         if error.errno in _DISK and error.filename is None:
-            return _full(error)
+            return _full(error, asked)
         return _nowhere() if isinstance(error, FileNotFoundError) and _is_gone() else _bug(error, arguments)
     except KeyboardInterrupt:
         _say("interrupted")
@@ -137,11 +140,12 @@ def _keep(denied: Denied, asked: Sequence[Settings]) -> None:
         _say(f"warning: this refusal is not on record: {getattr(problem, 'message', problem)}")
 
 
-def _full(error: OSError) -> int:
-    """Standard output goes to a file on a disk that is full or fails."""
+def _full(error: OSError, asked: Sequence[Settings]) -> int:
+    """Standard output goes to a file on a disk that is full or fails. What the command did is done all the same."""
     broken_pipe()
-    _say(f"error: standard output cannot be written: {error.strerror}")
-    return STORAGE
+    hint = "what the command did stands; `planrunner show last` tells how a run ended"
+    _say(f"error: standard output cannot be written: {error.strerror}", _here(hint, asked))
+    return UNWRITTEN
 
 
 def _is_gone() -> bool:

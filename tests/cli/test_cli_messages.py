@@ -124,18 +124,25 @@ def test_a_reader_that_goes_away_ends_the_command_quietly():
     os.close(write)
 
 
-@pytest.mark.parametrize("arguments", [["schema"], ["rule", "--all"], ["capabilities"]])
-def test_a_full_disk_behind_standard_output_is_told_and_gives_11(arguments):
+@pytest.mark.parametrize("arguments", [["schema"], ["rule", "--all"], ["capabilities"], ["exec", "p.yaml", "--json"]])
+def test_a_full_disk_behind_standard_output_is_told_and_says_of_no_run_that_it_is_parked(
+    arguments, plan, run, tmp_path
+):
+    plan("plan: p\ntasks:\n  - {id: a, run: 'true', timeout: 10m}\n", "p.yaml")
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "planrunner", *arguments],
             stdout=full,
             stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(tmp_path / "state")},
             text=True,
             timeout=240,
         )
-    assert (done.returncode, done.stderr) == (11, "error: standard output cannot be written: No space left on device\n")
+    said = "error: standard output cannot be written: No space left on device\n  what the command did stands; "
+    assert (done.returncode, said in done.stderr) == (74, True)
+    if arguments[0] == "exec":
+        assert run("show", "last", "--json").code == 0 and "✔ p completed" in done.stderr
 
 
 def test_findings_on_standard_error_are_coloured_when_asked_for(run, plan):
