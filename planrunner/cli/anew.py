@@ -82,7 +82,7 @@ def _revised(
 def _told(stale: Stale) -> str:
     lines = [f"run {stale.run_id}", f"  begins anew: {_names(stale.again)}"]
     if stale.perhaps:
-        lines.append(f"  begins anew if it would be called otherwise by then: {_names(stale.perhaps)}")
+        lines.append(f"  re-runs only if its inputs have changed: {_names(stale.perhaps)}")
     return "\n".join([*lines, _kept(stale)]) + "\n"
 
 
@@ -99,7 +99,7 @@ def _in_full(stale: Stale) -> str:
     if stale.again:
         lines += ["  begins anew:", *[_line(stale, name, width) for name in stale.again]]
     if stale.perhaps:
-        lines.append("  begins anew if it would be called otherwise by then:")
+        lines.append("  re-runs only if its inputs have changed:")
         lines += [_line(stale, name, width) for name in stale.perhaps]
     return "\n".join([*lines, _kept(stale)]) + "\n"
 

@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 def hidden(dull: int) -> list[Row]:
-    return [Row(0, -1, f"  {dull} tasks without anything to tell are not listed")] if dull else []
+    return [Row(0, -1, f"  {dull} uneventful tasks hidden")] if dull else []
 
 
 def level_tasks(state: State, frame: Frame) -> list[int]:
