@@ -54,6 +54,21 @@ def commands(text: str, values: Mapping[str, str] | None = None, shell: str = ""
     return None if reader.problems else tuple(reader.found)
 
 
+def unread(text: str, shell: str = "") -> int | None:
+    """Where a script, as it is written, begins to say what is not told apart here: an offset; None where all of it is
+    told."""
+    if "\0" in text or not re.fullmatch(_SHELL, shell or "sh"):
+        return 0
+    if "{%" in text:
+        return text.index("{%")
+    reader = _Reader(text, None)
+    try:
+        reader.run()
+    except _Puzzling:
+        return min(reader.at, len(text.rstrip()))
+    return reader.problems[0].start if reader.problems else None
+
+
 class _Reader(Scan):
     """Stops where the one that only follows quotes goes on."""
 

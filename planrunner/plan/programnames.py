@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from planrunner.record import TYPE_CHECKING
 
@@ -24,9 +25,38 @@ LAUNCHERS = frozenset(
 _MOVING = frozenset(("cd", "pushd", "popd"))
 
 
+_BEFORE = {
+    "git": "-C -c --git-dir --work-tree --namespace --super-prefix --config-env --exec-path --attr-source",
+    "docker": "-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey",
+    "podman": "--url --connection -c --identity --log-level --root --runroot --storage-driver",
+    "kubectl": "-n --namespace --context --cluster --user --kubeconfig -s --server --token --as --request-timeout",
+    "helm": "-n --namespace --kube-context --kubeconfig --registry-config --repository-cache",
+    "aws": "--profile --region --endpoint-url --output --query",
+    "gcloud": "--project --account --configuration --format",
+    "npm": "--prefix -C -w --workspace",
+    "cargo": "-C --config --color -Z",
+    "systemctl": "-H --host -M --machine -t --type",
+    "terraform": "",
+}
+"""Programs with verbs, and those of their options before the verb that take the next word."""
+
+
+def bare(words: tuple[str, ...]) -> tuple[str, ...]:
+    """A command without the options between its program and its verb: ``git -C . push`` pushes."""
+    name = os.path.basename(words[0]) if words else ""
+    if name not in _BEFORE:
+        return words
+    taking, at = _BEFORE[name].split(), 1
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in taking else 1
+    return (words[0], *words[at:])
+
+
 def launches(words: Sequence[str]) -> bool:
     """Whether a program runs what its arguments say, or gives it another name."""
     name = os.path.basename(words[0])
+    if name == "git" and any(re.match(r"(?:-c|--config-env=)?alias\.", word, re.IGNORECASE) for word in words[1:]):
+        return True
     return name in LAUNCHERS or name.startswith(("ld-linux", "ld-musl", "ld.so"))
 
 

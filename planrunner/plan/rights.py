@@ -266,11 +266,18 @@ def _command_fits(patterns: Sequence[str], use: Use, every: bool) -> bool | None
 
 def _words_fit(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> bool | None:
     if words:
-        from planrunner.plan.programnames import comparable, launches  # late: few policies speak of commands
+        from planrunner.plan.programnames import bare, comparable, launches  # late: few policies speak of commands
 
         if not every and launches(words):
             return True
         patterns, words = comparable(patterns, words, every)
+        if not every and (plain := bare(words)) != words:
+            answers = (_words_fit(patterns, plain, every), _as_written(patterns, words, every))
+            return True if True in answers else None if None in answers else False
+    return _as_written(patterns, words, every)
+
+
+def _as_written(patterns: Sequence[str], words: tuple[str, ...], every: bool) -> bool | None:
     if not every and (carries := _carries(words)) is not False:
         return carries
     known = not any(map(holds_template, words))

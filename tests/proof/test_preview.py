@@ -176,6 +176,11 @@ def test_budgets_are_compared_with_the_worst_case(shown: Callable[..., dict[str,
     assert budgets == {"time": "fits", "attempts": "fits"}
 
 
+def test_the_worst_case_counts_what_tasks_set_aside_whatever_they_call(write: Write, data: Data) -> None:
+    write("p.yaml", "plan: p\nbudgets: {cost: $1}\ntasks: [{id: a, run: claude, budgets: {cost: $0.2}, timeout: 1m}]\n")
+    assert data("preview", "p.yaml")[1]["envelope"]["worst"]["cost"] == 0.2
+
+
 def test_the_text_says_the_same(write: Write, call: Call) -> None:
     code, out, _ = call("preview", write("p.yaml", PLAN))
     assert code == 0

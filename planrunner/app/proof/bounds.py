@@ -176,12 +176,14 @@ def _under(task: str, name: str) -> bool:
 
 
 def _budgeted(bound: Bound, task: Task, name: str) -> Bound:
-    """What the budgets of a task allow; what costs something and has none is open."""
+    """What the budgets of a task allow, and what its attempts set aside of them, whether or not the capability is known
+    to spend anything; what costs something and has none is open."""
     limits = task.budgets
     found = _limited(bound, limits.time, name)
     priced = task.uses.partition(".")[0] in _PRICED
-    cost = limits.cost if priced and limits.cost is not None else None if priced else bound.cost
-    tokens = limits.tokens if priced and limits.tokens is not None else None if priced else bound.tokens
+    acts = bool(task.uses) and task.gate is None and not inner(task)
+    cost = limits.cost if acts and limits.cost is not None else None if priced else bound.cost
+    tokens = limits.tokens if acts and limits.tokens is not None else None if priced else bound.tokens
     if limits.cost is not None:
         cost = limits.cost if cost is None else min(cost, limits.cost)
     if limits.tokens is not None:

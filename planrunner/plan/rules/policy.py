@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.diagnostics import Diagnostic
+from planrunner.plan.commandlist import unread
 from planrunner.plan.judging import refusal
 from planrunner.plan.model import Task
-from planrunner.plan.rules.places import Within, value_place
+from planrunner.plan.rules.places import Within, place_of, value_place
+from planrunner.plan.rules.reading import Text
 from planrunner.plan.rules.view import PlanView, find_word, span_of
 from planrunner.plan.standing import refused_tasks
 from planrunner.plan.touching import Ground
@@ -16,6 +18,7 @@ from planrunner.source import Span
 
 if TYPE_CHECKING:
     from planrunner.plan.judging import Wanted
+    from planrunner.plan.rights import Right
 
 CODES = ("PLAN801",)
 
@@ -30,7 +33,38 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     for name, task, wanted, right in refused_tasks(view.plan, view.levels, Ground(view.capabilities, view.directory)):
         here = own.get(id(task)) or _owner(view, name)
         place = _place(view, task, wanted) if id(task) in own else here.span
-        yield Diagnostic("PLAN801", f"`{name}`: {refusal(wanted, right)}", place)
+        unclear = _unread(view, task, wanted, right) if id(task) in own else None
+        yield unclear or Diagnostic("PLAN801", f"`{name}`: {refusal(wanted, right)}", place)
+
+
+def _unread(view: PlanView, task: Task, wanted: Wanted, right: Right) -> Diagnostic | None:
+    """The finding about a script of which an entry denies some commands, and whose commands cannot all be told."""
+    if wanted.section != "capabilities" or "run:" not in right.entry or not isinstance(task.run, str):
+        return None
+    at = unread(task.run, task.shell)
+    if at is None:
+        return None
+    first = task.run.rfind("\n", 0, max(at - (task.run[at : at + 1] in ("", "\n")), 0)) + 1
+    end = task.run.find("\n", first)
+    line = task.run[first : end if end >= 0 else len(task.run)]
+    start = first + len(line) - len(line.lstrip())
+    alone = view._replace(plan=view.plan._replace(tasks=(task,)))
+    place = place_of(alone, Text(0, "run", "before", task.run), start, first + len(line))
+    level = right.level
+    whose = (level.file or level.name) if level is not None else "the policy"
+    message = f"`{task.id}`: {whose} denies `{_short(right.entry)}`, and this line of the script cannot be read for it"
+    return Diagnostic("PLAN801", message, place, help=_READABLE)
+
+
+_READABLE = (
+    "only plain commands, quotes, redirections, lists, `if` and `while` are read: write a command as a list "
+    "(`run: [git, status]`), a loop as `foreach`, a substitution as a task with `stdout: text`, a here-document with "
+    "`files.write`"
+)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def written(view: PlanView) -> Iterable[Task]:
