@@ -166,3 +166,36 @@ def test_what_the_documents_print_runs(name: str, tmp_path: Path, web: str, mode
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_shape_that_the_documents_print_runs(name: str, tmp_path: Path, web: str, model: str) -> None:
     _check(Project(tmp_path, web, model, name, (OK / name).read_text(encoding="utf-8")))
+
+
+def _sections() -> Iterator[tuple[str, str]]:
+    """The sections of settings that the documents print; where the print offers a choice the first is taken, and what
+    stands alone under a heading gets that heading."""
+    for document in sorted(SEEDS.glob("*.txt")) if SEEDS.is_dir() else []:
+        text = document.read_text(encoding="utf-8", errors="replace")
+        for number, block in enumerate(re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)):
+            block = re.sub(r'("\w+") \| "\w+"', r"\1", block)
+            block = re.sub(r"(?m)^ +(file_path|file_key|# If source == \"file\").*\n", "", block)
+            if block.startswith("  "):
+                block = f"scheduler:\n{block}"
+            if re.match(r"(memory|provider_credentials|scheduler):", block):
+                yield f"{document.name[:3]}-{number}", block
+
+
+SETTINGS = dict(_sections())
+OF_OUR_OWN = {
+    "memory": "memory:\n  task_store: {backend: file, retention: {max_items: 10}}\n",
+    "credentials": "provider_credentials:\n  - id: one\n    provider: anthropic\n    auth: {type: api_key, source: env, env_var: K}\n",
+    "scheduler": "scheduler: {enabled: true, max_concurrency: 1, queue_policy: fifo, max_queue_size: 5}\n",
+    "profiles": "cli_profiles: [{id: editor}]\n",
+}
+
+
+@pytest.mark.parametrize("name", [*sorted(SETTINGS), *OF_OUR_OWN])
+def test_a_section_of_settings_loads_and_what_nothing_goes_by_says_so(name: str, tmp_path: Path) -> None:
+    project = Project(tmp_path, "", "", "p.yaml", "plan: p\ntasks:\n  - {id: a, uses: noop}\n")
+    (tmp_path / "planrunner.yaml").write_text((SETTINGS | OF_OUR_OWN)[name], encoding="utf-8")
+    checked = json.loads(project("config", "check", "--json").stdout)
+    assert {(each["code"], each["severity"]) for each in checked["findings"]} <= {("PLAN845", "note")}
+    assert bool(checked["findings"]) == ("provider_credentials" not in (SETTINGS | OF_OUR_OWN)[name])
+    assert project("exec", "p.yaml").returncode == 0
