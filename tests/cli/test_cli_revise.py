@@ -470,3 +470,61 @@ def test_an_export_for_an_audit_tells_of_a_revision(run, plan, tmp_path):
     run("retry", "last", "--plan", "p.yaml")
     lines = [json.loads(line) for line in run("audit", "export", "last").out.splitlines()]
     assert [line["class"] for line in lines if line.get("kind") == "run_revised"] == ["revision"]
+
+
+def test_an_edit_of_a_linked_plan_is_a_revision(run, plan, tmp_path):
+    part = "plan: part\ntasks:\n  - {id: x, run: echo x >> did, timeout: 10m}\n  - {id: y, needs: [x], run: exit 1, timeout: 10m}\n"
+    plan(part, "part.yaml")
+    text = (
+        "plan: p\ntasks:\n  - {id: a, run: echo a >> did, timeout: 10m}\n  - {id: b, needs: [a], subplan: part.yaml}\n"
+    )
+    failed = run("exec", plan(text))
+    assert "fix part.yaml, then: planrunner retry " in failed.err
+    plan(part.replace("exit 1", "echo y >> did"), "part.yaml")
+    assert run("retry", "last", "--plan", "p.yaml").code == 0
+    assert did(tmp_path) == ["a", "x", "y"]
+    assert run("diff", "last@1", "last@2").out.startswith("~ task b/y\n    - run: exit 1\n    + run: echo y >> did\n")
+    assert replays(run)
+
+
+def test_an_approval_inside_a_container_that_opens_again_stands(run, plan, tmp_path):
+    text = """
+plan: p
+tasks:
+  - id: s
+    subplan:
+      - {id: build, run: 'echo build >> did', timeout: 10m}
+      - {id: ok, needs: [build], gate: approval, ask: 'ship it?'}
+      - {id: ship, needs: [ok], run: 'echo ship >> did; exit 1', timeout: 10m}
+"""
+    assert run("exec", plan(text)).code == 8
+    assert run("approve", "last", "s/ok").code == 0
+    assert run("resume", "last").code == 1
+    plan(text.replace("exit 1", "true"))
+    assert run("retry", "last", "--plan", "p.yaml").code == 0
+    assert did(tmp_path) == ["build", "ship", "ship"]
+    assert replays(run)
+
+
+def test_a_run_of_some_tasks_stays_one_of_them_and_of_what_they_need_now(run, plan, tmp_path):
+    assert run("exec", plan(RELEASE), "--until", "test").code == 1
+    plan(
+        MENDED.replace("needs: [build], run: 'echo test", "needs: [build, more], run: 'echo test")
+        + "  - {id: more, run: 'echo more >> did', timeout: 10m}\n  - {id: other, run: 'echo other >> did', timeout: 10m}\n"
+    )
+    assert run("retry", "last", "--plan", "p.yaml").code == 0
+    assert did(tmp_path) == ["build", "test", "more", "test"]
+    assert statuses(run)["deploy"] == statuses(run)["other"] == "skipped"
+    assert replays(run)
+
+
+def test_a_paused_run_with_a_waiting_gate_takes_a_new_task_beside_it(run, plan, tmp_path):
+    text = GATED.replace("exit 1", "true")
+    assert run("exec", plan(text)).code == 8
+    plan(text + "  - {id: side, run: 'echo side >> did', timeout: 10m}\n")
+    assert run("resume", "last", "--plan", "p.yaml").code == 8
+    assert did(tmp_path) == ["build", "side"]
+    assert run("approve", "last", "ok").code == 0
+    assert run("resume", "last").code == 0
+    assert did(tmp_path) == ["build", "side", "ship"]
+    assert replays(run)
