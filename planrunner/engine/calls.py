@@ -355,13 +355,32 @@ def digest(call: Call) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def plan_outputs(state: State) -> dict[str, Json]:
-    """The outputs of the plan once everything is settled; None where the tasks that give one did not get that far."""
+def plan_outputs(state: State) -> tuple[dict[str, Json], str]:
+    """The outputs of the plan once everything is settled, and why some have no value: empty where all have one. None
+    stands for one of a task that was not reached, which is not a fault."""
     scope = _Names(state, -1)
     outputs: dict[str, Json] = {}
+    problems: list[str] = []
     for output in state.plan.outputs:
         try:
             outputs[output.name] = plain_data(rendered(output.value, scope))
-        except no_value():
+        except no_value() as error:
             outputs[output.name] = None
-    return outputs
+            if not _reads_unreached(state, output.value):
+                problems.append(f"the output `{output.name}` of the plan has no value: {error}")
+    return outputs, "; ".join(problems)
+
+
+_UNREACHED = ("pending", "queued", "blocked", "skipped", "omitted", "cancelled", "abandoned", "rolled_back")
+
+
+def _reads_unreached(state: State, value: Json) -> bool:
+    """Whether a template reads a task that did not come to its end."""
+    from planrunner.plan.template import references  # late: most outputs have a value
+
+    if isinstance(value, (dict, list, tuple)):
+        inner = value.values() if isinstance(value, dict) else value
+        return any(_reads_unreached(state, each) for each in inner)
+    paths = [path for path, _, _ in references(value)] if isinstance(value, str) else []
+    read = [state.top.index.get(path[1]) for path in paths if path[0] == "tasks" and len(path) > 1]
+    return any(number is not None and state.tasks[number].status in _UNREACHED for number in read)

@@ -110,5 +110,8 @@ class Decisions:
         return Turn(self.state, self._place, self._now, self._record, self._todo)
 
     def _end(self, command: End) -> None:
-        outputs = plan_outputs(self.state) if self.state.plan.outputs else {}
-        self._record(RunEnded(command.status, command.reason, outputs), self._now)  # type: ignore[arg-type]
+        status, reason = command.status, command.reason
+        outputs, problem = plan_outputs(self.state) if self.state.plan.outputs else ({}, "")
+        if problem and status == "completed":
+            status, reason = "failed", "outputs"
+        self._record(RunEnded(status, reason, outputs, problem), self._now)  # type: ignore[arg-type]

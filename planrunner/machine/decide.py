@@ -62,6 +62,10 @@ def decide(state: State, now: float) -> Decision:
         from planrunner.machine.rework import before_completing  # late, as above
 
         commands = before_completing(state, commands)
+    if commands and (state.shape.routes_out or state.shape.reworks):
+        from planrunner.machine.routes import conclusive  # late: few plans have edges
+
+        commands = conclusive(state, commands)
     if state.checkpoints is not None:
         from planrunner.machine.checkpoints import kept_first  # late: few tasks ask for a checkpoint
 

@@ -218,9 +218,12 @@ class RunParked(NamedTuple):
 
 
 class RunEnded(NamedTuple):
+    """``reason`` ``outputs`` is a run that failed since an output of the plan has no value; ``detail`` says why."""
+
     status: RunStatus
     reason: str = ""
     outputs: dict[str, Json] = {}
+    detail: str = ""
 
 
 if TYPE_CHECKING:

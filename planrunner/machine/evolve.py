@@ -314,6 +314,7 @@ def _run_ended(state: State, event: RunEnded, at: float) -> None:
     state.status = event.status
     state.reason = event.reason
     state.outputs = event.outputs
+    state.detail = event.detail
     state.ended_at = at
     _rest(state, at)
 

@@ -43,8 +43,9 @@ def before(state: State, number: int) -> Command | None:
         return AskFacts(number, names)
     try:
         holds = truth(fresh.condition.tree, TaskScope(state, number))
-    except EvaluationError:
-        return None  # what cannot be told has to be done
+    except EvaluationError as error:
+        why = f"`fresh: {fresh.condition.text}` has no value: {error}"
+        return Record(TaskSettled(state.specs[number].id, "failed", "fresh_condition", why, "logic"))
     return _done(state, number, seen, f"done already: `{fresh.condition.text}`") if holds else None
 
 

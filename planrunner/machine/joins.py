@@ -10,13 +10,14 @@ if TYPE_CHECKING:
 
     from planrunner.machine.state import State
 
-    Verdict = Literal["met", "unmet", "waiting"]
+    Verdict = Literal["met", "unmet", "waiting", "failed"]
+    """``failed``: an expression over the needs has no value."""
 
 _GOOD = ("completed", "tolerated")
 
 
 def needs_verdict(state: State, number: int) -> tuple[Verdict, str]:
-    """Whether the needs of a task are met, and for ``unmet`` the sentence why."""
+    """Whether the needs of a task are met, and for ``unmet`` and ``failed`` the sentence why."""
     task = state.specs[number]
     found = state.tasks[number]
     if task.join.kind == "all":
@@ -48,7 +49,7 @@ def _expression(state: State, number: int, standings: list[str]) -> tuple[Verdic
         if truth(join.expression.tree, ResultScope(state, number)):
             return "met", ""
     except EvaluationError as error:
-        return "unmet", f"`{join.expression.text}` has no value: {error}"
+        return "failed", f"`{join.expression.text}` has no value: {error}"
     return "unmet", f"`{join.expression.text}` is false: {_tally(state, number)}"
 
 

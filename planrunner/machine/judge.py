@@ -32,7 +32,7 @@ def judge(state: State, number: int) -> Verdict:
     if found.reason == "settled":
         return Verdict(outcome.failure, "doubt" if outcome.failure else "", outcome.message if outcome.failure else "")
     scope = TaskScope(state, number)
-    mode = _failure_mode(task, scope)
+    mode = _failure_mode(task, scope, outcome)
     if mode is not None:
         return mode
     if outcome.failure and not _exit_is_judged(task, outcome):
@@ -55,17 +55,22 @@ def _exit_is_judged(task: Task, outcome: Outcome) -> bool:
     )
 
 
-def _failure_mode(task: Task, scope: TaskScope) -> Verdict | None:
+def _failure_mode(task: Task, scope: TaskScope, outcome: Outcome) -> Verdict | None:
+    """The first failure mode that the attempt shows. Where none does and a detector has no value, the attempt fails for
+    that, under its own class where it failed already."""
+    problem = ""
     for mode in task.failure_modes:
         if mode.detect is None or mode.detect.expression is None:
             continue
         try:
-            found = truth(mode.detect.expression.tree, scope)
-        except EvaluationError:
-            continue
-        if found:
-            return Verdict(mode.name, "failure_mode", f"failure mode `{mode.name}`: `{mode.detect.text}`")
-    return None
+            if truth(mode.detect.expression.tree, scope):
+                return Verdict(mode.name, "failure_mode", f"failure mode `{mode.name}`: `{mode.detect.text}`")
+        except EvaluationError as error:
+            problem = problem or f"`{mode.detect.text}`, which detects `{mode.name}`, has no value: {error}"
+    if not problem:
+        return None
+    detail = f"{outcome.message}; {problem}" if outcome.failure and outcome.message else problem
+    return Verdict(outcome.failure or "logic", "failure_mode", detail)
 
 
 def _criteria(criteria: tuple[Criterion, ...], scope: TaskScope) -> Verdict:

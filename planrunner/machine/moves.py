@@ -77,6 +77,8 @@ def take_standing(state: State, number: int, status: TaskStatus) -> None:
     if status != "failed":
         off = status == "abandoned" or (status == "cancelled" and was_called_off(state, number))
         stand(state, number, "tolerated" if task.allow_failure and off else _STANDINGS[status])
+    elif state.tasks[number].reason in ("edge", "route"):  # no work that failed: nobody knows where the run goes
+        stand(state, number, "failed")
     elif task.allow_failure:
         stand(state, number, "tolerated")
     elif any(route.edge.recovers for route in state.shape.routes_out.get(number, ())):

@@ -260,7 +260,7 @@ def count_needs(state: State, number: int) -> None:
 def run_reopened(state: State, event: RunReopened, at: float) -> None:
     check_run(state.status, "paused")
     state.status = "paused"
-    state.reason = event.reason
+    state.reason, state.detail = event.reason, ""
     state.ended_at = None
     if event.reason != "rollback":  # whoever begins something anew takes back what stopped the run
         state.stop_reason = state.stop_by = state.stop_comment = ""

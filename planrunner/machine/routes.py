@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from planrunner.machine.commands import Record, settle
+from planrunner.machine.events import TaskSettled
 from planrunner.machine.scope import TaskScope
 from planrunner.machine.shape import Route
 from planrunner.machine.state import State
@@ -9,7 +11,14 @@ from planrunner.plan.expressions.conditions import EvaluationError, truth
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planrunner.machine.commands import Command
     from planrunner.machine.joins import Verdict
+
+UNROUTED = ("edge", "route")
+"""Reasons of a task that failed since its edges do not say where the run goes: a condition has no value, or a decision
+leads nowhere. Neither is about the work of the task, so ``allow_failure`` and ``recovers`` do not cover them."""
 
 
 def routes_verdict(state: State, number: int) -> tuple[Verdict, str]:
@@ -69,7 +78,7 @@ def has_next(state: State, number: int, seen: tuple[int, ...] = ()) -> bool:
 
 
 def fired(state: State, route: Route) -> bool | None:
-    """True or False once the source is decided, None before. A condition that has no value does not fire."""
+    """True or False once the source is decided, None before."""
     source = state.tasks[route.source]
     if source.status == "rolled_back":
         return edge_fired(state, route, "failed" if source.standing == "failed" else "completed")
@@ -79,14 +88,13 @@ def fired(state: State, route: Route) -> bool | None:
 
 
 def edge_fired(state: State, route: Route, status: str) -> bool:
-    """Whether an edge leads on from its source, which is settling as ``status``."""
+    """Whether an edge leads on from its source, which is settling as ``status``. A condition without a value fails the
+    source (``conclusive``), so the edge leads nowhere."""
     source = state.tasks[route.source]
     edge = route.edge
-    if edge.on == "success" and status != "completed":
+    if source.reason in UNROUTED and edge.on not in ("failure", "always"):
         return False
-    if edge.on == "failure" and status != "failed":
-        return False
-    if edge.failure_class and source.failure != edge.failure_class:
+    if not _applies(route, status, source.failure):
         return False
     if edge.condition is None:
         return True
@@ -94,6 +102,46 @@ def edge_fired(state: State, route: Route, status: str) -> bool:
         return truth(edge.condition.tree, TaskScope(state, route.source))
     except EvaluationError:
         return False
+
+
+def _applies(route: Route, status: str, failure: str) -> bool:
+    """Whether an edge is about tasks that settle as ``status`` with that class of failure."""
+    edge = route.edge
+    if (edge.on == "success" and status != "completed") or (edge.on == "failure" and status != "failed"):
+        return False
+    return not edge.failure_class or failure == edge.failure_class
+
+
+def conclusive(state: State, commands: Sequence[Command]) -> list[Command]:
+    """The commands, with a failure in place of each end of a task whose edges do not say where the run goes."""
+    return [_unrouted(state, command) or command for command in commands]
+
+
+def _unrouted(state: State, command: Command) -> Record | None:
+    event = command.event if isinstance(command, Record) else None
+    if not isinstance(event, TaskSettled) or event.status not in ("completed", "failed") or event.reason in UNROUTED:
+        return None
+    number = state.index[event.task]
+    task = state.specs[number]
+    sent_back = state.sent_back.get(number, 0)
+    back = [route for route in state.shape.reworks.get(number, ()) if sent_back < route.edge.max]
+    for route in (*state.shape.routes_out.get(number, ()), *back):
+        if _applies(route, event.status, event.failure) and (problem := _no_value(state, route)):
+            detail = f"{event.detail}; {problem}" if event.detail and event.status == "failed" else problem
+            return settle(task, "failed", "edge", detail, event.failure or "logic")
+    return None
+
+
+def _no_value(state: State, route: Route) -> str:
+    """Why the condition of an edge has no value; empty where it has one."""
+    condition = route.edge.condition
+    if condition is None:
+        return ""
+    try:
+        truth(condition.tree, TaskScope(state, route.source))
+    except EvaluationError as error:
+        return f"`{condition.text}`, the condition of its edge to `{route.edge.target}`, has no value: {error}"
+    return ""
 
 
 def handlers(state: State, number: int) -> list[int]:

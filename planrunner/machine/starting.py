@@ -38,7 +38,7 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
         failing = cut(state, number)
         return None if failing is None else settle(task, "cancelled", "stopped", stop_detail(state, failing))
     verdict, why = needs_verdict(state, number)
-    if verdict != "unmet" and number in state.shape.routes_in:
+    if verdict in ("met", "waiting") and number in state.shape.routes_in:
         from planrunner.machine.routes import routes_verdict  # late: few plans have edges
 
         route, why_route = routes_verdict(state, number)
@@ -46,6 +46,8 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
             verdict, why = route, why_route
     if verdict == "unmet":
         return settle(task, "omitted", "join", why)
+    if verdict == "failed":
+        return settle(task, "failed", "join", why, "logic")
     if verdict == "waiting":
         return None
     if state.failing and (failing := cut(state, number)) is not None:

@@ -189,6 +189,7 @@ class State:
         "counts",
         "debts",
         "degraded",
+        "detail",
         "ended_at",
         "environment",
         "epoch",
@@ -274,7 +275,7 @@ class State:
         self.top.on_failure = plan.on_failure
         self.index = self.add(self.top, plan.tasks, plan.tasks)
         self.status: RunStatus = "pending"
-        self.reason = ""
+        self.reason = self.detail = ""
         self.params: dict[str, Json] = {}
         self.seed = 0
         self.selected: frozenset[str] | None = None

@@ -103,6 +103,10 @@ def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
         from planrunner.views.terminal import harmless
 
         lines.append(f"  {harmless(stop_text(state))}")
+    if state.detail:
+        from planrunner.views.terminal import harmless
+
+        lines += [f"  {harmless(part)}" for part in state.detail.split("; ")]
     if state.reason == "task":
         lines += _called_off(state)
     if state.reason == "budget" and state.ended_at is not None:

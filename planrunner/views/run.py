@@ -30,6 +30,7 @@ def run_object(state: State, revision: str, exit_code: int | None, now: float) -
         "status": state.status,
         "exit_code": exit_code,
         "reason": state.reason,
+        "detail": state.detail,
         "stopped": stopped(state),
         "waiting": waiting(state),
         "gates": _gates(state, now),

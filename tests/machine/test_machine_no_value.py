@@ -1,0 +1,103 @@
+"""What has no value fails what it belongs to: no run with such an expression ends as completed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from planrunner.app.proof.lives import RUN_ID
+from planrunner.machine.events import Outcome
+from planrunner.machine.evolve import fold
+from planrunner.machine.explain import why
+from planrunner.plan.load import load
+from planrunner.plan.model import Plan
+from planrunner.plugins import Registry
+from planrunner.source import Source
+from planrunner.testing.rehearse import Rehearsal, rehearse
+
+GOOD = Outcome(exit_code=0, outputs={"j": {"n": 1}})
+BAD = Outcome("logic", "exit code 1", exit_code=1, outputs={"j": {"n": 1}})
+NOTHING = "outputs.j.missing > 3"
+
+
+def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
+    filled = [{"run": "work", "outputs": {"j": "any"}, **task} for task in tasks]
+    document = {"plan": "p", "defaults": {"timeout": "1h"}, "tasks": filled, **keys}
+    loaded = load(Source(json.dumps(document), "p.json", "json"), Registry())
+    assert loaded.plan is not None, [finding.message for finding in loaded.findings]
+    return loaded.plan
+
+
+def run(*tasks: dict[str, Any], bad: tuple[str, ...] = (), **keys: Any) -> Rehearsal:
+    script = {str(task["id"]): [BAD if task["id"] in bad else GOOD] for task in tasks}
+    return rehearse(plan(*tasks, **keys), script)
+
+
+def test_two_opposite_conditions_without_a_value_fail_the_task_that_they_lead_from() -> None:
+    edges = [{"to": "x", "when": NOTHING}, {"to": "y", "when": f"not ({NOTHING})"}]
+    ran = run({"id": "a", "next": edges}, {"id": "x"}, {"id": "y"})
+    assert ran.statuses() == {"a": "failed", "x": "omitted", "y": "omitted"}
+    assert (ran.state.status, ran.state.tasks[0].reason) == ("failed", "edge")
+    said = "\n".join(why(ran.state, "a"))
+    assert f"`{NOTHING}`, the condition of its edge to `x`, has no value" in said
+    assert "has no `missing`" in said
+
+
+@pytest.mark.parametrize("key", ["on_success", "next"])
+def test_an_allowed_failure_does_not_cover_an_edge_without_a_value(key: str) -> None:
+    ran = run({"id": "a", "allow_failure": True, key: {"to": "x", "when": NOTHING}}, {"id": "x"})
+    assert (ran.state.status, ran.statuses()["x"]) == ("failed", "omitted")
+
+
+@pytest.mark.parametrize("handled", [{"allow_failure": True}, {}])
+def test_a_handler_whose_condition_has_no_value_fails_the_run(handled: dict[str, Any]) -> None:
+    edge = {"to": "x", "when": NOTHING, **({} if handled else {"recovers": True})}
+    ran = run({"id": "a", "on_failure": edge, **handled}, {"id": "x"}, bad=("a",))
+    assert (ran.state.status, ran.statuses()["x"]) == ("failed", "omitted")
+    assert ran.state.tasks[0].detail.startswith("exit code 1; ")
+
+
+def test_the_handler_of_a_task_whose_edge_has_no_value_still_starts() -> None:
+    edges = {"next": [{"to": "x", "when": NOTHING}], "on_failure": "h"}
+    ran = run({"id": "a", **edges}, {"id": "x"}, {"id": "h"})
+    assert ran.statuses() == {"a": "failed", "x": "omitted", "h": "completed"}
+    assert ran.state.status == "failed"
+
+
+def test_an_edge_back_without_a_value_fails_its_task() -> None:
+    back = {"rework": "a", "max": 2, "when": NOTHING}
+    ran = run({"id": "a"}, {"id": "b", "needs": ["a"], "next": [back]})
+    assert ran.statuses() == {"a": "completed", "b": "failed"}
+
+
+def test_a_detector_without_a_value_fails_the_attempt() -> None:
+    ran = run({"id": "a", "failure_modes": [{"name": "broken", "detect": NOTHING}]})
+    assert (ran.state.status, ran.state.tasks[0].failure) == ("failed", "logic")
+    assert "which detects `broken`, has no value" in ran.state.tasks[0].detail
+
+
+def test_a_detector_without_a_value_leaves_a_later_one_its_say() -> None:
+    modes = [{"name": "broken", "detect": NOTHING}, {"name": "one", "detect": "exit_code == 1"}]
+    ran = run({"id": "a", "failure_modes": modes}, bad=("a",))
+    assert ran.state.tasks[0].failure == "one"
+
+
+def test_needs_without_a_value_fail_the_task() -> None:
+    ran = run({"id": "a"}, {"id": "b", "needs": "tasks.a.outputs.j.missing > 3"})
+    assert (ran.statuses()["b"], ran.state.status) == ("failed", "failed")
+
+
+def test_an_output_of_the_plan_without_a_value_fails_the_run() -> None:
+    keys = {"outputs": {"n": "{{ tasks.a.outputs.j.n }}", "o": "{{ tasks.a.outputs.j.missing }}"}}
+    ran = run({"id": "a"}, **keys)
+    assert (ran.state.status, ran.state.reason, ran.state.outputs) == ("failed", "outputs", {"n": 1, "o": None})
+    assert "the output `o` of the plan has no value" in ran.state.detail
+    again = fold(ran.state.plan, RUN_ID, ran.entries)
+    assert (again.status, again.detail) == (ran.state.status, ran.state.detail)
+
+
+def test_an_output_of_a_task_that_was_not_reached_is_null() -> None:
+    ran = run({"id": "a", "when": "1 == 2"}, outputs={"n": "{{ tasks.a.outputs.j.n }}"})
+    assert (ran.state.status, ran.state.outputs) == ("completed", {"n": None})
