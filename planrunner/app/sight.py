@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Json = Any
 
-FORMAT = "4"
+FORMAT = "5"
 
 
 class Seen(NamedTuple):
