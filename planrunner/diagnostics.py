@@ -99,6 +99,7 @@ RULES: dict[str, Rule] = _rules(
     ("PLAN011", "too-large", "error", "the text passes a limit on size, depth, nodes or aliases"),
     ("PLAN012", "not-text", "error", "the file is not UTF-8 text"),
     ("PLAN013", "unsupported-yaml", "error", "a YAML feature that plans do not use"),
+    ("PLAN014", "hidden-character", "warning", "a character that nobody sees, or that turns the direction of writing"),
     ("PLAN020", "not-executed-yet", "error", "a construct that is read but that this version does not run"),
     ("PLAN021", "without-effect", "warning", "a key that loads and that nothing looks at yet"),
     ("PLAN101", "undefined-need", "error", "a need or an edge names no task"),

@@ -89,6 +89,10 @@ _TURNING = frozenset("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u20
 """Marks that turn the direction of writing, and ends of lines that no terminal shows."""
 
 
+_UNSEEN = frozenset("\x85\u00ad\u180e\u200b\u2060\u2061\u2062\u2063\u2064\ufeff")
+"""Characters without a picture that stand inside words."""
+
+
 def quiet(text: str) -> str:
     """The text without what acts beyond the controls of seven bits: those of eight, marks that turn the writing, tags.
     They stand as ``\\u202e``, which in JSON means the same."""
@@ -111,7 +115,8 @@ def escaped(sign: str) -> str:
 
 def harmless(text: str) -> str:
     """Text of a task or a plan as anybody may see it: without control characters, so that it cannot move the cursor or
-    recolour the screen, and without the passwords of addresses."""
+    recolour the screen, with characters that hide or turn others as ``\\u202e``, and without the passwords of
+    addresses."""
     text = text if text.isprintable() else _printable(text)
     if "://" not in text:
         return text
@@ -131,6 +136,8 @@ def _printable(text: str) -> str:
             continue
         if char.isprintable():
             kept.append(char)
+        elif char in _UNSEEN or char in _TURNING or "\U000e0000" <= char <= "\U000e007f":
+            kept.append(escaped(char))  # what people approve must not read otherwise than it runs
         at += 1
     return "".join(kept)
 

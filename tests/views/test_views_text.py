@@ -109,3 +109,8 @@ def test_a_table_lines_up_and_is_cut_only_on_a_terminal(monkeypatch):
 def test_harmless_text_has_no_password_of_an_address():
     assert harmless("see https://me:hun\x1b[1mter2@h/ and ssh://me@h") == "see https://me:***@h/ and ssh://me@h"
     assert harmless("http://h:80/ mail a@b: x") == "http://h:80/ mail a@b: x"
+
+
+def test_what_hides_or_turns_text_is_shown_as_an_escape() -> None:
+    assert harmless("a\u202eb\u200bc\ufeffd\x85e") == "a\\u202eb\\u200bc\\ufeffd\\u0085e"
+    assert harmless("a\x1b[31mb\x07") == "ab"

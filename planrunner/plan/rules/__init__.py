@@ -18,6 +18,7 @@ from planrunner.plan.rules import (
     cycles,
     expressions,
     generated,
+    hidden,
     joins,
     labelled,
     limits,
@@ -59,6 +60,7 @@ MOST_OTHERS = 50_000
 TABLE: tuple[tuple[tuple[str, ...], Check], ...] = (
     (capability.CODES, capability.check),
     (allowed.CODES, allowed.check),
+    (hidden.CODES, hidden.check),
     (unexecuted.CODES, unexecuted.check),
     (targets.CODES, targets.check),
     (cycles.CODES, cycles.check),
