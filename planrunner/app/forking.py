@@ -100,7 +100,7 @@ def fork(request: ForkRequest) -> Forked:
         journal.prove(row.run)
         entries = list(journal.entries(row.run))
         seq, checkpoint, _ = _place(row, entries, request)
-        params = _params(journal, row, request)
+        params = _params(journal, row, entries[:seq], request)
         differs = _differing(journal, row, entries, request)
         return _store(journal, row, entries[:seq], params)._replace(checkpoint=checkpoint, files=differs)
     finally:
@@ -162,11 +162,11 @@ def _rewind(
     journal: Journal, row: RunRow, entries: Sequence[Entry], place: tuple[int, str, int], state_dir: str
 ) -> Rewind:
     from planrunner.app.occupancy import directory_of
-    from planrunner.app.reading import stored_plan
+    from planrunner.app.reading import plan_after
     from planrunner.app.rewinding import rewind  # late: many forks leave files as they are
 
     seq, _, taken = place
-    plan = stored_plan(journal, row.plan_digest)
+    plan = plan_after(journal, row.plan_digest, entries[:seq])
     return rewind(plan, entries[:seq], taken, directory_of(entries), state_dir)
 
 
@@ -217,13 +217,13 @@ def find(run: str, known: Sequence[Checkpoint], wanted: str) -> Checkpoint:
     raise NotFound(f"run {run} has no checkpoint `{wanted}`", hint)
 
 
-def _params(journal: Journal, row: RunRow, request: ForkRequest) -> dict[str, Json]:
+def _params(journal: Journal, row: RunRow, entries: Sequence[Entry], request: ForkRequest) -> dict[str, Json]:
     if not request.params:
         return {}
-    from planrunner.app.reading import stored_plan
+    from planrunner.app.reading import plan_after
     from planrunner.plan.params import bind_params
 
-    plan = stored_plan(journal, row.plan_digest)
+    plan = plan_after(journal, row.plan_digest, entries)
     given = dict(request.params)
     if not given.keys() <= {one.name for one in plan.params}:
         strange = [problem for problem in bind_params(plan, given).problems if "has no parameter" in problem]

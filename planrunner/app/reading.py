@@ -55,6 +55,12 @@ def later_plans(entries: Iterable[Entry]) -> list[str]:
     return list(dict.fromkeys(str(event.environment.get("text") or event.plan_digest) for event in revised))
 
 
+def plan_after(journal: JournalPort, digest: str, entries: Iterable[Entry]) -> Plan:
+    """The plan that a run has after some of its entries; ``digest`` is of the one it began with. Raises NotFound."""
+    later = later_plans(entries)
+    return stored_plan(journal, later[-1] if later else digest)
+
+
 def begun(journal: JournalPort, run_id: str) -> State:
     """A run before its first entry, as the plan that it began with says; raises NotFound."""
     digest = journal.run(run_id).plan_digest

@@ -528,3 +528,15 @@ def test_a_paused_run_with_a_waiting_gate_takes_a_new_task_beside_it(run, plan, 
     assert run("resume", "last").code == 0
     assert did(tmp_path) == ["build", "side", "ship"]
     assert replays(run)
+
+
+def test_a_fork_of_a_revised_run_has_the_parameters_of_its_plan(run, plan, tmp_path):
+    run("exec", plan(RELEASE))
+    mended = MENDED.replace("plan: release", "plan: release\nparams: {stage: {type: string, default: dev}}")
+    plan(mended.replace("echo deploy", "echo deploy {{ params.stage }}"))
+    assert run("retry", "last", "--plan", "p.yaml").code == 0
+    made = run("fork", "last", "--from", "test", "-p", "stage=prod")
+    assert (made.code, made.err.count("no parameter")) == (0, 0)
+    assert run("resume", "last").code == 0
+    assert did(tmp_path)[-1] == "deploy prod ok"
+    assert replays(run)
