@@ -41,6 +41,7 @@ OF_RUNS: dict[str, tuple[str, ...]] = {
     "rerun": ("{run}", "build"),
     "resume": ("{run}",),
     "retry": ("{run}",),
+    "revise": ("{run}", "p.yaml"),
     "rollback": ("{run}",),
     "show": ("{run}",),
     "why": ("{run}", "build"),
