@@ -14,14 +14,14 @@ from planrunner.machine.events import AttemptEnded, AttemptStarted, Outcome, Tas
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from planrunner.machine.scope import TaskScope
     from planrunner.machine.state import State
     from planrunner.plan.expressions.problem import TemplateError
     from planrunner.plan.expressions.values import Scope
-    from planrunner.plan.model import Artifact, Plan, Task
+    from planrunner.plan.model import Artifact, Output, Plan, Task
     from planrunner.plan.rights import Level
 
     Json = Any
@@ -246,13 +246,29 @@ def with_values(state: State, event: AttemptEnded) -> AttemptEnded:
     found = state.tasks[number]
     before, found.outcome = found.outcome, event.outcome
     try:
-        values = {output.name: rendered(output.value, _Names(state, number)) for output in declared}
-        outcome = event.outcome._replace(outputs={**event.outcome.outputs, **plain_data(values)})
+        values = values_of(declared, _Names(state, number))
+        outcome = event.outcome._replace(outputs={**event.outcome.outputs, **values})
     except no_value() as error:
         outcome = event.outcome._replace(failure="logic", message=f"an output has no value: {error}")
     finally:
         found.outcome = before
     return event._replace(outcome=outcome)
+
+
+def values_of(declared: Sequence[Output], scope: Scope) -> dict[str, Json]:
+    """Outputs that are declared by a ``value``, each of its type as one in the output file is; raises TemplateError and
+    EvaluationError."""
+    from planrunner.capabilities.contract import Failure  # late: many tasks declare no outputs
+    from planrunner.capabilities.outputs import typed
+
+    values: dict[str, Json] = {}
+    for output in declared:
+        value = plain_data(rendered(output.value, scope))
+        try:
+            values[output.name] = value if output.type == "any" else typed(output.name, output.type, value)
+        except Failure as failure:
+            raise _unfit(str(failure)) from None
+    return values
 
 
 def asked(state: State, event: TaskSettled) -> TaskSettled:

@@ -7,7 +7,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
-from planrunner.engine.calls import plain_data, rendered
+from planrunner.engine.calls import plain_data, rendered, values_of
 from planrunner.jsontext import stable_json
 from planrunner.lean import sha256
 from planrunner.machine.events import AttemptEnded, AttemptStarted, FrameOpened, Outcome
@@ -183,8 +183,8 @@ def _outputs(state: State, task: Task, frame: Frame) -> dict[str, Json]:
         return _collected(state, frame, item.outputs if item.sub is None else (*item.sub.outputs, *item.outputs))
     scope = FrameScope(state, frame)
     declared: tuple[Output, ...] = task.outputs if task.sub is None else (*task.sub.outputs, *task.outputs)
-    given = {} if task.loop is None else {**_last_carried(task.loop, frame, scope), "rounds": frame.round}
-    return {**given, **{each.name: plain_data(rendered(each.value, scope)) for each in declared}}
+    own = {} if task.loop is None else {**_last_carried(task.loop, frame, scope), "rounds": frame.round}
+    return {**own, **values_of(declared, scope)}
 
 
 def _last_carried(loop: Loop, frame: Frame, scope: FrameScope) -> dict[str, Json]:

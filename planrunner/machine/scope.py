@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from planrunner.machine.frame import Frame
+    from planrunner.plan.clauses import Output, Param
     from planrunner.plan.expressions.quantities import Dimension, Quantity
 
     Json = Any
@@ -56,7 +57,7 @@ class TaskScope:
                 bound = _bound(state, frame, number, name)
                 if bound is not _NOT_HERE:
                     return bound
-            own = _own(state.tasks[number], name)
+            own = _own(state, number, name)
             if own is not _NOT_HERE:
                 return own
         raise MissingName(f"nothing is called `{name}` here")
@@ -148,7 +149,7 @@ class GateScope:
         except MissingName:
             number = _numbered(state, found.frame, name)
             if number is not None:
-                return task_record(state.tasks[number])
+                return task_record(state, number)
             for item in found.gate.evidence if found.gate is not None else ():
                 if item.get("counts") is not None and _COUNTED.get(str(item["kind"])) == name:
                     return item["counts"]
@@ -158,7 +159,7 @@ class GateScope:
         state = self._state
         merged: dict[str, Json] = {}
         for need in state.shape.needs[self._number]:
-            record = task_record(state.tasks[need])
+            record = task_record(state, need)
             merged |= record.get(name, {})
         return merged
 
@@ -181,7 +182,7 @@ class TasksScope:
         if number is None:
             raise MissingName(f"there is no task `{name}`")
         found = self._state.tasks[number]
-        record = task_record(found)
+        record = task_record(self._state, number)
         if found.inner is not None and found.inner.kind == "items":
             record["items"] = _items(self._state, found.inner)
         return record
@@ -199,16 +200,16 @@ def _numbered(state: State, frame: Frame, name: str) -> int | None:
 def _items(state: State, frame: Frame) -> list[dict[str, Json]]:
     """The records of a fan-out's items, in their order."""
     return [
-        {**task_record(state.tasks[frame.first + at]), "item": value, "index": at}
-        for at, value in enumerate(frame.values)
+        {**task_record(state, frame.first + at), "item": value, "index": at} for at, value in enumerate(frame.values)
     ]
 
 
-def task_record(found: TaskState) -> dict[str, Json]:
+def task_record(state: State, number: int) -> dict[str, Json]:
     """What others may read of a task: status, result flags, outputs and how its last attempt went."""
+    found = state.tasks[number]
     record: dict[str, Json] = {
         "status": "completed" if found.recovered_by else found.status,
-        "outputs": outputs_of(found),
+        "outputs": _with_units(outputs_of(found), _types_of_outputs(state, number)),
         "attempts": found.attempts,
         "reason": found.detail,
         "failure": found.failure,
@@ -268,7 +269,8 @@ def _amount(value: float, dimension: Dimension) -> Quantity:
 _NOT_HERE = object()
 
 
-def _own(found: TaskState, name: str) -> Json:
+def _own(state: State, number: int, name: str) -> Json:
+    found = state.tasks[number]
     if name == "attempt":
         return found.attempts - found.past
     if name == "rework":
@@ -278,11 +280,13 @@ def _own(found: TaskState, name: str) -> Json:
     if found.outcome is None:
         return _NOT_HERE
     if name == "outputs":
-        return found.outcome.outputs
+        return _with_units(found.outcome.outputs, _types_of_outputs(state, number))
     if name in ("failure", "message"):
         return getattr(found.outcome, name)
     own = attempt_record(found)
-    return own[name] if name in own else found.outcome.outputs.get(name, _NOT_HERE)
+    if name in own or name not in found.outcome.outputs:
+        return own.get(name, _NOT_HERE)
+    return _with_units({name: found.outcome.outputs[name]}, _types_of_outputs(state, number))[name]
 
 
 def _facts(found: TaskState) -> dict[str, dict[str, Json]]:
@@ -295,16 +299,36 @@ def _facts(found: TaskState) -> dict[str, dict[str, Json]]:
 
 def _params(state: State, frame: Frame) -> dict[str, Json]:
     plan, values = plan_of(state, frame)
-    dimensions = {param.name: _DIMENSIONS[param.type] for param in plan.params if param.type in _DIMENSIONS}
-    if not dimensions:
-        return values
-    return {
-        name: value if value is None or name not in dimensions else _amount(value, dimensions[name])
-        for name, value in values.items()
-    }
+    return _with_units(values, plan.params)
 
 
 _DIMENSIONS: dict[str, Any] = {"duration": "time", "size": "size", "money": "money"}
+
+
+def _types_of_outputs(state: State, number: int) -> tuple[Output | Param, ...]:
+    """What declares the types of a task's outputs: the task, the form of its gate, the plan that it links; of a fan-out
+    what the task of each item declares."""
+    item = state.holders.get(number)
+    task = item if item is not None else state.specs[number]
+    linked = task.sub.outputs if task.sub is not None else ()
+    return (*linked, *(task.gate.form if task.gate is not None else ()), *task.outputs)
+
+
+def _with_units(values: dict[str, Json], declared: tuple[Output | Param, ...]) -> dict[str, Json]:
+    """Values of declared types as expressions and texts read them: in the journal an amount is a plain number."""
+    dimensions = {each.name: _DIMENSIONS[each.type] for each in declared if each.type in _DIMENSIONS}
+    if not dimensions:
+        return values
+    return {name: _measured(value, dimensions.get(name)) for name, value in values.items()}
+
+
+def _measured(value: Json, dimension: Dimension | None) -> Json:
+    """The list that a fan-out gives holds one amount for each item."""
+    if dimension is None or isinstance(value, bool):
+        return value
+    if isinstance(value, list):
+        return [_measured(item, dimension) for item in value]
+    return _amount(value, dimension) if isinstance(value, (int, float)) else value
 
 
 def plan_of(state: State, frame: Frame) -> tuple[Plan, dict[str, Json]]:

@@ -53,8 +53,7 @@ _PLAIN_FILTERS = (
     "abs capitalize count d default dictsort first float groupby int items last length list lower map max min reject"
     " rejectattr reverse round select selectattr sort string sum title trim truncate unique upper urlencode wordcount"
 )
-_ENGINE_WORDS = frozenset(["_loop_vars", "_block_vars"])
-_INTERNAL = frozenset(["__counted__", "__joined__"])
+_INTERNAL = frozenset(["__called__", "__counted__", "__joined__"])
 _REFUSED: dict[type[nodes.Node], str] = {
     nodes.Assign: "set",
     nodes.AssignBlock: "set",
@@ -180,10 +179,6 @@ class _Sandbox(ParsingEnvironment):
         return self.undefined(obj=obj, name=str(argument)) if found is _NOTHING else found
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
-        owner, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
-        if (isinstance(owner, str) and name in _TEXT_METHODS) or (isinstance(owner, dict) and name in _MAP_METHODS):
-            # The engine adds words of its own to calls inside loops and blocks.
-            return __obj(*args, **{key: value for key, value in kwargs.items() if key not in _ENGINE_WORDS})
         raise SecurityError("templates have no functions")
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
@@ -210,11 +205,11 @@ def _member(obj: Any, key: Any) -> Any:
             return obj[key]
         if isinstance(key, int) and items_of(obj) is not obj:
             return _member(items_of(obj), key)
-        return getattr(obj, key) if key in _MAP_METHODS else _NOTHING
+        return _NOTHING
     if isinstance(obj, (str, list, tuple)):
         if (isinstance(key, int) and -len(obj) <= key < len(obj)) or isinstance(key, slice):
             return obj[key]
-        return getattr(obj, key) if isinstance(obj, str) and key in _TEXT_METHODS else _NOTHING
+        return _NOTHING
     if isinstance(obj, LoopContext):
         return getattr(obj, key) if key in _LOOP_MEMBERS else _NOTHING
     if kind(obj) == "group":
@@ -226,7 +221,17 @@ def _member(obj: Any, key: Any) -> Any:
 
 
 class _Bounding(NodeTransformer):
-    """Sends what loops read and what ``~`` joins through filters that keep count."""
+    """Sends what loops read and what ``~`` joins through filters that keep count, and calls of methods through one that
+    looks for methods: a member of that name is data wherever it is not called."""
+
+    def visit_Call(self, node: nodes.Call) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        target = node.node
+        if not isinstance(target, nodes.Getattr):
+            return node
+        arguments = [nodes.Const(target.attr), *node.args]
+        called = nodes.Filter(target.node, "__called__", arguments, node.kwargs, node.dyn_args, node.dyn_kwargs)
+        return called.set_lineno(node.lineno)
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 (the name is the visitor's)
         self.generic_visit(node)
@@ -251,6 +256,19 @@ def _counted(context: Context, items: Iterable[Any]) -> Iterator[Any]:
         if left[0] < 0:
             raise EvaluationError(f"the loops of the template take more than {MOST_ITERATIONS:,} turns")
         yield item
+
+
+def _called(value: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+    allowed = _TEXT_METHODS if isinstance(value, str) else _MAP_METHODS if isinstance(value, dict) else ()
+    if method not in allowed:
+        raise EvaluationError(f"{NAMES[kind(_strict(value))]} has no method `{method}`")
+    return getattr(value, method)(*args, **kwargs)
+
+
+def _default(value: Any, other: Any = "", boolean: bool = False) -> Any:
+    """As ``default`` of expressions: an optional parameter that was not given, which is null, counts as absent."""
+    absent = isinstance(value, Undefined) or value is None or (boolean and not value)
+    return other if absent else value
 
 
 def _joined(items: list[Any]) -> str:
@@ -310,7 +328,8 @@ def _environment() -> _Sandbox:
     sandbox.globals.clear()
     sandbox.filters = {name: FILTERS[name] for name in _PLAIN_FILTERS.split()}
     sandbox.filters |= {"join": _join, "replace": _replace, "indent": _indent, "tojson": _tojson, "json": _tojson}
-    sandbox.filters |= {"__counted__": _counted, "__joined__": _joined}
+    sandbox.filters |= {"default": _default, "d": _default}
+    sandbox.filters |= {"__called__": _called, "__counted__": _counted, "__joined__": _joined}
     return sandbox
 
 

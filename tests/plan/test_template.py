@@ -300,3 +300,20 @@ def test_a_number_that_python_cannot_read_or_hold_does_not_parse(number: str) ->
         assert [problem.code for problem in template_sandbox.faults(text)] == ["PLAN210"]
         with pytest.raises(TemplateError, match="a number in it"):
             template_sandbox.render_text(text, {})
+
+
+@pytest.mark.parametrize("name", ["items", "keys", "values", "get"])
+def test_a_member_of_a_map_with_the_name_of_a_method_is_data_unless_it_is_called(name: str) -> None:
+    scope = Names({"params": {"order": {}, "own": {name: 3}}})
+    assert render("{{ params.order." + name + " | default(7) }}", scope) == 7
+    assert render("{{ params.own['" + name + "'] + 0 }}", scope) == 3
+
+
+def test_methods_that_are_called_are_found_beside_members_of_their_name() -> None:
+    scope = Names({"params": {"own": {"keys": 3}}})
+    assert render("{% for key in params.own.keys() %}{{ key }}{% endfor %}", scope) == "keys"
+    assert render("{{ params.own.get('keys', 1) + 0 }}", scope) == 3
+
+
+def test_default_stands_in_for_null_as_it_does_in_expressions() -> None:
+    assert render("{{ params.none | default('y') }}", SCOPE) == "y"

@@ -42,7 +42,7 @@ _RUN = object_of({"id": STRING, "seed": NUMBER, "status": STRING})
 _FLAGS = object_of(dict.fromkeys(RESULTS, BOOL) | {"status": STRING})
 _ARTIFACT = object_of({"name": STRING, "path": STRING, "size": SIZE, "sha256": STRING, "type": STRING}, "an artifact")
 _ROUND = object_of({"round": NUMBER, "max": NUMBER}, "`loop`")
-_REWORK = object_of({"comment": STRING, "round": NUMBER}, "`rework`")
+_REWORK = object_of({"comment": STRING, "by": STRING, "from": STRING, "round": NUMBER}, "`rework`")
 _DECISION: Mapping[str, Type] = {"decision": STRING, "by": STRING, "reason": STRING, "comment": STRING}
 """Outputs of every gate."""
 

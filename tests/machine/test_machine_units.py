@@ -1,0 +1,52 @@
+"""Outputs of declared types keep their unit wherever they are read, and are of that type whatever gives them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from planrunner.machine.events import Outcome
+from planrunner.machine.scope import TaskScope
+from planrunner.plan.load import load
+from planrunner.plan.model import Plan
+from planrunner.plan.template import render
+from planrunner.plugins import Registry
+from planrunner.source import Source
+from planrunner.testing.rehearse import rehearse
+
+
+def plan(*tasks: dict[str, Any], **keys: Any) -> Plan:
+    loaded = load(Source(json.dumps({"plan": "p", "tasks": list(tasks), **keys}), "p.json", "json"), Registry())
+    assert loaded.plan is not None, [finding.message for finding in loaded.findings if finding.severity == "error"]
+    return loaded.plan
+
+
+AMOUNTS = [("duration", 90.0, "1m", "1m30s"), ("size", 2000, "1KB", "2KB"), ("money", 2.5, "$1", "$2.50")]
+
+
+@pytest.mark.parametrize(("kind", "value", "less", "text"), AMOUNTS)
+def test_an_output_with_a_unit_is_compared_and_written_with_it(kind: str, value: float, less: str, text: str) -> None:
+    first = {"id": "o", "run": "work", "outputs": {"d": kind}, "expect": [f"outputs.d > {less}"]}
+    then = {
+        "id": "use",
+        "needs": ["o"],
+        "uses": "noop",
+        "when": f"tasks.o.outputs.d > {less}",
+        "with": {"value": "{{ tasks.o.outputs.d }}!"},
+    }
+    ran = rehearse(plan(first, then), {"o": [Outcome(outputs={"d": value}, exit_code=0)]})
+    assert ran.statuses() == {"o": "completed", "use": "completed"}
+    assert ran.state.tasks[0].outputs == {"d": value}, "the journal holds plain data"
+
+    assert render(then["with"]["value"], TaskScope(ran.state, 1)) == f"{text}!"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("given", "status"), [("7", "completed"), ("seven", "failed")])
+def test_an_output_by_a_value_is_of_its_declared_type_or_the_task_fails(given: str, status: str) -> None:
+    task = {"id": "a", "run": "work", "outputs": {"n": {"type": "int", "value": "{{ stdout }}"}}}
+    ran = rehearse(plan(task), {"a": [Outcome(stdout=given, exit_code=0)]})
+    assert ran.statuses() == {"a": status}
+    if status == "completed":
+        assert ran.state.tasks[0].outputs["n"] == 7
