@@ -1,4 +1,4 @@
-"""Every need, edge and rework names a task of the plan."""
+"""Every need, edge and rework names a task of the plan, and every outcome and failure class is one that occurs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from planrunner.plan.rules.unexecuted import without_effect
 from planrunner.plan.rules.view import PlanView, find_word, names
 from planrunner.source import Span
 
-CODES = ("PLAN101",)
+CODES = ("PLAN101", "PLAN201")
+
+CLASSES = (
+    *("transient", "logic", "policy", "timeout", "stalled", "interrupted", "precondition", "rejected", "expired"),
+    *("budget", "doubt", "exhausted", "breaker", "cancelled"),
+)
+"""The failure classes of planrunner itself. Failure modes name their own, and so may plugins."""
 
 
 def check(view: PlanView) -> Iterable[Diagnostic]:
@@ -32,6 +38,27 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
                 )
         if task.gate is not None and task.gate.on_reject.target:
             yield from _rework(view, task, task.gate.on_reject)
+        if task.retry.on or task.edges:
+            yield from _classes(view, task)
+
+
+def _classes(view: PlanView, task: Task) -> Iterable[Diagnostic]:
+    """Failure classes and outcomes that look like a misspelt one: nothing ever fails with such a class."""
+    modes = tuple(mode.name for mode in task.failure_modes)
+    retried: tuple[str, ...] = (*CLASSES, "any")
+    outcomes: tuple[str, ...] = (*CLASSES, "success", "failure", "always")
+    named = [(each, "retry", retried) for each in task.retry.on]
+    named += [(edge.failure_class, "next", outcomes) for edge in task.edges if edge.failure_class]
+    for name, key, known in named:
+        close = None if name in known or name in modes else nearest(name, (*known, *modes))
+        if close is None:
+            continue
+        keys = (key,) if key == "retry" else ("next", "on_failure", "failure_modes")
+        span = find_word(view, task, name, *keys)
+        kind = "failure class" if key == "retry" else "outcome or failure class"
+        written = view.source.text[span.start : span.end] == name
+        fix = Fix(f"write `{close}`", (Edit(span, close),), safe=False) if written else None
+        yield Diagnostic("PLAN201", f"`{name}` is not a {kind}, did you mean `{close}`?", span, fix=fix)
 
 
 def _artifacts(view: PlanView) -> Iterable[Diagnostic]:

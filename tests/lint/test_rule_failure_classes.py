@@ -1,0 +1,39 @@
+"""Names of outcomes and failure classes that look like a misspelt one are findings at their place."""
+
+from __future__ import annotations
+
+import pytest
+
+from planrunner.plan.load import load
+from planrunner.plugins import Registry
+from planrunner.source import Source
+
+HEAD = "plan: p\ndefaults: {timeout: 5m}\ntasks:\n"
+
+
+def found(task: str) -> list[tuple[str, str, str]]:
+    text = f"{HEAD}  - {task}\n  - {{id: b, run: y}}\n"
+    findings = load(Source(text, "p.yaml", "yaml"), Registry()).findings
+    return [
+        (each.code, text[each.span.start : each.span.end], each.message) for each in findings if each.code == "PLAN201"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("task", "wrong", "meant"),
+    [
+        ("{id: a, run: x, next: [{on: succes, to: b}]}", "succes", "success"),
+        ("{id: a, run: x, next: [{on: failre, to: b}]}", "failre", "failure"),
+        ("{id: a, run: x, retry: {attempts: 2, on: [transiet]}}", "transiet", "transient"),
+        ("{id: a, run: x, failure_modes: [{name: full}], next: [{on: ful, to: b}]}", "ful", "full"),
+    ],
+)
+def test_a_misspelt_outcome_or_class_is_an_error_at_its_place(task: str, wrong: str, meant: str) -> None:
+    [(_, words, message)] = found(task)
+    assert words == wrong
+    assert f"did you mean `{meant}`?" in message
+
+
+@pytest.mark.parametrize("name", ["any", "timeout", "quota_of_a_plugin"])
+def test_classes_that_occur_and_those_of_plugins_are_left_alone(name: str) -> None:
+    assert found(f"{{id: a, run: x, retry: {{attempts: 2, on: [{name}]}}}}") == []
