@@ -40,7 +40,7 @@ def failure_blocks(terminal: Terminal, state: State, run_id: str, source: Source
     a task that failed because of one that it holds, nor what a later round or attempt made good.
     """
     troubled = [number for number, found in enumerate(state.tasks) if _matters(state, number, found)]
-    if state.holders:
+    if len(troubled) > 1:  # the cause first
         troubled.sort(key=lambda number: state.tasks[number].ended or float("inf"))
     lines: list[str] = []
     for number in troubled[:BLOCKS]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 HEARTBEAT = 30.0
 GATHERED = 500
+FEW = 4
+"""Tasks that a failure kept from starting which have a line each; of more there is one line for all."""
 
 
 class PlainProgress:
@@ -33,6 +35,8 @@ class PlainProgress:
         self._terminal = terminal
         self._heartbeat = heartbeat
         self._lines: list[str] = []
+        self._idle: list[str] = []
+        """Lines of tasks that were just given up without a start."""
         self._state: State | None = None
         self._folds: Folds | None = None
         self._run_id = ""
@@ -65,6 +69,10 @@ class PlainProgress:
         second = int(entry.at)
         if second != self._second:
             self._second, self._clock = second, _clock(entry.at)
+        if isinstance(entry.event, TaskSettled) and _never_started(self._state, entry.event):
+            self._idle.append(f"{self._clock} {line}")
+            return
+        self._tell_idle()
         self._lines.append(f"{self._clock} {line}")
         if len(self._lines) >= GATHERED:
             self._flush()
@@ -73,7 +81,7 @@ class PlainProgress:
         """Output is kept with the attempt; a failure shows its last lines at the end."""
 
     def tick(self, now: float) -> None:
-        if self._lines:
+        if self._lines or self._idle:
             self._flush()
         elif monotonic() - self._wrote >= self._heartbeat:
             self._lines.append(self._still_running(now))
@@ -85,6 +93,7 @@ class PlainProgress:
         # Late: only the end of a run needs it.
         from planrunner.views.ending import ending
 
+        self._tell_idle()
         self._lines += ending(self._terminal, self._state, self._run_id, result and result.source)
         self._flush()
 
@@ -96,11 +105,25 @@ class PlainProgress:
         more = f" and {len(numbers) - 8} more" if len(numbers) > 8 else ""
         return f"{_clock(now)} still running: {', '.join(names) or 'nothing'}{more}"
 
+    def _tell_idle(self) -> None:
+        """What a failure or a stop kept from starting: a line each of a few, else one line."""
+        if len(self._idle) <= FEW:
+            self._lines += self._idle
+        else:
+            clock = self._idle[0].partition(" ")[0]
+            self._lines.append(f"{clock} {self._terminal.sign('cancelled')} {len(self._idle):,} tasks not started")
+        self._idle.clear()
+
     def _flush(self) -> None:
+        self._tell_idle()
         if self._lines:
             self._terminal.write("\n".join(self._lines) + "\n")
             self._lines.clear()
             self._wrote = monotonic()
+
+
+def _never_started(state: State, event: TaskSettled) -> bool:
+    return event.status in ("omitted", "cancelled") and state.tasks[state.index[event.task]].started is None
 
 
 def _clock(at: float) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from planrunner.machine.events import Entry
+from planrunner.machine.events import Entry, StopRequested
 from planrunner.machine.state import State
 from planrunner.plan.model import Plan
-from planrunner.views.terminal import Terminal
+from planrunner.views.terminal import Terminal, harmless
 
 
 class QuietProgress:
@@ -22,8 +22,13 @@ class QuietProgress:
         self._state = state
         self._run_id = run_id
 
-    def event(self, _entry: Entry) -> None:
-        """Nothing is printed before the end."""
+    def event(self, entry: Entry) -> None:
+        """Nothing is printed before the end, except that an interrupted run stops."""
+        if isinstance(entry.event, StopRequested) and entry.event.reason in ("interrupted", "killed"):
+            from planrunner.views.progress_rare import stopping_text  # late: few runs are stopped
+
+            told = entry.event
+            self._terminal.write(harmless(stopping_text(told.reason, told.by, told.comment)) + "\n")
 
     def output(self, _task: str, _attempt: int, _stream: str, _data: bytes) -> None:
         """Output is kept with the attempt."""

@@ -123,21 +123,27 @@ def _extended(_terminal: Terminal, _state: State, event: BudgetExtended, _at: fl
 
 
 _STOPS = {
-    "time": "the time budget of the plan is used up: what runs is ended in order",
-    "deadline": "the deadline of the plan has passed: what runs is ended in order",
+    "interrupted": "interrupted: stopping running tasks (Ctrl-C again to kill)",
+    "time": "the time budget of the plan is used up; stopping running tasks",
+    "deadline": "deadline passed; stopping running tasks",
     "budget": "a budget is used up: what runs may end, nothing else starts",
     "pause": "pausing{who}: what runs may end, nothing else starts",
-    "cancelled": "cancelling{who}: what runs is ended in order",
-    "killed": "killing{who}: what runs is ended at once",
+    "cancelled": "cancelling{who}: stopping running tasks",
+    "killed": "killing running tasks{who}",
 }
 
 
 def _stop(terminal: Terminal, _state: State, event: StopRequested, _at: float) -> str:
-    who = f" for {event.by}" if event.by else ""
-    if not event.reason:
+    return foreign(terminal, stopping_text(event.reason, event.by, event.comment))
+
+
+def stopping_text(reason: str, by: str, comment: str) -> str:
+    """Why a run that still has running tasks stops, who asked for it, and what was said with it."""
+    who = f" for {by}" if by else ""
+    if not reason:
         return f"the pause is taken back{who}: the run goes on"
-    text = _STOPS.get(event.reason, f"stopping ({event.reason}): what runs is ended in order").format(who=who)
-    return text + (f" ({foreign(terminal, event.comment)})" if event.comment else "")
+    text = _STOPS.get(reason, f"{reason}: stopping running tasks").replace("{who}", who)
+    return text + (f" ({comment})" if comment else "")
 
 
 def _checkpoint(terminal: Terminal, _state: State, event: CheckpointTaken, _at: float) -> str:

@@ -104,6 +104,11 @@ class TreeProgress:
         """The head, then what runs, waits or is in trouble, never more than the window has lines."""
         rows = self._terminal.size()[1]
         lines = [self._head(state, now)]
+        if state.stop_reason and state.running:
+            from planrunner.views.progress_rare import stopping_text  # late: few runs are stopped
+
+            lines.append(self._cut(harmless(stopping_text(state.stop_reason, state.stop_by, state.stop_comment))))
+            rows = max(rows - 1, 4)
         if state.holders:
             from planrunner.views.progress_nested import chosen  # late: many plans are flat
 
@@ -113,7 +118,7 @@ class TreeProgress:
         lines += [self._row(state, row, now) for row in found]
         if hidden:
             lines.append(self._cut(f"  and {hidden:,} more running"))
-        return lines[: rows - 1]
+        return lines[: self._terminal.size()[1] - 1]
 
     def _flat(self, state: State, room: int) -> tuple[list[Row], int]:
         """What is shown of a flat plan, and how many running tasks are not."""
@@ -133,12 +138,13 @@ class TreeProgress:
         plain = "  ".join(f"* {text}" for _, text in parts)
         limit = state.plan.budgets.time
         spent = duration_text(state.spent_time(now)) + (f" of {duration_text(limit)}" if limit is not None else "")
+        total = sum(counts.values())
+        left = sum(counts.get(status, 0) for status in ("pending", "queued", "running", *TROUBLE[1:]))
+        done = f"{total - left}/{total}"
         title = self._cut(f"{state.plan.id} {spent}")
-        if width(title) + 2 + width(plain) > columns - 1:
-            total = sum(counts.values())
-            left = sum(counts.get(status, 0) for status in ("pending", "queued", "running", *TROUBLE[1:]))
-            return cut(f"{title}  {total - left}/{total}", columns - 1, terminal.unicode)
-        return terminal.paint(title, "bold") + "  " + "  ".join(f"{sign} {text}" for sign, text in parts)
+        if width(title) + width(done) + 5 + width(plain) > columns - 1:
+            return cut(f"{title}  {done}", columns - 1, terminal.unicode)
+        return terminal.paint(title, "bold") + f" [{done}]  " + "  ".join(f"{sign} {text}" for sign, text in parts)
 
     def _row(self, state: State, row: Row, now: float) -> str:
         task, found = state.specs[row.task], state.tasks[row.task]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planrunner.machine.frame import Frame
-    from planrunner.machine.state import State
+    from planrunner.machine.state import State, TaskState
 
 WHOLE = 60
 """A run of up to that many tasks is shown whole; in a larger one, completed and untouched tasks are only counted."""
@@ -28,8 +28,16 @@ class Row(NamedTuple):
     status: str = ""
 
 
-def hidden(dull: int) -> list[Row]:
-    return [Row(0, -1, f"  {dull} uneventful tasks hidden")] if dull else []
+def is_cut_off(found: TaskState) -> bool:
+    """Whether a stop kept a task from starting; a person who cancels a task gives another reason."""
+    return found.status == "cancelled" and found.reason == "stopped" and not found.attempts
+
+
+def hidden(dull: int, idle: int = 0) -> list[Row]:
+    """Lines for what is not listed: ``dull`` tasks with nothing to show, and ``idle`` ones that a stop kept from
+    starting."""
+    rows = [Row(0, -1, f"  {idle:,} not started")] if idle else []
+    return rows + ([Row(0, -1, f"  {dull:,} uneventful {'task' if dull == 1 else 'tasks'} hidden")] if dull else [])
 
 
 def level_tasks(state: State, frame: Frame) -> list[int]:

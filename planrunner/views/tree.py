@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
-from planrunner.views.rows import DULL, WHOLE, Row, hidden, level_tasks
+from planrunner.views.rows import DULL, WHOLE, Row, hidden, is_cut_off, level_tasks
 from planrunner.views.run import reason_text
 from planrunner.views.standing import attempt_text, elapsed, is_resting, shown_status
 from planrunner.views.symbols import duration_text
@@ -45,8 +45,10 @@ def _undone(state: State) -> set[int]:
 def _flat(state: State, whole: bool) -> list[Row]:
     tasks = level_tasks(state, state.top)
     every = whole or len(tasks) <= WHOLE
-    shown = [number for number in tasks if every or state.tasks[number].status not in DULL]
-    return [Row(0, number, state.specs[number].id) for number in shown] + hidden(len(tasks) - len(shown))
+    idle = set() if every else {number for number in tasks if is_cut_off(state.tasks[number])}
+    shown = [number for number in tasks if every or (number not in idle and state.tasks[number].status not in DULL)]
+    rows = [Row(0, number, state.specs[number].id) for number in shown]
+    return rows + hidden(len(tasks) - len(shown) - len(idle), len(idle))
 
 
 def _text(terminal: Terminal, state: State, row: Row, room: tuple[int, int], now: float, undone: bool) -> str:

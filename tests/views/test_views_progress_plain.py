@@ -21,7 +21,9 @@ from planrunner.plugins import Registry
 from planrunner.source import Source
 from planrunner.testing.rehearse import rehearse
 from planrunner.views.progress_plain import PlainProgress
+from planrunner.views.progress_quiet import QuietProgress
 from planrunner.views.progress_rare import DESCRIBE
+from planrunner.views.progress_tree import TreeProgress
 
 
 def _watch(told, terminal, **options):
@@ -96,7 +98,7 @@ def test_a_run_that_stops_and_parks_says_what_is_left(story, shell_task, screen)
         progress.event(told.entries[-1])
     progress.ended(None)
     assert _lines(stream)[1:] == [
-        "stopping (interrupted): what runs is ended in order",
+        "interrupted: stopping running tasks (Ctrl-C again to kill)",
         "◷ parked (interrupted)",
         "◷ demo paused (interrupted) in 2.0s: 2 pending (run 20231114-2213-abc123)",
         "  2 tasks left: planrunner resume 20231114-2213-abc123",
@@ -177,3 +179,56 @@ def test_without_unicode_every_sign_is_ascii(story, shell_task, screen):
     progress.ended(None)
     assert stream.getvalue().isascii()
     assert "+ one completed in 2.0s" in stream.getvalue()
+
+
+def test_many_tasks_that_a_failure_kept_from_starting_are_one_line(story, shell_task, screen):
+    told = story(shell_task("build"), *(shell_task(f"t{number}", ["build"]) for number in range(136)))
+    terminal, stream = screen()
+    progress = _watch(told, terminal)
+    for event in (
+        AttemptStarted("build", 1, "k"),
+        AttemptEnded("build", 1, Outcome("logic", "exit code 2", exit_code=2)),
+        TaskSettled("build", "failed", "failed", "exit code 2", "logic"),
+        *(TaskSettled(f"t{number}", "omitted", "needs", "`build` failed") for number in range(136)),
+    ):
+        told.tell(event)
+        progress.event(told.entries[-1])
+    progress.tick(0.0)
+    assert [line[2:] for line in _lines(stream)[3:]] == ["136 tasks not started"]
+
+
+def test_a_few_tasks_that_a_failure_kept_from_starting_have_a_line_each(story, shell_task, screen):
+    told = story(shell_task("build"), *(shell_task(f"t{number}", ["build"]) for number in range(2)))
+    terminal, stream = screen()
+    progress = _watch(told, terminal)
+    for number in range(2):
+        told.tell(TaskSettled(f"t{number}", "omitted", "needs", "`build` failed"))
+        progress.event(told.entries[-1])
+    progress.tick(0.0)
+    assert [line.split()[1] for line in _lines(stream)[1:]] == ["t0", "t1"]
+
+
+def test_every_view_shows_that_an_interrupted_run_stops_and_how_to_kill(story, shell_task, screen):
+    for view in (PlainProgress, TreeProgress, QuietProgress):
+        told = story(shell_task("a"))
+        terminal, stream = screen()
+        progress = view(terminal)
+        progress.started(told.state.run_id, told.state.plan, told.state)
+        for event in (AttemptStarted("a", 1, "k"), StopRequested("interrupted")):
+            told.tell(event)
+            if view is TreeProgress:
+                progress._next = 0.0  # a frame is due, whatever the clock says
+            progress.event(told.entries[-1])
+        progress.tick(told.entries[-1].at)
+        assert "interrupted: stopping running tasks (Ctrl-C again to kill)" in stream.getvalue(), view
+
+
+def test_the_head_of_the_tree_counts_finished_tasks_of_all(story, shell_task, screen, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    told = story(shell_task("a"), shell_task("b"))
+    terminal, stream = screen()
+    progress = TreeProgress(terminal)
+    progress.started(told.state.run_id, told.state.plan, told.state)
+    told.tell(AttemptStarted("a", 1, "k"), AttemptEnded("a", 1, Outcome()), TaskSettled("a", "completed"))
+    progress.tick(told.entries[-1].at)
+    assert "[1/2]" in stream.getvalue().splitlines()[0]

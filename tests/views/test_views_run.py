@@ -118,6 +118,14 @@ def test_a_large_tree_leaves_out_what_went_well(story, shell_task, screen):
     assert lines == ["✘ t99  failed, 2.0s, no", "  99 uneventful tasks hidden"]
 
 
+def test_a_large_tree_counts_what_a_stop_kept_from_starting_in_one_line(story, shell_task, screen):
+    told = story(shell_task("cause"), *(shell_task(f"t{number}") for number in range(136)))
+    told.tell(AttemptStarted("cause", 1, "k"), AttemptEnded("cause", 1, Outcome("logic", "no")))
+    told.tell(TaskSettled("cause", "failed", "failed", "no", "logic"))
+    told.tell(*(TaskSettled(f"t{number}", "cancelled", "stopped") for number in range(136)))
+    assert tree(screen()[0], told.state, 0.0) == ["✘ cause  failed, 2.0s, no", "  136 not started"]
+
+
 def test_the_timeline_has_a_bar_for_each_attempt(story, shell_task, screen, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     told = story(shell_task("a", attempts=2), shell_task("b"))
