@@ -18,6 +18,7 @@ Everything here is text in, text out; ``findings_json`` holds the form for progr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from planrunner.diagnostics import Diagnostic, Fix, Severity
@@ -26,7 +27,7 @@ from planrunner.record import NamedTuple
 from planrunner.source import Source
 from planrunner.views.findings_columns import Window, expanded, width, window
 
-SHOWN = 1000
+SHOWN = 50
 """Findings of one file that people are shown; programs get more."""
 SHOWN_LABELS = 12
 SHOWN_FIX_LINES = 6
@@ -57,7 +58,8 @@ def render_text(findings: Iterable[Diagnostic], source: Source, colour: bool = F
     paint, every = _painter(colour), list(findings)
     parts = [_finding(finding, source, paint) for finding in gravest(every, SHOWN)]
     if len(every) > SHOWN:
-        parts.append(f"{plural(len(every) - SHOWN, 'more finding')} about {expanded(source.name)}\n")
+        more = plural(len(every) - SHOWN, "more finding")
+        parts.append(f"{more} about {expanded(source.name)}, all of them with `--format json`\n")
     return "\n".join(parts)
 
 
@@ -107,8 +109,12 @@ def _painter(colour: bool) -> Paint:
 
 
 def _single(text: str) -> str:
-    """Text of one line that cannot steer a terminal."""
-    return expanded(" ".join(text.split()))
+    """Text of one line that cannot steer a terminal, with long names clipped."""
+    return expanded(_LONG_NAME.sub(r"`\1…`", " ".join(text.split())))
+
+
+_LONG_NAME = re.compile(r"`([^`]{120})[^`]{8,}`")
+"""A name, or a value, of which a reader needs the beginning alone."""
 
 
 def _finding(finding: Diagnostic, source: Source, paint: Paint) -> str:

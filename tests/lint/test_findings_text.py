@@ -214,3 +214,19 @@ def test_any_text_and_any_place_can_be_shown(text: str, start: int, length: int,
     assert shown.startswith("error[PLAN001]")
     assert shown.endswith("docs: planrunner rule PLAN001\n")
     render_json([(Source(text), [finding])])
+
+
+def test_text_shows_fifty_findings_and_how_many_there_are_and_json_shows_all() -> None:
+    source = Source("x" * 2000, "p.yaml", "yaml")
+    many = [Diagnostic("PLAN001", "odd", Span(at, at + 1)) for at in range(2000)]
+    shown = render_text(many, source)
+    assert shown.count("error[PLAN001]") == 50
+    assert "1950 more findings about p.yaml, all of them with `--format json`" in shown
+    assert len(json.loads(render_json([(source, many)]))["findings"]) == 2000
+
+
+def test_a_long_name_is_clipped_in_messages() -> None:
+    source = Source("x", "p.yaml", "yaml")
+    shown = render_text([Diagnostic("PLAN001", f"needs `{'n' * 64_000}`, which no task is called", Span(0, 1))], source)
+    assert len(shown) < 1_000
+    assert "n…`, which no task is called" in shown
