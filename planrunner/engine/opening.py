@@ -180,11 +180,21 @@ def _outputs(state: State, task: Task, frame: Frame) -> dict[str, Json]:
     if frame.kind == "items":
         item = state.holders[frame.owner]
         assert item is not None, "a fan-out has the task it multiplies"
-        return _collected(state, frame, item.outputs if item.sub is None else (*item.sub.outputs, *item.outputs))
+        declared = item.outputs if item.sub is None else (*item.sub.outputs, *item.outputs)
+        return {**(_of_no_items(item) if not frame.size else {}), **_collected(state, frame, declared)}
     scope = FrameScope(state, frame)
-    declared: tuple[Output, ...] = task.outputs if task.sub is None else (*task.sub.outputs, *task.outputs)
+    declared = task.outputs if task.sub is None else (*task.sub.outputs, *task.outputs)
     own = {} if task.loop is None else {**_last_carried(task.loop, frame, scope), "rounds": frame.round}
     return {**own, **values_of(declared, scope)}
+
+
+def _of_no_items(item: Task) -> dict[str, Json]:
+    """The lists that a fan-out over nothing gives under names that are not declared: those of its standard output."""
+    if item.stdout not in ("text", "lines"):
+        return {}
+    from planrunner.capabilities.outputs import stdout_outputs  # late: few fan-outs have no items
+
+    return {name: [] for name in stdout_outputs(item.stdout, "", item.outputs)}
 
 
 def _last_carried(loop: Loop, frame: Frame, scope: FrameScope) -> dict[str, Json]:

@@ -328,7 +328,7 @@ def _environment() -> _Sandbox:
     sandbox.globals.clear()
     sandbox.filters = {name: FILTERS[name] for name in _PLAIN_FILTERS.split()}
     sandbox.filters |= {"join": _join, "replace": _replace, "indent": _indent, "tojson": _tojson, "json": _tojson}
-    sandbox.filters |= {"default": _default, "d": _default}
+    sandbox.filters |= {"default": _default, "d": _default, "string": _output}
     sandbox.filters |= {"__called__": _called, "__counted__": _counted, "__joined__": _joined}
     return sandbox
 

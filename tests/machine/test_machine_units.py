@@ -50,3 +50,8 @@ def test_an_output_by_a_value_is_of_its_declared_type_or_the_task_fails(given: s
     assert ran.statuses() == {"a": status}
     if status == "completed":
         assert ran.state.tasks[0].outputs["n"] == 7
+
+
+def test_a_fan_out_over_nothing_gives_its_standard_output_as_an_empty_list() -> None:
+    ran = rehearse(plan({"id": "fan", "run": "work", "foreach": [], "stdout": "text"}))
+    assert ran.state.tasks[0].outputs == {"value": []}

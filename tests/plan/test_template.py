@@ -317,3 +317,8 @@ def test_methods_that_are_called_are_found_beside_members_of_their_name() -> Non
 
 def test_default_stands_in_for_null_as_it_does_in_expressions() -> None:
     assert render("{{ params.none | default('y') }}", SCOPE) == "y"
+
+
+def test_the_filter_string_writes_values_as_the_template_around_does() -> None:
+    scope = Names({"one": {"ok": True}, "none": None})
+    assert render("{{ one | string }} {{ none | string }}", scope) == '{"ok": true} null'
