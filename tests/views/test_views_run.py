@@ -48,6 +48,7 @@ def test_the_json_object_has_what_the_contract_names(story, shell_task):
         "status": "completed",
         "exit_code": 0,
         "reason": "",
+        "detail": "",
         "stopped": None,
         "waiting": [],
         "gates": [],
