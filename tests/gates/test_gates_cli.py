@@ -194,7 +194,7 @@ tasks:
     wrong = project("answer", "last", "limits", "-f", "sise=1MB")
     assert (wrong.code, "did you mean `size`?" in wrong.err) == (2, True)
     assert project("answer", "last", "limits", "-f", "size=50MB", "-f", "strict=no", "--resume").code == 0
-    assert project("logs", "last", "show").out.strip().lower() == "50000000 false"
+    assert project("logs", "last", "show").out.strip().lower() == "50mb false"
 
 
 def test_the_values_of_the_first_answer_are_what_the_others_answer_for(project: Any) -> None:
