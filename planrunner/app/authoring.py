@@ -241,13 +241,6 @@ def draw_graph(plan: Plan, form: str, statuses: Mapping[str, str] | None = None)
     return json.dumps(graph_object(drawn), indent=2, ensure_ascii=False) + "\n"
 
 
-def plan_schema_text() -> str:
-    """The schema of plans with the inputs of the installed capabilities, as a file holds it."""
-    import json
-
-    return json.dumps(schema_for(None, complete=True), indent=2, ensure_ascii=False) + "\n"
-
-
 def schema_for(path: str | None, complete: bool) -> dict[str, Any]:
     """The schema of plans, of ``capabilities``, of ``project`` (the file of settings), or of what stands under a path
     of keys such as ``tasks.retry`` or ``project.models``; ``complete`` adds the inputs of the installed capabilities.

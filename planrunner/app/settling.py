@@ -10,14 +10,15 @@ from shlex import quote
 from planrunner.app.tasknames import task_number
 from planrunner.errors import UsageError
 from planrunner.machine.events import DoubtSettled, LeftAlone, RollbackStarted, TasksReset
-from planrunner.machine.paths import owners
+from planrunner.machine.paths import named, owners
 from planrunner.machine.rollback import undoing
 from planrunner.machine.state import State
 
 
 def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[DoubtSettled | RollbackStarted]:
     """What a person said about attempts of unknown end. A task that holds others stands for what is in doubt inside
-    it, and ``*`` in a path for any text without a slash (``fan[*]``); what is said later of the same task counts.
+    it, ``*`` in a path for any text without a slash (``fan[*]``), and ``all``, where no task has that name, for every
+    task in doubt; what is said later of the same task counts.
 
     Raises NotFound for a task that there is not and UsageError where there is no doubt to settle.
     """
@@ -30,7 +31,9 @@ def answers(state: State, settle: Sequence[tuple[str, str]], by: str) -> list[Do
 
 
 def _doubtful(state: State, wanted: str) -> list[int]:
-    """The tasks in doubt that a path or a pattern names."""
+    """The tasks in doubt that a path, a pattern or ``all`` names."""
+    if wanted == "all" and not named(state, wanted):
+        wanted = "*"
     if "*" in wanted:
         written = re.compile("(?:.*/)?" + r"[^/]*".join(map(re.escape, wanted.split("*"))))
         found = [number for number in _doubts(state) if written.fullmatch(state.specs[number].id)]

@@ -11,11 +11,10 @@ PLAN = "plans/hello.yaml"
 README = "plans/README.md"
 
 _PLAN_TEXT = """\
-# yaml-language-server: $schema={schema}
 plan: hello
 title: A first plan
 params:
-  name: {{type: string, default: world, description: whom to greet}}
+  name: {type: string, default: world, description: whom to greet}
 defaults:
   timeout: 1m
 tasks:
@@ -23,10 +22,11 @@ tasks:
     title: Write a greeting
     run: |
       mkdir -p build
-      echo "Hello, {{{{ params.name }}}}!" > build/greeting.txt
+      echo "Hello, {{ params.name }}!" > build/greeting.txt
     artifacts:
-      - {{name: greeting, path: build/greeting.txt}}
+      - {name: greeting, path: build/greeting.txt}
     on_failure: explain
+
   - id: check
     title: Look whether the greeting is there
     needs: [greet]
@@ -34,6 +34,7 @@ tasks:
     expect:
       - exit_code == 0
     on_failure: explain
+
   - id: explain
     title: Runs only when a task above failed
     run: echo "look at build/greeting.txt and at 'planrunner logs last'"
@@ -48,8 +49,10 @@ _README_TEXT = """\
     planrunner show last              see how it went
     planrunner why last explain       see why a task ran or did not
 
-Editors check and complete plans through the schema named in the first line of each; `planrunner schema --write
-plans/plan.schema.json` writes that file anew after an upgrade.
+An editor that reads JSON Schema can check and complete plans. `planrunner schema --write plans/plan.schema.json` writes
+the schema; put this line at the top of a plan that is to use it, and write the schema again after an upgrade:
+
+    # yaml-language-server: $schema=plan.schema.json
 """
 
 
@@ -59,29 +62,24 @@ class Started(NamedTuple):
     files: tuple[str, ...]
 
 
-def start_project(directory: str, schema: str) -> Started:
-    """Write a runnable plan, the schema for editors and a short guide below ``directory``.
+def start_project(directory: str) -> Started:
+    """Write a runnable plan and a short guide below ``directory``.
 
-    Nothing that exists is overwritten: a plan in the way raises UsageError, a guide or schema that is there stays.
+    Nothing that exists is overwritten: a plan in the way raises UsageError, a guide that is there stays.
     """
     plan = os.path.join(directory, PLAN)
     if os.path.lexists(plan):
         raise UsageError(f"`{plan}` is there already", f"run it: planrunner exec {plan}")
     try:
         os.makedirs(os.path.dirname(plan), exist_ok=True)
-        return Started(tuple(_written(directory, schema)))
+        return Started(tuple(_written(directory)))
     except OSError as error:
         raise UsageError(f"`{error.filename or directory}` cannot be written: {error.strerror}") from error
 
 
-def _written(directory: str, schema: str) -> list[str]:
-    texts = {
-        PLAN: _PLAN_TEXT.format(schema="plan.schema.json"),
-        "plans/plan.schema.json": schema,
-        README: _README_TEXT,
-    }
+def _written(directory: str) -> list[str]:
     written = []
-    for name, text in texts.items():
+    for name, text in ((PLAN, _PLAN_TEXT), (README, _README_TEXT)):
         path = os.path.join(directory, name)
         try:
             with open(path, "x", encoding="utf-8") as file:

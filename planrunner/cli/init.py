@@ -8,7 +8,7 @@ import click
 @click.command("init")
 @click.argument("directory", default=".")
 def command(directory: str) -> int:
-    """Write a first plan to start from: plans/hello.yaml, with the schema for editors. Nothing is overwritten.
+    """Write a first plan to start from: plans/hello.yaml, with a short guide. Nothing is overwritten.
 
     \b
     Examples:
@@ -17,10 +17,9 @@ def command(directory: str) -> int:
     """
     import os
 
-    from planrunner.app.authoring import plan_schema_text
     from planrunner.app.starter import PLAN, start_project
 
-    for path in start_project(directory, plan_schema_text()).files:
+    for path in start_project(directory).files:
         click.echo(f"wrote {os.path.normpath(path)}")
     click.echo(f"next: planrunner exec {os.path.normpath(os.path.join(directory, PLAN))}", err=True)
     return 0

@@ -59,12 +59,14 @@ def command(
 ) -> int:
     """Go on with a run that was interrupted or waits. RUN is an id, the start of one, or `last`.
 
-    TASK of `--settle` is a path, a task that holds those in doubt, or a pattern: `fan[*]` stands for every item.
+    TASK of `--settle` is a path, a task that holds those in doubt, or a pattern: `fan[*]` stands for every item,
+    `all` for every task in doubt.
 
     \b
     Examples:
       planrunner resume last
       planrunner resume last --settle tag=completed
+      planrunner resume last --settle all=retry
       planrunner resume last --settle "fan[*]=retry" --settle "fan[2]=completed"
       planrunner resume last --from cp-build
       planrunner resume last --plan release.yaml

@@ -287,12 +287,12 @@ def test_rule_explains_by_code_and_by_name(run):
     assert "did you mean `dependency-cycle`?" in run("rule", "dependency-cicle").err
 
 
-def test_init_writes_a_plan_that_lints_clean_and_overwrites_nothing(run, tmp_path):
+def test_init_writes_a_plan_in_canonical_form_that_lints_clean_and_overwrites_nothing(run, tmp_path):
     ran = run("init")
     assert ran.code == 0
-    assert ran.out.splitlines()[0] == "wrote plans/hello.yaml"
+    assert ran.out.splitlines() == ["wrote plans/hello.yaml", "wrote plans/README.md"]
     assert run("lint", "--fail-on", "note").code == 0
-    assert (tmp_path / "plans/hello.yaml").read_text().startswith("# yaml-language-server: $schema=plan.schema.json\n")
+    assert run("fmt", "--check", "plans").code == 0
     (tmp_path / "plans/hello.yaml").write_text("mine")
     again = run("init")
     assert again.code == 2

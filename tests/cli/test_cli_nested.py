@@ -176,6 +176,32 @@ def test_a_pattern_settles_every_task_that_fits_and_what_is_said_last_counts(run
     assert run("replay", "last").code == 0
 
 
+def test_all_settles_every_task_in_doubt_and_what_is_said_later_of_one_counts(run, doubtful):
+    done = run("resume", "last", "--settle", "all=completed", "--settle", "f[1]=failed", "--json")
+    assert statuses(done) == {
+        "f": "failed", "f[0]": "completed", "f[1]": "failed", "f[2]": "completed", "g": "completed",
+        "g/one": "completed",
+    }  # fmt: skip
+    assert len(doubtful.read_text().split()) == 4
+
+
+def test_a_task_called_all_is_settled_alone(run, plan, tmp_path):
+    slow = "plan: p\ndefaults: {timeout: 10m}\ntasks:\n  - {id: all, run: 'RUN'}\n  - {id: b, run: 'RUN'}\n"
+    slow = slow.replace("RUN", "echo run >> ran; sleep 300")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "planrunner", "exec", plan(slow), "--progress", "quiet"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PLANRUNNER_STATE": str(tmp_path / "state")},
+    )
+    until = time.monotonic() + 240
+    while time.monotonic() < until and not ((tmp_path / "ran").exists() and len((tmp_path / "ran").read_text()) == 8):
+        time.sleep(0.02)
+    child.send_signal(signal.SIGKILL)
+    child.wait(240)
+    done = run("resume", "last", "--settle", "all=completed", "--json")
+    assert (done.code, statuses(done)) == (8, {"all": "completed", "b": "in_doubt"})
+
+
 def test_a_task_that_holds_others_stands_for_what_is_in_doubt_inside_it(run, doubtful):
     done = run("resume", "last", "--settle", "f=completed", "--json")
     assert done.code == 8
