@@ -122,11 +122,27 @@ class ResultScope:
         """The result of a task, or one of the plan's names; raises MissingName for a name nothing defines."""
         number = _numbered(self._state, self._frame, name)
         if number is not None:
-            return result_of(self._state.tasks[number])
+            found = self._state.tasks[number]
+            result = {**result_of(found), "status": status_of(found)}
+            return _ResultOrTasks(result, TasksScope(self._state, self._frame)) if name == "tasks" else result
         make = _ROOTS.get(name)
         if make is not None:
             return make(self._state, self._frame)
         raise MissingName(f"there is no task `{name}`")
+
+
+class _ResultOrTasks:
+    """``tasks`` in an expression over results where a task is called so: its own result, and any task by its id."""
+
+    __slots__ = ("_result", "_tasks")
+
+    def __init__(self, result: dict[str, Json], tasks: TasksScope) -> None:
+        self._result = result
+        self._tasks = tasks
+
+    def resolve(self, name: str) -> Json:
+        """The record of a task, or a flag of the task called ``tasks``; raises MissingName."""
+        return self._result[name] if name in self._result else self._tasks.resolve(name)
 
 
 class GateScope:
@@ -208,7 +224,7 @@ def task_record(state: State, number: int) -> dict[str, Json]:
     """What others may read of a task: status, result flags, outputs and how its last attempt went."""
     found = state.tasks[number]
     record: dict[str, Json] = {
-        "status": "completed" if found.recovered_by else found.status,
+        "status": status_of(found),
         "outputs": _with_units(outputs_of(found), _types_of_outputs(state, number)),
         "attempts": found.attempts,
         "reason": found.detail,
@@ -218,6 +234,11 @@ def task_record(state: State, number: int) -> dict[str, Json]:
     if found.outcome is not None:
         record.update(attempt_record(found))
     return record
+
+
+def status_of(found: TaskState) -> str:
+    """The status as expressions read it: a task that another one recovered counts as completed."""
+    return "completed" if found.recovered_by else found.status
 
 
 def outputs_of(found: TaskState) -> dict[str, Json]:

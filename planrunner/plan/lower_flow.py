@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 JOINS: tuple[JoinKind, ...] = ("all", "any", "always", "all_done", "all_failed", "one_failed", "none_failed")
 _IDS = r"[A-Za-z_][A-Za-z0-9_-]*\*?(?:[\s,]+[A-Za-z_][A-Za-z0-9_-]*\*?)*"
 _OPERATORS = frozenset({"and", "or", "not", "in", "is"})
-_NO_TASKS = frozenset({"params", "env", "plan", "run"})
+_NO_TASKS = frozenset({"params", "env", "plan", "run", "tasks"})
 
 
 def needs(low: Lowering, node: Node) -> tuple[tuple[str, ...], Join | None]:
@@ -34,7 +34,7 @@ def needs(low: Lowering, node: Node) -> tuple[tuple[str, ...], Join | None]:
     parsed = condition(low, node)
     if parsed is None:
         return (), None
-    return _once(_named_tasks(parsed)), Join("expression", expression=parsed, span=node.span)
+    return _once(_named_tasks(parsed, low.ids)), Join("expression", expression=parsed, span=node.span)
 
 
 def listed(node: Sequence) -> tuple[str, ...]:
@@ -43,10 +43,17 @@ def listed(node: Sequence) -> tuple[str, ...]:
     return _once([name for word in words if (name := word.strip())])
 
 
-def _named_tasks(expression: Expression) -> list[str]:
-    """The tasks that an expression over results reads: ``test.ok`` and ``tasks.test.status`` both name ``test``."""
-    found = [path[1] if path[0] == "tasks" and len(path) > 1 else path[0] for path in expression.paths if path]
-    return [name for name in found if name not in _NO_TASKS and name != "tasks"]
+def _named_tasks(expression: Expression, ids: frozenset[str]) -> list[str]:
+    """The tasks that an expression over results reads: ``test.ok`` and ``tasks.test.status`` both name ``test``. A task
+    of ``ids`` may be called ``plan`` or ``tasks``, as a name of the plan is."""
+    found = []
+    for path in expression.paths:
+        name, member = path[0], path[1] if len(path) > 1 else ""
+        if name == "tasks" and member and (member in ids or name not in ids):
+            found.append(member)
+        elif name in ids or name not in _NO_TASKS:
+            found.append(name)
+    return found
 
 
 def join(low: Lowering, node: Node) -> Join | None:

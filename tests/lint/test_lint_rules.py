@@ -147,6 +147,15 @@ CLEAN = {
     "a template with its own names": """
   - {id: a, uses: noop, with: {value: "{% for x in [1, 2] %}{{ x }}{% endfor %}"}}
 """,
+    "tasks called as names of the plan in expressions over results": """
+  - {id: plan, run: x, allow_failure: true}
+  - {id: run, run: x}
+  - {id: tasks, run: x}
+  - {id: params, run: x, needs: plan.ok or plan.failed}
+  - {id: env, run: x, needs: 'plan.ok and run.status == "completed"'}
+  - {id: last, run: x, needs: tasks.plan.done and tasks.ok and env.ok}
+  - {id: joined, run: x, needs: [run, params], join: run.ok or params.ok}
+""",
     "inputs with templates of any type": """
   - {id: a, uses: files.write, with: {path: "{{ env.HOME }}/a", content: "{{ run.id }}", parents: "{{ true }}"}}
 """,
@@ -198,6 +207,13 @@ FOUND = {
   - {id: a, uses: noop, with: {value: "a\\tb {{ params.x }}"}}
 """,
         ["PLAN201 x"],
+    ),
+    "a wrong member of a task called as a name of the plan": (
+        """
+  - {id: plan, run: x, allow_failure: true}
+  - {id: a, run: x, needs: plan.okk or run.ok}
+""",
+        ["PLAN201 okk", "PLAN201 ok"],
     ),
     "the second of two equal texts in one block": (
         """

@@ -194,6 +194,18 @@ def test_a_needs_expression_reads_results() -> None:
     assert run(*tasks, bad=("test",), on_failure="continue").statuses()["go"] == "omitted"
 
 
+def test_tasks_called_as_names_of_the_plan_stand_in_expressions_over_results() -> None:
+    tasks = (
+        {"id": "plan", "allow_failure": True},
+        {"id": "run"},
+        {"id": "tasks"},
+        {"id": "go", "needs": "plan.failed and run.status == 'completed' and tasks.ok and tasks.plan.done"},
+        {"id": "stay", "needs": "plan.completed or run.failed"},
+    )
+    ran = rehearse(plan(*tasks), {"plan": [BAD]})
+    assert (ran.statuses()["go"], ran.statuses()["stay"]) == ("completed", "omitted")
+
+
 def test_a_false_when_skips_and_a_skip_omits_those_that_need_it() -> None:
     ran = run(
         {"id": "a", "when": "params.deploy"},

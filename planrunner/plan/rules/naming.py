@@ -114,7 +114,7 @@ class Naming:
                 base = {**base, "loop": _ROUND, "carry": _carried(tuple(carry) if isinstance(carry, dict) else ())}
             return {**base, "tasks": self._inner(task)}
         if moment == "results":
-            return {**self._needed(task), **base}
+            return {**base, **self._needed(task)}
         if moment == "facts":
             return {**base, **FACTS}
         own = {"outputs": MAP if task.fanout is not None else self._outputs(task), "artifacts": _artifacts(task)}
@@ -127,8 +127,14 @@ class Naming:
         return found
 
     def _needed(self, task: Task) -> dict[str, Type]:
-        """Ids in an expression over results; one that no task has is reported as a need, not as a name as well."""
-        return dict.fromkeys(task.needs, _FLAGS)
+        """Ids in an expression over results, before names of the plan such as ``run``; one that no task has is reported
+        as a need, not as a name as well."""
+        found = dict.fromkeys(task.needs, _FLAGS)
+        if "tasks" in found:
+            flags, tasks = _FLAGS.fields, self._base["tasks"].fields
+            both = Lazy({**flags, **self._results}, lambda name: flags.get(name) or tasks[name], tasks.__contains__)
+            found["tasks"] = object_of(both)
+        return found
 
     def _inner(self, task: Task) -> Type:
         """The tasks that the end of a round or of a subplan may read: those inside, and those around."""
