@@ -160,11 +160,12 @@ def _left_of_calls(state: State, number: int) -> int:
 
 
 def _may_spend(state: State, number: int, what: str) -> bool:
-    """Whether an attempt may use any of what is counted: its capability declares it, or it does whatever the plan says,
-    as a script does, and the task itself has budgets. What all tasks have by default is not set aside for scripts."""
-    task = state.specs[number]
+    """Whether an attempt may use any of what is counted: its capability declares it, an earlier attempt told of it, or
+    it does whatever the plan says, as a script does, and the task itself has budgets. What all tasks have by default is
+    not set aside for scripts that tell nothing."""
+    task, account = state.specs[number], ledger_of(state).accounts.get(number)
     trait = state.trait(task)
-    if what in trait.spends:
+    if what in trait.spends or (account is not None and account.spent.get(what)):
         return True
     anything = state.traits.get(task.uses, trait)
     return anything.effect == "unsafe" and not anything.instant and any(name == "budgets" for name, _ in task.spans)

@@ -11,18 +11,20 @@ from typing import Any
 
 from planrunner.journal.sqlite import Journal
 from planrunner.machine.events import Entry
+from planrunner.plugins.registry import own_process
 
 Stored = Callable[[int, Sequence[Entry]], None]
 """Told after each write that this process survived: how many there were, and the entries of this one."""
 
 
 def in_child(work: Callable[[], int]) -> int:
-    """The exit code of ``work`` in a forked process, minus the signal that ended it; 99 after an exception, which is
-    printed."""
+    """The exit code of ``work`` in a forked process that is planrunner's alone, as that of a command is, minus the
+    signal that ended it; 99 after an exception, which is printed."""
     pid = os.fork()
     if pid == 0:
         code = 99
         try:
+            own_process()
             code = work()
         except BaseException:
             traceback.print_exc()

@@ -109,6 +109,13 @@ def test_a_script_that_tells_what_it_used_is_billed_under_a_default_budget() -> 
     assert used(ran) == 0.01
 
 
+def test_a_script_that_told_what_it_used_sets_the_rest_of_a_default_budget_aside_when_tried_again() -> None:
+    flaky = task("a", retry={"attempts": 4, "delay": "1s"})
+    ran = rehearse(plan(flaky, defaults={"budgets": {"cost": "$1"}}), {"a": [spent("transient", cost=0.6)]})
+    assert reserved(ran) == {"a": [0.0, 0.4]}
+    assert (ran.state.tasks[0].failure, ran.state.tasks[0].attempts) == ("budget", 2)
+
+
 def test_an_attempt_sets_its_cap_aside_and_settles_what_it_used() -> None:
     ran = run(plan(task("a", "$1"), task("b", "$1", needs=["a"]), budgets={"cost": "$1.50"}), {"a": [spent(cost=0.25)]})
     assert reserved(ran) == {"a": [1.0], "b": [1.0]}

@@ -485,11 +485,11 @@ def test_the_folder_of_the_plan_is_where_evidence_is_looked_for(project: Any, tm
 SPENT = """
 plan: spent
 budgets: {cost: $1, on_exhausted: gate}
-defaults: {timeout: 2m, budgets: {cost: $0.60}}
+defaults: {timeout: 2m}
 tasks:
-  - {id: one, run: "echo 'cost=$0.55' >> $PLANRUNNER_USAGE"}
-  - {id: two, needs: [one], run: echo two}
-  - {id: three, needs: [one], run: echo three}
+  - {id: one, run: "echo 'cost=$0.55' >> $PLANRUNNER_USAGE", budgets: {cost: $0.60}}
+  - {id: two, needs: [one], run: echo two, budgets: {cost: $0.60}}
+  - {id: three, needs: [one], run: echo three, budgets: {cost: $0.60}}
 """
 
 

@@ -18,10 +18,10 @@ TWO = (
 SPENT = """
 plan: p
 budgets: {cost: $1, on_exhausted: gate}
-defaults: {timeout: 2m, budgets: {cost: $0.60}}
+defaults: {timeout: 2m}
 tasks:
-  - {id: one, run: "echo 'cost=$0.55' >> $PLANRUNNER_USAGE"}
-  - {id: two, needs: [one], run: echo two}
+  - {id: one, run: "echo 'cost=$0.55' >> $PLANRUNNER_USAGE", budgets: {cost: $0.60}}
+  - {id: two, needs: [one], run: echo two, budgets: {cost: $0.60}}
 """
 
 
