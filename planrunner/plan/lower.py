@@ -62,6 +62,8 @@ def _plan(tree: Mapping, start: Lowering, given: str) -> Plan:
             notes[key] = values.data(node)
     if "params" in nodes:
         fields["params"] = low.params = parts.params(low, nodes["params"])
+    if "outputs" in nodes:
+        parts.check_types(low, nodes["outputs"])
     if "budgets" in nodes:
         fields["budgets"] = parts.budgets(low, nodes["budgets"], Budgets())
     _policies(low, nodes, fields, notes)

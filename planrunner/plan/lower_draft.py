@@ -172,6 +172,7 @@ def _needs(draft: Draft, node: Node) -> None:
 
 def _outputs(draft: Draft, node: Node) -> None:
     draft.fields["outputs"] = parts.outputs(node)
+    parts.check_types(draft.low, node)
 
 
 def _artifacts(draft: Draft, node: Node) -> None:

@@ -11,6 +11,7 @@ from planrunner.plan.lower_values import Lowering
 from planrunner.plan.model import Artifact, Budgets, Output, Param
 from planrunner.plan.nearest import nearest
 from planrunner.plan.params import misfit
+from planrunner.plan.wording import meant_word
 from planrunner.record import TYPE_CHECKING
 from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
@@ -111,6 +112,22 @@ def _output(name: str, node: Node, span: Span) -> Output:
     if isinstance(value, str) and _type_word(value) == value.partition("[")[0] and "{{" not in value:
         return Output(name, _type_word(value), span=span)
     return Output(name, "any", _template(value), span=span)
+
+
+def check_types(low: Lowering, node: Node) -> None:
+    """Report words of outputs that are all but the name of a type: as a value, ``intt`` would be given as text."""
+    for key, value in node.entries if isinstance(node, Mapping) else ():
+        said = value.get("type") if isinstance(value, Mapping) else value
+        if not isinstance(said, Scalar) or not isinstance(said.value, str):
+            continue
+        word = said.value.strip()
+        name = word.partition("[")[0]
+        meant = None if name in TYPES else meant_word(name, sorted(TYPES), 1 if len(name) <= 5 else 2)
+        if meant is None:
+            continue
+        text = f" The text itself is written `{key.value}: {{value: {word}}}`" if said is value else ""
+        message = f"the output `{key.value}` is declared `{word}`, which is not a type"
+        low.report("PLAN006", message, said.span, f"did you mean `{meant}`?{text}")
 
 
 def _template(value: Any) -> Any:

@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 
-def nearest(word: str, candidates: Iterable[str]) -> str | None:
+def nearest(word: str, candidates: Iterable[str], most: int = 1 << 30) -> str | None:
     """The candidate closest to ``word``, or None where nothing is close enough.
 
     Counts insertions, deletions, replacements and swaps of neighbours; capitals do not count. Up to three characters
-    allow one edit, up to eight two, longer words a third of their length. Of equals the first candidate wins.
+    allow one edit, up to eight two, longer words a third of their length, and never more than ``most``. Of equals the
+    first candidate wins.
     """
     folded = word.casefold()
-    best, bound = None, _allowed(len(word)) + 1
+    best, bound = None, min(most, _allowed(len(word))) + 1
     letters = _letters(folded)
     for candidate in candidates:
         if (letters ^ _letters(candidate)).bit_count() > 2 * (bound - 1):

@@ -9,6 +9,7 @@ from planrunner.source import Span
 from planrunner.syntax.tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
 _SHOWN = 8
@@ -182,10 +183,16 @@ def wrong_type(name: str, node: Node, types: tuple[str, ...]) -> Diagnostic:
     return Diagnostic("PLAN005", message, node.span, help=help_, fix=_retyped(node, types))
 
 
+def meant_word(word: str, known: Collection[str], most: int = 1 << 30) -> str | None:
+    """The word of ``known`` that was probably meant: what other tools call it, or the nearest by at most ``most``
+    edits."""
+    meant = _MEANT_WORDS.get(word)
+    return meant if meant in known else nearest(word, known, most)
+
+
 def not_among(name: str, node: Node, words: tuple[Any, ...]) -> Diagnostic:
     value = _shown(node.value if isinstance(node, Scalar) else None)
-    meant = _MEANT_WORDS.get(value)
-    near = meant if meant in words else nearest(value, [word for word in words if isinstance(word, str)])
+    near = meant_word(value, [word for word in words if isinstance(word, str)])
     help_ = "" if len(words) <= _SHOWN else f"it knows {listed(words)}"
     if len(words) <= _SHOWN:
         message = f"{name} must be {listed(words)}, not `{_short(value)}`"

@@ -156,6 +156,9 @@ CLEAN = {
   - {id: last, run: x, needs: tasks.plan.done and tasks.ok and env.ok}
   - {id: joined, run: x, needs: [run, params], join: run.ok or params.ok}
 """,
+    "outputs that are types, and texts that are not": """
+  - {id: a, run: x, outputs: {n: int, l: "list[url]", p: path, b: main, t: {value: intt}, v: "{{ run.id }}"}}
+""",
     "inputs with templates of any type": """
   - {id: a, uses: files.write, with: {path: "{{ env.HOME }}/a", content: "{{ run.id }}", parents: "{{ true }}"}}
 """,
@@ -214,6 +217,12 @@ FOUND = {
   - {id: a, run: x, needs: plan.okk or run.ok}
 """,
         ["PLAN201 okk", "PLAN201 ok"],
+    ),
+    "outputs that are all but a type": (
+        """
+  - {id: a, run: x, outputs: {x: intt, z: strnig, l: "lits[url]", f: float, d: {type: durration}}}
+""",
+        ["PLAN006 intt", "PLAN006 strnig", 'PLAN006 "lits[url]"', "PLAN006 float", "PLAN006 durration"],
     ),
     "the second of two equal texts in one block": (
         """
