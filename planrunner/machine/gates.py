@@ -81,7 +81,7 @@ def stage_before(state: State, number: int) -> str:
 
 def _decided_before(state: State, number: int, demanded: Gate) -> bool:
     """Whether people have approved of a gate of the plan that stands before the task, or before what holds it, and that
-    asks for no less than what is demanded."""
+    asked for no less than what is demanded. A choice between options is not an approval."""
     seen: set[int] = set()
     todo = [number]
     while todo:
@@ -91,8 +91,7 @@ def _decided_before(state: State, number: int, demanded: Gate) -> bool:
         seen.add(at)
         found, gate = state.tasks[at], state.specs[at].gate
         asked = found.gate if gate is not None and found.standing == "completed" else None
-        approved = asked is not None and asked.stage == "gate" and asked.decision == "approved"
-        if gate is not None and approved and _asks_enough(gate, demanded):
+        if gate is not None and asked is not None and not gate.options and _asked_enough(asked, demanded):
             return True
         todo += state.shape.needs[at]
         if found.frame.owner >= 0:
@@ -100,8 +99,11 @@ def _decided_before(state: State, number: int, demanded: Gate) -> bool:
     return False
 
 
-def _asks_enough(gate: Gate, demanded: Gate) -> bool:
-    """Whether who may decide ``gate`` might decide ``demanded`` too, and as many of them have to."""
+def _asked_enough(gate: GateState, demanded: Gate) -> bool:
+    """Whether ``gate`` was approved by people who might decide ``demanded`` too, and as many of them had to; where it
+    has escalated, those whom it asked in the end count."""
+    if gate.stage != "gate" or gate.decision != "approved":
+        return False
     named = bool(demanded.roles or demanded.people)
     allowed = not named or (
         bool(gate.roles or gate.people)

@@ -41,7 +41,7 @@ TASKS = (
         "expect": [{"judge": "it works"}],
     },
 )
-DOCUMENT = plan(*TASKS, policy={"labels": ["prod"]})
+DOCUMENT = plan(*TASKS, policy={"gates": {"prod": {"approvers": {"users": ["bo"]}}}})
 VOTES = [
     ("sign", "reject", "bo"),
     ("sign", "approve", "cy"),

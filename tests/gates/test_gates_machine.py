@@ -529,6 +529,22 @@ def test_a_label_asks_behind_a_gate_that_asked_for_less(before: dict[str, Any], 
     assert run.statuses()["deploy"] == "blocked"
 
 
+def test_a_label_asks_behind_a_gate_that_has_escalated_to_others() -> None:
+    escalated = {"expires": "1h", "on_expiry": "escalate", "escalate": {"roles": ["duty"]}}
+    run = _released({**APPROVED, **escalated}, BUILD, DEPLOY, approvers={"roles": ["release"]})
+    run.later(3601).resume()
+    run.vote("sign-off", by="bo", roles=["duty"])
+    assert run.resume().statuses() == {"sign-off": "completed", "build": "completed", "deploy": "blocked"}
+    replays(run)
+
+
+def test_a_label_asks_behind_a_choice_between_options() -> None:
+    options = [{"id": "now", "to": "build"}, {"id": "later", "to": "build"}]
+    run = _released({"id": "sign-off", "gate": "decision", "ask": "When?", "options": options}, BUILD, DEPLOY)
+    run.vote("sign-off", choice="later")
+    assert run.resume().statuses() == {"sign-off": "completed", "build": "completed", "deploy": "blocked"}
+
+
 def test_a_task_that_waits_for_people_can_be_abandoned_and_the_run_goes_on_without_it() -> None:
     run = GateRun(plan(approval(), AFTER, {"id": "side", "uses": "noop"}))
     run.request("cancel", {"task": "sign", "reason": "no time"})
