@@ -379,7 +379,7 @@ def plan_outputs(state: State) -> tuple[dict[str, Json], str]:
     problems: list[str] = []
     for output in state.plan.outputs:
         try:
-            outputs[output.name] = plain_data(rendered(output.value, scope))
+            outputs |= {output.name: None} if output.value is None else values_of((output,), scope)
         except no_value() as error:
             outputs[output.name] = None
             if not _reads_unreached(state, output.value):

@@ -120,6 +120,10 @@ CLEAN = {
   - {id: sign-off, run: x, outputs: {count: int}}
   - {id: b, run: "echo {{ tasks.sign-off.outputs.count }}", needs: [sign-off], when: tasks.sign-off.outputs.count > 1}
 """,
+    "every member of what sent the run back": """
+  - {id: a, run: "echo {{ rework.comment }} {{ rework.by }} {{ rework.from }} {{ rework.round }}", when: rework.by != "x"}
+  - {id: g, gate: approval, needs: [a], on_reject: {rework: a, max: 2}}
+""",
     "a rework from a gate to an earlier task": """
   - {id: a, run: x}
   - {id: g, gate: approval, needs: [a], on_reject: {rework: a, max: 2}}

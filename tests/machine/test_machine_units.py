@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from planrunner.engine.calls import plan_outputs
 from planrunner.machine.events import Outcome
 from planrunner.machine.scope import TaskScope
 from planrunner.plan.load import load
@@ -55,3 +56,23 @@ def test_an_output_by_a_value_is_of_its_declared_type_or_the_task_fails(given: s
 def test_a_fan_out_over_nothing_gives_its_standard_output_as_an_empty_list() -> None:
     ran = rehearse(plan({"id": "fan", "run": "work", "foreach": [], "stdout": "text"}))
     assert ran.state.tasks[0].outputs == {"value": []}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "outputs", "words"),
+    [
+        ("int", "7", {"n": 7}, ""),
+        ("duration", "1m30s", {"n": 90.0}, ""),
+        ("int", "seven", {"n": None}, "the output `n` is declared int, found 'seven'"),
+    ],
+)
+def test_an_output_of_the_plan_is_of_its_declared_type_or_the_plan_fails(
+    kind: str, given: str, outputs: dict[str, Any], words: str
+) -> None:
+    declared = {"n": {"type": kind, "value": "{{ tasks.a.stdout }}"}}
+    ran = rehearse(plan({"id": "a", "run": "work"}, outputs=declared), {"a": [Outcome(stdout=given, exit_code=0)]})
+    assert ran.state.outputs == outputs
+    assert (ran.state.status == "failed") == bool(words)
+    found, problem = plan_outputs(ran.state)
+    assert found == outputs
+    assert words in problem

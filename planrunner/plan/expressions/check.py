@@ -11,7 +11,20 @@ from planrunner.plan.expressions.evaluate import BUILT_IN
 from planrunner.plan.expressions.functions import FUNCTIONS, Function
 from planrunner.plan.expressions.problem import Problem
 from planrunner.plan.expressions.show import show
-from planrunner.plan.expressions.types import ANY, BOOL, NULL, NUMBER, PERCENT, STRING, Kind, Type, list_of
+from planrunner.plan.expressions.types import (
+    ANY,
+    BOOL,
+    LIST,
+    MAP,
+    NULL,
+    NUMBER,
+    PERCENT,
+    STRING,
+    Kind,
+    Type,
+    list_of,
+    object_of,
+)
 from planrunner.plan.expressions.values import NAMES, EvaluationError
 from planrunner.plan.model import Expression
 from planrunner.plan.nearest import nearest
@@ -251,6 +264,15 @@ def _given(name: str, gives: str, types: list[Type]) -> Type:
         return list_of(STRING)
     if name in ("unique", "sort"):
         return first
+    if name == "range":
+        return list_of(NUMBER)
+    if name == "batch":
+        return list_of(Type("list", first.item))
+    if name == "zip":
+        return list_of(LIST)
+    if name == "merge":
+        known = all(each.kind == "object" for each in types)
+        return object_of({key: found for each in types for key, found in each.fields.items()}) if known else MAP
     kinds: dict[str, Kind] = {"number": "number", "string": "string", "bool": "bool", "time": "time", "size": "size"}
     return Type(kinds[gives]) if gives in kinds else Type("list") if gives == "list" else ANY
 

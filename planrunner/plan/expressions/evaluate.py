@@ -194,7 +194,9 @@ class _Evaluation:
         if len(values) < function.least or (function.most is not None and len(values) > function.most):
             raise EvaluationError(f"`{name}` does not take {len(values)} arguments")
         self.charge(*values)
-        return function.call(*values)
+        result = function.call(*values)
+        self.charge(result)
+        return result
 
     def default(self, arguments: Tree) -> Json:
         value = self.optional(arguments[0])

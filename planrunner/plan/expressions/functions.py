@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from binascii import b2a_base64
 from collections.abc import Callable
 from functools import cmp_to_key
 from typing import Any
 
+from planrunner.lean import sha256
 from planrunner.plan.expressions.arithmetic import compute
 from planrunner.plan.expressions.quantities import Quantity, parse_duration, parse_size
 from planrunner.plan.expressions.values import (
@@ -20,6 +22,7 @@ from planrunner.plan.expressions.values import (
     bounded_text,
     json_of,
     kind,
+    plain,
     same,
     text_of,
     weigh,
@@ -152,6 +155,40 @@ def values(value: Json) -> list[Json]:
     return bounded_list(list(_of(value, "values", "map").values()))
 
 
+def merged(*maps: Json) -> dict[str, Json]:
+    """One map of several; of a key that more of them have, the last one counts."""
+    found: dict[str, Json] = {}
+    for one in maps:
+        found |= _of(one, "merge", "map")
+    bounded_list(list(found))
+    return found
+
+
+def counted(start: Json, end: Json = None) -> list[Json]:
+    """The whole numbers from ``start`` to before ``end``; of one argument those from 0 to before it."""
+    least, most = (0, start) if end is None else (start, end)
+    first_one, bound = _whole(least, "range"), _whole(most, "range")
+    if bound - first_one > LONGEST_LIST:
+        raise EvaluationError(f"the list would have more than {LONGEST_LIST:,} items")
+    return list(range(first_one, bound))
+
+
+def batched(items: Json, size: Json) -> list[Json]:
+    """Lists of ``size`` items each, the last of what is left."""
+    source, step = list(_of(items, "batch", "list")), _whole(size, "batch")
+    if step < 1:
+        raise EvaluationError(f"`batch` takes a size of at least 1, not {step}")
+    return bounded_list([source[at : at + step] for at in range(0, len(source), step)])
+
+
+def paired(one: Json, other: Json) -> list[Json]:
+    """The first items of two lists together, the second ones, and so on; the lists are of one length."""
+    left, right = _of(one, "zip", "list"), _of(other, "zip", "list")
+    if len(left) != len(right):
+        raise EvaluationError(f"`zip` takes lists of the same length, not of {len(left):,} and {len(right):,} items")
+    return bounded_list([[here, there] for here, there in zip(left, right, strict=True)])
+
+
 def unique(items: Json) -> list[Json]:
     """Each item once, in the order of its first appearance."""
     seen: set[object] = set()
@@ -214,6 +251,27 @@ def as_json(value: Json) -> str:
     return json_of(value)
 
 
+def parsed(text: Json) -> Json:
+    """The data that a JSON text holds."""
+    source = bounded_text(_text(text, "parse_json"))
+    try:
+        found = json.loads(source, parse_int=_json_number, parse_float=_json_number, parse_constant=_no_json)
+        return plain(found)
+    except (ValueError, RecursionError) as error:
+        reason = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
+        raise EvaluationError(f"`parse_json` cannot read {json.dumps(source[:40])} as JSON{reason}") from None
+
+
+def encoded(text: Json) -> str:
+    """A text as base64 of its UTF-8 bytes."""
+    return bounded_text(b2a_base64(_bytes(text, "base64"), newline=False).decode("ascii"))
+
+
+def hashed(text: Json) -> str:
+    """The SHA-256 of the UTF-8 bytes of a text, as 64 hexadecimal digits."""
+    return sha256(_bytes(text, "sha256")).hexdigest()
+
+
 def as_duration(value: Json) -> Quantity:
     """A duration from text such as ``10m`` or a number of seconds."""
     if isinstance(value, Quantity) and value.dimension == "time":
@@ -247,6 +305,30 @@ def _of(value: Json, function: str, *kinds: str) -> Json:
 
 def _text(value: Json, function: str) -> str:
     return str(_of(value, function, "string"))
+
+
+def _bytes(value: Json, function: str) -> bytes:
+    try:
+        return bounded_text(_text(value, function)).encode()
+    except UnicodeEncodeError:
+        raise EvaluationError(f"`{function}` takes text that UTF-8 can hold") from None
+
+
+def _whole(value: Json, function: str) -> int:
+    number = _of(value, function, "number")
+    if number != int(bounded_number(number)):
+        raise EvaluationError(f"`{function}` takes whole numbers, not {number}")
+    return int(number)
+
+
+def _no_json(word: str) -> Json:
+    raise ValueError(word)
+
+
+def _json_number(text: str) -> float:
+    if len(text) > 400:
+        raise EvaluationError("the number is too large")
+    return bounded_number(int(text) if text.lstrip("-").isdigit() else float(text))
 
 
 def _flag(value: Json, function: str) -> bool:
@@ -311,6 +393,10 @@ FUNCTIONS: dict[str, Function] = {
     "replace": Function(replace, 3, 3, TEXT, "string"),
     "keys": Function(keys, 1, 1, ("map",), "list"),
     "values": Function(values, 1, 1, ("map",), "list"),
+    "merge": Function(merged, 2, None, ("map",), "map"),
+    "range": Function(counted, 1, 2, ("number",), "list"),
+    "batch": Function(batched, 2, 2, LISTS, "list"),
+    "zip": Function(paired, 2, 2, LISTS, "list"),
     "unique": Function(unique, 1, 1, LISTS, "list"),
     "sort": Function(ordered, 1, 1, LISTS, "list"),
     "first": Function(first, 1, 1, ("list", "string"), "item"),
@@ -321,6 +407,9 @@ FUNCTIONS: dict[str, Function] = {
     "float": Function(decimal, 1, 1, ("string", "bool", *NUMERIC), "number"),
     "str": Function(as_text, 1, 1, (), "string"),
     "json": Function(as_json, 1, 1, (), "string"),
+    "parse_json": Function(parsed, 1, 1, TEXT),
+    "base64": Function(encoded, 1, 1, TEXT, "string"),
+    "sha256": Function(hashed, 1, 1, TEXT, "string"),
     "duration": Function(as_duration, 1, 1, ("string", "number", "time"), "time"),
     "size": Function(as_size, 1, 1, ("string", "number", "size"), "size"),
 }
