@@ -76,3 +76,10 @@ def test_an_output_of_the_plan_is_of_its_declared_type_or_the_plan_fails(
     found, problem = plan_outputs(ran.state)
     assert found == outputs
     assert words in problem
+
+
+def test_an_empty_list_that_a_task_gave_is_empty_for_its_own_criteria_and_for_others() -> None:
+    first = {"id": "a", "uses": "noop", "with": {"value": []}, "expect": ["outputs.value is empty"]}
+    then = {"id": "b", "run": "work", "needs": ["a"], "when": "tasks.a.outputs.value is empty"}
+    ran = rehearse(plan(first, then), {"a": [Outcome(outputs={"value": []}, exit_code=0)]})
+    assert ran.statuses() == {"a": "completed", "b": "completed"}
