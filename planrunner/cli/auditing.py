@@ -78,6 +78,7 @@ def _data(found: Verdict, accepted: list[dict[str, Any]]) -> dict[str, Any]:
         "intact": not found.breaks,
         "runs": [each._asdict() for each in found.runs],
         "breaks": [each._asdict() for each in found.breaks],
+        "pruned": found.pruned,
         "heads": found.heads,
         "accepted": accepted,
     }
@@ -94,6 +95,7 @@ def _text(found: Verdict, journal: bool) -> list[str]:
     else:
         rows = [f"intact: {runs} run{'s' * (runs != 1)}, {events} event{'s' * (events != 1)}"]
         rows[0] += f", {refused} refusal{'s' * (refused != 1)}" if refused else ""
+        rows[0] += f", {found.pruned} pruned" if found.pruned else ""
     if journal and not found.heads and runs:
         rows.append("  no heads are kept here: a cut tail or an old copy can only be told with `--head`")
     for each in found.runs:

@@ -200,6 +200,9 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--plan", "Only runs of this plan."),
         ("--since", "Begun then or later: `2h` ago, or a date."),
         ("--until", "Begun before that."),
+        ("--keep", "`prune`: spare the N newest runs."),
+        ("--older-than", "`prune`: only runs that ended so long ago."),
+        ("--dry-run", "`prune`: only tell what would be removed."),
         ("--json", "Print JSON."),
     ),
     "show": (

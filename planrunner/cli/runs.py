@@ -10,27 +10,65 @@ import click
 
 from planrunner.app.queries import STATUSES, RunQuery
 from planrunner.cli.group import given_settings
-from planrunner.cli.moments import Moment
+from planrunner.cli.moments import Lasting, Moment
 from planrunner.cli.settings import note_stranger, output
+
+_TAKES = {
+    "list": frozenset({"limit", "skip", "status", "plan", "since", "until"}),
+    "prune": frozenset({"keep", "older_than", "dry_run"}),
+}
+"""The options of each action beside ``--json``."""
 
 
 @click.command("runs")
-@click.option("--limit", type=click.IntRange(1), default=20, metavar="N", help="At most N (20).")
-@click.option("--skip", type=click.IntRange(0), default=0, metavar="N", help="Leave out the first N: the next page.")
+@click.argument("action", type=click.Choice(tuple(_TAKES)), default="list")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N (20).")
+@click.option("--skip", type=click.IntRange(0), metavar="N", help="Leave out the first N: the next page.")
 @click.option("--status", type=click.Choice(STATUSES), help="Only runs that stand so.")
-@click.option("--plan", default="", metavar="ID", help="Only runs of this plan.")
+@click.option("--plan", metavar="ID", help="Only runs of this plan.")
 @click.option("--since", type=Moment(), metavar="TIME", help="Begun then or later: `2h` ago, or a date.")
 @click.option("--until", type=Moment(), metavar="TIME", help="Begun before that.")
+@click.option("--keep", type=click.IntRange(0), metavar="N", help="`prune`: spare the N newest runs.")
+@click.option("--older-than", type=Lasting(), metavar="TIME", help="`prune`: only runs that ended so long ago.")
+@click.option("--dry-run", is_flag=True, default=None, help="`prune`: only tell what would be removed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, as_json: bool, **asked: Any) -> int:
-    """List runs, the newest first.
+def command(ctx: click.Context, /, action: str, as_json: bool, **options: Any) -> int:
+    """List runs, the newest first (`list`), or remove runs that have ended, with their events, plans, logs, notes and
+    the artifacts that only they kept (`prune`). A run that is at work, waits, is paused, in doubt or being rolled back
+    stays. `audit verify` counts the runs that were pruned.
 
     \b
     Examples:
       planrunner runs --status failed --plan release --since 7d
       planrunner runs --json --limit 100 --skip 100
+      planrunner runs prune --keep 50 --older-than 30d --dry-run
     """
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in _TAKES[action]:
+            raise click.UsageError(f"--{name.replace('_', '-')} does not go with `runs {action}`", ctx)
+    if action == "prune":
+        if not given.keys() & {"keep", "older_than"}:
+            raise click.UsageError("`runs prune` needs --keep N, --older-than TIME, or both", ctx)
+        return _prune(ctx, as_json, given)
+    return _list(ctx, as_json, given)
+
+
+def _prune(ctx: click.Context, as_json: bool, asked: dict[str, Any]) -> int:
+    from planrunner.app.pruning import prune
+    from planrunner.views.artifacts import pruned as lines
+
+    settings = given_settings(ctx)
+    told = prune(settings.state, **asked)
+    if as_json:
+        click.echo(json.dumps({"format": 1, **told}, indent=2, ensure_ascii=False))
+    else:
+        output(settings).write("\n".join(lines(told)) + "\n")
+    return 0
+
+
+def _list(ctx: click.Context, as_json: bool, asked: dict[str, Any]) -> int:
     from planrunner.app.inspect import recent_runs
     from planrunner.views.symbols import duration_text
     from planrunner.views.table import table

@@ -11,6 +11,7 @@ from planrunner.journal.adopting import adopt, begin
 from planrunner.journal.anchoring import make_folder, make_heads
 from planrunner.journal.chain import Chain
 from planrunner.journal.database import FILE, Connection, failure, open_database, sqlite3
+from planrunner.journal.pruning import seal
 from planrunner.journal.records import RunHandle
 from planrunner.journal.strangers import prepared, refuse_stranger
 from planrunner.journal.verifying import Verdict, accepted_path, known_chain, read_heads, verify
@@ -103,7 +104,7 @@ def _adopt_shared(state: str, chain: Chain, broken: set[str], whole: bool) -> se
         for row in rows:
             if row.name in broken or (whole and (row.seal is None or chain.head(row.number) is None)):
                 _adopt(state, connection, chain, row)
-        return {row.number for row in rows}
+        return {row.number for row in rows} | seal(connection, chain, broken)
     except sqlite3.Error as error:
         raise failure(error, os.path.join(state, FILE)) from error
     finally:

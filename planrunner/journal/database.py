@@ -77,6 +77,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE notes (name TEXT PRIMARY KEY, run TEXT NOT NULL, text TEXT NOT NULL) WITHOUT ROWID",
         "CREATE INDEX noted ON notes (run)",
     ),
+    (
+        """CREATE TABLE pruned (
+            number INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, plan_id TEXT NOT NULL, created REAL NOT NULL,
+            status TEXT NOT NULL, ended REAL, last_seq INTEGER NOT NULL, link BLOB NOT NULL, at REAL NOT NULL,
+            by TEXT NOT NULL, seal BLOB
+        )""",
+    ),
 )
 """What makes each version of the tables out of the one before; ``PRAGMA user_version`` counts those that are done.
 
@@ -84,7 +91,8 @@ The id of an entry is ``number << 32 | seq``: appending to a table by its row nu
 a third quicker than by a key of two columns. ``events`` is for people. ``requests`` are written by whoever steers a run
 and answered (``result``) by the one process that holds it, in the transaction that stores what follows from them.
 ``mac`` and ``seal`` are the chain's, see ``chain.py``; a request has its seal until it is answered. ``since`` is the
-first entry of a run that bears a mac. ``notes`` are what attempts noted of acts under way, see ``notes.py``.
+first entry of a run that bears a mac. ``notes`` are what attempts noted of acts under way, see ``notes.py``; ``pruned``
+are the records of runs that were taken out, see ``pruning.py``.
 """
 
 _ODD = (

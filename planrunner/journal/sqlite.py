@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
+    from planrunner.journal.pruning import Pruning
+
 _BITS = 32
 """Bits of an entry's id that hold its seq; those above hold the number of its run."""
 
@@ -45,6 +47,7 @@ _KEPT = (
 _NEWEST = "SELECT run FROM runs WHERE plan_digest <> '' ORDER BY number DESC LIMIT ?"
 """The record of what was not let start stands among the runs and has no plan: it is none of them."""
 _LIKE = "SELECT run FROM runs WHERE plan_digest <> '' AND run LIKE ? ESCAPE '\\' ORDER BY number DESC"
+_LAST = "SELECT max(ifnull((SELECT max(number) FROM runs), 0), ifnull((SELECT max(number) FROM pruned), 0))"
 _RUNS = (
     "SELECT run, plan_id, plan_digest, created, epoch,"
     " (SELECT ifnull(max(id) & 4294967295, 0) FROM entries WHERE id BETWEEN number << 32 AND (number + 1) << 32),"
@@ -361,6 +364,13 @@ class Journal(Requests):
         return runids.no_match(wanted, [str(row[0]) for row in rows])
 
 
+def pruning(journal: Journal) -> Pruning:
+    """What removes runs from a journal that is open for writing."""
+    from planrunner.journal.pruning import Pruning  # late: once in a while
+
+    return Pruning(journal._connection, journal._path, journal._chain, journal._state, journal._lock)
+
+
 def _row_of(journal: Journal, row: tuple[Any, ...]) -> RunRow:
     while True:
         found = RunRow(*row)
@@ -374,7 +384,7 @@ def _row_of(journal: Journal, row: tuple[Any, ...]) -> RunRow:
 def _insert_run(connection: Connection, chain: Chain, handle: RunHandle, new: NewRun, entries: Sequence[Entry]) -> None:
     if new.plan is not None:
         _insert_plan(connection, chain, new.plan)
-    ((last,),) = connection.execute("SELECT ifnull(max(number), 0) FROM runs").fetchall()
+    ((last,),) = connection.execute(_LAST).fetchall()
     handle.number = max(last, chain.count()) + 1  # never one that the heads know of a run that is gone
     created = new.created + 0.0
     handle.row = (handle.number, new.run, new.plan_id, new.plan_digest, created, 1)

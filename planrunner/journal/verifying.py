@@ -8,6 +8,7 @@ from planrunner.errors import NotFound, PlanrunnerError, StorageFailed
 from planrunner.journal.breaks import breaks_of, cut, is_ours
 from planrunner.journal.chain import Chain, key_path, read_key
 from planrunner.journal.database import CHAINED, MIGRATIONS, Connection, open_database, sqlite3
+from planrunner.journal.pruning import Pruned, record_breaks, records
 from planrunner.journal.walking import Break, sealed_rows
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
@@ -44,11 +45,12 @@ class Standing(NamedTuple):
 
 class Verdict(NamedTuple):
     """What was found; a journal without ``breaks`` is what was written. ``heads`` is the file of the heads, empty where
-    none are kept."""
+    none are kept. ``pruned`` counts the runs of which only the record is left that they were pruned."""
 
     runs: tuple[Standing, ...]
     breaks: tuple[Break, ...]
     heads: str
+    pruned: int = 0
 
 
 def known_chain(state: str) -> Chain:
@@ -82,10 +84,11 @@ def verify(state: str, run: str | None = None, anchors: Sequence[Anchor] = ()) -
             return Verdict((), (*found, Break("", 0, "damaged", error.message)), chain.heads_path)
         else:
             standing, breaks = inspect(connection, chain, heads, wanted, anchors)
+            pruned = _count(connection, wanted)
             connection.close()
             if chain.key is None and any(each.kind == "key" for each in breaks) and known_chain(state).key is not None:
                 return verify(state, run, anchors)  # the first run of this user made the key meanwhile
-            return Verdict(tuple(standing), (*found, *breaks), chain.heads_path if chain.anchored else "")
+            return Verdict(tuple(standing), (*found, *breaks), chain.heads_path if chain.anchored else "", pruned)
     finally:
         chain.close()
 
@@ -131,9 +134,12 @@ def inspect(
             told, breaks = _inspect_run(connection, chain, name, heads.get(number), anchors)
             standing += told
             found += breaks
-        found += _gone(heads, wanted, frozenset(row.number for row in rows))
+        gone = records(connection)
+        found += record_breaks(chain, heads, [each for each in gone if _in(each.run, wanted)])
+        found += _gone(heads, wanted, frozenset({row.number for row in rows} | {each.number for each in gone}))
         there = {row.run for row in rows}
-        found += [cut(each.run, 0, each.seq) for each in anchors if each.run not in there and _in(each.run, wanted)]
+        missed = [each for each in anchors if each.run not in there and _in(each.run, wanted)]
+        found += _anchor_breaks({each.run: each for each in gone}, missed)
     except sqlite3.Error as error:
         return [], [Break("", 0, "damaged", f"the journal cannot be read: {error}")]
     return standing, found
@@ -168,6 +174,26 @@ def _gone(heads: dict[int, Head], wanted: frozenset[str] | None, there: frozense
     return [
         cut(name, 0, seq) for number, (seq, _, _, name) in heads.items() if number not in there and _in(name, wanted)
     ]
+
+
+def _anchor_breaks(pruned: dict[str, Pruned], anchors: Sequence[Anchor]) -> list[Break]:
+    """Anchors of runs that the journal has not, against the records of those that were pruned."""
+    found = []
+    for anchor in anchors:
+        last = pruned[anchor.run].last_seq if anchor.run in pruned else 0
+        if anchor.seq > last:
+            found.append(cut(anchor.run, last, anchor.seq))
+        elif anchor.seq == last and pruned[anchor.run].link.hex() != anchor.link:
+            message = f"event {anchor.seq} is not the one that the anchor knows"
+            found.append(Break(anchor.run, anchor.seq, "anchor", message))
+    return found
+
+
+def _count(connection: Connection, wanted: frozenset[str] | None) -> int:
+    try:
+        return sum(_in(each.run, wanted) for each in records(connection))
+    except sqlite3.Error:
+        return 0  # a journal that cannot be read is told as damaged
 
 
 def _in(run: str, wanted: frozenset[str] | None) -> bool:

@@ -77,5 +77,14 @@ def collected(told: dict[str, Json]) -> Iterator[str]:
     yield f"{_count(told['kept'], 'content')} kept, {size_text(told['held'])}{young}"
 
 
+def pruned(told: dict[str, Json]) -> Iterator[str]:
+    """What ``runs prune`` says."""
+    done = "would be pruned" if told["dry_run"] else "pruned"
+    freed = "" if told["dry_run"] else f", {size_text(told['freed'])} of logs and artifacts freed"
+    yield f"{_count(len(told['pruned']), 'run')} {done}, {_count(told['events'], 'event')}{freed}"
+    for each in told["spared"]:
+        yield f"  {each['run_id']} stays: {harmless(each['why'])}"
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -526,8 +526,8 @@ def test_the_same_events_under_another_key_have_other_macs(tmp_path: Path) -> No
 def test_a_journal_of_an_older_layout_says_that_it_is_not_chained_yet_and_waits_for_a_person(state: Path) -> None:
     connection = sqlite3.connect(state / "journal.db", isolation_level=None)
     for statement in (
-        "DROP TABLE notes", "DROP TABLE audit", "ALTER TABLE entries DROP COLUMN mac", "ALTER TABLE runs DROP COLUMN since",
-        "ALTER TABLE runs DROP COLUMN seal", "ALTER TABLE plans DROP COLUMN seal",
+        "DROP TABLE notes", "DROP TABLE pruned", "DROP TABLE audit", "ALTER TABLE entries DROP COLUMN mac",
+        "ALTER TABLE runs DROP COLUMN since", "ALTER TABLE runs DROP COLUMN seal", "ALTER TABLE plans DROP COLUMN seal",
         "ALTER TABLE requests DROP COLUMN seal", "PRAGMA user_version=3",
     ):  # fmt: skip
         connection.execute(statement)

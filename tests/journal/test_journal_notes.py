@@ -53,7 +53,7 @@ def test_without_a_journal_nothing_is_noted_and_none_is_made(tmp_path: Path) -> 
 
 def test_a_journal_of_an_older_planrunner_has_no_notes_until_somebody_writes(state: str) -> None:
     connection = sqlite3.connect(f"{state}/journal.db")
-    connection.executescript("DROP TABLE notes; PRAGMA user_version=5;")
+    connection.executescript("DROP TABLE notes; DROP TABLE pruned; PRAGMA user_version=5;")
     connection.close()
     assert read_note(state, "x") == ""
     write_note(state, "r", "x", "text")
