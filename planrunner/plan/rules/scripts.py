@@ -38,7 +38,7 @@ _EXPANSIONS = ("an expansion of bash", r"(\$\{\w+(?:\[|//?|,,?|\^\^?|:-?\d))")
 
 _COMMENT = r"(?<![^\s;&|(])#[^\n]*"
 _QUOTES = re.compile(
-    rf"(?P<single>'[^']*')|(?P<double>\"(?:[^\"\\]|\\.)*\")|(?P<hole>\{{\{{.{{0,4000}}?\}}\}})|(?P<comment>{_COMMENT})|\\.",
+    rf"(?P<single>'[^']*')|(?P<double>\"(?:[^\"\\]|\\.)*\")|(?P<hole>\{{\{{(?:(?!\{{\{{).){{0,4000}}?\}}\}})|(?P<comment>{_COMMENT})|\\.",
     re.S,
 )
 _HERE = re.compile(r"<<-?[ \t]*(?!<)(['\"\\]?)([A-Za-z_]\w*)\1[^\n]{0,1000}\n")
