@@ -162,7 +162,8 @@ def _routes(state: State, number: int) -> list[str]:
     words = {True: "fired", False: "did not fire", None: "is not decided yet"}
     for route in routes:
         edge = route.edge
-        condition = f" when `{edge.condition.text}`" if edge.condition is not None else ""
+        otherwise = " else" if edge.otherwise else ""
+        condition = f" when `{edge.condition.text}`" if edge.condition is not None else otherwise
         only = f" ({edge.failure_class})" if edge.failure_class else ""
         source = state.specs[route.source].id
         lines.append(f"  on {edge.on}{only} of `{source}`{condition}: {words[fired(state, route)]}")

@@ -49,7 +49,8 @@ def by_edge(state: State, number: int, why: str, status: str = "failed") -> Reco
     for route in state.shape.reworks.get(number, ()):
         if state.sent_back.get(number, 0) < route.edge.max and edge_fired(state, route, status):
             condition = route.edge.condition
-            said = why or (f"`{condition.text}` is true" if condition is not None else "")
+            otherwise = "none of its other edges fires" if route.edge.otherwise else ""
+            said = why or (f"`{condition.text}` is true" if condition is not None else otherwise)
             return Record(send_back(state, number, route.target, said))
     return None
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from planrunner.machine.commands import Command
     from planrunner.machine.joins import Verdict
 
+SHOWN = 5
+"""How many conditions of a decision that leads nowhere its failure names."""
+
 UNROUTED = ("edge", "route")
 """Reasons of a task that failed since its edges do not say where the run goes: a condition has no value, or a decision
 leads nowhere. Neither is about the work of the task, so ``allow_failure`` and ``recovers`` do not cover them."""
@@ -96,10 +99,25 @@ def edge_fired(state: State, route: Route, status: str) -> bool:
         return False
     if not _applies(route, status, source.failure):
         return False
-    if edge.condition is None:
+    if edge.otherwise:
+        others = [other for other in _open_routes(state, route.source) if not other.edge.otherwise]
+        return not any(edge_fired(state, other, status) for other in others)
+    return _holds(state, route)
+
+
+def _open_routes(state: State, number: int) -> list[Route]:
+    """The edges of a task that may still fire: one that leads back does so as often as its bound allows."""
+    sent_back = state.sent_back.get(number, 0)
+    back = [route for route in state.shape.reworks.get(number, ()) if sent_back < route.edge.max]
+    return [*state.shape.routes_out.get(number, ()), *back]
+
+
+def _holds(state: State, route: Route) -> bool:
+    condition = route.edge.condition
+    if condition is None:
         return True
     try:
-        return truth(edge.condition.tree, TaskScope(state, route.source))
+        return truth(condition.tree, TaskScope(state, route.source))
     except EvaluationError:
         return False
 
@@ -123,13 +141,21 @@ def _unrouted(state: State, command: Command) -> Record | None:
         return None
     number = state.index[event.task]
     task = state.specs[number]
-    sent_back = state.sent_back.get(number, 0)
-    back = [route for route in state.shape.reworks.get(number, ()) if sent_back < route.edge.max]
-    for route in (*state.shape.routes_out.get(number, ()), *back):
-        if _applies(route, event.status, event.failure) and (problem := _no_value(state, route)):
+    routes = [route for route in _open_routes(state, number) if _applies(route, event.status, event.failure)]
+    for route in routes:
+        if problem := _no_value(state, route):
             detail = f"{event.detail}; {problem}" if event.detail and event.status == "failed" else problem
             return settle(task, "failed", "edge", detail, event.failure or "logic")
+    if event.status == "completed" and len(routes) > 1 and not any(_holds(state, route) for route in routes):
+        return settle(task, "failed", "route", _leads_nowhere(routes), "logic")
     return None
+
+
+def _leads_nowhere(routes: Sequence[Route]) -> str:
+    """Why a decision fails: the conditions of its edges, none of which is true."""
+    named = [f"`{route.edge.condition.text}` (to `{route.edge.target}`)" for route in routes if route.edge.condition]
+    shown = ", ".join(named[:SHOWN]) + (f" and {len(named) - SHOWN} more" if len(named) > SHOWN else "")
+    return f"it leads nowhere: of its edges none is true, {shown}; `else: true` on an edge says where to go then"
 
 
 def _no_value(state: State, route: Route) -> str:

@@ -233,7 +233,7 @@ def _kind(aliases: dict[str, str], order: tuple[str, ...], parts: dict[str, _Rew
     return _Kind(aliases, rank, parts, frozenset((*aliases, *parts)))
 
 
-_EDGE = _kind({}, ("on", "to", "rework", "max", "when", "recovers"), {})
+_EDGE = _kind({}, ("on", "to", "rework", "max", "when", "else", "recovers"), {})
 _LOOP = _kind({}, ("max", "until", "carry", "breaker", "checkpoint", "tasks"), {"tasks": _Canon.tasks})
 _ACTION = _kind({}, ("uses", "with", "run", "retry", "timeout"), {"run": _Canon.digits})
 _ROLLBACK = _kind({}, ("mode", "only", "budgets"), {"budgets": _Canon.budgets})

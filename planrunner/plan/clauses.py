@@ -70,7 +70,8 @@ class Artifact(NamedTuple):
 class Edge(NamedTuple):
     """A route from the task that holds it to ``target`` (a task id). ``failure_class`` limits a failure edge to one
     class or failure mode; ``recovers`` lets a completed target stand in for the failed task. ``rework`` sends the run
-    back: the target, which runs earlier, and everything after it are done anew, at most ``max`` times."""
+    back: the target, which runs earlier, and everything after it are done anew, at most ``max`` times. ``otherwise``
+    (``else``) fires where no other edge of the task does."""
 
     target: str
     on: EdgeWhen
@@ -80,6 +81,7 @@ class Edge(NamedTuple):
     span: Span = NOWHERE
     rework: bool = False
     max: int = 0
+    otherwise: bool = False
 
 
 class FailureMode(NamedTuple):

@@ -108,6 +108,7 @@ def _edge(low: Lowering, node: Node, on: EdgeWhen) -> Edge | None:
     if target is None or not _is_text(target):
         return None
     when, recovers, failure = node.get("when"), node.get("recovers"), node.get("class")
+    otherwise = node.get("else")
     return Edge(
         values.text(target),
         on,
@@ -117,6 +118,7 @@ def _edge(low: Lowering, node: Node, on: EdgeWhen) -> Edge | None:
         target.span,
         rework is not None,
         (values.whole(most) if most is not None and rework is not None else 0) or 0,
+        bool(otherwise is not None and values.truth(otherwise)),
     )
 
 

@@ -42,7 +42,7 @@ def roles_of(task: Task, into: int, out: int, followers: int) -> tuple[Role, ...
 
 def chooses(edge: Edge) -> bool:
     """Whether an edge is followed in some cases only; success is what a plan counts on."""
-    return edge.on in ("failure", "condition") or edge.condition is not None
+    return edge.on in ("failure", "condition") or edge.condition is not None or edge.otherwise
 
 
 def _decides(task: Task) -> bool:

@@ -148,4 +148,5 @@ def _label(edge: Edge) -> str:
         words += f" ({edge.failure_class})"
     if edge.condition is not None:
         words += f" {edge.condition.text}" if edge.on == "condition" else f" when {edge.condition.text}"
+    words += ", else" if edge.otherwise else ""
     return words + (", recovers" if edge.recovers else "") + (f", at most {edge.max} times" if edge.rework else "")

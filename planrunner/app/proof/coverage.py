@@ -60,7 +60,7 @@ def _when(task: Task) -> str:
 def edge_text(edge: Edge) -> str:
     """An edge as a point names it."""
     only = f" ({edge.failure_class})" if edge.failure_class else ""
-    condition = f" when `{edge.condition.text}`" if edge.condition is not None else ""
+    condition = f" when `{edge.condition.text}`" if edge.condition is not None else " else" if edge.otherwise else ""
     return f"on {edge.on}{only} {'back ' if edge.rework else ''}to {edge.target}{condition}"
 
 

@@ -221,9 +221,14 @@ def _routed(
     if not well:
         sources = ", ".join(f"`{tasks[route.source].id}`" for route in open_)
         return "on failure", f"only if {sources} fails"
-    if all(sight.holds(route.edge.condition) is None for route in well):
-        return "decided", " or ".join(f"`{route.edge.condition.text}`" for route in well)
+    if all(route.edge.otherwise or sight.holds(route.edge.condition) is None for route in well):
+        return "decided", " or ".join(_condition(tasks, route) for route in well)
     return None
+
+
+def _condition(tasks: Sequence[Task], route: Any) -> str:
+    edge = route.edge
+    return f"else of `{tasks[route.source].id}`" if edge.condition is None else f"`{edge.condition.text}`"
 
 
 def _kind(task: Task) -> tuple[str, str]:
