@@ -20,19 +20,19 @@ TWICE = "plan: p\ntasks:\n  - id: a\n    runn: echo\n    timeot: 1m\n"
 
 
 def test_all_mends_of_one_text_are_made_and_counted():
-    mended = mend_file(decode("p.yaml", TWICE.encode()), Choice(), registry(), unsafe=False)
+    mended = mend_file(decode(TWICE.encode(), "p.yaml"), Choice(), registry(), unsafe=False)
     assert mended.source.text == TWICE.replace("runn", "run").replace("timeot", "timeout")
     assert (mended.fixed, mended.findings, mended.before) == (2, (), TWICE)
 
 
 def test_a_mend_after_which_the_text_does_not_parse_is_taken_back(monkeypatch):
     monkeypatch.setattr(authoring, "apply", lambda source, findings, unsafe: Applied("plan: [", tuple(findings)))
-    mended = mend_file(decode("p.yaml", TWICE.encode()), Choice(), registry(), unsafe=True)
+    mended = mend_file(decode(TWICE.encode(), "p.yaml"), Choice(), registry(), unsafe=True)
     assert (mended.source.text, mended.fixed) == (TWICE, 0)
 
 
 def test_rules_left_out_are_not_mended():
-    mended = mend_file(decode("p.yaml", TWICE.encode()), Choice(ignore=("PLAN003",)), registry(), unsafe=True)
+    mended = mend_file(decode(TWICE.encode(), "p.yaml"), Choice(ignore=("PLAN003",)), registry(), unsafe=True)
     assert mended.source.text == TWICE
 
 
@@ -44,7 +44,7 @@ def test_mending_ends_even_if_every_text_brings_a_new_mend(monkeypatch):
         return Applied(source.text + "# again\n", tuple(findings))
 
     monkeypatch.setattr(authoring, "apply", grow)
-    mend_file(decode("p.yaml", TWICE.encode()), Choice(), registry(), unsafe=False)
+    mend_file(decode(TWICE.encode(), "p.yaml"), Choice(), registry(), unsafe=False)
     assert len(rounds) == authoring.ROUNDS
 
 
@@ -65,7 +65,7 @@ def test_roles_are_held_to_the_people_of_the_project_that_the_plan_belongs_to(tm
     (tmp_path / "plans").mkdir()
     if project is not None:
         (tmp_path / "planrunner.yaml").write_text(project)
-    file = decode(str(tmp_path / "plans" / "p.yaml"), STAFFED.encode())
+    file = decode(STAFFED.encode(), str(tmp_path / "plans" / "p.yaml"))
     (tmp_path / ".planrunner").mkdir()
     checked = authoring.check_file(file, Choice(), registry())
     assert [finding.code for finding in checked.findings] == codes

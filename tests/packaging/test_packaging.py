@@ -61,7 +61,7 @@ def wheel(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from the unpacked source archive, as an installer does that finds no wheel."""
     folder = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+        tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # new in 3.11.4
     out = tmp_path_factory.mktemp("wheel")
     _run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", out], next(folder.iterdir()))
     return next(out.glob("*.whl"))
