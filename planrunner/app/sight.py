@@ -194,28 +194,11 @@ def _env_names(plan: Plan, source: Source) -> tuple[str, ...]:
 
 
 def _env_read(plan: Plan) -> tuple[str, ...]:
-    from planrunner.plan.rights import Level, visible  # late: few plans read variables
+    from planrunner.plan.revision import paths_read  # late: few plans read variables
+    from planrunner.plan.rights import Level, visible
 
-    names = sorted({path[1] for path in _paths(plan) if path[0] == "env" and len(path) > 1})
+    names = sorted({path[1] for path in paths_read(plan) if path[0] == "env" and len(path) > 1})
     return tuple(visible((Level("the plan", plan.policy),), dict.fromkeys(names, "")))
-
-
-def _paths(value: Json) -> Iterator[tuple[str, ...]]:
-    from planrunner.plan.model import Expression
-    from planrunner.plan.template import references
-
-    todo = [value]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, Expression):
-            yield from item.paths
-        elif isinstance(item, str):
-            if "{{" in item:
-                yield from (found[0] for found in references(item))
-        elif isinstance(item, dict):
-            todo.extend(item.values())
-        elif isinstance(item, (tuple, list)):
-            todo.extend(item)
 
 
 def check_project(directory: str) -> None:

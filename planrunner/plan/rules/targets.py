@@ -55,10 +55,10 @@ def _classes(view: PlanView, task: Task) -> Iterable[Diagnostic]:
             continue
         keys = (key,) if key == "retry" else ("next", "on_failure", "failure_modes")
         span = find_word(view, task, name, *keys)
-        kind = "failure class" if key == "retry" else "outcome or failure class"
+        kind = "a failure class" if key == "retry" else "an outcome or failure class"
         written = view.source.text[span.start : span.end] == name
         fix = Fix(f"write `{close}`", (Edit(span, close),), safe=False) if written else None
-        yield Diagnostic("PLAN201", f"`{name}` is not a {kind}, did you mean `{close}`?", span, fix=fix)
+        yield Diagnostic("PLAN201", f"`{name}` is not {kind}, did you mean `{close}`?", span, fix=fix)
 
 
 def _artifacts(view: PlanView) -> Iterable[Diagnostic]:
