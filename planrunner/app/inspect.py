@@ -31,6 +31,7 @@ from planrunner.machine.events import (
     RunRevised,
 )
 from planrunner.machine.explain import why
+from planrunner.machine.labels import label, labelled
 from planrunner.machine.paths import named, picked
 from planrunner.machine.state import State
 from planrunner.record import NamedTuple
@@ -206,7 +207,8 @@ def why_task(found: Look, wanted: str) -> Explained:
             return Explained(explain_nesting.round_name(state, frame), explain_nesting.round_status(frame), lines)
     number = task_number(state, wanted)
     name = state.specs[number].id
-    return Explained(name, shown_status(state, state.tasks[number]), why(state, name))
+    lines = [labelled(state, line) for line in why(state, name)]
+    return Explained(name, shown_status(state, state.tasks[number]), lines)
 
 
 def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:
@@ -225,7 +227,8 @@ def logs(found: Look, task: str | None, attempt: int | None) -> list[Log]:
             continue
         name, seen = state.specs[number].id, state.tasks[number]
         chosen = range(1, seen.attempts + 1) if attempt is None else [attempt]
-        kept += [_log(found, name, count, texts) for count in chosen if count <= seen.attempts]
+        shown = label(state, number)
+        kept += [_log(found, name, count, texts)._replace(task=shown) for count in chosen if count <= seen.attempts]
     if attempt is not None and task is not None and not kept:
         raise NotFound(f"task `{task}` had no attempt {attempt}")
     return kept

@@ -5,6 +5,8 @@ Plain classes: making a named tuple of ten fields takes longer than reading the 
 
 from __future__ import annotations
 
+RESOLUTIONS = ("retry", "completed", "failed", "rollback")
+
 PROGRESS = ("auto", "tree", "plain", "github", "jsonl", "quiet")
 
 ACCEPT_POLICY = "Hold the run to the policy of now, not to that of its start too."
@@ -88,6 +90,12 @@ class ResumeOptions:
         self.progress = "auto"
         for name, value in given.items():
             setattr(self, name, value)
+
+
+def resolution(text: str) -> tuple[str, str] | None:
+    """``task=retry`` as a pair, None where it is not one; the values of an item of a matrix have equals signs too."""
+    name, _, how = text.rpartition("=")
+    return (name, how) if name and how in RESOLUTIONS else None
 
 
 def pair(text: str) -> tuple[str, str] | None:

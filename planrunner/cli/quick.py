@@ -6,14 +6,12 @@ A test compares both readers.
 
 from __future__ import annotations
 
-from planrunner.cli.options import PROGRESS, ExecOptions, ResumeOptions, pair
+from planrunner.cli.options import PROGRESS, ExecOptions, ResumeOptions, pair, resolution
 from planrunner.cli.settings import COLORS, Settings, settings
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
-
-RESOLUTIONS = ("retry", "completed", "failed", "rollback")
 
 _GLOBALS = {"-C": "directory", "--state": "state", "--color": "color", "--profile": "profile"}
 _GLOBAL_FLAGS = {"--no-input": "no_input", "--no-plugins": "no_plugins"}
@@ -102,8 +100,8 @@ def _take(arguments: list[str], at: int, valued: dict[str, str], found: dict[str
 
 def _typed(name: str, value: str) -> Any:
     if name in ("params", "settle"):
-        split = pair(value)
-        if split is None or (name == "settle" and split[1] not in RESOLUTIONS):
+        split = pair(value) if name == "params" else resolution(value)
+        if split is None:
             raise _Unusual
         return split
     if name in ("max_parallel", "seed"):

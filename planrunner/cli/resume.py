@@ -9,18 +9,25 @@ import click
 from planrunner.app.revising import ReviseRequest
 from planrunner.cli import running
 from planrunner.cli.group import given_settings
-from planrunner.cli.options import ACCEPT_POLICY, NO_SANDBOX, PROGRESS, UNATTENDED, ResumeOptions, pair
-from planrunner.cli.quick import RESOLUTIONS
+from planrunner.cli.options import (
+    ACCEPT_POLICY,
+    NO_SANDBOX,
+    PROGRESS,
+    RESOLUTIONS,
+    UNATTENDED,
+    ResumeOptions,
+    resolution,
+)
 from planrunner.cli.revise import plan_options, revised_first
 
 
 def _settled(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     found = []
     for value in values:
-        split = pair(value)
-        if split is None or split[1] not in RESOLUTIONS:
+        split = resolution(value)
+        if split is None:
             ways = ", ".join(f"TASK={word}" for word in RESOLUTIONS)
-            raise click.BadParameter(f"`{value}` is none of {ways}", ctx, param)
+            raise click.BadParameter(f"`{value}` is not one of {ways}", ctx, param)
         found.append(split)
     return tuple(found)
 

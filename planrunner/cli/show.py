@@ -58,7 +58,7 @@ def command(
     if timeline:
         from planrunner.views import timeline as picture
 
-        lines += ["", *picture.timeline(screen, picture.bars(found.entries), now), ""]
+        lines += ["", *picture.timeline(screen, picture.bars(found.entries, found.state), now), ""]
     lines += revision_history(screen, found.entries)
     if found.state.status != "completed":
         tell_edited(given, found.row.run)

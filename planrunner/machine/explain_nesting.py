@@ -7,6 +7,7 @@ from planrunner.machine.scope import FrameScope
 from planrunner.machine.state import State
 from planrunner.machine.statuses import SETTLED
 from planrunner.plan.expressions.conditions import EvaluationError, truth
+from planrunner.plan.expressions.values import shown
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,12 +39,6 @@ def _level(state: State, number: int, frame: Frame) -> str:
         assert owner.loop is not None
         return f"round {frame.round} of at most {owner.loop.max} of `{owner.id}`"
     return f"the subplan of `{owner.id}`{old}"
-
-
-def shown(value: object, longest: int = 60) -> str:
-    """A value for people, in one line."""
-    text = repr(value)
-    return text if len(text) <= longest else text[: longest - 1] + "~"
 
 
 def holding(state: State, number: int) -> list[str]:

@@ -12,12 +12,18 @@ if TYPE_CHECKING:
 
 def named(state: State, wanted: str) -> list[int]:
     """The tasks that a path names, by number: the one of that path, else those whose paths end with it (``draft`` for
-    ``polish#1/draft``), else those that the plan writes in that place (``polish/draft``)."""
+    ``polish#1/draft``), else the items of a matrix by their values (``test[seed=1]``), else those that the plan writes
+    in that place (``polish/draft``)."""
     number = state.index.get(wanted)
     if number is not None:
         return [number]
     ending = "/" + wanted
     found = [number for number, task in enumerate(state.specs) if task.id.endswith(ending)]
+    if not found and "=" in wanted:
+        from planrunner.machine.labels import label  # late: mostly a path is given
+
+        labels = [label(state, number) for number in range(len(state.specs))]
+        found = [number for number, each in enumerate(labels) if each == wanted or each.endswith(ending)]
     if found or "/" not in wanted:
         return found
     return [number for number, task in enumerate(state.specs) if written_of(task.id) == wanted and "/" in task.id]

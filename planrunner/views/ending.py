@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrunner.machine.labels import label
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.standing import NAMED, is_dry, listed, shown_counts, waiting
@@ -75,7 +76,7 @@ def _called_off(state: State) -> list[str]:
 
     found = called_off_inside(state)
     lines = [
-        f"  `{state.specs[at].id}` was {state.tasks[at].status}{_by(state.tasks[at].detail)}" for at in found[:NAMED]
+        f"  `{label(state, at)}` was {state.tasks[at].status}{_by(state.tasks[at].detail)}" for at in found[:NAMED]
     ]
     more = [f"  and {len(found) - NAMED:,} more"] if len(found) > NAMED else []
     return [*map(harmless, lines), *more]
@@ -121,7 +122,7 @@ def _next_steps(terminal: Terminal, state: State, run_id: str) -> list[str]:
         lines.append(f"  {deadline_text(state.plan)}, and no budget prolongs it: a new run is needed")
     if state.status not in ("paused", "blocked"):
         return lines
-    names = waiting(state)
+    names = [label(state, state.index[name]) for name in waiting(state)]
     lines += [f"  waits for {listed(names)}"] if names else []
     if state.counts.get("blocked"):
         from planrunner.views.gates import next_commands  # late: few runs wait

@@ -6,6 +6,7 @@ import os
 
 from planrunner.lean import sha256
 from planrunner.machine.events import Outcome
+from planrunner.machine.labels import label, labelled
 from planrunner.machine.owing import mine
 from planrunner.machine.paths import by_its_own, stands
 from planrunner.machine.state import State, TaskState
@@ -70,7 +71,7 @@ def failure_block(
     """The lines of the block of one task, by its number in the run."""
     task, found = state.specs[number], state.tasks[number]
     facts = [
-        ("why", _why(found)),
+        ("why", labelled(state, _why(found))),
         ("in", _around(state, number)),
         ("place", _place(state, number, source)),
         ("command", command_text(task)),
@@ -80,7 +81,7 @@ def failure_block(
         ("advice", advice(task, found.failure)),
         ("then", _consequence(state, number)),
     ]
-    lines = [_headline(terminal, task, found)]
+    lines = [_headline(terminal, state, number)]
     room = terminal.edge() - _INDENT
     for name, value in facts:
         parts = map(harmless, value.splitlines())
@@ -120,10 +121,11 @@ def _fact(terminal: Terminal, name: str, lines: Sequence[str]) -> list[str]:
     return [f"  {terminal.paint(f'{name:<9}', 'dim')}{line}" for name, line in zip(names, lines)]
 
 
-def _headline(terminal: Terminal, task: Task, found: TaskState) -> str:
+def _headline(terminal: Terminal, state: State, number: int) -> str:
+    task, found = state.specs[number], state.tasks[number]
     kind = f" ({found.failure})" if found.failure else ""
     status = "failed" if _undone(found) else found.status
-    facts = [f"{task.id} {status.replace('_', ' ')}{kind}", attempt_text(task, found.attempts, found.past)]
+    facts = [f"{label(state, number)} {status.replace('_', ' ')}{kind}", attempt_text(task, found.attempts, found.past)]
     if found.outcome is not None and found.outcome.duration:
         facts.append(f"after {duration_text(found.outcome.duration)}")
     text = ", ".join(fact for fact in facts if fact)
@@ -199,7 +201,7 @@ def _consequence(state: State, number: int) -> str:
         route.target for route in state.shape.routes_out.get(number, ()) if route.edge.on in ("failure", "always")
     ]
     fell = _fell(state, number)
-    parts = [f"{state.specs[at].id} {state.tasks[at].status}" for at in (*handlers, *fell)]
+    parts = [f"{label(state, at)} {state.tasks[at].status}" for at in (*handlers, *fell)]
     idle = set().union(*(_idle(state, at) for at in (number, *fell))) - set(handlers)
     if idle:
         parts.append(f"{len(idle)} not started")
@@ -252,8 +254,8 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
     if found.status == "in_doubt":
         undoable = task.rollback is not None or task.backup or mine(state, number)
         undo = "|rollback" if undoable else ""
-        return [f"{program} resume {run_id} --settle {word(task.id)}=retry|completed|failed{undo}"]
-    name = word(task.id)
+        return [f"{program} resume {run_id} --settle {word(label(state, number))}=retry|completed|failed{undo}"]
+    name = word(label(state, number))
     if found.failure == "budget":
         from planrunner.views.budget import extending  # late: few runs have limits
 

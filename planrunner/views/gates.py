@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from planrunner.machine.gate import GateState
+from planrunner.machine.labels import label
 from planrunner.machine.state import State
 from planrunner.machine.votes import tally
 from planrunner.record import TYPE_CHECKING
@@ -60,7 +61,7 @@ def watchdog_command(program: str, state: State, task: str) -> str:
 def _watchdog_ask(state: State, number: int) -> str:
     assert state.alarms is not None
     after = duration_text(state.alarms.asked[number][0])
-    return f"`{state.specs[number].id}` still runs after {after}: let it go on, or end it?"
+    return f"`{label(state, number)}` still runs after {after}: let it go on, or end it?"
 
 
 def watchdog_object(state: State, number: int) -> dict[str, Json]:
@@ -89,7 +90,7 @@ def watchdog_object(state: State, number: int) -> dict[str, Json]:
 
 def watchdog_lines(terminal: Terminal, state: State, number: int) -> list[str]:
     """A task that a watchdog asks people about, as text."""
-    name = state.specs[number].id
+    name = label(state, number)
     return [
         f"{terminal.sign('running')} {terminal.paint(name, 'bold')}  {harmless(_watchdog_ask(state, number))}",
         *(f"    {line}" for line in about_lines(state, number)),
@@ -221,7 +222,7 @@ def may_decide(gate: GateState) -> str:
 
 def gate_lines(terminal: Terminal, state: State, number: int, now: float, whole: bool) -> list[str]:
     """A gate as text; ``whole`` shows the evidence too."""
-    gate, task = state.tasks[number].gate, state.specs[number].id
+    gate, task = state.tasks[number].gate, label(state, number)
     assert gate is not None
     request = gate.request
     lines = [f"{terminal.sign('blocked')} {terminal.paint(task, 'bold')}  {harmless(str(request.get('ask', '')))}"]
@@ -282,7 +283,7 @@ def _evidence_lines(item: dict[str, Json], whole: bool) -> Iterator[str]:
 
 def commands(program: str, state: State, number: int, now: float) -> list[str]:
     """The next commands of whoever decides; of a gate that has expired the one that settles it."""
-    gate, task = state.tasks[number].gate, state.specs[number].id
+    gate, task = state.tasks[number].gate, label(state, number)
     assert gate is not None
     if gate.expires_at is not None and gate.expires_at <= now:
         return [f"{program} resume {state.run_id}"]
@@ -311,7 +312,7 @@ def decided_lines(terminal: Terminal, state: State, decided: dict[int, str]) -> 
     if not decided:
         return []
     lines = [
-        f"{terminal.sign('paused')} {harmless(f'`{state.specs[number].id}` is {words}')}"
+        f"{terminal.sign('paused')} {harmless(f'`{label(state, number)}` is {words}')}"
         for number, words in decided.items()
     ]
     return [*lines, f"    {terminal.program} resume {state.run_id}"]
@@ -327,10 +328,9 @@ def next_commands(terminal: Terminal, state: State) -> list[str]:
     if budgets:
         lines = budget_commands(terminal.program, state, budgets[0])
         return [f"  {budgets[0].ask}", *(f"  {command}" for command in lines)]
-    task = state.specs[numbers[0]]
     question = cut(harmless(state.tasks[numbers[0]].detail), terminal.edge() - 10, terminal.unicode)
     return [
-        f"  {task.id} asks: {question}",
+        f"  {label(state, numbers[0])} asks: {question}",
         *(f"  {line}" for line in about_lines(state, numbers[0])),
         *(f"  {command}" for command in commands(terminal.program, state, numbers[0], time.time())),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planrunner.machine.events import FrameOpened
 from planrunner.machine.frame import Frame
+from planrunner.machine.labels import item_label
 from planrunner.machine.paths import counts, held_tasks, local_name
 from planrunner.machine.state import State
 from planrunner.views.symbols import plural
@@ -16,7 +17,9 @@ _ORDER = ("completed", "failed", "in_doubt", "blocked", "running", "queued", "pe
 
 
 def name_inside(state: State, number: int) -> str:
-    """How a task is called below what holds it; an item also by its value: ``[3] docs``."""
+    """How a task is called below what holds it; an item also by its value: ``[3] docs``, ``[seed=1]`` in a matrix."""
+    if values := item_label(state, number):
+        return values
     frame = state.tasks[number].frame
     name = local_name(state, number)
     if frame.kind == "items" and (value := item_text(frame.values[number - frame.first])):

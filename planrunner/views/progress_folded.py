@@ -4,6 +4,7 @@ told in tenths, what was never begun not at all; whatever else happens has its l
 from __future__ import annotations
 
 from planrunner.machine.events import AttemptStarted, FrameOpened, TaskSettled
+from planrunner.machine.labels import label
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.nesting import settled
@@ -63,7 +64,7 @@ class Folds:
         done = self._done[frame] = self._done.get(frame, 0) + 1
         if done * 10 // frame.size == (done - 1) * 10 // frame.size or done >= frame.size:
             return ""
-        return f"  {self._state.specs[frame.owner].id}: {done:,} of {frame.size:,} items done"
+        return f"  {label(self._state, frame.owner)}: {done:,} of {frame.size:,} items done"
 
     def resumed(self) -> None:
         """Begin with the items that were done before this process acted on the run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import localtime, monotonic
 
 from planrunner.machine.events import AttemptEnded, AttemptStarted, RunEnded, RunStarted, TaskSettled
+from planrunner.machine.labels import label, labelled
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.standing import attempt_text, elapsed, is_dry
 from planrunner.views.symbols import duration_text, plural
@@ -99,9 +100,9 @@ class PlainProgress:
 
     def _still_running(self, now: float) -> str:
         assert self._state is not None
-        tasks, found = self._state.specs, self._state.tasks
+        found = self._state.tasks
         numbers = list(self._state.running)
-        names = [f"{tasks[at].id} ({duration_text(elapsed(found[at], now))})" for at in numbers[:8]]
+        names = [f"{label(self._state, at)} ({duration_text(elapsed(found[at], now))})" for at in numbers[:8]]
         more = f" and {len(numbers) - 8} more" if len(numbers) > 8 else ""
         return f"{_clock(now)} still running: {', '.join(names) or 'nothing'}{more}"
 
@@ -138,7 +139,11 @@ def _started(terminal: Terminal, state: State, event: AttemptStarted, _at: float
     attempt = attempt_text(state.specs[number], event.attempt, state.tasks[number].past)
     again = " again, its end was not seen" if event.reissue else ""
     instead = ": a budget runs short, its `degraded` action runs instead" if event.degraded else ""
-    return f"{terminal.sign('running')} {event.task} started{again}" + (f" ({attempt})" if attempt else "") + instead
+    return (
+        f"{terminal.sign('running')} {label(state, number)} started{again}"
+        + (f" ({attempt})" if attempt else "")
+        + instead
+    )
 
 
 def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) -> str:
@@ -146,7 +151,7 @@ def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) ->
     found = state.tasks[number]
     status = event.status.replace("_", " ")
     took = f" in {duration_text(max(0.0, at - found.started - found.idle))}" if found.started is not None else ""
-    line = f"{terminal.sign(event.status)} {event.task} {status}{took}"
+    line = f"{terminal.sign(event.status)} {label(state, number)} {status}{took}"
     if found.attempts - found.past > 1:
         line += f", {attempt_text(state.specs[number], found.attempts, found.past)}"
     if found.inner is not None and event.status == "completed":
@@ -154,7 +159,7 @@ def _settled(terminal: Terminal, state: State, event: TaskSettled, at: float) ->
 
         line += f", {end_text(state, found.inner)}"
     silent = event.status == "completed" and event.reason not in ("fresh", "reused")
-    why = "" if silent else foreign(terminal, event.detail or event.reason)
+    why = "" if silent else foreign(terminal, labelled(state, event.detail or event.reason))
     return f"{line}: {why}" if why else line
 
 

@@ -25,6 +25,7 @@ from planrunner.machine.events import (
     UndoStarted,
     Warned,
 )
+from planrunner.machine.labels import label, labelled
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.standing import attempt_text, listed, shown_counts, waiting
 from planrunner.views.symbols import duration_text, plural
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
     from planrunner.machine.state import State
 
 
+def _name(state: State, event: Any) -> str:
+    return label(state, state.index[event.task])
+
+
 def _retry(terminal: Terminal, state: State, event: RetryScheduled, at: float) -> str:
     number = state.index[event.task]
     found = state.tasks[number]
@@ -45,27 +50,28 @@ def _retry(terminal: Terminal, state: State, event: RetryScheduled, at: float) -
     why = event.failure + (f": {message}" if message else "")
     attempt = attempt_text(state.specs[number], event.attempt, found.past)
     wait = duration_text(max(0.0, event.due - at))
-    return f"{terminal.sign('retrying')} {event.task} failed, {attempt}, next in {wait} ({why})"
+    return f"{terminal.sign('retrying')} {_name(state, event)} failed, {attempt}, next in {wait} ({why})"
 
 
-def _gate(terminal: Terminal, _state: State, event: GateOpened, _at: float) -> str:
-    return f"{terminal.sign('blocked')} {event.task} asks: {foreign(terminal, event.ask)}"
+def _gate(terminal: Terminal, state: State, event: GateOpened, _at: float) -> str:
+    return f"{terminal.sign('blocked')} {_name(state, event)} asks: {foreign(terminal, event.ask)}"
 
 
-def _reopened(terminal: Terminal, _state: State, event: GateReopened, _at: float) -> str:
+def _reopened(terminal: Terminal, state: State, event: GateReopened, _at: float) -> str:
     what = foreign(terminal, ", ".join(event.changed))
-    return f"{terminal.sign('blocked')} {event.task} asks again, what it shows has changed: {what}"
+    return f"{terminal.sign('blocked')} {_name(state, event)} asks again, what it shows has changed: {what}"
 
 
-def _escalated(terminal: Terminal, _state: State, event: GateEscalated, _at: float) -> str:
+def _escalated(terminal: Terminal, state: State, event: GateEscalated, _at: float) -> str:
     who = " or ".join([*(f"the role {role}" for role in event.roles), *event.people]) or "anybody"
-    return f"{terminal.sign('blocked')} {event.task} was not decided in time and asks others: {foreign(terminal, who)}"
+    name = f"{terminal.sign('blocked')} {_name(state, event)}"
+    return f"{name} was not decided in time and asks others: {foreign(terminal, who)}"
 
 
-def _vote(terminal: Terminal, _state: State, event: GateVoted, _at: float) -> str:
+def _vote(terminal: Terminal, state: State, event: GateVoted, _at: float) -> str:
     word = "approves" if event.verdict == "approve" else "rejects"
     chosen = f" with `{event.choice}`" if event.choice else ""
-    line = f"{event.by} {word} {event.task}{chosen}" + (f": {event.reason}" if event.reason else "")
+    line = f"{event.by} {word} {_name(state, event)}{chosen}" + (f": {event.reason}" if event.reason else "")
     return f"{terminal.sign('completed' if event.verdict == 'approve' else 'failed')} {foreign(terminal, line)}"
 
 
@@ -74,18 +80,19 @@ def _opened(terminal: Terminal, state: State, event: FrameOpened, _at: float) ->
 
     number = state.index[event.task]
     attempt = attempt_text(state.specs[number], event.attempt, state.tasks[number].past) if event.number <= 1 else ""
-    return f"{terminal.sign('running')} {event.task} {opened_text(state, number, event)}" + (
+    return f"{terminal.sign('running')} {_name(state, event)} {opened_text(state, number, event)}" + (
         f" ({attempt})" if attempt else ""
     )
 
 
-def _closing(terminal: Terminal, _state: State, event: FrameClosing, _at: float) -> str:
+def _closing(terminal: Terminal, state: State, event: FrameClosing, _at: float) -> str:
     runs = "may end" if event.reason == "budget" else "is ended"
-    return f"{terminal.sign('cancelled')} {event.task} is stopped ({event.reason}): what runs in it {runs}"
+    return f"{terminal.sign('cancelled')} {_name(state, event)} is stopped ({event.reason}): what runs in it {runs}"
 
 
-def _reset(terminal: Terminal, _state: State, event: TasksReset, _at: float) -> str:
-    names = ", ".join(event.tasks[:4]) + (f" and {len(event.tasks) - 4} more" if len(event.tasks) > 4 else "")
+def _reset(terminal: Terminal, state: State, event: TasksReset, _at: float) -> str:
+    names = ", ".join(label(state, state.index[task]) for task in event.tasks[:4])
+    names += f" and {len(event.tasks) - 4} more" if len(event.tasks) > 4 else ""
     cause = f", sent back by {event.cause}" if event.cause else f", by {event.by}" if event.by else ""
     said = f": {foreign(terminal, event.comment)}" if event.comment else ""
     return f"{terminal.sign('retrying')} {names} begin anew ({event.reason}{cause}{said})"
@@ -109,11 +116,11 @@ def _watched(terminal: Terminal, state: State, event: Warned, _at: float) -> str
         from planrunner.views.gates import watchdog_command  # late: few tasks are looked after
 
         look = f": let it go on, or end it with `{watchdog_command(terminal.program, state, event.task)}`"
-    return f"{terminal.sign('running')} {event.task} still runs after {duration_text(event.after)}{look}"
+    return f"{terminal.sign('running')} {_name(state, event)} still runs after {duration_text(event.after)}{look}"
 
 
-def _stopping(terminal: Terminal, _state: State, event: AttemptStopping, _at: float) -> str:
-    return f"{terminal.sign('cancelled')} {event.task} is stopped: {event.detail}"
+def _stopping(terminal: Terminal, state: State, event: AttemptStopping, _at: float) -> str:
+    return f"{terminal.sign('cancelled')} {_name(state, event)} is stopped: {labelled(state, event.detail)}"
 
 
 def _extended(_terminal: Terminal, _state: State, event: BudgetExtended, _at: float) -> str:
@@ -146,24 +153,24 @@ def stopping_text(reason: str, by: str, comment: str) -> str:
     return text + (f" ({comment})" if comment else "")
 
 
-def _checkpoint(terminal: Terminal, _state: State, event: CheckpointTaken, _at: float) -> str:
+def _checkpoint(terminal: Terminal, state: State, event: CheckpointTaken, _at: float) -> str:
     """Only what a checkpoint lacks is told."""
     if not event.problem:
         return ""
     from planrunner.views.checkpoint import warning  # late: few tasks ask for a checkpoint
 
-    name = f"{event.task}#{event.round}" if event.round else event.task
+    name = f"{_name(state, event)}#{event.round}" if event.round else _name(state, event)
     return f"{terminal.sign('in_doubt')} {warning(name, bool(event.files), event.problem)}"
 
 
 def _parked(terminal: Terminal, state: State, event: RunParked, _at: float) -> str:
-    names = list(event.waiting) or waiting(state)
+    names = [label(state, state.index[task]) for task in event.waiting or waiting(state)]
     return f"{terminal.sign('paused')} parked ({event.reason})" + (f", waits for {listed(names)}" if names else "")
 
 
-def _delayed(terminal: Terminal, _state: State, event: TaskDelayed, at: float) -> str:
+def _delayed(terminal: Terminal, state: State, event: TaskDelayed, at: float) -> str:
     wait = duration_text(max(0.0, event.due - at))
-    return f"{terminal.sign('blocked')} {event.task} waits {wait}: {event.detail}"
+    return f"{terminal.sign('blocked')} {_name(state, event)} waits {wait}: {labelled(state, event.detail)}"
 
 
 def _rolling_back(terminal: Terminal, _state: State, event: RollbackStarted, _at: float) -> str:
@@ -174,22 +181,22 @@ def _rolling_back(terminal: Terminal, _state: State, event: RollbackStarted, _at
 _UNDOING = {"action": "undoing", "files": "putting back the files of", "capability": "taking back what was done by"}
 
 
-def _undoing(terminal: Terminal, _state: State, event: UndoStarted, _at: float) -> str:
+def _undoing(terminal: Terminal, state: State, event: UndoStarted, _at: float) -> str:
     what = _UNDOING[event.kind]
     again = " again, its end was not seen" if event.reissue else ""
-    return f"{terminal.sign('rolled_back')} {what} {event.task}{again}"
+    return f"{terminal.sign('rolled_back')} {what} {_name(state, event)}{again}"
 
 
-def _undo_retry(terminal: Terminal, _state: State, event: UndoScheduled, at: float) -> str:
+def _undo_retry(terminal: Terminal, state: State, event: UndoScheduled, at: float) -> str:
     wait = duration_text(max(0.0, event.due - at))
-    return f"{terminal.sign('retrying')} undoing {event.task} failed ({event.failure}), next attempt in {wait}"
+    return f"{terminal.sign('retrying')} undoing {_name(state, event)} failed ({event.failure}), next attempt in {wait}"
 
 
-def _undo_settled(terminal: Terminal, _state: State, event: UndoSettled, _at: float) -> str:
+def _undo_settled(terminal: Terminal, state: State, event: UndoSettled, _at: float) -> str:
     words = {"undone": ("rolled_back", "undone"), "failed": ("failed", "could not be undone")}
     status, text = words.get(event.status, ("skipped", "left as it is"))
     why = f": {foreign(terminal, event.detail)}" if event.detail else ""
-    return f"{terminal.sign(status)} {event.task} {text}{why}"
+    return f"{terminal.sign(status)} {_name(state, event)} {text}{why}"
 
 
 DESCRIBE: dict[type, Callable[[Terminal, State, Any, float], str]] = {

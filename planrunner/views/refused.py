@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrunner.machine.labels import label
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.symbols import plural
 from planrunner.views.terminal import harmless
@@ -33,7 +34,7 @@ def tolerated_lines(terminal: Terminal, state: State) -> list[str]:
     ]
     lines = []
     for number, outcome in found[:_TASKS]:
-        lines.append(f"  refused to `{state.specs[number].id}`, which went well without:")
+        lines.append(f"  refused to `{label(state, number)}`, which went well without:")
         lines += [f"    {harmless(line)}" for line in _lines(outcome, "")]
     if len(found) > _TASKS:
         hint = f"{terminal.program} events {state.run_id} --type attempt_ended"

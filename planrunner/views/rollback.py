@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrunner.machine.labels import label
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.symbols import duration_text, plural
@@ -110,7 +111,7 @@ def _lines(terminal: Terminal, state: State, debts: Debts, rollback: Rollback) -
     reason = _REASONS[rollback.reason] if rollback.owner < 0 else rollback.message
     why = cut(harmless(f"{reason}{by}{comment}"), terminal.edge(), terminal.unicode)
     attempt = f"attempt {rollback.attempt} of " if rollback.attempt > 1 else ""
-    within = f"{attempt}{state.specs[rollback.owner].id} " if rollback.owner >= 0 else ""
+    within = f"{attempt}{label(state, rollback.owner)} " if rollback.owner >= 0 else ""
     settled = _settled(debts, rollback)
     later = ", what was left was undone later" if _made_good(debts, rollback) else ""
     lines = ["", terminal.paint(f"{within}{_headline(rollback, settled)}{later} ({why})", "bold")]
@@ -119,8 +120,8 @@ def _lines(terminal: Terminal, state: State, debts: Debts, rollback: Rollback) -
         lines.append(f"  and {len(settled) - MOST} more")
     left = _left(debts, rollback)
     for owed in [owed for owed in left if owed.detail][:MOST]:
-        lines.append(f"  {terminal.sign('in_doubt')} {state.specs[owed.number].id} {harmless(owed.detail)}")
-    if names := [state.specs[owed.number].id for owed in left if not owed.detail]:
+        lines.append(f"  {terminal.sign('in_doubt')} {label(state, owed.number)} {harmless(owed.detail)}")
+    if names := [label(state, owed.number) for owed in left if not owed.detail]:
         lines.append(f"  still to undo: {_names(names)}")
     if rollback.bare:
         say = "it does not" if len(rollback.bare) == 1 else "they do not"
@@ -147,7 +148,7 @@ def _line(terminal: Terminal, state: State, owed: Owed) -> str:
     what: str = owed.fate
     if what == "undone" and not owed.detail:
         what = _UNDONE.get(owed.kind, what)
-    line = f"  {terminal.sign(_STATUSES.get(owed.fate, 'pending'))} {state.specs[owed.number].id} {what}{took}{again}"
+    line = f"  {terminal.sign(_STATUSES.get(owed.fate, 'pending'))} {label(state, owed.number)} {what}{took}{again}"
     if not owed.detail:
         return line
     return cut(f"{line}: {harmless(owed.detail)}", terminal.edge(), terminal.unicode)

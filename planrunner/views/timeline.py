@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planrunner.machine.events import AttemptEnded, AttemptStarted, Entry
+from planrunner.machine.labels import label
+from planrunner.machine.state import State
 from planrunner.record import NamedTuple
 from planrunner.views.symbols import duration_text
 from planrunner.views.terminal import Terminal, pad, width
@@ -23,17 +25,21 @@ class Bar(NamedTuple):
     failure: str = ""
 
 
-def bars(entries: Iterable[Entry]) -> list[Bar]:
+def bars(entries: Iterable[Entry], state: State) -> list[Bar]:
     """The attempts of a run in the order of their start."""
     found: dict[tuple[str, int], Bar] = {}
     for _, at, event in entries:
         if isinstance(event, AttemptStarted):
-            found[event.task, event.attempt] = Bar(event.task, event.attempt, at, None)
+            found[event.task, event.attempt] = Bar(_name(state, event), event.attempt, at, None)
         elif isinstance(event, AttemptEnded):
             key = (event.task, event.attempt)
             started = found[key].started if key in found else at
-            found[key] = Bar(event.task, event.attempt, started, at, event.outcome.failure)
+            found[key] = Bar(_name(state, event), event.attempt, started, at, event.outcome.failure)
     return list(found.values())
+
+
+def _name(state: State, event: AttemptStarted | AttemptEnded) -> str:
+    return label(state, state.index[event.task])
 
 
 def timeline(terminal: Terminal, attempts: list[Bar], now: float) -> list[str]:

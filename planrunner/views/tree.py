@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrunner.machine.labels import labelled
 from planrunner.machine.state import State
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.rows import DULL, WHOLE, Row, hidden, is_cut_off, level_tasks
@@ -82,7 +83,7 @@ def _facts(terminal: Terminal, state: State, number: int, now: float) -> list[st
     if found.visit > 1:
         facts.append(f"visit {found.visit}")
     if status != "completed" and not _told_inside(found):
-        facts.append(cut(harmless(reason_text(state, found)), terminal.edge(), terminal.unicode))
+        facts.append(cut(harmless(labelled(state, reason_text(state, found))), terminal.edge(), terminal.unicode))
     if number in state.degraded:
         facts.append("did its `degraded` action")
     if found.recovered_by:

@@ -330,7 +330,7 @@ def test_why_tells_which_round_and_which_items(screen):
     assert "  round 1: 1 completed, 1 failed" in lines
     inner = why(state, "polish#2/check[0]")
     assert inner[1] == (
-        "it is item 0 of `polish#2/check`, counted from 0 to 1: 'a', in round 2 of at most 4 of `polish`"
+        'it is item 0 of `polish#2/check`, counted from 0 to 1: "a", in round 2 of at most 4 of `polish`'
     )
 
 

@@ -132,7 +132,7 @@ def test_the_timeline_has_a_bar_for_each_attempt(story, shell_task, screen, monk
     told = story(shell_task("a", attempts=2), shell_task("b"))
     told.tell(AttemptStarted("a", 1, "k1"), AttemptEnded("a", 1, Outcome("transient", "no")))
     told.tell(AttemptStarted("b", 1, "k2"))
-    found = bars(told.entries)
+    found = bars(told.entries, told.state)
     assert [(bar.task, bar.attempt, bar.failure, bar.ended is None) for bar in found] == [
         ("a", 1, "transient", False),
         ("b", 1, "", True),
