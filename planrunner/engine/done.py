@@ -17,24 +17,27 @@ if TYPE_CHECKING:
 
 
 def asks_fresh(state: State, number: int, place: Place) -> tuple[FreshnessAsked, Look]:
-    """The question whether a task is done already. A call that cannot be rendered is one that was never made."""
+    """The question whether a task is done already. A call that cannot be rendered is one that was never made; a pattern
+    that cannot be rendered is a fault."""
     task, scope = state.specs[number], TaskScope(state, number)
     fresh = task.fresh
     assert fresh is not None
     by_files = bool(fresh.inputs or fresh.outputs)
     directory, call = place.directory, ""
-    inputs, outputs = fresh.inputs, fresh.outputs
+    inputs, outputs, fault = fresh.inputs, fresh.outputs, ""
     try:
         if number not in state.holders:
             made = call_of(state, task, Start(number, 1), place, "")
             directory, call = made.directory, digest(made)
-        inputs = tuple([str(rendered(pattern, scope)) for pattern in inputs])
-        outputs = tuple([str(rendered(pattern, scope)) for pattern in outputs])
     except (TemplateError, EvaluationError):
         by_files = False
-    look = Look(
-        task.id, _name(state, task.id), call, os.path.normpath(place.directory), directory, inputs, outputs, by_files
-    )
+    try:
+        inputs = tuple([str(rendered(pattern, scope)) for pattern in inputs])
+        outputs = tuple([str(rendered(pattern, scope)) for pattern in outputs])
+    except (TemplateError, EvaluationError) as error:
+        fault = str(error)
+    root, name = os.path.normpath(place.directory), _name(state, task.id)
+    look = Look(task.id, name, call, root, directory, inputs, outputs, by_files, fresh.gitignore, fault)
     return FreshnessAsked(task.id, call), look
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from planrunner.engine.inputfiles import digests
 from planrunner.engine.patterns import Refused, inside, matching
 from planrunner.engine.rare_effects import Forget, Look, Remember
 from planrunner.journal.workspace import private
@@ -21,18 +22,17 @@ if TYPE_CHECKING:
 
     Json = Any
 
-_CHUNK = 1 << 20
-
 
 def look(state_dir: str, effect: Look) -> FreshnessSeen:
-    """What is to be said about the freshness of a task. A pattern that leads out of the directory, or a file that
-    cannot be read, lets nothing count as done."""
-    answer = FreshnessSeen(effect.task)
+    """What is to be said about the freshness of a task. Where its files cannot be looked at, ``fault`` says why."""
+    answer = FreshnessSeen(effect.task, fault=effect.fault)
+    if effect.fault:
+        return answer
     try:
-        now = _inputs(effect)
+        now = digests(effect, state_dir)
         made = [pattern for pattern in effect.outputs if not _any(effect, pattern)]
-    except (Refused, OSError) as error:
-        return answer._replace(why=f"its files cannot be looked at: {error}")
+    except Refused as error:
+        return answer._replace(fault=str(error))
     answer = answer._replace(inputs=_digest(effect.call, now))
     kept = _read(state_dir, effect.name)
     if kept is None:
@@ -45,33 +45,9 @@ def look(state_dir: str, effect: Look) -> FreshnessSeen:
     return answer._replace(same=effect.by_files)
 
 
-def _inputs(effect: Look) -> dict[str, str]:
-    """Path and digest of every input file; folders count by what they hold, links by where they lead."""
-    root, found = effect.root, {}
-    for pattern in effect.inputs:
-        relative = inside(root, effect.directory, pattern)
-        paths = list(matching(root, relative))
-        if not paths:
-            found[relative] = "missing"
-        for path in paths:
-            whole = os.path.join(root, path)
-            if os.path.islink(whole):
-                found[path] = f"link {os.readlink(whole)}"
-            elif os.path.isfile(whole):
-                found[path] = _of_file(whole)
-    return found
-
-
 def _any(effect: Look, pattern: str) -> bool:
-    return next(iter(matching(effect.root, inside(effect.root, effect.directory, pattern))), None) is not None
-
-
-def _of_file(path: str) -> str:
-    digest = sha256()
-    with open(path, "rb") as file:
-        while data := file.read(_CHUNK):
-            digest.update(data)
-    return digest.hexdigest()
+    relative = inside(effect.root, effect.directory, pattern)
+    return next(matching(effect.root, relative, through=True), None) is not None
 
 
 def _digest(call: str, inputs: dict[str, str]) -> str:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _MAGIC = frozenset("*?[")
 
@@ -34,13 +34,13 @@ def is_pattern(text: str) -> bool:
     return not _MAGIC.isdisjoint(text)
 
 
-def matching(root: str, pattern: str) -> Iterator[str]:
-    """What there is below ``root`` that fits: files, links and folders. A folder stands for all that it holds."""
-    parts = pattern.split("/")
-    for path in _fitting(root, "", parts):
+def matching(root: str, pattern: str, *, through: bool = False) -> Iterator[str]:
+    """What there is below ``root`` that fits: files, links and folders. A folder stands for all that it holds. With
+    ``through`` a link to a folder may stand in the middle of a path."""
+    for path in _fitting(root, "", pattern.split("/"), os.path.isdir if through else _is_folder):
         yield path
         if _is_folder(os.path.join(root, path)):
-            yield from _below(root, path)
+            yield from below(root, path)
 
 
 def fits(path: str, pattern: str) -> bool:
@@ -58,14 +58,14 @@ def _fits(path: Sequence[str], parts: Sequence[str]) -> bool:
     return fnmatchcase(path[0], parts[0]) and _fits(path[1:], parts[1:])
 
 
-def _fitting(root: str, at: str, parts: Sequence[str]) -> Iterator[str]:
+def _fitting(root: str, at: str, parts: Sequence[str], enters: Callable[[str], bool]) -> Iterator[str]:
     part, rest = parts[0], parts[1:]
     folder = os.path.join(root, at) if at else root
     if part == "**":
-        yield from _fitting(root, at, rest) if rest else (_join(at, name) for name in _names(folder))
+        yield from _fitting(root, at, rest, enters) if rest else (_join(at, name) for name in _names(folder))
         for name in _names(folder):
             if _is_folder(os.path.join(folder, name)):
-                yield from _fitting(root, _join(at, name), parts)
+                yield from _fitting(root, _join(at, name), parts, enters)
         return
     magic = is_pattern(part)
     for name in [name for name in _names(folder) if fnmatchcase(name, part)] if magic else [part]:
@@ -73,18 +73,19 @@ def _fitting(root: str, at: str, parts: Sequence[str]) -> Iterator[str]:
         if not rest:
             if os.path.lexists(path):
                 yield _join(at, name)
-        elif _is_folder(path):
-            yield from _fitting(root, _join(at, name), rest)
+        elif enters(path):
+            yield from _fitting(root, _join(at, name), rest, enters)
         elif not magic and os.path.islink(path):
             raise Refused(f"{_join(at, '/'.join(parts))} leads through `{name}`, which is a link")
 
 
-def _below(root: str, at: str) -> Iterator[str]:
+def below(root: str, at: str) -> Iterator[str]:
+    """Everything in a folder, by its path from ``root``; links are not followed."""
     for name in _names(os.path.join(root, at)):
         path = _join(at, name)
         yield path
         if _is_folder(os.path.join(root, path)):
-            yield from _below(root, path)
+            yield from below(root, path)
 
 
 def _names(folder: str) -> list[str]:

@@ -66,7 +66,7 @@ class Look(NamedTuple):
     """Look whether a task is done already; the answer is FreshnessSeen.
 
     ``name`` is what its record goes by, ``call`` the digest of its call. Patterns are relative to ``directory``, which
-    lies in ``root``; ``by_files`` False leaves it to a condition.
+    lies in ``root``; ``by_files`` False leaves it to a condition. ``fault`` says why the patterns have no value.
     """
 
     task: str
@@ -77,6 +77,8 @@ class Look(NamedTuple):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     by_files: bool
+    gitignore: bool = False
+    fault: str = ""
 
 
 class Remember(NamedTuple):

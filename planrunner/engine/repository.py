@@ -28,13 +28,15 @@ def position(directory: str) -> dict[str, str]:
     return {name: os.fsdecode(text).strip() for name, text in found.items() if text}
 
 
-def ignored(directory: str) -> frozenset[str]:
+def ignored(directory: str) -> frozenset[str] | None:
     """The files and folders below ``directory`` that git ignores, by their relative paths; a folder stands for all that
-    it holds. Empty where git cannot tell, and where the whole directory is ignored: nothing would be left."""
+    it holds. None where git cannot tell, and where the whole directory is ignored: nothing would be left."""
     listed = _git(directory, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
-    names = {name.rstrip("/") for name in os.fsdecode(listed or b"").split("\0") if name}
+    if listed is None:
+        return None
+    names = {name.rstrip("/") for name in os.fsdecode(listed).split("\0") if name}
     if names & {"", "."} or not _is_known(directory, names):
-        return frozenset()
+        return None
     return frozenset(names)
 
 

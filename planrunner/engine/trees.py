@@ -76,7 +76,7 @@ class _Walk:
         """Take in all that a folder holds. ``asks_git``: it is the top of what git is asked about."""
         whole = os.path.join(self.root, at)
         if asks_git:
-            self.ignored |= {_join(at, name) for name in repository.ignored(whole)}
+            self.ignored |= {_join(at, name) for name in repository.ignored(whole) or ()}
         try:
             names = sorted(os.listdir(whole))
         except OSError as error:

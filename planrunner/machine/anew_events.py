@@ -89,7 +89,8 @@ class FreshnessAsked(NamedTuple):
 class FreshnessSeen(NamedTuple):
     """What was seen of a task that may be done already. ``inputs`` is the digest of its input files and its call as
     they are now; with ``same`` they are those of the time when run ``since`` did it, and its outputs exist; ``why``
-    tells what is not. ``outputs`` and ``artifacts`` are what it gave then."""
+    tells what is not. ``outputs`` and ``artifacts`` are what it gave then. ``fault`` says why its files could not be
+    looked at, which fails the task."""
 
     task: str
     same: bool = False
@@ -98,6 +99,7 @@ class FreshnessSeen(NamedTuple):
     outputs: dict[str, Json] = {}
     artifacts: tuple[dict[str, Json], ...] = ()
     why: str = ""
+    fault: str = ""
 
 
 class TaskDelayed(NamedTuple):

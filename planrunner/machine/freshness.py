@@ -34,6 +34,8 @@ def before(state: State, number: int) -> Command | None:
         return AskFresh(number)
     if found.kept is None and _is_done_again(state, number):
         return None
+    if seen.fault:
+        return Record(TaskSettled(task.id, "failed", "fresh_files", f"`fresh`: {seen.fault}", "logic"))
     if seen.same:
         return _done(state, number, seen, f"done already: inputs unchanged since run {seen.since}")
     if fresh.condition is None:

@@ -43,11 +43,13 @@ class Watch(NamedTuple):
 
 class Fresh(NamedTuple):
     """When a task is done already: the files of ``inputs`` and its rendered call are those of the time when it was done
-    and all of ``outputs`` exist (patterns of files), or ``condition`` holds, which reads facts."""
+    and all of ``outputs`` exist (patterns of files), or ``condition`` holds, which reads facts. Inputs with ``!`` in
+    front are left out, and with ``gitignore`` the files that git ignores."""
 
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     condition: Expression | None = None
+    gitignore: bool = False
 
 
 class Axis(NamedTuple):

@@ -78,11 +78,16 @@ def fresh(low: Lowering, node: Node) -> Fresh | None:
     if not isinstance(node, Mapping):
         return None
     found = {str(key.value): value for key, value in node.entries}
-    return Fresh(
-        values.texts(found["inputs"]) if "inputs" in found else (),
-        values.texts(found["outputs"]) if "outputs" in found else (),
-        condition(low, found["when"]) if "when" in found else None,
-    )
+    inputs = values.texts(found["inputs"]) if "inputs" in found else ()
+    outputs = values.texts(found["outputs"]) if "outputs" in found else ()
+    gitignore = "gitignore" in found and values.truth(found["gitignore"]) is True
+    if (inputs or gitignore) and all(pattern.startswith("!") for pattern in inputs):
+        what = "`gitignore: true`" if gitignore else f"`{inputs[0]}`"
+        low.report("PLAN006", f"{what} leaves files out, and `fresh` names no `inputs` to take them from", node.span)
+    for pattern in outputs:
+        if pattern.startswith("!"):
+            low.report("PLAN006", f"`{pattern}` leaves a file out, which only `inputs` can", found["outputs"].span)
+    return Fresh(inputs, outputs, condition(low, found["when"]) if "when" in found else None, gitignore)
 
 
 def kept_paths(low: Lowering, node: Node) -> tuple[str, ...]:

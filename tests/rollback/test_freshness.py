@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -201,5 +202,89 @@ def test_the_record_of_another_task_counts_for_nothing(project: Project) -> None
     names = {json.loads(path.read_text())["task"]: path for path in folder.iterdir()}
     one, two = (names[name] for name in sorted(names))
     one.write_bytes(two.read_bytes())
+    project.run()
+    assert project.did() == 2
+
+
+def test_a_change_behind_a_link_to_a_file_or_a_folder_is_seen(project: Project) -> None:
+    shared = project.folder / "shared"
+    shared.mkdir()
+    (shared / "b.h").write_text("1")
+    (shared / "back").symlink_to(shared)
+    (project.folder / "one.h").write_text("1")
+    (project.folder / "src" / "one.h").symlink_to("../one.h")
+    (project.folder / "src" / "lib").symlink_to(shared)
+    project.task["run"] = project.task["run"].replace("cat src/*", "cat src/*.?")
+    project.run()
+    project.run()
+    assert project.did() == 1
+    (project.folder / "one.h").write_text("2")
+    project.run()
+    assert project.did() == 2
+    (shared / "b.h").write_text("2")
+    project.run()
+    assert project.did() == 3
+
+
+def test_a_path_may_lead_through_a_link(project: Project) -> None:
+    (project.folder / "alias").symlink_to("src")
+    project.task["fresh"] = {"inputs": ["alias/a.c"], "outputs": ["built"]}
+    project.run()
+    project.run()
+    assert project.did() == 1
+    (project.folder / "src" / "a.c").write_text("2")
+    project.run()
+    assert project.did() == 2
+
+
+@pytest.mark.parametrize(
+    ("inputs", "why"),
+    [
+        (["no-such-file"], "no file fits the input `no-such-file` in {dir}"),
+        (["src/**", "*.nope"], "no file fits the input `*.nope` in {dir}"),
+        (["src/**", "!src/**"], "no file fits the input `src/**` in {dir}"),
+        (["../x"], "../x is outside the directory of the run"),
+        (["around"], "the input around is a link to {dir}, which holds this directory; leave out `!around`"),
+    ],
+)
+def test_inputs_that_cannot_be_looked_at_fail_the_task(project: Project, inputs: list[str], why: str) -> None:
+    (project.folder / "around").symlink_to(project.folder)
+    path = project.folder / "plan.json"
+    path.write_text(json.dumps({"plan": "p", "tasks": [{**project.task, "fresh": {"inputs": inputs}}]}))
+    result = execute(ExecRequest(str(path), state=str(project.folder / ".planrunner"), vouched=True), Silent())
+    found = result.state.tasks[0]
+    assert (found.status, found.reason) == ("failed", "fresh_files")
+    assert found.detail == f"`fresh`: {why.format(dir=project.folder)}"
+    assert not (project.folder / "log").exists()
+
+
+def test_what_is_left_out_of_the_inputs_may_change(project: Project) -> None:
+    (project.folder / "src" / "made").mkdir()
+    project.task["fresh"] = {"inputs": ["**", "!src/made/**", "!log", "!built", "!plan.json"], "outputs": ["built"]}
+    project.task["run"] = project.task["run"].replace("cat src/*", "cat src/*.c")
+    project.run()
+    (project.folder / "src" / "made" / "x.o").write_text("1")
+    project.run()
+    assert project.did() == 1
+    (project.folder / "src" / "a.c").write_text("2")
+    project.run()
+    assert project.did() == 2
+
+
+def test_what_git_ignores_is_left_out_where_that_is_asked_for(project: Project) -> None:
+    project.task["fresh"] = {"inputs": ["**"], "gitignore": True}
+    project.task["run"] = project.task["run"].replace("cat src/*", "cat src/*.c")
+    path = project.folder / "plan.json"
+    path.write_text(json.dumps({"plan": "p", "tasks": [project.task]}))
+    request = ExecRequest(str(path), state=str(project.folder / ".planrunner"), vouched=True)
+    detail = execute(request, Silent()).state.tasks[0].detail
+    assert detail == f"`fresh`: `gitignore: true` needs a git repository, and {project.folder} is not in one"
+    subprocess.run(["git", "init", "-q", str(project.folder)], check=True)
+    (project.folder / ".gitignore").write_text("*.o\nlog\nbuilt\nplan.json\n")
+    project.run()
+    (project.folder / "src" / "x.o").write_text("1")
+    project.run()
+    assert project.did() == 1
+    (project.folder / "src" / "b.c").write_text("1")
     project.run()
     assert project.did() == 2
