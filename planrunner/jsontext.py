@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     Json = Any
 
 try:
+    from _json import encode_basestring, make_encoder, make_scanner
     from _json import encode_basestring_ascii as encode_basestring_ascii
-    from _json import make_encoder, make_scanner
 except ImportError:  # another interpreter than CPython
     from json.encoder import c_make_encoder as make_encoder  # type: ignore[attr-defined,no-redef]
-    from json.encoder import encode_basestring_ascii
+    from json.encoder import encode_basestring, encode_basestring_ascii
     from json.scanner import c_make_scanner as make_scanner  # type: ignore[attr-defined,no-redef]
 
 
-__all__ = ["encode_basestring_ascii", "joined", "read_json", "stable_json", "write_json"]
+__all__ = ["as_text", "encode_basestring_ascii", "joined", "read_json", "shown", "stable_json", "write_json"]
 
 
 def _refuse_constant(name: str) -> Json:
@@ -42,6 +42,7 @@ class _Context:
 
 _scan = make_scanner(_Context())  # type: ignore[arg-type]
 _chunks = make_encoder(None, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False)
+_spaced_chunks = make_encoder(None, str, encode_basestring, None, ": ", ", ", False, False, True)
 _sorted_chunks = make_encoder(None, str, encode_basestring_ascii, None, ":", ",", True, False, True)
 
 
@@ -64,6 +65,21 @@ def write_json(value: Json) -> str:
 def stable_json(value: Json) -> str:
     """The same with sorted keys, for digests; what JSON has not is taken as text."""
     return "".join(_sorted_chunks(value, 0))
+
+
+def shown(value: Json, longest: int = 80) -> str:
+    """A value for people, in one line: JSON as it is usually written, cut to ``longest`` characters; a text in quotes.
+    What JSON has not is taken as text."""
+    if isinstance(value, str):
+        text = encode_basestring(value[: longest + 1])
+        return text if len(value) <= longest else f'{encode_basestring(value[:longest])[:-1]}…"'
+    text = "".join(_spaced_chunks(value, 0))
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def as_text(value: Json, longest: int = 80) -> str:
+    """The same with a text as it is."""
+    return value if isinstance(value, str) else shown(value, longest)
 
 
 def joined(start: str, parts: list[str], end: str) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, NotRequired, Required, Union, Unpack, get_arg
 
 from planrunner.capabilities.durations import money, seconds, size
 from planrunner.capabilities.signature import annotations_of, closed, doc_of, schema_of, unpacked
+from planrunner.jsontext import shown
 from planrunner.record import NamedTuple
 
 Json = Any
@@ -106,7 +107,7 @@ def _amount(quantity: str, annotation: Any) -> Convert | None:
             return int(amount)
         if float in kinds:
             return amount
-        raise ValueError(f"expected a whole number of {unit}, found {value!r}")
+        raise ValueError(f"expected a whole number of {unit}, found {shown(value)}")
 
     return convert
 

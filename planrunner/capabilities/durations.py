@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planrunner.jsontext import shown
 from planrunner.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,5 +35,5 @@ def _amount(value: object, parse: Callable[[str], float | None], wanted: str) ->
 
     found = amount(value, parse)
     if found is None:
-        raise ValueError(f"expected {wanted}, found {value!r}")
+        raise ValueError(f"expected {wanted}, found {shown(value)}")
     return found

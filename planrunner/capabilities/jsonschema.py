@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from planrunner.jsontext import shown
+
 Json = Any
 
 DEEPEST = 200
@@ -120,8 +122,7 @@ def _enum(wanted: Json, data: Json) -> str:
 
 
 def _short(value: Json) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:79] + "…"
+    return shown(value)
 
 
 def _multiple(wanted: Json, data: Json) -> str:

@@ -7,6 +7,7 @@ import stat
 
 from planrunner.capabilities.contract import OUTPUT_LIMIT, Failure
 from planrunner.capabilities.durations import money, seconds, size
+from planrunner.jsontext import shown
 from planrunner.plan.model import Output
 from planrunner.record import TYPE_CHECKING
 from planrunner.unnamed import open_told
@@ -193,7 +194,7 @@ def typed(name: str, kind: str, value: Json) -> Json:
         return _CONVERT.get(kind, _any)(value)
     except (ValueError, OverflowError) as error:
         detail = f" ({error})" if str(error) else ""
-        raise Failure(f"the output `{name}` is declared {kind}, found {_cut(repr(value))}{detail}") from None
+        raise Failure(f"the output `{name}` is declared {kind}, found {shown(value)}{detail}") from None
 
 
 def _any(value: Json) -> Json:

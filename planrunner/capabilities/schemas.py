@@ -9,6 +9,7 @@ from typing import Any
 
 from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.jsonschema import DEEPEST, KEYWORDS, TYPES, target
+from planrunner.jsontext import shown
 
 Json = Any
 
@@ -116,5 +117,5 @@ def _is_names(wanted: Json) -> bool:
 
 
 def _short(value: Json) -> str:
-    text = f"`{value}`" if isinstance(value, str) else repr(value)
+    text = f"`{value}`" if isinstance(value, str) else shown(value)
     return text if len(text) <= 80 else text[:79] + "…"

@@ -8,7 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from planrunner.engine.calls import plain_data, rendered, values_of
-from planrunner.jsontext import stable_json
+from planrunner.jsontext import shown, stable_json
 from planrunner.lean import sha256
 from planrunner.machine.events import AttemptEnded, AttemptStarted, FrameOpened, Outcome
 from planrunner.machine.scope import FrameScope, TaskScope
@@ -116,7 +116,7 @@ def _listed(value: Json, what: str) -> list[Json]:
         return [{"key": key, "value": item} for key, item in value.items()]
     if isinstance(value, (list, tuple)):
         return list(value)
-    raise _Unfit(f"{what} takes a list, this is {'nothing' if value is None else repr(value)}")
+    raise _Unfit(f"{what} takes a list, this is {'nothing' if value is None else shown(value)}")
 
 
 def _combinations(fanout: Fanout, scope: TaskScope) -> list[Json]:

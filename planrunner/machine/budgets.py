@@ -7,6 +7,7 @@ all of that would not be enough, and then ``on_exhausted`` of the limit says wha
 
 from __future__ import annotations
 
+from planrunner.jsontext import shown as as_json
 from planrunner.machine.commands import Record
 from planrunner.machine.events import AttemptEnded, AttemptStarted, BudgetExtended, BudgetWarned
 from planrunner.machine.ledger import COUNTED, PLAN, ROLLBACK, SPENDABLE, Ledger, Scope, amount, units
@@ -349,7 +350,7 @@ def extension(state: State, body: Mapping[str, Json], by: str) -> tuple[BudgetEx
     found = []
     for what, more in body["add"].items():
         if what not in (*COUNTED, "time") or units(what, more) is None or not more:
-            return f"`{what}` cannot be extended by {more!r}"
+            return f"`{what}` cannot be extended by {as_json(more)}"
         has_limit = state.plan.budgets.time if what == "time" and not scope else limit_of(state, number, what)
         if has_limit is None:
             return f"{where} has no limit for {what} that could be extended"

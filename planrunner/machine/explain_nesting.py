@@ -34,7 +34,7 @@ def _level(state: State, number: int, frame: Frame) -> str:
     old = "" if state.tasks[frame.owner].inner is frame else " as it was before it began anew"
     if frame.kind == "items":
         at = number - frame.first
-        return f"item {at} of `{owner.id}`, counted from 0 to {frame.size - 1}: {shown(frame.values[at])}{old}"
+        return f"item {at} of `{owner.id}`, counted from 0 to {frame.size - 1}: {shown(frame.values[at], 60)}{old}"
     if frame.kind == "round":
         assert owner.loop is not None
         return f"round {frame.round} of at most {owner.loop.max} of `{owner.id}`"

@@ -115,12 +115,18 @@ def _output(name: str, node: Node, span: Span) -> Output:
 
 
 def check_types(low: Lowering, node: Node) -> None:
-    """Report words of outputs that are all but the name of a type: as a value, ``intt`` would be given as text."""
+    """Report words of outputs that are all but the name of a type, or the name of the output again: as a value,
+    ``intt`` would be given as text."""
     for key, value in node.entries if isinstance(node, Mapping) else ():
         said = value.get("type") if isinstance(value, Mapping) else value
         if not isinstance(said, Scalar) or not isinstance(said.value, str):
             continue
         word = said.value.strip()
+        if said is value and word == key.value and word not in TYPES:
+            message = f"the output `{word}` is declared `{word}`, which is not a type"
+            help_ = f"write its type, such as `{word}: string`; the text itself is written `{word}: {{value: {word}}}`"
+            low.report("PLAN006", message, said.span, help_)
+            continue
         name = word.partition("[")[0]
         meant = None if name in TYPES else meant_word(name, sorted(TYPES), 1 if len(name) <= 5 else 2)
         if meant is None:

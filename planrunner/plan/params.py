@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from planrunner.jsontext import as_text
 from planrunner.plan.expressions.quantities import parse_count, parse_duration, parse_money, parse_size
 from planrunner.plan.model import Param, Plan
 from planrunner.plan.nearest import nearest
@@ -90,10 +91,7 @@ def _quiet(reader: Callable[[Json], Json], value: Json) -> Json:
 
 
 def _shown(value: Json) -> str:
-    from json import dumps  # late: only a value that does not fit is shown
-
-    text = value if isinstance(value, str) else dumps(value)
-    return f"`{text[:60]}`"
+    return f"`{as_text(value, 60)[:60]}`"
 
 
 def _any(value: Json) -> Json:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+from planrunner.jsontext import as_text
 from planrunner.record import TYPE_CHECKING
 from planrunner.views.symbols import plural
 from planrunner.views.terminal import Terminal, harmless
@@ -71,8 +70,7 @@ def _part(title: str, rows: Sequence[str]) -> list[str]:
 
 
 def _value(value: Json) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    text = harmless(text.replace("\n", "\\n"))
+    text = harmless(as_text(value, LONG).replace("\n", "\\n"))
     return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
 
 

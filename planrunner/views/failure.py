@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from planrunner.jsontext import shown
 from planrunner.lean import sha256
 from planrunner.machine.events import Outcome
 from planrunner.machine.labels import label, labelled
@@ -152,7 +153,7 @@ def command_text(task: Task) -> str:
 def _inputs(inputs: object) -> str:
     if not isinstance(inputs, dict):
         return ""
-    text = masked(" ".join(f"{name}={value!r}" for name, value in inputs.items()))  # whole, before it is cut
+    text = masked(" ".join(f"{name}={shown(value, 1000)}" for name, value in inputs.items()))  # whole, before it is cut
     return text if len(text) <= 120 else text[:119] + "~"
 
 

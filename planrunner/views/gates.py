@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from planrunner.jsontext import as_text
 from planrunner.machine.gate import GateState
 from planrunner.machine.labels import label
 from planrunner.machine.state import State
@@ -235,7 +236,8 @@ def gate_lines(terminal: Terminal, state: State, number: int, now: float, whole:
     lines += [f"    {harmless(line)}" for line in _answers(gate)]
     lines += [f"    {harmless(line)}" for item in gate.evidence for line in _evidence_lines(item, whole)]
     if whole:
-        lines += [f"    {name}: {harmless(cut(str(value), 300))}" for name, value in request.get("inputs", {}).items()]
+        given = request.get("inputs", {}).items()
+        lines += [f"    {name}: {harmless(cut(as_text(value, 300), 300))}" for name, value in given]
     return [*lines, *(f"    {command}" for command in commands(terminal.program, state, number, now))]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from planrunner.jsontext import as_text
 from planrunner.plan.escapes import escaped, escaped_line
 from planrunner.views.symbols import duration_text, plural
 from planrunner.views.terminal import Terminal, cut, harmless
@@ -19,7 +20,7 @@ _WORDS = {"runs": "run", "asks": "ask", "decided": "decide", "on failure": "if f
 def preview_lines(screen: Terminal, found: dict[str, Json]) -> Iterator[str]:
     """What runs in which order, then the worst case of everything."""
     envelope = found["envelope"]
-    params = " ".join(f"{name}={value}" for name, value in found["params"].items())
+    params = " ".join(f"{name}={as_text(value)}" for name, value in found["params"].items())
     digest = found["digests"]["plan"].partition(":")[2][:12]
     yield f"{screen.paint(harmless(envelope['plan']), 'bold')} @ {digest}" + (
         f"   {harmless(params)}" if params else ""

@@ -52,7 +52,7 @@ class TestRead:
         assert read(context(tmp_path), "big", max_bytes="11B").size == 11
         with pytest.raises(Failure, match="pipe is not a regular file"):
             read(context(tmp_path), "pipe")
-        with pytest.raises(Failure, match="`max_bytes`: expected a size such as 50MB, found 'lots'"):
+        with pytest.raises(Failure, match='`max_bytes`: expected a size such as 50MB, found "lots"'):
             read(context(tmp_path), "big", max_bytes="lots")
 
 

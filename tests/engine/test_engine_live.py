@@ -197,7 +197,7 @@ class TestTime:
     def test_sleep_obeys_its_timeout_and_refuses_what_is_no_duration(self, bench) -> None:
         assert bench.run(uses="sleep", inputs={"duration": 60}, timeout=0.05).failure == "timeout"
         assert (
-            "expected a duration such as 10s, found 'soon'"
+            'expected a duration such as 10s, found "soon"'
             in bench.run(uses="sleep", inputs={"duration": "soon"}).message
         )
 
@@ -408,7 +408,7 @@ class TestResults:
         outcome = bench.run("echo count=12 >> $PLANRUNNER_OUTPUT", task=task)
         assert (outcome.failure, outcome.outputs) == ("", {"count": 12})
         outcome = bench.run("echo count=many >> $PLANRUNNER_OUTPUT", task=task)
-        assert (outcome.failure, outcome.message) == ("logic", "the output `count` is declared int, found 'many'")
+        assert (outcome.failure, outcome.message) == ("logic", 'the output `count` is declared int, found "many"')
         outcome = bench.run("true", task=task)
         assert (outcome.failure, outcome.message) == ("logic", "the declared output `count` was not given")
 

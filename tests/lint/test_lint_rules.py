@@ -228,6 +228,26 @@ FOUND = {
 """,
         ["PLAN006 intt", "PLAN006 strnig", 'PLAN006 "lits[url]"', "PLAN006 float", "PLAN006 durration"],
     ),
+    "an output declared as its own name": (
+        """
+  - {id: a, run: x, outputs: {m: m}}
+""",
+        ["PLAN006 m"],
+    ),
+    "what the result of a call in a command does not have": (
+        """
+  - {id: a, command: 'shell(run="x") -> s', expect: [s.exit_code == 0]}
+  - {id: b, command: git.status() -> s, expect: [s.exit_code == 0, s.branch == "main"]}
+""",
+        ["PLAN201 exit_code", "PLAN202 exit_code"],
+    ),
+    "a name behind escapes": (
+        """
+  - {id: a, uses: noop, with: {value: "\\x41 run.idd \\"{{ run.id }}{{ run.idd }}\\""}}
+  - {id: b, run: x, when: 'run.id == "it''s" or run.idd == "x"'}
+""",
+        ["PLAN201 idd", "PLAN201 idd"],
+    ),
     "the second of two equal texts in one block": (
         """
   - id: a
@@ -330,6 +350,12 @@ def test_the_second_of_equal_texts_is_pointed_at_in_its_own_line() -> None:
     )
     [finding] = findings(text)
     assert Source(text).place(finding.span.start) == (8, 19)
+
+
+def test_a_name_behind_escapes_is_pointed_at_in_its_template() -> None:
+    text = 'plan: p\ntasks: [{id: a, uses: noop, with: {value: "\\x41 run.idd {{ run.idd }}"}, timeout: 1m}]\n'
+    (finding,) = findings(text)
+    assert finding.span.start == text.rindex("idd")
 
 
 def test_a_need_of_a_task_that_runs_last_can_never_be_met() -> None:

@@ -63,7 +63,7 @@ def test_a_fan_out_over_nothing_gives_its_standard_output_as_an_empty_list() -> 
     [
         ("int", "7", {"n": 7}, ""),
         ("duration", "1m30s", {"n": 90.0}, ""),
-        ("int", "seven", {"n": None}, "the output `n` is declared int, found 'seven'"),
+        ("int", "seven", {"n": None}, 'the output `n` is declared int, found "seven"'),
     ],
 )
 def test_an_output_of_the_plan_is_of_its_declared_type_or_the_plan_fails(

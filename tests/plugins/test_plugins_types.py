@@ -117,8 +117,8 @@ def test_an_amount_arrives_as_a_number_where_a_number_is_wanted(annotation: Any,
 @pytest.mark.parametrize(
     ("annotation", "value", "message"),
     [
-        (Annotated[int, DURATION], "1.5s", "expected a whole number of seconds, found '1.5s'"),
-        (Annotated[float, DURATION], "soon", "expected a duration such as 10s, found 'soon'"),
+        (Annotated[int, DURATION], "1.5s", 'expected a whole number of seconds, found "1.5s"'),
+        (Annotated[float, DURATION], "soon", 'expected a duration such as 10s, found "soon"'),
         (int, "five", "does not fit its type: expected integer, found string"),
         (str, ["a"], "does not fit its type: expected string, found array"),
         (list[int], [1, "b"], "does not fit its type: /1: expected integer, found string"),

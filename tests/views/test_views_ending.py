@@ -114,10 +114,10 @@ def test_the_command_is_shown_as_the_plan_writes_it_and_not_at_length():
     assert command_text(Task("a", uses="shell", run=("git", "status"))) == "git status"
     assert command_text(Task("a", uses="shell", run="echo {{ params.token }}")) == "echo {{ params.token }}"
     assert command_text(Task("a", uses="shell", run="1\n2\n3\n4\n5\n6\n")) == "1\n2\n3\n4\n(2 more lines)"
-    assert command_text(Task("a", uses="http.get", inputs={"url": "x"})) == "http.get url='x'"
+    assert command_text(Task("a", uses="http.get", inputs={"url": "x"})) == 'http.get url="x"'
     assert command_text(Task("a", command="write the report")) == "write the report"
     assert command_text(Task("a", uses="sql.query", inputs={"url": "http://me:secret@h:80/x@y"})) == (
-        "sql.query url='http://me:***@h:80/x@y'"
+        'sql.query url="http://me:***@h:80/x@y"'
     )
     assert (
         command_text(Task("a", uses="shell", run="curl https://me:secret@h/ && ls a@b"))

@@ -13,6 +13,7 @@ from planrunner.capabilities.http.credentials import Credentials, credentials_of
 from planrunner.capabilities.http.expected import Expected, expected_of
 from planrunner.capabilities.http.headers import header_name, is_line
 from planrunner.capabilities.http.inputs import INLINE, Creating
+from planrunner.jsontext import shown
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
@@ -113,27 +114,27 @@ def patience_of(value: Any) -> Patience:
         raise Failure(f"`retries` has the part `{strange[0]}`, expected times, delay or max_delay")
     times = given.get("times", 2)
     if isinstance(times, bool) or not isinstance(times, int) or not 0 <= times <= 100:
-        raise Failure(f"`retries` must be a number from 0 to 100, found {times!r}")
+        raise Failure(f"`retries` must be a number from 0 to 100, found {shown(times)}")
     delay = seconds_of(given.get("delay", 0.5), "retries.delay")
     return Patience(times, delay, seconds_of(given.get("max_delay", 60), "retries.max_delay"))
 
 
 def _name(value: Any, name: str) -> str:
     if not isinstance(value, str):
-        raise Failure(f"`{name}` must be text, the name of an artifact, found {value!r}")
+        raise Failure(f"`{name}` must be text, the name of an artifact, found {shown(value)}")
     return value
 
 
 def _flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
     value = given.get(name, default)
     if not isinstance(value, bool):
-        raise Failure(f"`{name}` must be true or false, found {value!r}")
+        raise Failure(f"`{name}` must be true or false, found {shown(value)}")
     return value
 
 
 def _method(method: Any) -> str:
     if not isinstance(method, str):
-        raise Failure(f"`method` must be text, found {method!r}")
+        raise Failure(f"`method` must be text, found {shown(method)}")
     if not (method.isascii() and method.isalpha() and len(method) <= 20) or method.upper() == "CONNECT":
         raise Failure(f"`{method[:30]}` is no method that can be asked for")
     return method.upper()
@@ -167,7 +168,7 @@ def _headers(given: Any) -> dict[str, str]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise Failure(f"`headers` must be a mapping, found {given!r}")
+        raise Failure(f"`headers` must be a mapping, found {shown(given)}")
     for name, value in given.items():
         if isinstance(value, (dict, list)) or not is_line(f"{name}{value}"):
             raise Failure(f"`headers.{name}` must be one line of ASCII text")

@@ -10,6 +10,7 @@ from planrunner.capabilities.contract import Failure
 from planrunner.capabilities.http.expected import status_range
 from planrunner.capabilities.http.inputs import Answer, Code
 from planrunner.capabilities.http.pointer import ABSENT, at, checked_pointer
+from planrunner.jsontext import shown
 
 _TESTS = ("exists", "equals", "in")
 Said = TypedDict(
@@ -66,7 +67,9 @@ def condition_of(given: Any, name: str) -> Condition:
     test = tests[0] if tests else "exists"
     value = given.get(test, True)
     if (test == "exists" and not isinstance(value, bool)) or (test == "in" and not isinstance(value, list)):
-        raise Failure(f"`{name}.{test}` must be {'true or false' if test == 'exists' else 'a list'}, found {value!r}")
+        raise Failure(
+            f"`{name}.{test}` must be {'true or false' if test == 'exists' else 'a list'}, found {shown(value)}"
+        )
     return Condition(statuses, checked_pointer(given["pointer"], f"{name}.pointer"), test, value)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planrunner.capabilities.contract import Context, Failure
 from planrunner.capabilities.files.beneath import scope_in
 from planrunner.capabilities.files.opening import open_inside
+from planrunner.jsontext import shown
 
 if TYPE_CHECKING:
     from planrunner.capabilities.files.scope import Scope
@@ -96,7 +97,7 @@ def content_of(context: Context, given: Mapping[str, Any]) -> Content:
         form = plain_values(form, "form")
     files = given.get("files", {})
     if not isinstance(files, Mapping):
-        raise Failure(f"`files` must be a mapping of fields to paths, found {files!r}")
+        raise Failure(f"`files` must be a mapping of fields to paths, found {shown(files)}")
     uploads = {str(field): _upload(directory, each, scope) for field, each in files.items()}
     return Content(directory, form=form, files=uploads, scope=scope)
 
@@ -104,7 +105,7 @@ def content_of(context: Context, given: Mapping[str, Any]) -> Content:
 def plain_values(values: Any, name: str) -> dict[str, Any]:
     """Texts, numbers, booleans, and lists of these: what a query or a form can say. Raises Failure for others."""
     if not isinstance(values, Mapping):
-        raise Failure(f"`{name}` must be a mapping, found {values!r}")
+        raise Failure(f"`{name}` must be a mapping, found {shown(values)}")
     for key, value in values.items():
         each = value if isinstance(value, (list, tuple)) else [value]
         if any(one is not None and not isinstance(one, (str, int, float)) for one in each):
@@ -122,7 +123,7 @@ def _packed(data: Any) -> bytes:
 def _upload(directory: str, given: Any, scope: Scope | None) -> Upload:
     wanted = {"path": given} if isinstance(given, str) else given
     if not isinstance(wanted, Mapping) or "path" not in wanted or wanted.keys() - {"path", "name", "type"}:
-        raise Failure(f"a file to send is a path or a mapping of `path`, `name` and `type`, found {given!r}")
+        raise Failure(f"a file to send is a path or a mapping of `path`, `name` and `type`, found {shown(given)}")
     path = str(wanted["path"])
     with open_inside(directory, path, scope) as opened:
         size = os.fstat(opened.fileno()).st_size

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
+from planrunner.jsontext import shown
 from planrunner.plan.http_forms import parse_status
 
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -35,7 +36,7 @@ def status_range(value: Any, name: str) -> tuple[int, int]:
     """`204`, `2xx` or `200-299` as first and last code. Raises Failure for anything else."""
     found = parse_status(value)
     if found is None:
-        raise Failure(f"`{name}` must be a status such as 200, `2xx` or `200-299`, found {value!r}")
+        raise Failure(f"`{name}` must be a status such as 200, `2xx` or `200-299`, found {shown(value)}")
     return found
 
 

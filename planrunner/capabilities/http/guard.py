@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planrunner.capabilities.contract import Failure
+from planrunner.jsontext import shown
 from planrunner.plan.judging import Wanted, refusal
 from planrunner.plan.rights import Level, Right, entries, host, restricts
 
@@ -222,7 +223,9 @@ def _rule(entry: Any, where: str) -> Rule:
     if port < 0 or not _NAME.fullmatch(name.removeprefix("*.")):
         said = "a host, an address or a network such as 10.0.0.0/8, with or without a port"
         raise Failure(
-            f"planrunner.yaml: `{where}` has the entry {entry!r}, expected {said}", "policy", rule="settings.network"
+            f"planrunner.yaml: `{where}` has the entry {shown(entry)}, expected {said}",
+            "policy",
+            rule="settings.network",
         )
     return Rule(name, None, port)
 

@@ -12,6 +12,7 @@ from planrunner.capabilities.http.asking import Ask, asked
 from planrunner.capabilities.http.inputs import INLINE, Answer, Paging, Url
 from planrunner.capabilities.http.pointer import ABSENT, at, checked_pointer
 from planrunner.capabilities.http.sending import opened, send_with
+from planrunner.jsontext import shown
 
 if TYPE_CHECKING:
     import httpx2
@@ -89,16 +90,16 @@ def way_of(given: Any) -> Way:
     if given == "link":
         return Way("link")
     if not isinstance(given, Mapping):
-        raise Failure(f"`by` must be {_WAYS}, found {given!r}")
+        raise Failure(f"`by` must be {_WAYS}, found {shown(given)}")
     kind = next((kind for kind in ("next", "cursor", "page", "offset") if kind in given), "")
     allowed = {"next": {"next"}, "cursor": {"cursor", "parameter"}, "page": {"page", "start"}}
     if not kind or given.keys() - allowed.get(kind, {"offset", "start"}):
-        raise Failure(f"`by` must be {_WAYS}, found {dict(given)!r}")
+        raise Failure(f"`by` must be {_WAYS}, found {shown(dict(given))}")
     if kind in ("next", "cursor"):
         return Way(kind, checked_pointer(given[kind], f"by.{kind}"), str(given.get("parameter", "cursor")))
     start = given.get("start", 1 if kind == "page" else 0)
     if isinstance(start, bool) or not isinstance(start, int):
-        raise Failure(f"`by.start` must be a number, found {start!r}")
+        raise Failure(f"`by.start` must be a number, found {shown(start)}")
     return Way(kind, parameter=str(given[kind]), start=start)
 
 
@@ -185,7 +186,7 @@ def link_next(header: str) -> str:
 
 def _positive(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise Failure(f"`{name}` must be a number above 0, found {value!r}")
+        raise Failure(f"`{name}` must be a number above 0, found {shown(value)}")
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planrunner.capabilities.contract import Failure
+from planrunner.jsontext import shown
 
 ABSENT = object()
 
@@ -12,7 +13,7 @@ ABSENT = object()
 def checked_pointer(pointer: Any, name: str) -> str:
     """The pointer of an input. Raises Failure for what is none."""
     if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
-        raise Failure(f"`{name}` must be a JSON pointer such as /data/items, found {pointer!r}")
+        raise Failure(f"`{name}` must be a JSON pointer such as /data/items, found {shown(pointer)}")
     return pointer
 
 

@@ -16,6 +16,7 @@ from planrunner.capabilities.research.given import Given, given
 from planrunner.capabilities.research.pages import Pages
 from planrunner.capabilities.research.turns import Turns
 from planrunner.capabilities.research.wire import Wire
+from planrunner.jsontext import shown
 from planrunner.record import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _allowed(tolerate: int | str, total: int) -> int:
     text = str(tolerate).strip()
     share = text.removesuffix("%")
     if not share.isdigit() or (text != share and int(share) > 100):
-        raise Failure(f"`tolerate`: expected a number or a share such as 20%, found {tolerate!r}")
+        raise Failure(f"`tolerate`: expected a number or a share such as 20%, found {shown(tolerate)}")
     return total * int(share) // 100 if text != share else int(share)
 
 

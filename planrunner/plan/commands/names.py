@@ -37,7 +37,7 @@ class Result(NamedTuple):
     capability: Capability
 
 
-_OF_A_PROCESS = frozenset({"stdout", "stderr", "exit_code"})
+OF_A_PROCESS = frozenset({"stdout", "stderr", "exit_code"})
 """What every script gives beside the outputs that it writes itself."""
 
 
@@ -92,7 +92,7 @@ class Values:
     def _result(self, name: str, steps: list[Step], field: Field | None, place: tuple[int, int]) -> Json:
         result = self.results[name]
         known = outputs_of(result.capability)
-        if steps and steps[0][0] in _OF_A_PROCESS and result.capability.takes_run and not known:
+        if steps and steps[0][0] in OF_A_PROCESS and result.capability.takes_run and not known:
             return _template(f"tasks.{result.task}", steps)
         if steps:
             self._check_member(name, result.capability, known, steps[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Protocol
 
+from planrunner.jsontext import shown as shown_json
 from planrunner.plan.expressions.problem import EvaluationError as EvaluationError
 from planrunner.plan.expressions.problem import MissingName as MissingName
 from planrunner.plan.expressions.quantities import Quantity
@@ -187,14 +188,10 @@ def shown(value: Json, longest: int = 80) -> str:
     """A value for a message: text in quotes, long ones cut."""
     if kind(value) in ("group", "unknown"):
         return NAMES[kind(value)]
-    if isinstance(value, str):
-        text = json.dumps(value[:longest], ensure_ascii=False)
-        return f'{text[:-1]}…"' if len(value) > longest else text
     try:
-        text = text_of(value)
+        return str(value) if isinstance(value, Quantity) else shown_json(plain(value), longest)
     except EvaluationError as error:
         return error.message
-    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def bounded_text(text: str) -> str:

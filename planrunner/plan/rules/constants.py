@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planrunner.jsontext import as_text
 from planrunner.lean import partial
 from planrunner.plan.expressions.quantities import amount, parse_duration, parse_money, parse_size
 from planrunner.plan.http_forms import is_address, parse_status
@@ -252,5 +253,5 @@ def _joined(words: list[str]) -> str:
 
 
 def _short(value: Json) -> str:
-    text = " ".join(str(value).split())
+    text = " ".join(as_text(value).split())
     return text if len(text) <= 40 else text[:39] + "…"

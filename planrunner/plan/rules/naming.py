@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 
+from planrunner.plan.commands.names import OF_A_PROCESS
 from planrunner.plan.expressions.types import (
     ANY,
     BOOL,
@@ -76,6 +77,10 @@ class Lazy(Mapping[str, Type]):
         return len(self._keys)
 
 
+_RESULT = object_of(Lazy({}, lambda _: ANY, lambda name: name not in OF_A_PROCESS), "the result of a script")
+"""What a call gives that runs a script: any output that the script writes."""
+
+
 class Naming:
     """What the tasks of one view may read; made once for all their expressions."""
 
@@ -120,7 +125,7 @@ class Naming:
         own = {"outputs": MAP if task.fanout is not None else self._outputs(task), "artifacts": _artifacts(task)}
         if moment == "checks":
             return ChainMap({**base, **own, **OUTCOME}, self._results)
-        bare = {output.name: declared(output.type) for output in task.outputs}
+        bare = {output.name: self._type(task, output) for output in task.outputs}
         found = {**bare, **base, **OUTCOME, **own}
         if moment == "detect":
             found |= {"failure": STRING, "message": STRING, **dict.fromkeys(bound_names(task), ANY)}
@@ -176,15 +181,15 @@ class Naming:
 
     def _outputs(self, task: Task) -> Type:
         """An object where all outputs are known: those the task declares and those its capability gives."""
-        capability = self._view.used.get(task.uses)
+        capability = self._view.used.get(task.uses) or (self._view.capabilities.get(task.uses) if task.uses else None)
         what = f"task `{task.id}`"
-        own = {output.name: _type(output) for output in task.outputs}
+        own = {output.name: self._type(task, output) for output in task.outputs}
         if task.loop is not None:
             own = {"rounds": NUMBER, **dict.fromkeys(task.loop.carry or {}, ANY)} | own
         if task.gate is not None:
             return object_of(_answers(task.gate) | own, what, "PLAN202")
         if task.sub is not None:
-            own = {output.name: _type(output) for output in task.sub.outputs} | own
+            own = {output.name: declared(output.type) for output in task.sub.outputs} | own
         elif task.stdout or task.subplan_file or ((task.loop or task.subplan or task.steps) and not own):
             return MAP
         if task.loop or task.subplan or task.steps or task.sub is not None:
@@ -192,6 +197,15 @@ class Naming:
         if capability is None or (capability.open_outputs and not task.outputs):
             return MAP
         return object_of({field.name: declared(field.type) for field in capability.outputs} | own, what, "PLAN202")
+
+    def _type(self, task: Task, output: Output) -> Type:
+        """The type of an output; the result of a call in a command has the outputs of that call."""
+        if task.command and isinstance(output.value, str):
+            for call in task.subplan:
+                if output.value == f"{{{{ tasks.{call.id}.outputs }}}}":
+                    found = self._outputs(call)
+                    return _RESULT if found.kind == "map" and call.run is not None else found
+        return declared(output.type)
 
 
 def _answers(gate: Gate) -> dict[str, Type]:
@@ -217,10 +231,6 @@ def _item(fanout: Fanout) -> dict[str, Type]:
         names |= {str(key) for entry in included or () if isinstance(entry, dict) for key in entry}
         found["matrix"] = object_of(dict.fromkeys(sorted(names), ANY), "`matrix`")
     return found
-
-
-def _type(output: Output) -> Type:
-    return declared(output.type)
 
 
 def _artifacts(task: Task) -> Type:

@@ -36,6 +36,9 @@ def _place_in(view: PlanView, text: str, within: Span, start: int, end: int) -> 
     at = within.start if source.startswith(text, within.start) else source.find(text, within.start, within.end)
     if at >= 0:
         return Span(at + start, at + max(end, start + 1))
+    quoted = _in_quotes(source, within, text, start, end)
+    if quoted is not None:
+        return quoted
     first = text.rfind("\n", 0, start) + 1
     line = text[first : _end_of_line(text, first)]
     at = _line_of(source, within, line, text[:first].splitlines()) if end <= first + len(line) else -1
@@ -44,6 +47,30 @@ def _place_in(view: PlanView, text: str, within: Span, start: int, end: int) -> 
         return Span(at + offset, at + offset + max(end - start, 1))
     part = text[start:end].strip()
     return find_text(view, part, within, text.count(part, 0, start)) if part else within
+
+
+_QUOTES = r"\"(?:[^\"\\\n]|\\[^\n])*\"|'(?:[^'\n]|'')*'"
+_CHARACTER = r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)|."
+
+
+def _in_quotes(source: str, within: Span, text: str, start: int, end: int) -> Span | None:
+    """Where a part of a text stands that is quoted with escapes in one line; None where no such text stands there."""
+    from planrunner.syntax.quoted import BadEscape, unquote  # late: few texts have escapes
+
+    for found in re.compile(_QUOTES).finditer(source, within.start, within.end):
+        quote, inner = found[0][0], found[0][1:-1]
+        each = list(re.finditer(_CHARACTER if quote == '"' else "''|.", inner))
+        try:
+            said = [unquote(quote + match[0] + quote) for match in each]
+        except BadEscape:
+            continue
+        at = "".join(said).find(text)
+        if at < 0 or max(map(len, said), default=0) != 1:
+            continue
+        first = found.start() + 1
+        last = max(end, start + 1) - 1
+        return Span(first + each[at + start].start(), first + each[at + last].end())
+    return None
 
 
 def _line_of(source: str, within: Span, line: str, before: list[str]) -> int:

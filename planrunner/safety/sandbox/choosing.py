@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+from planrunner.jsontext import shown
 from planrunner.plan.rights import entries, restricts
 from planrunner.record import TYPE_CHECKING, NamedTuple
 from planrunner.safety.sandbox.confinement import KINDS, STANDARD, Confinement, Limits, Refused
@@ -155,7 +156,7 @@ def _amount(level: Level, name: str, value: Json) -> float:
     parse = {"cpu": parse_duration, "time": parse_duration, "memory": parse_size, "output": parse_size}
     read = amount(value, parse.get(name, parse_count))
     if read is None or (read <= 0 and name != "output"):
-        raise Refused(f"`{level.name}`: `sandbox.{name}` is no amount: {value!r}", rule="policy.sandbox")
+        raise Refused(f"`{level.name}`: `sandbox.{name}` is no amount: {shown(value)}", rule="policy.sandbox")
     return read if name in ("cpu", "time") else int(read)
 
 
