@@ -92,6 +92,7 @@ def _attempt(journal: Journal, run: str, before: list[Entry], event: AttemptStar
         "values": dict(call.values),
         "env": dict(call.env),
         "cwd": call.directory,
+        "stdin": call.stdin,
     }
     shown = {key: value for key, value in parts.items() if value}
     return Called(event.task, event.attempt, False, shown, event.inputs, digest(call) == event.inputs, "", ())

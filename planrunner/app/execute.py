@@ -67,6 +67,8 @@ class ExecRequest(NamedTuple):
     beyond: tuple[str, ...] = ()
     ask: Ask | None = None
     vouched: bool = False
+    forced: bool = False
+    """Every task runs, whatever its ``fresh`` says."""
     text: bytes | None = None
     """The plan itself where it has no file; ``plan`` is what it is called then."""
 
@@ -217,7 +219,7 @@ def _begin(request: ExecRequest, site: Site, seen: Seen, noted: dict[str, Json])
             **policy,
             **({"text": stored.digest} if stored.digest != seen.digest else {}),
             **({"files": dict(seen.files)} if seen.files else {}),
-            **({"dry_run": True} if request.dry_run else {}),
+            **{name: True for name, is_so in (("dry_run", request.dry_run), ("forced", request.forced)) if is_so},
             **({"unchained": site.journal.unchained} if site.journal.unchained else {}),
             **({"sandbox": {"off": True, "by": user()}} if request.unconfined else {}),
         },

@@ -86,6 +86,8 @@ class Call(NamedTuple):
     began: float = 0.0
     approved: tuple[str, ...] = ()
     told: str = ""
+    stdin: str = ""
+    """What the process of the call reads from its standard input."""
     made: str = ""
     """A file of code with text from outside, written by a task of the run and seen by no person: programs of the call
     may run it. Empty: there is none."""

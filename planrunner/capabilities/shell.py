@@ -29,7 +29,8 @@ def _preview(context: Context) -> Preview:
     what = "runs a program" if call.arguments else "runs a script"
     text = shlex.join(call.arguments) if call.arguments else call.script
     given = [f"{name}={shlex.quote(str(value))}" for name, value in call.values.items()]
-    return Preview(f"{what} in {call.directory}", calls=(*given, *text.splitlines()))
+    read = [f"< {line}" for line in call.stdin.splitlines()]
+    return Preview(f"{what} in {call.directory}", calls=(*given, *text.splitlines(), *read))
 
 
 @capability(
@@ -61,7 +62,9 @@ def shell(context: Context) -> Spawn:
     def finish(ended: Exit) -> Outcome:
         return _finish(context, ended, output)
 
-    return Spawn(arguments, env, call.directory, finish=finish, keep=OUTPUT_LIMIT if call.task.stdout else 65536)
+    given = call.stdin.encode("utf-8", "surrogatepass")
+    keep = OUTPUT_LIMIT if call.task.stdout else 65536
+    return Spawn(arguments, env, call.directory, given, finish=finish, keep=keep)
 
 
 def _script_arguments(interpreter: str, script: str) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 @click.option("--until", multiple=True, metavar="TASK", help="Run this task and what it needs; may be repeated.")
 @click.option("--max-parallel", type=click.IntRange(1), metavar="N", help="At most N tasks at once.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of everything random in the run.")
+@click.option("--force", is_flag=True, help="Run every task, also those that are done already by their `fresh`.")
 @click.option("--dry-run", is_flag=True, help="Go through the plan without acting.")
 @click.option("--preview", metavar="FILE", help="Run only what this saved preview shows; else leave with code 10.")
 @click.option("--trust", metavar="DIGEST", help="Run a plan from outside the project if this is its digest.")

@@ -14,6 +14,7 @@ OPTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("--until", "Run this task and what it needs; may be repeated."),
         ("--max-parallel", "At most N tasks at once."),
         ("--seed", "Seed of everything random in the run."),
+        ("--force", "Run every task, also those that are done already by their `fresh`."),
         ("--dry-run", "Go through the plan without acting."),
         ("--preview", "Run only what this saved preview shows; else leave with code 10."),
         ("--trust", "Run a plan from outside the project if this is its digest."),

@@ -23,6 +23,7 @@ class ExecOptions:
     __slots__ = (
         "allow_outside",
         "dry_run",
+        "force",
         "json",
         "max_parallel",
         "no_sandbox",
@@ -46,6 +47,7 @@ class ExecOptions:
     until: tuple[str, ...]
     max_parallel: int | None
     dry_run: bool
+    force: bool
     seed: int | None
     json: bool
     progress: str
@@ -61,7 +63,7 @@ class ExecOptions:
         self.plan = plan
         self.params = self.only = self.until = self.allow_outside = ()
         self.params_file = self.max_parallel = self.seed = self.preview = self.trust = None
-        self.dry_run = self.json = self.no_wait = self.no_sandbox = self.unattended = False
+        self.force = self.dry_run = self.json = self.no_wait = self.no_sandbox = self.unattended = False
         self.progress = "auto"
         for name, value in given.items():
             setattr(self, name, value)

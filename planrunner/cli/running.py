@@ -57,7 +57,7 @@ def exec_plan(given: Settings, options: ExecOptions) -> int:
         partial(_ask, given, options.unattended),
         text=text,
     )
-    result = _executed(given, options, request)
+    result = _executed(given, options, request._replace(forced=options.force))
     if result.notices and text is None and not options.json and options.progress in ("auto", "tree", "plain"):
         found = f"{result.notices} findings" if result.notices > 1 else "1 finding"
         sys.stderr.write(f"lint has {found} about this plan: planrunner lint {options.plan}\n")

@@ -173,6 +173,7 @@ def call_of(state: State, task: Task, start: Start, place: Place, key: str) -> C
         reserved=_limited(state, start) if start.reserved else {},
         rights=rights_of(state, start.number),
         began=state.started_at,
+        stdin=_text_of(rendered(task.stdin, scope)) if task.stdin else "",
         approved=_approved(state, start.number) if task.uses in _ASKS_WHAT_WAS_SEEN else (),
         made=_made(state, start.number) if state.foreign else "",
     )
@@ -327,8 +328,12 @@ def _script(task: Task, scope: Scope) -> tuple[str, tuple[str, ...], Mapping[str
     return script.text, (), values
 
 
+def _text_of(value: Json) -> str:
+    return value if isinstance(value, str) else _written(value)
+
+
 def _text(value: Json) -> str:
-    text = value if isinstance(value, str) else _written(value)
+    text = _text_of(value)
     if "\0" in text:
         raise _unfit("a value holds a NUL character, which no argument and no environment variable can carry")
     return text
@@ -367,6 +372,8 @@ def digest(call: Call) -> str:
     parts = [call.task.uses, call.inputs, call.script, call.arguments, dict(call.values)]
     if call.env or call.task.cwd:
         parts += [dict(call.env), call.task.cwd and call.directory]
+    if call.stdin:
+        parts.append({"stdin": call.stdin})
     text = stable_json(parts)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

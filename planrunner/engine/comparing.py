@@ -129,6 +129,7 @@ def _asked(call: Call) -> Json:
         "values": {templates.get(name, name): value for name, value in call.values.items()},
         "env": dict(call.env),
         "cwd": call.directory,
+        "stdin": call.stdin,
         "shell": task.shell,
         "stdout": task.stdout,
         "timeout": call.timeout,

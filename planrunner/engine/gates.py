@@ -148,6 +148,7 @@ def _inputs(state: State, number: int, stage: str, place: Place) -> dict[str, Js
             "with": call.inputs,
             "run": list(call.arguments) or call.script,
             "values": dict(call.values),
+            "stdin": call.stdin,
             "cwd": call.directory,
         }
         return {name: _short(value) for name, value in named.items() if value}

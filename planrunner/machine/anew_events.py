@@ -103,12 +103,12 @@ class FreshnessSeen(NamedTuple):
 
 
 class TaskDelayed(NamedTuple):
-    """Ready, but held back by an open circuit breaker; looked at again at ``due`` (seconds since 1970). ``breaker`` is
-    the pattern of what it watches."""
+    """Ready, but held back by an open circuit breaker, or by its own ``delay``; looked at again at ``due`` (seconds
+    since 1970). ``breaker`` is the pattern of what the breaker watches, empty for a delay."""
 
     task: str
     due: float
-    breaker: str
+    breaker: str = ""
     detail: str = ""
 
 

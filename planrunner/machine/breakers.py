@@ -115,7 +115,7 @@ def task_delayed(state: State, event: TaskDelayed, at: float) -> None:
     if found.status == "queued":
         state.queue.remove(state.limited_labels(task), task.priority, number)
         move(state, number, found, "pending")
-    found.reason, found.detail = "breaker", event.detail
+    found.reason, found.detail = "breaker" if event.breaker else "delay", event.detail
     state.candidates.pop(number, None)
     set_timer(state, number, event.due)
     for breaker, circuit in _watching(state, number):

@@ -177,7 +177,8 @@ def done_instead(task: Task) -> Task:
     action = task.degraded
     assert action is not None, "only a task that declares it is degraded"
     timeout = task.timeout if action.timeout is None else action.timeout
-    return task._replace(uses=action.uses, inputs=action.inputs, run=action.run, script=action.script, timeout=timeout)
+    inputs, run, script = action.inputs, action.run, action.script
+    return task._replace(uses=action.uses, inputs=inputs, run=run, script=script, timeout=timeout, stdin="")
 
 
 def degrade(state: State, number: int, degraded: bool) -> None:

@@ -26,6 +26,8 @@ def may_keep(state: State, number: int) -> bool:
     that cost money. Whatever else reads or changes files and services that no call shows. A container may keep
     something where a task inside it may.
     """
+    if state.specs[number].renewed:
+        return False
     if number in state.holders:
         return any(may_keep(state, each) for each in inside(state, number))
     return state.specs[number].fresh is not None or _is_told_by_call(state, number)
@@ -52,6 +54,8 @@ def of(state: State, number: int, by_call: bool, since: float | None = None) -> 
     """What a task may keep when it begins anew: its result, or what each task inside it may keep. With ``by_call`` an
     equal call is enough for every task, otherwise ``may_keep`` says for which; ``since`` is as in ``Kept``."""
     found = state.tasks[number]
+    if state.specs[number].renewed:
+        return None
     if number in state.holders:
         return None if found.inner is None else Kept(number, found.visit, "", None, found.inner, by_call, since)
     by_call = by_call or since is not None

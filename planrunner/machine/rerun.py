@@ -62,7 +62,7 @@ def run_again(
         raise Unfit("every one of these tasks went well")
     if all_after:
         return _whole(state, first | after, set())
-    perhaps = after if by_call else {number for number in after if may_keep(state, number)}
+    perhaps = {each for each in after if (by_call and not state.specs[each].renewed) or may_keep(state, each)}
     return _whole(state, first | (after - perhaps), perhaps)._replace(by_call=by_call)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planrunner.machine.commands import Record, Start, settle
-from planrunner.machine.events import TaskQueued, TaskSettled
+from planrunner.machine.events import TaskDelayed, TaskQueued, TaskSettled
 from planrunner.machine.joins import needs_verdict
 from planrunner.machine.moves import main_part_done
 from planrunner.machine.statuses import FINAL_STOPS
@@ -34,7 +34,7 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
         return None
     if found.due is not None:
         if found.due <= now:
-            return _begin(state, number, ready)
+            return _conditions(state, number, now, ready) if found.reason == "delay" else _begin(state, number, ready)
         failing = cut(state, number)
         return None if failing is None else settle(task, "cancelled", "stopped", stop_detail(state, failing))
     verdict, why = needs_verdict(state, number)
@@ -59,7 +59,7 @@ def before_attempt(state: State, number: int, now: float, ready: list[int]) -> C
 
         if (task_deadline(state, task) or 0.0) <= now:
             return Record(TaskSettled(task.id, "failed", "deadline", task_deadline_text(task), "timeout"))
-    return _conditions(state, number, ready)
+    return _conditions(state, number, now, ready)
 
 
 def _undoes_first(state: State, frame: Frame) -> bool:
@@ -94,7 +94,7 @@ def while_queued(state: State, number: int) -> Command | None:
     return None
 
 
-def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
+def _conditions(state: State, number: int, now: float, ready: list[int]) -> Command | None:
     """Needs and edges allow the task: ``when``, preconditions and what kind of work it is decide."""
     task = state.specs[number]
     found = state.tasks[number]
@@ -119,8 +119,12 @@ def _conditions(state: State, number: int, ready: list[int]) -> Command | None:
         from planrunner.machine.rare_commands import AskPeople  # late: few tasks are for people
 
         return AskPeople(number, INSTRUCTION)
-    blocked = found.status == "blocked" and found.reason != "budget"
-    return None if blocked else _begin(state, number, ready)
+    if found.status == "blocked" and found.reason != "budget":
+        return None
+    if task.delay is not None and found.due is None and found.attempts == found.past:
+        detail = "its `delay` before it starts"
+        return Record(TaskDelayed(task.id, now + task.delay, detail=detail))
+    return _begin(state, number, ready)
 
 
 def _begin(state: State, number: int, ready: list[int]) -> Command | None:

@@ -60,11 +60,23 @@ PLAN_ORDER = (
 TASK_ORDER = (
     *("id", "title", "description", "kind", "role", "status", "priority", "owner", "labels", "deadline"),
     *("needs", "join", "when", "assumptions", "risks", "capabilities", "preconditions"),
-    *("foreach", "matrix", "as", "max_parallel", "max_items", "tolerate"),
+    *("foreach", "matrix", "as", "max_parallel", "max_items", "tolerate", "delay"),
     *("uses", "with", "run", "command", "loop", "subplan", "params"),
     *("gate", "ask", "checks", "options", "form", "approvers", "expires", "on_expiry"),
     *("escalate", "on_reject"),
-    *("cwd", "shell", "env", "secrets", "environment", "stdout", "timeout", "timebox", "heartbeat", "watchdog"),
+    *(
+        "cwd",
+        "shell",
+        "env",
+        "secrets",
+        "environment",
+        "stdin",
+        "stdout",
+        "timeout",
+        "timebox",
+        "heartbeat",
+        "watchdog",
+    ),
     *("retry", "on_doubt", "allow_failure", "fresh"),
     *(
         "budgets",
@@ -263,6 +275,7 @@ _TASK = _kind(
         "next": _Canon.edges,
         "env": _Canon.digits,
         "run": _Canon.digits,
+        "stdin": _Canon.digits,
     },
 )
 _PLAN = _kind(

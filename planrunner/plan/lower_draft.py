@@ -150,6 +150,15 @@ def _checkpoint(draft: Draft, node: Node) -> None:
 
 def _fresh(draft: Draft, node: Node) -> None:
     draft.fields["fresh"] = actions.fresh(draft.low, node)
+    draft.fields["renewed"] = values.text(node) == "never"
+
+
+def _stdin(draft: Draft, node: Node) -> None:
+    draft.fields["stdin"] = values.plain_text(node)
+
+
+def _delay(draft: Draft, node: Node) -> None:
+    draft.fields["delay"] = values.duration(draft.low, node)
 
 
 def _degraded(draft: Draft, node: Node) -> None:
@@ -227,6 +236,8 @@ READERS: dict[str, _Reader] = {
     "backup": _backup,
     "checkpoint": _checkpoint,
     "fresh": _fresh,
+    "stdin": _stdin,
+    "delay": _delay,
     "degraded": _degraded,
     "when": _when,
     "needs": _needs,

@@ -45,6 +45,12 @@ def lower_task(low: Lowering, node: Mapping, defaults: dict[str, Any], extra: tu
         _add_gate(draft, entry)
     if "run" in draft.fields:
         _finish_run(draft)
+    if "stdin" in draft.fields and "run" not in draft.fields:
+        help_ = "only scripts and programs read a standard input; inputs of a capability are `with`"
+        low.report("PLAN004", "`stdin` of a task needs `run`", draft.span("stdin"), help_)
+    if "delay" in draft.fields and not {"run", "uses", "command", "loop", "subplan"} & {*draft.fields, *draft.nodes}:
+        help_ = "to have people asked later, let the gate need a task with `uses: sleep`"
+        low.report("PLAN004", "`delay` of a task needs something that it does", draft.span("delay"), help_)
     if draft.nodes:
         _finish_together(draft)
     elif draft.fields.get("kind") == "gate":

@@ -159,6 +159,12 @@ class Task(NamedTuple):
     """Seconds from the start of the run after which the task must be done; follows from the notes."""
     due: float | None = None
     """When the task must be done, in seconds since 1970; follows from the notes."""
+    stdin: str = ""
+    """What the script or the program of the task reads from its standard input: text with templates."""
+    delay: float | None = None
+    """Seconds between the moment at which the task could start and its first attempt."""
+    renewed: bool = False
+    """Said by ``fresh: never``: whenever the run begins it anew it runs, whatever it would be called with."""
 
 
 class Plan(NamedTuple):

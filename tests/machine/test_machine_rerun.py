@@ -98,6 +98,14 @@ def test_rerun_keeps_results_whose_inputs_are_the_same() -> None:
     assert state.status == "completed"
 
 
+@pytest.mark.parametrize("own", [{"uses": "noop"}, {"foreach": [1, 2], "uses": "noop"}, {"run": "x"}])
+def test_a_task_that_is_never_fresh_runs_though_its_call_is_the_same(own: dict[str, Any]) -> None:
+    tasks = ({"id": "a", "run": "x"}, {"id": "b", "needs": ["a"], **own})
+    pick = lambda state: run_again(state, names("a")(state), by_call=True)  # noqa: E731
+    assert again(rehearse(plan(*tasks)), pick)[1] == ["a"]
+    assert len(again(rehearse(plan(tasks[0], {**tasks[1], "fresh": "never"})), pick)[1]) > 1
+
+
 def test_rerun_downstream_begins_everything_after_anew() -> None:
     ran = rehearse(plan(*CHAIN), {"a": [given(v=1)]})
     pick = lambda state: run_again(state, names("b")(state), all_after=True, only_failed=False)  # noqa: E731

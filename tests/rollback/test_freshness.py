@@ -288,3 +288,12 @@ def test_what_git_ignores_is_left_out_where_that_is_asked_for(project: Project) 
     (project.folder / "src" / "b.c").write_text("1")
     project.run()
     assert project.did() == 2
+
+
+def test_a_run_by_force_does_again_what_is_done_already(project: Project) -> None:
+    project.run()
+    request = ExecRequest(str(project.folder / "plan.json"), state=str(project.folder / ".planrunner"), vouched=True)
+    forced = execute(request._replace(forced=True), Silent())
+    assert (forced.state.tasks[0].reason, project.did()) == ("", 2)
+    later = execute(request, Silent())
+    assert later.state.tasks[0].detail == f"done already: inputs unchanged since run {forced.run_id}"

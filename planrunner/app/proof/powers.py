@@ -74,6 +74,7 @@ def _texts(look: Sight) -> Iterator[str]:
     yield from (value for _, value in look.plan.env)
     for _, task in walk(look.plan.tasks):
         yield from (value for _, value in task.env)
+        yield task.stdin
         yield from strings(task.params)
         for each in _acting(task):
             yield from strings(each.inputs)

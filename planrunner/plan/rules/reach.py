@@ -56,7 +56,7 @@ def _cannot_fail(task: Task) -> bool:
     if task.uses not in NEVER_FAILS or task.gate is not None:
         return False
     checks = task.expect or task.postconditions or task.preconditions or task.failure_modes
-    return not (checks or task.outputs or task.artifacts or task.env or any(strings(task.inputs)))
+    return not (checks or task.outputs or task.artifacts or task.env or task.stdin or any(strings(task.inputs)))
 
 
 def _unreachable(view: PlanView, dead: set[tuple[int, int]]) -> Iterator[Diagnostic]:

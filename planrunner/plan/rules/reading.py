@@ -111,7 +111,7 @@ def texts_of(view: PlanView) -> Iterator[Text]:
         if task.inputs:
             for text in strings(task.inputs):
                 yield Text(here, "with", "before", text)
-        for key, value in (*(("env", value) for _, value in task.env), ("cwd", task.cwd)):
+        for key, value in (*(("env", value) for _, value in task.env), ("cwd", task.cwd), ("stdin", task.stdin)):
             if is_template(value):
                 yield Text(here, key, "before", value)
         if task.outputs or task.artifacts:

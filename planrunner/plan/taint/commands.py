@@ -97,6 +97,15 @@ def in_script(text: str, variables: Iterable[str] = ()) -> list[Position]:
     return list(found)
 
 
+def use_of_input(run: str | Sequence[str]) -> str:
+    """What a script, or a program with its arguments, makes of its standard input: ``command`` where it runs that,
+    ``prompt`` where it obeys it, empty where it is data."""
+    commands = read_script(run) if isinstance(run, str) else [_words(run)]
+    if any(map(takes_code, commands)):
+        return "command"
+    return "prompt" if any(map(_instructs, commands)) else ""
+
+
 def _instructs(words: list[Word]) -> bool:
     """Whether a command is an agent, which takes what it reads for instructions."""
     *_, last = _carrying(words)
@@ -125,6 +134,10 @@ def _meant(position: Position, places: tuple[str, ...], carried: dict[str, Carri
 
 def in_arguments(arguments: Sequence[str], variables: Iterable[str] = ()) -> list[Position]:
     """The positions of a program with its arguments, which no shell reads."""
+    return list(dict.fromkeys(in_words(_words(arguments), tuple(variables))))
+
+
+def _words(arguments: Sequence[str]) -> list[Word]:
     words = []
     for argument in arguments:
         word, at = Word(), 0
@@ -134,7 +147,7 @@ def in_arguments(arguments: Sequence[str], variables: Iterable[str] = ()) -> lis
             at = found.end
         word.add(argument[at:])
         words.append(word)
-    return list(dict.fromkeys(in_words(words, tuple(variables))))
+    return words
 
 
 def asks(text: str) -> bool:

@@ -138,7 +138,12 @@ class Flow:
         place = self.levels.task(cell.at)
         task = place.task
         assert task is not None
-        given: list[Json] = [task.inputs, task.run, [value for _, value in (*place.level.plan.env, *task.env)]]
+        given: list[Json] = [
+            task.inputs,
+            task.run,
+            task.stdin,
+            [value for _, value in (*place.level.plan.env, *task.env)],
+        ]
         if task.degraded is not None:
             given += [task.degraded.inputs, task.degraded.run]
         return Step(False, read(place, given))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planrunner.plan.taint.commands import HOLE, VARIABLE, Position, in_arguments, in_script
+from planrunner.plan.taint.commands import HOLE, VARIABLE, Position, in_arguments, in_script, use_of_input
 from planrunner.plan.taint.flow import actions_of, placed, read, texts
 from planrunner.plan.taint.hosts import in_authority
 from planrunner.plan.taint.known import DIGEST, STEERING, files_of, makes_rules
@@ -73,6 +73,8 @@ def _run(place: Place, part: str, action: Action) -> Iterator[Sink]:
             yield Sink("command", part, part or "env", "", value, value, read(place, value))
     if action.run is None:
         return
+    if not part and holes(task.stdin) and (use := use_of_input(action.run)):
+        yield Sink(use, part, "stdin", "", task.stdin, task.stdin, read(place, task.stdin), task.stdin)
     variables = [name for name, value in env.items() if holes(value)]
     if isinstance(action.run, str):
         positions = in_script(action.run, variables)
