@@ -112,6 +112,8 @@ class Decisions:
     def _end(self, command: End) -> None:
         status, reason = command.status, command.reason
         outputs, problem = plan_outputs(self.state) if self.state.plan.outputs else ({}, "")
-        if problem and status == "completed":
+        if status != "completed":
+            problem = ""  # a run that failed before has its cause already
+        elif problem:
             status, reason = "failed", "outputs"
         self._record(RunEnded(status, reason, outputs, problem), self._now)  # type: ignore[arg-type]

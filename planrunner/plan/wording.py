@@ -89,6 +89,9 @@ _MEANT = {
     "tag": "labels",
     "undo": "rollback",
     "children": "subplan",
+    "plan": "subplan",
+    "tasks": "subplan",
+    "call": "subplan",
     "name": "title",
     "goal": "title",
 }
@@ -126,6 +129,7 @@ _SHAPES = {
     "an item of `expect`": _COLON,
     "an item of `checks`": _COLON,
     "an item of `done`": _COLON,
+    "`backoff`": "how long to wait between attempts is `delay: 200ms`",
 }
 """The way out where the shape of a whole part is wrong."""
 
@@ -193,7 +197,7 @@ def meant_word(word: str, known: Collection[str], most: int = 1 << 30) -> str | 
 def not_among(name: str, node: Node, words: tuple[Any, ...]) -> Diagnostic:
     value = _shown(node.value if isinstance(node, Scalar) else None)
     near = meant_word(value, [word for word in words if isinstance(word, str)])
-    help_ = "" if len(words) <= _SHOWN else f"it knows {listed(words)}"
+    help_ = _SHAPES.get(name, "") if len(words) <= _SHOWN else f"it knows {listed(words)}"
     if len(words) <= _SHOWN:
         message = f"{name} must be {listed(words)}, not `{_short(value)}`"
     else:

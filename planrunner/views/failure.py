@@ -263,10 +263,12 @@ def _ways_on(program: str, state: State, number: int, run_id: str) -> list[str]:
         return [f"{program} budget {run_id} {extending(found.detail)}", f"{program} retry {run_id}"]
     ways = [f"{program} logs {run_id} {name}", f"{program} why {run_id} {name}"]
     written = str(state.environment.get("plan") or "")
-    if not written or found.failure in ("rejected", "expired", "policy") or is_dry(state):
+    if not written or found.failure in ("rejected", "expired"):
         return ways
     file = plan_file(written)
     mend = _linked_file(state, number, file) or file
+    if found.failure == "policy":
+        mend += " or planrunner.yaml"
     return [f"fix {mend}, then: {program} retry {run_id} --plan {word(file)}", *ways]
 
 

@@ -77,7 +77,7 @@ def test_a_statement_about_the_transaction_is_refused(text: str) -> None:
 
 
 def test_several_statements_or_none_are_refused_where_one_is_wanted() -> None:
-    with pytest.raises(Failure, match="one statement is wanted here, found 2"):
+    with pytest.raises(Failure, match="takes one statement, not 2"):
         single("SELECT 1; SELECT 2", "sqlite")
     with pytest.raises(Failure, match="there is no statement"):
         single(" ; -- nothing", "sqlite")

@@ -734,3 +734,28 @@ def test_a_name_of_an_artifact_has_no_control_characters(name: str, form: str) -
 def test_a_name_of_an_artifact_may_have_spaces_and_letters_of_any_script(name: str) -> None:
     text = "plan: p\ntasks:\n  - {id: a, run: x, timeout: 1m, artifacts: ['%s', {name: '%s', path: a}]}\n"
     assert findings(text % (name, name)) == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ("plan: part.yaml", ["a task has no key `plan`, did you mean `subplan`?"]),
+        ("tasks: [{id: b, run: x}]", ["a task has no key `tasks`, did you mean `subplan`?"]),
+        (
+            "matrix: {os: [a]}, run: 'echo {{ item.os }}'",
+            ["nothing is called `item` here (did you mean `matrix`?)"],
+        ),
+        (
+            "run: x, retry: {attempts: 2, backoff: 2s}",
+            [
+                "`backoff` must be `fixed`, `linear` or `exponential`, not `2s` "
+                "(how long to wait between attempts is `delay: 200ms`)"
+            ],
+        ),
+    ],
+)
+def test_the_usual_slips_of_a_first_plan_are_told_with_the_right_word_and_nothing_beside(
+    keys: str, told: list[str]
+) -> None:
+    text = f"plan: p\ndefaults: {{timeout: 5m}}\ntasks:\n  - {{id: a, {keys}}}\n"
+    assert [each.message + (f" ({each.help})" if each.help else "") for each in findings(text)] == told

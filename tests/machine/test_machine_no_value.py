@@ -101,3 +101,8 @@ def test_an_output_of_the_plan_without_a_value_fails_the_run() -> None:
 def test_an_output_of_a_task_that_was_not_reached_is_null() -> None:
     ran = run({"id": "a", "when": "1 == 2"}, outputs={"n": "{{ tasks.a.outputs.j.n }}"})
     assert (ran.state.status, ran.state.outputs) == ("completed", {"n": None})
+
+
+def test_an_output_of_a_failed_plan_is_not_told_beside_what_failed() -> None:
+    ran = run({"id": "a"}, bad=("a",), outputs={"o": "{{ tasks.a.outputs.j.missing }}"})
+    assert (ran.state.status, ran.state.detail) == ("failed", "")

@@ -88,3 +88,11 @@ def test_nobody_knows_the_credentials_where_nobody_looked() -> None:
 )
 def test_arguments_of_programs_are_told_from_everything_else(script: str, program: str | None) -> None:
     assert passed_on(script, "T") == program
+
+
+def test_a_secret_among_arguments_is_marked_beside_the_program_that_gets_it() -> None:
+    task = '  - id: a\n    secrets: [registry]\n    run: |\n      test -n "$NPM_TOKEN"\n      curl -H "a: $NPM_TOKEN" u'
+    text = f"plan: p\ndefaults: {{timeout: 5m}}\ntasks:\n{task}\n"
+    found = load(Source(text, "p.yaml"), Registry(), Project(credentials=KNOWN)).findings
+    (span,) = [each.span for each in found if each.code == "PLAN823"]
+    assert text[: span.start].count("\n") == 7

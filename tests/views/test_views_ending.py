@@ -171,6 +171,15 @@ def test_a_refusal_is_shown_to_its_end_where_the_line_to_write_stands(story, she
     assert all(len(line) <= 60 for line in lines[1:5])
 
 
+def test_a_refusal_says_how_to_go_on_once_the_plan_or_the_settings_are_mended(story, shell_task, screen):
+    told = story(shell_task("get"))
+    told.state.environment = {"plan": "plans/p.yaml"}
+    told.tell(AttemptStarted("get", 1, "k"), AttemptEnded("get", 1, Outcome("policy", "no")))
+    told.tell(TaskSettled("get", "failed", "failed", "no", "policy"))
+    ways = "  go on    fix plans/p.yaml or planrunner.yaml, then: planrunner retry r --plan plans/p.yaml"
+    assert ways in failure_block(screen()[0], told.state, 0, "r")
+
+
 def test_a_refusal_of_any_length_takes_a_few_lines(story, shell_task, screen):
     told = story(shell_task("get"))
     message = "no \x1b[31m" + "x" * 9000

@@ -91,7 +91,8 @@ def connected(context: Context, git: Git, address: Address) -> Git:
     allowed = project.get("protocols", USUAL)
     if address.scheme not in allowed:
         raise Failure(
-            f"git does not go by `{address.scheme}:` here: `git: {{protocols: …}}` allows {', '.join(allowed)}",
+            f"git may not use `{address.scheme}:` addresses: if plans may, write in planrunner.yaml: "
+            f"git: {{protocols: [{', '.join((*allowed, address.scheme))}]}}",
             "policy",
             rule="git.protocol",
         )

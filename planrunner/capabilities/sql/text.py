@@ -148,7 +148,11 @@ def single(text: str, dialect: str) -> str:
     """The one statement that a text holds; raises Failure where it is none, several, or one about the transaction."""
     found = statements(text, dialect)
     if len(found) != 1:
-        raise Failure("there is no statement" if not found else f"one statement is wanted here, found {len(found)}")
+        raise Failure(
+            "there is no statement"
+            if not found
+            else f"`statement` takes one statement, not {len(found)}; `sql.script` executes the statements of a file"
+        )
     word = first_word(found[0], dialect)
     if word in _OF_THE_TRANSACTION or (word == "PREPARE" and _PREPARED.match(in_a_line(found[0], dialect))):
         raise Failure(f"{word} is not for a plan to say: the task is one transaction", "policy", rule="sql.transaction")

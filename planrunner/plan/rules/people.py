@@ -20,7 +20,8 @@ def check(view: PlanView) -> Iterable[Diagnostic]:
     said = bool(view.outer) and all(not task.spans for task in view.plan.tasks)
     for task in view.plan.tasks:
         if not task.uses and not said and _left_to_people(task):
-            yield _instruction(task)
+            if not view.refused or task.command or task.steps:  # the key that was refused may say how
+                yield _instruction(task)
         if (
             task.id[-1:] == "*"
             and task.fanout is not None

@@ -10,7 +10,7 @@ from planrunner.plan.model import Task
 from planrunner.plan.nearest import nearest
 from planrunner.plan.rules.places import Within, place_of, value_place
 from planrunner.plan.rules.reading import expressions_of, texts_of
-from planrunner.plan.rules.view import PlanView, find_word, names, span_of
+from planrunner.plan.rules.view import PlanView, find_word, names, region_of, span_of
 from planrunner.plan.shellargs import passed_on
 from planrunner.plan.template import references
 from planrunner.plan.wishes import Wish, named_credential, wishes
@@ -91,7 +91,19 @@ def _arguments(view: PlanView, task: Task, declared: list[Wish]) -> Iterator[Dia
         if found is not None:
             message = f"`${variable}` hands the secret `{name}` to `{found}` as an argument, which every user can read"
             help_ = f"let the program read its environment, or write `{{id: {name}, as: file}}` and name the file"
-            yield Diagnostic("PLAN823", message, find_word(view, task, variable, "run"), help=help_)
+            yield Diagnostic("PLAN823", message, _argument(view, task, variable, found), help=help_)
+
+
+def _argument(view: PlanView, task: Task, variable: str, program: str) -> Span:
+    """The variable in the first line of the script that has it beside the program, or where the script has it first."""
+    region = region_of(view, task, "run")
+    start = region.start
+    for line in view.source.text[region.start : region.end].splitlines(keepends=True):
+        place = re.search(rf"{re.escape(program)}\b.*?\$\{{?({re.escape(variable)})\b", line)
+        if place:
+            return Span(start + place.start(1), start + place.end(1))
+        start += len(line)
+    return find_word(view, task, variable, "run")
 
 
 def _templates(view: PlanView) -> Iterator[Diagnostic]:

@@ -68,6 +68,8 @@ class PlanView(NamedTuple):
     """The credentials of the project by id; None where nobody looked."""
     directory: str = ""
     """Where the plan would run; empty where nobody looked."""
+    refused: bool = False
+    """Whether the schema has refused the plan."""
 
 
 def view_of(plan: Plan, source: Source, capabilities: Mapping[str, Capability]) -> PlanView:
