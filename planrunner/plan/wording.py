@@ -129,7 +129,7 @@ _SHAPES = {
     "an item of `expect`": _COLON,
     "an item of `checks`": _COLON,
     "an item of `done`": _COLON,
-    "`backoff`": "how long to wait between attempts is `delay: 200ms`",
+    "`backoff`": "wait between attempts: `delay: 200ms`",
 }
 """The way out where the shape of a whole part is wrong."""
 

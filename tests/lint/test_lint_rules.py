@@ -747,10 +747,7 @@ def test_a_name_of_an_artifact_may_have_spaces_and_letters_of_any_script(name: s
         ),
         (
             "run: x, retry: {attempts: 2, backoff: 2s}",
-            [
-                "`backoff` must be `fixed`, `linear` or `exponential`, not `2s` "
-                "(how long to wait between attempts is `delay: 200ms`)"
-            ],
+            ["`backoff` must be `fixed`, `linear` or `exponential`, not `2s` (wait between attempts: `delay: 200ms`)"],
         ),
     ],
 )

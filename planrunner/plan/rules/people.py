@@ -19,9 +19,9 @@ _WAITS = "the run waits there with exit code 8; what a machine can do goes into 
 def check(view: PlanView) -> Iterable[Diagnostic]:
     said = bool(view.outer) and all(not task.spans for task in view.plan.tasks)
     for task in view.plan.tasks:
-        if not task.uses and not said and _left_to_people(task):
-            if not view.refused or task.command or task.steps:  # the key that was refused may say how
-                yield _instruction(task)
+        unsaid = view.refused and not task.command and not task.steps  # the key that was refused may say how
+        if not task.uses and not said and not unsaid and _left_to_people(task):
+            yield _instruction(task)
         if (
             task.id[-1:] == "*"
             and task.fanout is not None
